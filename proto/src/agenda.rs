@@ -1,0 +1,93 @@
+//! The timers of an engine: each keyed by what is to be done, the nearest found at once.
+
+use crate::time::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Timers keyed by `K`; setting a key again moves its timer.
+#[derive(Debug, Clone)]
+pub struct Agenda<K> {
+    by_time: BTreeSet<(Time, K)>,
+    by_key: BTreeMap<K, Time>,
+}
+
+impl<K> Default for Agenda<K> {
+    fn default() -> Self {
+        Agenda { by_time: BTreeSet::new(), by_key: BTreeMap::new() }
+    }
+}
+
+impl<K: Ord + Clone> Agenda<K> {
+    /// No timers.
+    pub fn new() -> Agenda<K> {
+        Agenda::default()
+    }
+
+    /// Sets the timer of `key` to `at`, whatever it was.
+    pub fn put(&mut self, key: K, at: Time) {
+        if let Some(old) = self.by_key.insert(key.clone(), at) {
+            self.by_time.remove(&(old, key.clone()));
+        }
+        self.by_time.insert((at, key));
+    }
+
+    /// Stops the timer of `key`, if it runs.
+    pub fn drop(&mut self, key: &K) {
+        if let Some(old) = self.by_key.remove(key) {
+            self.by_time.remove(&(old, key.clone()));
+        }
+    }
+
+    /// When the timer of `key` ends.
+    pub fn find(&self, key: &K) -> Option<Time> {
+        self.by_key.get(key).copied()
+    }
+
+    /// The nearest end of a timer.
+    pub fn deadline(&self) -> Option<Time> {
+        self.by_time.first().map(|(at, _)| *at)
+    }
+
+    /// Takes out one timer that has ended by `now`, the earliest first.
+    pub fn expire(&mut self, now: Time) -> Option<K> {
+        if self.deadline()? > now {
+            return None;
+        }
+        let (_, key) = self.by_time.pop_first()?;
+        self.by_key.remove(&key);
+        Some(key)
+    }
+
+    /// Every timer, the earliest first.
+    pub fn iter(&self) -> impl Iterator<Item = (Time, &K)> {
+        self.by_time.iter().map(|(at, key)| (*at, key))
+    }
+
+    /// How many timers run.
+    pub fn len(&self) -> usize {
+        self.by_time.len()
+    }
+
+    /// Whether no timer runs.
+    pub fn is_empty(&self) -> bool {
+        self.by_time.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moved_timer_fires_once_and_only_when_due() {
+        let mut agenda = Agenda::new();
+        agenda.put("a", Time::from_micros(10));
+        agenda.put("b", Time::from_micros(20));
+        agenda.put("a", Time::from_micros(30));
+        assert_eq!(agenda.deadline(), Some(Time::from_micros(20)));
+        assert_eq!(agenda.expire(Time::from_micros(19)), None);
+        assert_eq!(agenda.expire(Time::from_micros(40)), Some("b"));
+        assert_eq!(agenda.expire(Time::from_micros(40)), Some("a"));
+        assert_eq!(agenda.expire(Time::from_micros(40)), None);
+        assert!(agenda.is_empty());
+    }
+}

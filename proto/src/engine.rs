@@ -1,0 +1,72 @@
+//! The one contract of every engine: two methods, no order of polling to remember.
+
+use crate::input::Input;
+use crate::output::{Output, Transmit};
+use crate::plan::{Item, Key};
+use crate::report::Report;
+use crate::time::Time;
+use crate::view::View;
+
+/// A protocol engine, or a node made of several.
+pub trait Engine {
+    /// Takes one event at `now` and appends what is to be done about it to `out`, in the order it is to be done.
+    ///
+    /// `now` never goes backwards from one call to the next.
+    fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox);
+
+    /// When the engine next wants [`Input::Tick`]; `None` while it waits for events only.
+    ///
+    /// A tick earlier or later than asked is harmless.
+    fn deadline(&self) -> Option<Time>;
+
+    /// Adds what an operator wants to see of this engine to `view`.
+    fn view(&self, now: Time, view: &mut View);
+}
+
+/// What an engine wants done, in order.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    outputs: Vec<Output>,
+}
+
+impl Outbox {
+    /// An empty outbox.
+    pub fn new() -> Outbox {
+        Outbox::default()
+    }
+
+    /// Sends a packet.
+    pub fn transmit(&mut self, transmit: Transmit) {
+        self.outputs.push(Output::Transmit(transmit));
+    }
+
+    /// Makes the host hold `item`, in place of any item of the same key; answered by one [`crate::Outcome`].
+    pub fn put(&mut self, item: Item) {
+        self.outputs.push(Output::Put(item));
+    }
+
+    /// Makes the host no longer hold the item of `key`. Not answered; dropping what is not there is fine.
+    pub fn drop(&mut self, key: Key) {
+        self.outputs.push(Output::Drop(key));
+    }
+
+    /// Tells the world what happened.
+    pub fn report(&mut self, report: Report) {
+        self.outputs.push(Output::Report(report));
+    }
+
+    /// Takes everything out, oldest first.
+    pub fn drain(&mut self) -> impl Iterator<Item = Output> + '_ {
+        self.outputs.drain(..)
+    }
+
+    /// What is inside, oldest first.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// Whether nothing is to be done.
+    pub fn is_empty(&self) -> bool {
+        self.outputs.is_empty()
+    }
+}

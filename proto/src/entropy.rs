@@ -1,0 +1,35 @@
+//! The only source of randomness: seeded by whoever builds the engine, so that a run can be repeated.
+
+use rand_chacha::ChaCha12Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+/// A cryptographically strong generator with a seed handed in.
+#[derive(Debug, Clone)]
+pub struct Entropy(ChaCha12Rng);
+
+impl Entropy {
+    /// A generator whose whole output follows from `seed`; the daemon takes the seed from the kernel.
+    pub fn from_seed(seed: [u8; 32]) -> Entropy {
+        Entropy(ChaCha12Rng::from_seed(seed))
+    }
+
+    /// A generator for the simulator and tests, where a short seed is easier to write down.
+    pub fn from_number(seed: u64) -> Entropy {
+        Entropy(ChaCha12Rng::seed_from_u64(seed))
+    }
+
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A number from 0 to `bound - 1`; 0 when `bound` is 0. The bias is below 2^-32 for bounds up to 2^32.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        u64::try_from((u128::from(self.bits()) * u128::from(bound)) >> 64).unwrap_or(0)
+    }
+
+    /// Fills `bytes` with random octets.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill_bytes(bytes);
+    }
+}

@@ -1,0 +1,142 @@
+//! Everything that enters an engine.
+
+use crate::nemo::flow::FlowRule;
+use crate::plan::{Key, Record};
+use core::fmt;
+use roam6_wire::{HomeAddress, LinkAddress};
+use serde::{Deserialize, Serialize};
+use std::net::Ipv6Addr;
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// The time an engine asked for has come.
+    Tick,
+    /// A packet was received.
+    Packet(Packet),
+    /// A network interface came, went or changed.
+    Link(LinkEvent),
+    /// An address of this host came, went or changed state.
+    Address(AddressEvent),
+    /// The kernel no longer reaches, or again reaches, a neighbour (NUD, RFC 4861 §7.3).
+    Neighbour(NeighbourEvent),
+    /// The answer to one `Put`.
+    Outcome(Outcome),
+    /// The wall clock, told at start and whenever it was stepped.
+    Clock(Clock),
+    /// An operator or the daemon wants something.
+    Order(Order),
+}
+
+/// A network interface of this host: the kernel's interface index, or a number the simulator gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LinkId(pub u32);
+
+impl fmt::Display for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "link {}", self.0)
+    }
+}
+
+/// A received packet, from its IPv6 header to its end. Untrusted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packet {
+    /// Where it was received.
+    pub link: LinkId,
+    /// Link-layer source address, where the link has any.
+    pub sender: Option<LinkAddress>,
+    /// The packet, beginning with the IPv6 header; extension headers untouched, no tunnel header removed.
+    #[serde(with = "crate::output::hex")]
+    pub bytes: Vec<u8>,
+}
+
+/// What is now true of a network interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkEvent {
+    /// Which interface.
+    pub link: LinkId,
+    /// Its name.
+    pub name: String,
+    /// Its link-layer address, where it has one of Ethernet's shape.
+    pub address: Option<LinkAddress>,
+    /// Administratively up and with carrier. `false` also when the interface is gone.
+    pub up: bool,
+    /// Largest IPv6 packet it carries, octets.
+    pub mtu: u32,
+}
+
+/// What is now true of an address of this host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressEvent {
+    /// The interface that holds it.
+    pub link: LinkId,
+    /// The address.
+    pub address: Ipv6Addr,
+    /// What became of it.
+    pub state: AddressState,
+}
+
+/// States of an address (RFC 4862 §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AddressState {
+    /// Duplicate address detection still runs.
+    Tentative,
+    /// Usable.
+    Assigned,
+    /// Another node has it.
+    Duplicated,
+    /// No longer on the interface.
+    Gone,
+}
+
+/// What the kernel now knows of a neighbour.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeighbourEvent {
+    /// The interface it is on.
+    pub link: LinkId,
+    /// Its address.
+    pub address: Ipv6Addr,
+    /// Its link-layer address, if known.
+    pub link_address: Option<LinkAddress>,
+    /// `false` once unreachability detection has given up on it.
+    pub reachable: bool,
+}
+
+/// The answer to one `Put`, in the order of the `Put`s.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Which item.
+    pub key: Key,
+    /// `None` if the host now holds the item; else why not, in the kernel's own words.
+    pub refused: Option<String>,
+}
+
+/// Wall-clock time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// Microseconds since 1970-01-01T00:00Z at the moment of this input.
+    pub unix_micros: u64,
+}
+
+/// What an operator or the daemon wants.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// What the journal remembers of an earlier life; given once, before anything else.
+    Recall(Vec<Record>),
+    /// Everything of an earlier life that was recalled stands in the kernel again: unknown remains may be dropped.
+    Begin,
+    /// The home agent's prefix table was read anew (`SIGHUP`, or the file changed).
+    PrefixTable(crate::nemo::config::PrefixTable),
+    /// The mobile router's settings that may change while it runs were read anew.
+    MobileRouter(Box<crate::nemo::config::MobileRouterConfig>),
+    /// Flow rules of the mobile router were read anew.
+    Flows(Vec<FlowRule>),
+    /// End in good order: de-register, drop all items.
+    Stop,
+    /// Ends the binding of a home address by hand.
+    Unbind(HomeAddress),
+}

@@ -1,0 +1,189 @@
+//! What the two NEMO roles are told: plain values, checked by whoever builds them.
+
+use crate::nemo::flow::FlowRule;
+use core::time::Duration;
+use roam6_wire::{Bid, HomeAddress, Prefix};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::Ipv6Addr;
+
+/// A mobility security association with a shared key (RFC 4285 §5).
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedKey {
+    /// Mobility SPI, 256 or more.
+    pub spi: u32,
+    /// The key of HMAC-SHA1.
+    #[serde(with = "crate::output::hex")]
+    pub secret: Vec<u8>,
+}
+
+impl fmt::Debug for SharedKey {
+    /// Never shows the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedKey {{ spi: {} }}", self.spi)
+    }
+}
+
+/// How updates and acknowledgements of one mobile router are authenticated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Authentication {
+    /// Not at all; must be asked for by name.
+    None,
+    /// MN-HA mobility message authentication option with timestamps against replay (RFC 4285).
+    SharedKey(SharedKey),
+}
+
+/// A home agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HomeAgentConfig {
+    /// Its address: destination of updates, near end of the tunnels.
+    pub address: Ipv6Addr,
+    /// Home addresses must lie in one of these.
+    pub home_prefixes: Vec<Prefix>,
+    /// Name of the interface on the home link; `None` for a virtual home network (no neighbours to defend against).
+    pub home_link: Option<String>,
+    /// Who may register what.
+    pub table: PrefixTable,
+    /// Longest lifetime granted.
+    pub max_lifetime: Duration,
+    /// Interval put into Binding Refresh Advice; `None`: not sent.
+    pub refresh_advice: Option<Duration>,
+    /// Whether several care-of addresses may be registered (RFC 5648).
+    pub multiple_care_of: bool,
+    /// Most home addresses with a binding.
+    pub max_bindings: usize,
+    /// Duplicate address detection for a home address at its first binding (RFC 6275 §10.3.1); needs `home_link`.
+    pub duplicate_detection: bool,
+    /// Preference in Home Agent Information (RFC 6275 §7.4).
+    pub preference: u16,
+    /// Router Advertisements on the home link: longest interval; `None`: none sent.
+    pub advertise: Option<Duration>,
+    /// Largest outer packet towards care-of addresses until a Packet Too Big says less, octets.
+    pub path_mtu: u32,
+}
+
+/// Home address -> what its owner may register (the Prefix Table of RFC 3963 §6.1.1).
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrefixTable {
+    /// The rows, at most one for each home address.
+    pub rows: Vec<PrefixTableRow>,
+}
+
+/// One mobile router.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrefixTableRow {
+    /// Its home address.
+    pub home_address: HomeAddress,
+    /// Prefixes it may register, and gets in implicit mode.
+    pub prefixes: Vec<Prefix>,
+    /// How its messages are authenticated.
+    pub authentication: Authentication,
+}
+
+/// A mobile router.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MobileRouterConfig {
+    /// Its home address.
+    pub home_address: HomeAddress,
+    /// Prefix of the home link: seen in an advertisement, it means being at home.
+    pub home_prefix: Prefix,
+    /// Home agents, the preferred first. Empty: found by dynamic home agent address discovery.
+    pub home_agents: Vec<Ipv6Addr>,
+    /// Prefixes of the mobile network.
+    pub prefixes: Vec<Prefix>,
+    /// Whether updates list the prefixes (RFC 3963 §5.2).
+    pub mode: PrefixMode,
+    /// How messages are authenticated.
+    pub authentication: Authentication,
+    /// Lifetime asked for.
+    pub lifetime: Duration,
+    /// Interfaces that may attach to visited networks, the preferred first.
+    pub uplinks: Vec<Uplink>,
+    /// How several uplinks share the load.
+    pub sharing: Sharing,
+    /// Interfaces of the mobile network.
+    pub ingress: Vec<Ingress>,
+    /// What is done about duplicate care-of addresses.
+    pub duplicate_detection: DuplicateDetection,
+    /// How a dead path is noticed; `None`: only by the link and its router.
+    pub probe: Option<Probe>,
+    /// Flows with an uplink of their own.
+    pub flows: Vec<FlowRule>,
+}
+
+/// Modes of RFC 3963 §5.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PrefixMode {
+    /// The home agent knows the prefixes.
+    Implicit,
+    /// The update lists the prefixes.
+    Explicit,
+}
+
+/// How several uplinks share the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// One care-of address at a time, no BID (RFC 3963 alone).
+    Single,
+    /// All registered (RFC 5648), the best carries everything.
+    Standby,
+    /// All registered, flows hashed over those of the best priority by their weights.
+    Weights,
+}
+
+/// An interface that may attach to visited networks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uplink {
+    /// Its name.
+    pub interface: String,
+    /// Binding identifier, unique, not 0.
+    pub bid: Bid,
+    /// Lower is preferred; BID-PRI in the update (RFC 6089 §4.1), 1 to 127.
+    pub priority: u8,
+    /// Share of flows among uplinks of the same priority.
+    pub weight: u16,
+}
+
+/// An interface of the mobile network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ingress {
+    /// Its name.
+    pub interface: String,
+    /// The /64 it carries: advertised, and the router takes its address with identifier 1.
+    pub prefix: Prefix,
+    /// Longest interval between advertisements.
+    pub advertise: Duration,
+}
+
+/// What is done about duplicate care-of addresses (RFC 4862 §5.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DuplicateDetection {
+    /// Used at once, checked beside (in the manner of RFC 4429).
+    Optimistic,
+    /// Used once checked.
+    Wait,
+    /// Not checked.
+    Off,
+}
+
+/// Path probes: an echo to the home agent through the tunnel, pinned to one path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Between probes.
+    pub interval: Duration,
+    /// Unanswered in a row before the path is dead.
+    pub lost: u32,
+    /// Answered in a row before a dead path is alive again; doubles with each relapse (damping).
+    pub recovered: u32,
+}
+
+impl Default for Probe {
+    /// Noticed within 800 ms, back after one second.
+    fn default() -> Probe {
+        Probe { interval: Duration::from_millis(200), lost: 3, recovered: 5 }
+    }
+}

@@ -1,0 +1,4 @@
+//! Networks that move: NEMO Basic Support (RFC 3963) on Mobile IPv6 (RFC 6275) with several care-of addresses (RFC 5648).
+
+pub mod config;
+pub mod flow;

@@ -1,0 +1,64 @@
+//! One host: the roles it plays, each an engine, behind the same contract as a single engine.
+
+use crate::engine::{Engine, Outbox};
+use crate::input::Input;
+use crate::output::Output;
+use crate::report::Report;
+use crate::time::Time;
+use crate::view::View;
+use std::collections::BTreeMap;
+
+/// The roles of one host. Every input is offered to each role in turn; what a role does not want it leaves alone.
+#[derive(Default)]
+pub struct Node {
+    roles: Vec<Box<dyn Engine + Send>>,
+    counters: BTreeMap<String, u64>,
+}
+
+impl Node {
+    /// A host without roles.
+    pub fn new() -> Node {
+        Node::default()
+    }
+
+    /// Adds a role.
+    pub fn add(&mut self, role: impl Engine + Send + 'static) {
+        self.roles.push(Box::new(role));
+    }
+
+    fn count(&mut self, report: &Report) {
+        let name = match report {
+            Report::Dropped { reason, .. } => format!("dropped_{}", reason.name()),
+            other => other.name().to_owned(),
+        };
+        let counter = self.counters.entry(name).or_default();
+        *counter = counter.saturating_add(1);
+    }
+}
+
+impl Engine for Node {
+    fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+        let before = out.outputs().len();
+        for role in &mut self.roles {
+            role.handle(now, input, out);
+        }
+        for output in out.outputs().get(before..).unwrap_or_default() {
+            if let Output::Report(report) = output {
+                self.count(report);
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.roles.iter().filter_map(|role| role.deadline()).min()
+    }
+
+    fn view(&self, now: Time, view: &mut View) {
+        for role in &self.roles {
+            role.view(now, view);
+        }
+        for (name, count) in &self.counters {
+            *view.counters.entry(name.clone()).or_default() += count;
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! What the host should look like: items, each with a key; built in key order, removed backwards.
+//!
+//! The order of [`Key`]'s variants is the building order: a route can name a table only once its device exists, and a
+//! record is written before a peer is told, because its `Outcome` is what the engine waits for.
+
+use crate::input::LinkId;
+use crate::nemo::flow::Selector;
+use core::time::Duration;
+use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// One thing the host should hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Item {
+    /// A kernel setting; its former value comes back when the item is dropped.
+    Setting(Setting),
+    /// An address on an interface.
+    Address(Address),
+    /// An anycast address on an interface.
+    Anycast(Anycast),
+    /// A neighbour cache entry that does not age.
+    Neighbour(Neighbour),
+    /// An address answered for on a link (proxy neighbour discovery, RFC 4861 §7.2.8).
+    Proxy(Proxy),
+    /// A tunnel and all its paths.
+    Tunnel(Tunnel),
+    /// A route.
+    Route(Route),
+    /// A routing policy rule.
+    Rule(Rule),
+    /// A line of the journal, on disk and synced.
+    Record(Record),
+}
+
+/// What an item is found by; also the building order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Key {
+    /// See [`Setting`].
+    Setting(Option<LinkId>, Knob),
+    /// See [`Address`].
+    Address(LinkId, Ipv6Addr),
+    /// See [`Anycast`].
+    Anycast(LinkId, Ipv6Addr),
+    /// See [`Neighbour`].
+    Neighbour(LinkId, Ipv6Addr),
+    /// See [`Proxy`].
+    Proxy(LinkId, Ipv6Addr),
+    /// See [`Tunnel`].
+    Tunnel(TunnelId),
+    /// See [`Route`].
+    Route(Table, Prefix, Prefix, u32),
+    /// See [`Rule`].
+    Rule(u32, Prefix, Prefix),
+    /// See [`Record`].
+    Record(RecordKey),
+}
+
+/// A kernel setting of one interface, or of all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The interface; `None` for the setting that holds for all.
+    pub link: Option<LinkId>,
+    /// Which setting.
+    pub knob: Knob,
+    /// Its value.
+    pub value: i32,
+}
+
+/// The kernel settings roam6 touches (`net.ipv6.conf.*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Knob {
+    /// `forwarding`
+    Forwarding,
+    /// `accept_ra`
+    AcceptRa,
+    /// `autoconf`
+    Autoconf,
+    /// `accept_dad`
+    AcceptDad,
+    /// `router_solicitations`
+    RouterSolicitations,
+    /// `proxy_ndp`
+    ProxyNdp,
+    /// `keep_addr_on_down`
+    KeepAddrOnDown,
+}
+
+/// An address on an interface. Never subject to the kernel's duplicate address detection: the engine does its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address {
+    /// The interface.
+    pub link: LinkId,
+    /// The address.
+    pub address: Ipv6Addr,
+    /// Length of the on-link prefix, 128 for none.
+    pub prefix_length: u8,
+    /// Whether new connections may choose it as their source (preferred lifetime not 0).
+    pub preferred: bool,
+}
+
+/// An anycast address on an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Anycast {
+    /// The interface.
+    pub link: LinkId,
+    /// The address.
+    pub address: Ipv6Addr,
+}
+
+/// A neighbour cache entry that does not age.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbour {
+    /// The interface.
+    pub link: LinkId,
+    /// The neighbour's address.
+    pub address: Ipv6Addr,
+    /// Its link-layer address.
+    pub link_address: LinkAddress,
+}
+
+/// An address answered for on a link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proxy {
+    /// The link.
+    pub link: LinkId,
+    /// The address.
+    pub address: Ipv6Addr,
+    /// Value of the Router bit in the advertisements (1 for a mobile router, RFC 3963 §6.4; else 0, RFC 6275 §10.4.1).
+    pub router: bool,
+}
+
+/// Names a tunnel within one node. 0 is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TunnelId(pub u32);
+
+/// An IPv6-in-IPv6 tunnel (RFC 2473) with one or more paths.
+///
+/// A packet from `near` to `far` goes in; a packet that comes out must be from `far` and to `near`, and its outer header
+/// must be that of one of the paths. All else is dropped and counted (RFC 3963 §6.5, §9).
+/// Replacing the item is atomic for each packet: none is lost, none goes to a mixture of old and new.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tunnel {
+    /// Its name.
+    pub id: TunnelId,
+    /// Prefixes on this side: everything for a home agent, the mobile network for a mobile router.
+    pub near: Vec<Prefix>,
+    /// Prefixes on the other side: home address and mobile network for a home agent, everything for a mobile router.
+    pub far: Vec<Prefix>,
+    /// The paths, best first. Empty: what would go in is answered with Destination Unreachable.
+    pub paths: Vec<Path>,
+    /// Flows with paths of their own, the first that matches decides (RFC 6089).
+    pub flows: Vec<TunnelFlow>,
+}
+
+/// One outer header of a tunnel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Path {
+    /// Binding identifier; 0 for the one binding of a mobile router without multiple care-of addresses.
+    pub bid: Bid,
+    /// Outer source on the way out, outer destination on the way in.
+    pub local: Ipv6Addr,
+    /// Outer destination on the way out, outer source on the way in.
+    pub remote: Ipv6Addr,
+    /// The interface it must leave by; `None`: as the routing tables say.
+    pub link: Option<LinkId>,
+    /// Largest inner packet, octets (path MTU to `remote` less 40).
+    pub mtu: u32,
+    /// Share of flows it carries; 0 for a path that carries none yet still receives (standby, or just left).
+    pub weight: u16,
+}
+
+/// A flow that takes paths of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunnelFlow {
+    /// Which packets, as the mobile router's end sends them out (source = inside the mobile network) when `near` is the
+    /// mobile network, or as the home agent sees them come (source = correspondent) when `far` is.
+    pub selector: Selector,
+    /// The path, by binding identifier; a flow whose path is absent falls through to the next rule.
+    pub bid: Bid,
+}
+
+/// A routing table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Table(pub u32);
+
+impl Table {
+    /// The kernel's main table.
+    pub const MAIN: Table = Table(254);
+}
+
+/// A route. The kernel shows it with roam6's route protocol number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// The table.
+    pub table: Table,
+    /// Packets to here.
+    pub destination: Prefix,
+    /// Packets from here only; [`Prefix::ALL`] for any.
+    pub source: Prefix,
+    /// Lower is better.
+    pub metric: u32,
+    /// What becomes of them.
+    pub target: Target,
+    /// Largest packet, octets, if less than the device's.
+    pub mtu: Option<u32>,
+}
+
+/// What a route does with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// On-link.
+    Link(LinkId),
+    /// To a router.
+    Gateway {
+        /// Its link.
+        link: LinkId,
+        /// Its address, usually link-local.
+        router: Ipv6Addr,
+    },
+    /// Into a tunnel.
+    Tunnel(TunnelId),
+    /// Refused with Destination Unreachable.
+    Unreachable,
+}
+
+/// A routing policy rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Lower comes first.
+    pub priority: u32,
+    /// Packets from here.
+    pub source: Prefix,
+    /// Packets to here.
+    pub destination: Prefix,
+    /// Look here.
+    pub table: Table,
+}
+
+/// A line of the journal: what must outlive the daemon. A later record of the same key takes the place of an earlier one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// A binding a home agent has acknowledged, or is about to.
+    Binding(BindingRecord),
+    /// The last sequence number a mobile router has sent for a home address.
+    Sequence(SequenceRecord),
+}
+
+/// What a record is found by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordKey {
+    /// See [`BindingRecord`].
+    Binding(HomeAddress),
+    /// See [`SequenceRecord`].
+    Sequence(HomeAddress),
+}
+
+/// All bindings of one home address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BindingRecord {
+    /// The mobile router.
+    pub home_address: HomeAddress,
+    /// Its care-of addresses: identifier (0 if it registered without one), address, priority (RFC 6089, 0 for none).
+    pub care_of: Vec<(Bid, Ipv6Addr, u8)>,
+    /// Its prefixes.
+    pub prefixes: Vec<Prefix>,
+    /// The prefixes were listed in the update (explicit mode) and not taken from the prefix table.
+    pub explicit: bool,
+    /// Flow rules it registered.
+    pub flows: Vec<crate::nemo::flow::FlowRule>,
+    /// Last sequence number accepted.
+    pub sequence: Sequence,
+    /// Last replay protection timestamp accepted (RFC 4285 §6, NTP format); 0 for none.
+    pub timestamp: u64,
+    /// End of life, microseconds since 1970-01-01T00:00Z.
+    pub expires_unix_micros: u64,
+    /// The R flag.
+    pub router: bool,
+}
+
+/// The last sequence number used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceRecord {
+    /// Whose.
+    pub home_address: HomeAddress,
+    /// The number.
+    pub sequence: Sequence,
+}
+
+impl Item {
+    /// What this item is found by.
+    pub fn key(&self) -> Key {
+        match self {
+            Item::Setting(setting) => Key::Setting(setting.link, setting.knob),
+            Item::Address(address) => Key::Address(address.link, address.address),
+            Item::Anycast(anycast) => Key::Anycast(anycast.link, anycast.address),
+            Item::Neighbour(neighbour) => Key::Neighbour(neighbour.link, neighbour.address),
+            Item::Proxy(proxy) => Key::Proxy(proxy.link, proxy.address),
+            Item::Tunnel(tunnel) => Key::Tunnel(tunnel.id),
+            Item::Route(route) => Key::Route(route.table, route.destination, route.source, route.metric),
+            Item::Rule(rule) => Key::Rule(rule.priority, rule.source, rule.destination),
+            Item::Record(Record::Binding(binding)) => Key::Record(RecordKey::Binding(binding.home_address)),
+            Item::Record(Record::Sequence(sequence)) => Key::Record(RecordKey::Sequence(sequence.home_address)),
+        }
+    }
+}
+
+/// Everything the host should hold now.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Plan {
+    items: BTreeMap<Key, Item>,
+}
+
+impl Plan {
+    /// Nothing.
+    pub fn new() -> Plan {
+        Plan::default()
+    }
+
+    /// Holds `item` in place of any of the same key; returns the one it took the place of.
+    pub fn put(&mut self, item: Item) -> Option<Item> {
+        self.items.insert(item.key(), item)
+    }
+
+    /// Holds the item of `key` no longer.
+    pub fn drop(&mut self, key: &Key) -> Option<Item> {
+        self.items.remove(key)
+    }
+
+    /// The item of `key`.
+    pub fn find(&self, key: &Key) -> Option<&Item> {
+        self.items.get(key)
+    }
+
+    /// All items in building order; walk it backwards to remove them.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Key, &Item)> {
+        self.items.iter()
+    }
+
+    /// How many items.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+/// How long the routes of a lost path are kept for packets still on their way in (RFC 6275 §11.5.5, smooth handover).
+pub const OLD_PATH_LINGER: Duration = Duration::from_secs(5);

@@ -1,0 +1,180 @@
+//! What happened, as values: a log line, a counter, the event stream and the handover timeline are renderings of these.
+
+use crate::input::LinkId;
+use crate::plan::Key;
+use core::fmt;
+use core::time::Duration;
+use roam6_wire::{Bid, HomeAddress, Prefix, Sequence};
+use serde::{Deserialize, Serialize};
+use std::net::Ipv6Addr;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the fields are the standard's own terms, and their types say what they hold")]
+pub enum Report {
+    /// An interface in use came up.
+    LinkUp { link: LinkId, name: String },
+    /// An interface in use went down.
+    LinkDown { link: LinkId, name: String },
+    /// A Router Solicitation was sent.
+    Solicited { link: LinkId },
+    /// An advertisement of a router not known on this link until now.
+    RouterFound { link: LinkId, router: Ipv6Addr, prefix: Option<Prefix> },
+    /// A router is no longer used.
+    RouterLost { link: LinkId, router: Ipv6Addr, why: Lost },
+    /// A care-of address was formed.
+    CareOfFormed { link: LinkId, bid: Bid, address: Ipv6Addr },
+    /// A care-of address was given up.
+    CareOfGone { link: LinkId, bid: Bid, address: Ipv6Addr },
+    /// Another node holds an address we formed.
+    Duplicate { link: LinkId, address: Ipv6Addr },
+    /// A Binding Update was sent.
+    UpdateSent { home_agent: Ipv6Addr, care_of: Vec<Ipv6Addr>, sequence: Sequence, lifetime: Duration },
+    /// A Binding Acknowledgement was accepted.
+    AckReceived { home_agent: Ipv6Addr, status: u8, sequence: Sequence, lifetime: Duration },
+    /// The mobile router is registered with these care-of addresses; the first carries traffic.
+    Bound { home_agent: Ipv6Addr, care_of: Vec<Ipv6Addr>, lifetime: Duration },
+    /// The mobile router is no longer registered.
+    Unbound { home_agent: Ipv6Addr, why: String },
+    /// The mobile router is on its home link and de-registered.
+    AtHome { link: LinkId },
+    /// A path answers probes again, or for the first time.
+    PathUp { bid: Bid, care_of: Ipv6Addr },
+    /// A path is dead.
+    PathDown { bid: Bid, care_of: Ipv6Addr, why: Lost },
+    /// Path MTU to a peer was learnt, octets.
+    PathMtu { remote: Ipv6Addr, mtu: u32 },
+    /// Home agents that answered discovery, best first.
+    HomeAgents { addresses: Vec<Ipv6Addr> },
+    /// Home agent: a binding is made, moved or refreshed, forwarding stands and the journal is written.
+    Registered {
+        home_address: HomeAddress,
+        care_of: Vec<Ipv6Addr>,
+        sequence: Sequence,
+        lifetime: Duration,
+        moved: bool,
+    },
+    /// Home agent: a binding ended.
+    Deregistered { home_address: HomeAddress, why: String },
+    /// Home agent: an update was answered with an error status (RFC 6275 §6.1.8).
+    Refused { home_address: HomeAddress, care_of: Ipv6Addr, status: u8 },
+    /// A Binding Error was sent (1) or received.
+    BindingError { peer: Ipv6Addr, status: u8, sent: bool },
+    /// A packet was dropped.
+    Dropped { reason: DropReason, from: Option<Ipv6Addr>, detail: String },
+    /// A named table is full: what would have been added was not.
+    TableFull { table: String, limit: usize },
+    /// The host refused an item, in the kernel's own words.
+    Failed { key: Key, why: String },
+    /// Something an operator should look at.
+    Notice { text: String },
+}
+
+/// Why a path, router or link is no longer used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lost {
+    /// Its interface is down.
+    LinkDown,
+    /// Its lifetime ended.
+    Expired,
+    /// Neighbour unreachability detection gave up.
+    Unreachable,
+    /// The advertised prefixes changed: this is another network.
+    Replaced,
+    /// Probes remain unanswered.
+    Silent,
+    /// The home agent does not accept it.
+    Refused,
+}
+
+/// Why a packet was dropped; each is a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DropReason {
+    /// Not the message it claims to be.
+    Malformed,
+    /// For an address or a role this node does not have.
+    NotForUs,
+    /// A neighbour discovery message that failed the checks of RFC 4861 §6.1 and §7.1.
+    NotOnLink,
+    /// No mobility security association with the sender.
+    NoAssociation,
+    /// The authenticator does not verify.
+    BadAuthenticator,
+    /// The authentication or replay protection option is missing.
+    NotAuthenticated,
+    /// Timestamp seen before or too far away.
+    Replayed,
+    /// Sequence number out of window.
+    StaleSequence,
+    /// An acknowledgement nobody waits for.
+    Unsolicited,
+    /// More of the kind than the limiter lets through.
+    RateLimited,
+}
+
+impl Report {
+    /// The name of its counter, and the `event` of its line in the stream.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Report::LinkUp { .. } => "link_up",
+            Report::LinkDown { .. } => "link_down",
+            Report::Solicited { .. } => "solicited",
+            Report::RouterFound { .. } => "router_found",
+            Report::RouterLost { .. } => "router_lost",
+            Report::CareOfFormed { .. } => "care_of_formed",
+            Report::CareOfGone { .. } => "care_of_gone",
+            Report::Duplicate { .. } => "duplicate",
+            Report::UpdateSent { .. } => "update_sent",
+            Report::AckReceived { .. } => "ack_received",
+            Report::Bound { .. } => "bound",
+            Report::Unbound { .. } => "unbound",
+            Report::AtHome { .. } => "at_home",
+            Report::PathUp { .. } => "path_up",
+            Report::PathDown { .. } => "path_down",
+            Report::PathMtu { .. } => "path_mtu",
+            Report::HomeAgents { .. } => "home_agents",
+            Report::Registered { .. } => "registered",
+            Report::Deregistered { .. } => "deregistered",
+            Report::Refused { .. } => "refused",
+            Report::BindingError { .. } => "binding_error",
+            Report::Dropped { .. } => "dropped",
+            Report::TableFull { .. } => "table_full",
+            Report::Failed { .. } => "failed",
+            Report::Notice { .. } => "notice",
+        }
+    }
+}
+
+impl DropReason {
+    /// The name of its counter.
+    pub fn name(self) -> &'static str {
+        match self {
+            DropReason::Malformed => "malformed",
+            DropReason::NotForUs => "not_for_us",
+            DropReason::NotOnLink => "not_on_link",
+            DropReason::NoAssociation => "no_association",
+            DropReason::BadAuthenticator => "bad_authenticator",
+            DropReason::NotAuthenticated => "not_authenticated",
+            DropReason::Replayed => "replayed",
+            DropReason::StaleSequence => "stale_sequence",
+            DropReason::Unsolicited => "unsolicited",
+            DropReason::RateLimited => "rate_limited",
+        }
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Lost::LinkDown => "link down",
+            Lost::Expired => "lifetime ended",
+            Lost::Unreachable => "neighbour unreachable",
+            Lost::Replaced => "another network",
+            Lost::Silent => "probes unanswered",
+            Lost::Refused => "refused by the home agent",
+        })
+    }
+}

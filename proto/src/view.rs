@@ -1,0 +1,107 @@
+//! What an operator sees of a node: one document, rendered as table, JSON or metrics.
+
+use crate::report::Report;
+use core::time::Duration;
+use roam6_wire::{Bid, HomeAddress, Prefix, Sequence};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// The state of a node.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// Bindings, a home agent's and a mobile router's own.
+    pub bindings: Vec<BindingView>,
+    /// Interfaces in use.
+    pub links: Vec<LinkView>,
+    /// Tunnels and their paths.
+    pub tunnels: Vec<TunnelView>,
+    /// Running timers.
+    pub timers: Vec<TimerView>,
+    /// How often each thing has happened.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// One binding: a home address and one of its care-of addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BindingView {
+    /// `home_agent` or `mobile_router`.
+    pub role: String,
+    /// Home address.
+    pub home_address: HomeAddress,
+    /// Binding identifier, 0 for none.
+    pub bid: Bid,
+    /// Care-of address; `None` at home.
+    pub care_of: Option<Ipv6Addr>,
+    /// The home agent.
+    pub home_agent: Ipv6Addr,
+    /// Mobile network prefixes.
+    pub prefixes: Vec<Prefix>,
+    /// Last sequence number.
+    pub sequence: Sequence,
+    /// Time until it ends.
+    pub remaining: Duration,
+    /// `bound`, `registering`, `home`, `refused`, ...
+    pub state: String,
+}
+
+/// One interface in use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkView {
+    /// Its name.
+    pub name: String,
+    /// `uplink`, `ingress` or `home`.
+    pub role: String,
+    /// Up and with carrier.
+    pub up: bool,
+    /// Octets.
+    pub mtu: u32,
+    /// Router in use, if any.
+    pub router: Option<Ipv6Addr>,
+    /// Addresses the node formed on it.
+    pub addresses: Vec<Ipv6Addr>,
+    /// `home`, `visited`, `no router`, `down`, ...
+    pub state: String,
+}
+
+/// One path of a tunnel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunnelView {
+    /// The tunnel's number.
+    pub tunnel: u32,
+    /// Binding identifier.
+    pub bid: Bid,
+    /// Near end.
+    pub local: Ipv6Addr,
+    /// Far end.
+    pub remote: Ipv6Addr,
+    /// Largest inner packet, octets.
+    pub mtu: u32,
+    /// Share of flows.
+    pub weight: u16,
+    /// Prefixes on the other side.
+    pub far: Vec<Prefix>,
+    /// `up`, `standby`, `silent`, ...
+    pub state: String,
+}
+
+/// One running timer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimerView {
+    /// What happens when it ends.
+    pub name: String,
+    /// Time until then.
+    pub remaining: Duration,
+}
+
+/// One line of the event stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Microseconds since 1970-01-01T00:00Z.
+    pub unix_micros: u64,
+    /// Microseconds since the node began.
+    pub at: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub report: Report,
+}

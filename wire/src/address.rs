@@ -1,0 +1,226 @@
+//! Addresses and identifiers that must never be mistaken for one another.
+
+use core::fmt;
+use core::net::Ipv6Addr;
+use core::str::FromStr;
+
+/// Defines a newtype over `$inner` that prints and serialises as the inner value.
+macro_rules! newtype {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl From<$inner> for $name {
+            fn from(value: $inner) -> Self {
+                Self(value)
+            }
+        }
+    };
+}
+
+newtype! {
+    /// The address a mobile node or router keeps wherever it is (RFC 6275 §3.2).
+    HomeAddress(Ipv6Addr)
+}
+newtype! {
+    /// An address in the network a mobile router visits (RFC 6275 §3.2).
+    CareOfAddress(Ipv6Addr)
+}
+newtype! {
+    /// Binding identifier, which tells the bindings of one home address apart; 0 is reserved (RFC 5648 §4.1).
+    Bid(u16)
+}
+newtype! {
+    /// Sequence number of a Binding Update (RFC 6275 §6.1.7).
+    Sequence(u16)
+}
+
+impl Sequence {
+    /// Whether `self` is newer than `last` in the modulo-2^16 space of RFC 6275 §9.5.1.
+    pub fn is_newer_than(self, last: Sequence) -> bool {
+        last.0.wrapping_sub(self.0) > 32768
+    }
+
+    /// The sequence number after this one.
+    pub fn next(self) -> Sequence {
+        Sequence(self.0.wrapping_add(1))
+    }
+}
+
+/// A link-layer address of Ethernet's shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct LinkAddress(pub [u8; 6]);
+
+impl LinkAddress {
+    /// The modified EUI-64 interface identifier (RFC 4291 appendix A).
+    pub fn interface_identifier(self) -> u64 {
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_be_bytes([a ^ 0x02, b, c, 0xff, 0xfe, d, e, f])
+    }
+}
+
+impl fmt::Display for LinkAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// An IPv6 prefix; bits beyond its length are always zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Prefix {
+    address: Ipv6Addr,
+    length: u8,
+}
+
+impl Prefix {
+    /// `::/0`, which holds every address.
+    pub const ALL: Prefix = Prefix { address: Ipv6Addr::UNSPECIFIED, length: 0 };
+
+    /// The prefix of `length` bits that holds `address`; `None` if the length exceeds 128.
+    pub fn new(address: Ipv6Addr, length: u8) -> Option<Prefix> {
+        (length <= 128).then(|| Prefix { address: Ipv6Addr::from_bits(address.to_bits() & mask(length)), length })
+    }
+
+    /// The prefix that holds one address only.
+    pub fn host(address: Ipv6Addr) -> Prefix {
+        Prefix { address, length: 128 }
+    }
+
+    /// The first address, all host bits zero.
+    pub fn address(self) -> Ipv6Addr {
+        self.address
+    }
+
+    /// Length in bits, 0 to 128.
+    pub fn length(self) -> u8 {
+        self.length
+    }
+
+    /// Whether `address` lies inside.
+    pub fn contains(self, address: Ipv6Addr) -> bool {
+        address.to_bits() & mask(self.length) == self.address.to_bits()
+    }
+
+    /// Whether every address of `other` lies inside.
+    pub fn covers(self, other: Prefix) -> bool {
+        self.length <= other.length && self.contains(other.address)
+    }
+
+    /// The address in this prefix with the low 64 bits `identifier`; `None` unless the length is 64.
+    pub fn with_identifier(self, identifier: u64) -> Option<Ipv6Addr> {
+        (self.length == 64).then(|| Ipv6Addr::from_bits(self.address.to_bits() | u128::from(identifier)))
+    }
+}
+
+fn mask(length: u8) -> u128 {
+    match length {
+        0 => 0,
+        bits => u128::MAX << (128 - u32::from(bits.min(128))),
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+impl fmt::Debug for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Why a text is not a prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrefixError {
+    /// Not of the form `address/length`.
+    Form,
+    /// Bits are set beyond the length, as in `2001:db8::1/64`.
+    HostBits,
+}
+
+impl fmt::Display for PrefixError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PrefixError::Form => "not an IPv6 prefix; write it as 2001:db8:1::/64",
+            PrefixError::HostBits => {
+                "bits are set beyond the prefix length; write the prefix itself, as 2001:db8:1::/64"
+            }
+        })
+    }
+}
+
+impl core::error::Error for PrefixError {}
+
+impl FromStr for Prefix {
+    type Err = PrefixError;
+
+    fn from_str(text: &str) -> Result<Prefix, PrefixError> {
+        let (address, length) = text.split_once('/').ok_or(PrefixError::Form)?;
+        let address = address.parse().map_err(|_| PrefixError::Form)?;
+        let length = length.parse().map_err(|_| PrefixError::Form)?;
+        let prefix = Prefix::new(address, length).ok_or(PrefixError::Form)?;
+        if prefix.address == address { Ok(prefix) } else { Err(PrefixError::HostBits) }
+    }
+}
+
+#[cfg(feature = "serde")]
+mod serde_impl {
+    use super::Prefix;
+    use alloc::string::String;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    impl Serialize for Prefix {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_str(self)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Prefix {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Prefix, D::Error> {
+            String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_window_is_that_of_rfc6275_section_9_5_1() {
+        assert!(Sequence(1).is_newer_than(Sequence(0)));
+        assert!(!Sequence(0).is_newer_than(Sequence(0)));
+        assert!(Sequence(0).is_newer_than(Sequence(65535)));
+        assert!(Sequence(32767).is_newer_than(Sequence(0)));
+        assert!(!Sequence(32768).is_newer_than(Sequence(0)));
+    }
+
+    #[test]
+    fn prefix_text_round_trips_and_refuses_host_bits() {
+        let prefix: Prefix = "2001:db8:f00::/56".parse().unwrap();
+        assert_eq!(prefix.to_string(), "2001:db8:f00::/56");
+        assert!(prefix.contains("2001:db8:f00:ff::1".parse().unwrap()));
+        assert!(!prefix.contains("2001:db8:f00:100::1".parse().unwrap()));
+        assert_eq!("2001:db8::1/64".parse::<Prefix>(), Err(PrefixError::HostBits));
+        assert_eq!("::/0".parse::<Prefix>(), Ok(Prefix::ALL));
+        assert_eq!("::/129".parse::<Prefix>(), Err(PrefixError::Form));
+    }
+
+    #[test]
+    fn eui64_identifier_flips_the_universal_bit() {
+        let mac = LinkAddress([0x02, 0, 0, 0, 0, 0x01]);
+        assert_eq!(mac.interface_identifier(), 0x0000_00ff_fe00_0001);
+    }
+}

@@ -1,0 +1,15 @@
+//! Bytes to messages and back: every header, message and option roam6 speaks.
+//!
+//! One file a protocol, in one fixed order: what it answers, the values, `parse`, `emit`, helpers, tests.
+//! A parser takes untrusted bytes and returns a value or [`Malformed`]; it never panics. A code point
+//! that is not assigned has an `Unknown` arm, so it survives a round trip. Emitting is total.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod address;
+pub mod malformed;
+
+pub use address::{Bid, CareOfAddress, HomeAddress, LinkAddress, Prefix, Sequence};
+pub use malformed::{Malformed, Why};
