@@ -1,0 +1,39 @@
+# The whole of roam6 by name. Each goal installs what it needs first and says what it does.
+CARGO ?= cargo
+
+.PHONY: help build demo test lint fuzz experiments clean deps
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+deps: ## install the Debian packages that are missing (asks for root)
+	@scripts/install-deps $(DEPS)
+
+build: DEPS = build
+build: deps ## build target/release/roam6 and target/release/roam6-lab
+	$(CARGO) build --release -p roam6 -p roam6-lab
+
+demo: DEPS = build lab
+demo: deps ## a network that moves: home, FN1, FN2, home, then both uplinks; ends with a table
+	$(CARGO) build --release -p roam6 -p roam6-lab
+	target/release/roam6-lab demo
+
+test: DEPS = build lab
+test: deps lint ## every test there is; ends with one line that counts them
+	@scripts/run-tests
+
+lint: ## formatting and clippy, no warning allowed
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+fuzz: DEPS = build fuzz
+fuzz: deps ## every fuzz target for MINUTES=10 each
+	@scripts/run-fuzz $(or $(MINUTES),10)
+
+experiments: DEPS = build lab
+experiments: deps ## every experiment, results in target/experiments/
+	$(CARGO) build --release -p roam6 -p roam6-lab
+	@scripts/run-experiments $(if $(QUICK),--quick)
+
+clean: ## remove what was built
+	$(CARGO) clean
