@@ -1,1 +1,3 @@
-//! placeholder
+//! Everything of roam6 that touches the Linux kernel.
+
+pub mod tunnel;

@@ -1,0 +1,64 @@
+//! Tunnels: one contract, two back ends of the same wire format (RFC 2473), so either end of a tunnel may be either.
+//! What a tunnel means is told at [`roam6_proto::plan::Tunnel`].
+
+use core::fmt;
+use roam6_proto::input::LinkId;
+use roam6_proto::plan::{Tunnel, TunnelId};
+use std::collections::BTreeMap;
+
+/// Carries out what [`Tunnel`]s say. All that it makes outlives it, so that packets travel on while the daemon is down;
+/// only [`Tunnels::clean`] takes it away.
+pub trait Tunnels {
+    /// Makes the tunnel so, whatever it was before. Atomic for each packet.
+    fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error>;
+
+    /// Takes the tunnel away; one that does not exist is no error.
+    fn drop(&mut self, id: TunnelId) -> Result<(), Error>;
+
+    /// The interface for routes whose target is this tunnel. `None` if there is no such tunnel or it has no path: then
+    /// the route is to be an unreachable one. Ask again after each [`Tunnels::put`].
+    fn device(&self, id: TunnelId) -> Option<LinkId>;
+
+    /// Largest packet, octets, for routes whose target is this tunnel: what fits into any path that may carry it, also
+    /// where that path itself runs through another tunnel. `None` as for [`Tunnels::device`]. A change of one tunnel may
+    /// change this for those that run through it.
+    fn mtu(&self, id: TunnelId) -> Option<u32>;
+
+    /// Takes packets off this interface: uplinks, ingress interfaces and the home link, each time one appears. Repeating
+    /// it is no error.
+    fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error>;
+
+    /// Lets go of an interface, which may be gone already.
+    fn detach(&mut self, link: LinkId);
+
+    /// All that an earlier life of the daemon left has been put again: removes the rest of it.
+    fn settle(&mut self) -> Result<(), Error>;
+
+    /// Packets by what became of them, since the machine started.
+    fn counters(&mut self) -> BTreeMap<String, u64>;
+
+    /// The tunnels that exist in the kernel, ascending.
+    fn inventory(&mut self) -> Result<Vec<TunnelId>, Error>;
+
+    /// Removes everything it made, devices and pinned objects too.
+    fn clean(&mut self) -> Result<(), Error>;
+}
+
+/// What could not be done, and why, in the kernel's words where it has any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error(String);
+
+impl Error {
+    /// `what` (and where), `why`.
+    pub(crate) fn new(what: impl fmt::Display, why: impl fmt::Display) -> Error {
+        Error(format!("{what}: {why}"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for Error {}
