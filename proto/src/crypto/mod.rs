@@ -1,0 +1,3 @@
+//! What the engines prove to one another, and how.
+
+pub mod authenticator;
