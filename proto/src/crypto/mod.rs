@@ -1,3 +1,4 @@
 //! What the engines prove to one another, and how.
 
 pub mod authenticator;
+pub mod esp;
