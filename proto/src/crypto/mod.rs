@@ -1,4 +1,5 @@
 //! What the engines prove to one another, and how.
 
 pub mod authenticator;
+pub mod cga;
 pub mod esp;
