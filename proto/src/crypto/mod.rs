@@ -3,3 +3,4 @@
 pub mod authenticator;
 pub mod cga;
 pub mod esp;
+pub mod hba;
