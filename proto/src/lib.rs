@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agenda;
+pub mod case;
 pub mod crypto;
 pub mod engine;
 pub mod entropy;
