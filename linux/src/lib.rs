@@ -1,3 +1,14 @@
 //! Everything of roam6 that touches the Linux kernel.
 
+pub mod clock;
+mod door;
+pub mod error;
+pub mod host;
+pub mod journal;
+mod netlink;
+mod plan;
+mod sys;
 pub mod tunnel;
+
+pub use error::Error;
+pub use host::{Host, HostOptions, Interest, Ready, Wake};

@@ -1,0 +1,244 @@
+//! Taps: packet sockets whose filter passes only what engines want (RFC 6275 §6.1, §6.5-6.8, RFC 4861 §4, RFC 4443).
+//! They see a packet before the kernel does anything with it, extension headers and all.
+
+use crate::error::{Context, Error};
+use crate::sys::{self, FilterStep, Flag, PacketMembership};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use roam6_proto::{LinkId, Packet};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Octets the kernel may queue for a tap.
+const RECEIVE_QUEUE: Flag = 4 * 1024 * 1024;
+/// Octets of the largest packet without a jumbo payload.
+const LARGEST: usize = IPV6_HEADER + 65_535;
+const IPV6_HEADER: usize = 40;
+/// Extension headers looked behind.
+const DEPTH: usize = 4;
+
+/// What a tap passes. Two taps, so that a flood of echo replies passing through never pushes out a binding update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Mobility headers, neighbour and router discovery, home agent and mobile prefix discovery.
+    Signalling,
+    /// ICMPv6 errors and echo replies.
+    Feedback,
+}
+
+/// One packet socket.
+pub(crate) struct Tap {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Tap {
+    /// Opens a tap on all interfaces.
+    pub(crate) fn open(kind: Kind) -> Result<Tap, Error> {
+        let what = "packet socket";
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Packet, SockType::Datagram, flags, None).context(what)?;
+        sys::attach_filter(&socket, &filter(kind)).context(what)?;
+        // Without either of the two there is less room, and outgoing packets are filtered one step later.
+        let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_QUEUE);
+        let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
+        sys::bind_packet(&socket).context(what)?;
+        Ok(Tap { socket, buffer: vec![0; LARGEST] })
+    }
+
+    /// Also hears multicast to groups this host has not joined: probes for addresses it is about to take.
+    pub(crate) fn hear_multicast(&self, link: LinkId) -> Result<(), Error> {
+        let membership = PacketMembership {
+            mr_ifindex: link.0.cast_signed(),
+            mr_type: libc::PACKET_MR_ALLMULTI as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        sys::set_option(&self.socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+            .context(format!("multicast of {link}"))
+    }
+
+    /// Takes one packet, if there is one.
+    pub(crate) fn receive(&mut self) -> io::Result<Option<Packet>> {
+        let envelope = match sys::receive_packet(&self.socket, &mut self.buffer) {
+            Ok(envelope) => envelope,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let bytes = self.buffer.get(..envelope.length).unwrap_or_default();
+        let bytes = without_padding(bytes).to_vec();
+        Ok(Some(Packet { link: envelope.link, sender: envelope.sender, bytes }))
+    }
+}
+
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Cuts off what a link added to reach its least frame size.
+fn without_padding(bytes: &[u8]) -> &[u8] {
+    let payload = bytes.get(4..6).and_then(|field| field.try_into().ok()).map(u16::from_be_bytes);
+    payload.and_then(|length| bytes.get(..IPV6_HEADER + usize::from(length))).unwrap_or(bytes)
+}
+
+/// ICMPv6 types a tap passes.
+fn types(kind: Kind) -> &'static [u32] {
+    match kind {
+        Kind::Signalling => &[133, 134, 135, 136, 137, 144, 145, 146, 147],
+        Kind::Feedback => &[1, 2, 3, 4, 129],
+    }
+}
+
+const MOBILITY: u32 = 135;
+const ICMPV6: u32 = 58;
+/// Hop-by-hop options, routing header, destination options: what may stand in front.
+const EXTENSIONS: [u32; 3] = [0, 43, 60];
+
+/// The program. X holds the offset of a header, A its protocol number; one block of instructions for each header.
+fn filter(kind: Kind) -> Vec<FilterStep> {
+    const START: usize = 5;
+    const BLOCK: usize = 5 + 9;
+    let refuse = START + BLOCK * DEPTH;
+    let icmp = refuse + 1;
+    let accept = icmp + 1 + types(kind).len() + 1;
+    let mut program = Program::default();
+
+    let packet_type = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE).cast_unsigned();
+    program.step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, packet_type);
+    program.branch(u32::from(libc::PACKET_OUTGOING), refuse);
+    program.branch(u32::from(libc::PACKET_OTHERHOST), refuse);
+    program.step(libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM, IPV6_HEADER as u32);
+    program.step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 6);
+    for _ in 0..DEPTH {
+        let skip = program.steps.len() + 6;
+        program.branch(MOBILITY, if kind == Kind::Signalling { accept } else { refuse });
+        program.branch(ICMPV6, icmp);
+        EXTENSIONS.iter().for_each(|extension| program.branch(*extension, skip));
+        program.jump(refuse);
+        program.step(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, 0);
+        program.step(libc::BPF_ST, 0);
+        program.step(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, 1);
+        program.step(libc::BPF_ALU | libc::BPF_ADD | libc::BPF_K, 1);
+        program.step(libc::BPF_ALU | libc::BPF_LSH | libc::BPF_K, 3);
+        program.step(libc::BPF_ALU | libc::BPF_ADD | libc::BPF_X, 0);
+        program.step(libc::BPF_MISC | libc::BPF_TAX, 0);
+        program.step(libc::BPF_LD | libc::BPF_W | libc::BPF_MEM, 0);
+    }
+    program.step(libc::BPF_RET | libc::BPF_K, 0);
+    program.step(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, 0);
+    types(kind).iter().for_each(|icmp_type| program.branch(*icmp_type, accept));
+    program.step(libc::BPF_RET | libc::BPF_K, 0);
+    program.step(libc::BPF_RET | libc::BPF_K, u32::MAX);
+    program.steps
+}
+
+#[derive(Default)]
+struct Program {
+    steps: Vec<FilterStep>,
+}
+
+impl Program {
+    fn step(&mut self, code: u32, k: u32) {
+        self.steps.push(FilterStep { code: code as u16, jt: 0, jf: 0, k });
+    }
+
+    /// To the step numbered `target` if A equals `value`, else on.
+    fn branch(&mut self, value: u32, target: usize) {
+        let jt = u8::try_from(target - self.steps.len() - 1).unwrap_or(u8::MAX);
+        let code = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+        self.steps.push(FilterStep { code, jt, jf: 0, k: value });
+    }
+
+    /// To the step numbered `target`.
+    fn jump(&mut self, target: usize) {
+        let distance = target - self.steps.len() - 1;
+        self.step(libc::BPF_JMP | libc::BPF_JA, distance as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the program does with a packet; the packet type is always "for this host".
+    fn passes(kind: Kind, packet: &[u8]) -> bool {
+        let program = filter(kind);
+        let (mut a, mut x, mut memory, mut at) = (0_u32, 0_u32, 0_u32, 0_usize);
+        loop {
+            let step = program[at];
+            at += 1;
+            let octet = |offset: u32| packet.get(offset as usize).map(|octet| u32::from(*octet));
+            match u32::from(step.code) {
+                0x20 => a = 0,
+                0x01 => x = step.k,
+                0x30 | 0x50 => {
+                    let base = if step.code == 0x50 { x } else { 0 };
+                    let Some(value) = octet(base + step.k) else { return false };
+                    a = value;
+                }
+                0x15 if a == step.k => at += usize::from(step.jt),
+                0x15 => at += usize::from(step.jf),
+                0x05 => at += step.k as usize,
+                0x02 => memory = a,
+                0x60 => a = memory,
+                0x04 => a += step.k,
+                0x0c => a += x,
+                0x64 => a <<= step.k,
+                0x07 => x = a,
+                0x06 => return step.k != 0,
+                other => panic!("unknown instruction {other:#x}"),
+            }
+        }
+    }
+
+    fn packet(chain: &[(u8, &[u8])]) -> Vec<u8> {
+        let mut bytes = vec![0; 40];
+        let mut next_field = 6;
+        for (protocol, header) in chain {
+            bytes[next_field] = *protocol;
+            next_field = bytes.len();
+            bytes.extend(*header);
+        }
+        bytes
+    }
+
+    #[test]
+    fn filter_passes_what_engines_want_and_nothing_else() {
+        let extension: &[u8] = &[0; 8];
+        let long: &[u8] = &{
+            let mut header = [0; 24];
+            header[1] = 2;
+            header
+        };
+        for (wanted, chain) in [
+            (true, vec![(135, extension)]),
+            (true, vec![(60, long), (135, extension)]),
+            (true, vec![(0, extension), (43, long), (60, long), (135, extension)]),
+            (true, vec![(58, &[134, 0, 0, 0][..])]),
+            (true, vec![(60, long), (58, &[146, 0, 0, 0][..])]),
+            (false, vec![(58, &[128, 0, 0, 0][..])]),
+            (false, vec![(58, &[129, 0, 0, 0][..])]),
+            (false, vec![(50, extension)]),
+            (false, vec![(41, extension)]),
+            (false, vec![(6, extension)]),
+            (false, vec![(60, extension), (60, extension), (60, extension), (60, extension), (135, extension)]),
+            (false, vec![(60, &[135][..])]),
+        ] {
+            assert_eq!(passes(Kind::Signalling, &packet(&chain)), wanted, "{chain:?}");
+        }
+        assert!(passes(Kind::Feedback, &packet(&[(58, &[129, 0])])));
+        assert!(passes(Kind::Feedback, &packet(&[(58, &[2, 0])])));
+        assert!(!passes(Kind::Feedback, &packet(&[(135, &[0; 8])])));
+    }
+
+    #[test]
+    fn padding_of_short_frames_is_cut_off() {
+        let mut bytes = vec![0; 46];
+        bytes[5] = 4;
+        assert_eq!(without_padding(&bytes).len(), 44);
+        bytes[5] = 200;
+        assert_eq!(without_padding(&bytes).len(), 46);
+        assert_eq!(without_padding(&bytes[..3]).len(), 3);
+    }
+}

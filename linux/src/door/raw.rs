@@ -1,0 +1,100 @@
+//! The exit: whole packets, any source address, by the routing tables, by one interface, or straight to a neighbour.
+
+use crate::error::{Context, Error};
+use crate::sys;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6, sendmsg, socket,
+};
+use roam6_proto::{LinkId, Transmit, Via};
+use roam6_wire::LinkAddress;
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::net::{Ipv6Addr, SocketAddrV6};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Sends packets.
+pub(crate) struct Exit {
+    anywhere: OwnedFd,
+    /// One socket for each interface something was sent by. Bound, because the kernel only prefers, and does not insist
+    /// on, an interface named in passing.
+    by_link: BTreeMap<LinkId, OwnedFd>,
+    frames: OwnedFd,
+}
+
+impl Exit {
+    pub(crate) fn open() -> Result<Exit, Error> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let frames = socket(AddressFamily::Packet, SockType::Datagram, flags, None).context("packet socket")?;
+        Ok(Exit { anywhere: raw_socket(None).context("raw socket")?, by_link: BTreeMap::new(), frames })
+    }
+
+    /// Sends one packet. `address` is the link-layer address of the interface, where it has one.
+    pub(crate) fn send(&mut self, transmit: &Transmit, address: Option<LinkAddress>) -> io::Result<()> {
+        let bytes = transmit.bytes.as_slice();
+        let (source, destination) = ends(bytes).ok_or(io::ErrorKind::InvalidInput)?;
+        match transmit.via {
+            Via::Route => send_raw(&self.anywhere, None, source, destination, bytes),
+            // Past the routing tables: it must also work before the interface has any address.
+            Via::Link(link) if destination.is_multicast() => {
+                let group = address.map(|_| multicast_address(destination));
+                sys::send_packet(&self.frames, link, group, bytes)
+            }
+            Via::Link(link) => {
+                if !self.by_link.contains_key(&link) {
+                    self.by_link.insert(link, raw_socket(Some(link))?);
+                }
+                let socket = self.by_link.get(&link).ok_or(io::ErrorKind::NotFound)?;
+                send_raw(socket, Some(link), source, destination, bytes)
+            }
+            Via::Neighbour { link, address } => sys::send_packet(&self.frames, link, Some(address), bytes),
+        }
+    }
+
+    /// Forgets an interface that is gone.
+    pub(crate) fn forget(&mut self, link: LinkId) {
+        self.by_link.remove(&link);
+    }
+}
+
+fn raw_socket(link: Option<LinkId>) -> io::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Inet6, SockType::Raw, flags, SockProtocol::Raw)?;
+    // The source may be an address the host does not have, or not yet.
+    sys::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, &1)?;
+    if let Some(link) = link {
+        sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &link.0.cast_signed())?;
+    }
+    Ok(socket)
+}
+
+/// The source is told to the kernel beside the packet too: routes and rules may depend on it.
+fn send_raw(
+    socket: &OwnedFd,
+    link: Option<LinkId>,
+    source: Source,
+    destination: Ipv6Addr,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let scope = link.map_or(0, |link| link.0);
+    let to = SockaddrIn6::from(SocketAddrV6::new(destination, 0, 0, scope));
+    let info = libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: source.0.octets() }, ipi6_ifindex: scope };
+    let control = [ControlMessage::Ipv6PacketInfo(&info)];
+    sendmsg(socket.as_raw_fd(), &[IoSlice::new(bytes)], &control, MsgFlags::empty(), Some(&to))?;
+    Ok(())
+}
+
+/// A source address, not to be mistaken for a destination.
+#[derive(Clone, Copy)]
+struct Source(Ipv6Addr);
+
+fn ends(bytes: &[u8]) -> Option<(Source, Ipv6Addr)> {
+    let source: [u8; 16] = *bytes.get(8..)?.first_chunk()?;
+    let destination: [u8; 16] = *bytes.get(24..)?.first_chunk()?;
+    Some((Source(source.into()), destination.into()))
+}
+
+/// RFC 2464 §7.
+fn multicast_address(group: Ipv6Addr) -> LinkAddress {
+    let [.., a, b, c, d] = group.octets();
+    LinkAddress([0x33, 0x33, a, b, c, d])
+}

@@ -1,0 +1,450 @@
+//! One host, as the daemon's loop sees it: [`Host::wait`] brings what happened, [`Host::execute`] does what the engines
+//! want. The daemon's own descriptors may be waited for in the same place ([`Host::watch`]).
+
+use crate::clock::Clock;
+use crate::door::packet::{Kind, Tap};
+use crate::door::quiet::Quiet;
+use crate::door::raw::Exit;
+use crate::error::{Context, Error};
+use crate::journal::Journal;
+use crate::netlink::monitor::{self, Monitor, News};
+use crate::netlink::socket::Netlink;
+use crate::netlink::{address, link};
+use crate::plan::Executor;
+use crate::tunnel::Tunnels;
+use core::time::Duration;
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use roam6_proto::input::{AddressEvent, AddressState};
+use roam6_proto::plan::Record;
+use roam6_proto::{Input, LinkEvent, LinkId, Outcome, Output, Packet, Report, Time, Transmit};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+/// Most packets taken from one tap, and most announcements heard, before the engines see them.
+const BATCH: usize = 64;
+/// Most descriptors that are told ready at once.
+const READY: usize = 32;
+/// Shortest and longest time between two repairs of what others removed.
+const REPAIR: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+/// Shortest time between two reports of packets that could not be sent.
+const UNSENT: Duration = Duration::from_secs(1);
+
+/// What a host needs to know.
+#[derive(Debug, Clone)]
+pub struct HostOptions {
+    /// Directory of what need not outlive a restart of the machine.
+    pub run_dir: PathBuf,
+    /// Directory of the journal.
+    pub state_dir: PathBuf,
+    /// Names of the interfaces the roles use: uplinks, ingress interfaces, the home link. They may come and go.
+    pub interfaces: BTreeSet<String>,
+}
+
+/// Something [`Host::wait`] brings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wake {
+    /// For the engines, with the time it is to be stamped with; times never go backwards.
+    Input(Time, Input),
+    /// For the log: something the host itself has to say.
+    Report(Report),
+    /// A descriptor of the daemon's is ready.
+    Ready(Ready),
+}
+
+/// A descriptor is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready {
+    /// What [`Host::watch`] was told.
+    pub token: u32,
+    /// It can be read, or was closed by the other side.
+    pub readable: bool,
+    /// It can be written.
+    pub writable: bool,
+}
+
+/// What of a descriptor is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interest {
+    /// Told when it can be read.
+    pub read: bool,
+    /// Told when it can be written.
+    pub write: bool,
+}
+
+/// The host: its clock, its taps and exit, its interfaces, and the plan of how it should look.
+pub struct Host {
+    clock: Clock,
+    epoll: Epoll,
+    monitor: Monitor,
+    taps: [Tap; 2],
+    exit: Exit,
+    quiet: Quiet,
+    executor: Executor,
+    interfaces: BTreeSet<String>,
+    links: BTreeMap<LinkId, LinkEvent>,
+    addresses: BTreeSet<(Ipv6Addr, LinkId)>,
+    recalled: Vec<Record>,
+    queue: Vec<Wake>,
+    repair_at: Option<Time>,
+    repair_pause: Duration,
+    unsent_told: Option<Time>,
+    settled: bool,
+}
+
+// Tokens of our own descriptors; those of the daemon's begin at DAEMON.
+const ALARM: u64 = 0;
+const STEPS: u64 = 1;
+const MONITOR: u64 = 2;
+const SIGNALLING: u64 = 3;
+const FEEDBACK: u64 = 4;
+const DAEMON: u64 = 16;
+
+impl Host {
+    /// Opens everything. Nothing changes yet but that the kernel keeps quiet about mobility messages.
+    /// The first [`Host::wait`] brings the wall clock, and the interfaces and addresses that are there.
+    pub fn new(options: HostOptions, tunnels: Box<dyn Tunnels + Send>) -> Result<Host, Error> {
+        let (journal, recalled) = Journal::open(&options.state_dir)?;
+        let (quiet, lesser) = Quiet::keep()?;
+        let mut host = Host {
+            clock: Clock::start()?,
+            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("epoll")?,
+            // Opened before the tables are read, so that no change falls between the two.
+            monitor: Monitor::open()?,
+            taps: [Tap::open(Kind::Signalling)?, Tap::open(Kind::Feedback)?],
+            exit: Exit::open()?,
+            quiet,
+            executor: Executor::open(&options.run_dir, journal, tunnels)?,
+            interfaces: options.interfaces,
+            links: BTreeMap::new(),
+            addresses: BTreeSet::new(),
+            recalled: recalled.records,
+            queue: Vec::new(),
+            repair_at: None,
+            repair_pause: REPAIR.0,
+            unsent_told: None,
+            settled: false,
+        };
+        recalled.notices.into_iter().chain(lesser).for_each(|text| host.executor.notice(text));
+        host.register()?;
+        host.bring(Input::Clock(host.clock.wall()));
+        host.read_tables()?;
+        Ok(host)
+    }
+
+    /// Time since the host was opened.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// What the journal remembers of an earlier life, for [`roam6_proto::Order::Recall`]. Told once.
+    pub fn take_recalled(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.recalled)
+    }
+
+    /// Waits for something to happen, at most until `until` (`None`: for as long as it takes), and brings it. Brings a
+    /// [`Input::Tick`] once `until` has come. Returns early, with nothing perhaps, when a signal was caught.
+    pub fn wait(&mut self, until: Option<Time>) -> Result<Vec<Wake>, Error> {
+        self.schedule_repair();
+        let until_any = [until, self.repair_at].into_iter().flatten().min();
+        let pending = !self.queue.is_empty() || until_any.is_some_and(|time| time <= self.now());
+        self.clock.set_alarm(until_any)?;
+        let mut events = [EpollEvent::empty(); READY];
+        let timeout = if pending { EpollTimeout::ZERO } else { EpollTimeout::NONE };
+        let count = match self.epoll.wait(&mut events, timeout) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => 0,
+            Err(error) => return Err(error).context("epoll"),
+        };
+        let mut events: Vec<EpollEvent> = events.into_iter().take(count).collect();
+        // Interfaces and addresses come before the packets that came by them.
+        events.sort_by_key(EpollEvent::data);
+        for event in events {
+            self.take_event(event)?;
+        }
+        self.repair();
+        if until.is_some_and(|until| until <= self.now()) {
+            self.bring(Input::Tick);
+        }
+        let reports = self.executor.take_reports();
+        self.queue.extend(reports.into_iter().map(Wake::Report));
+        Ok(std::mem::take(&mut self.queue))
+    }
+
+    /// Does what the engines want, in order. Returns one outcome for each `Put`, in their order; all records among them
+    /// are on disk by then. Reports, the engines' and the host's own, go to `report`.
+    pub fn execute(
+        &mut self,
+        outputs: impl IntoIterator<Item = Output>,
+        mut report: impl FnMut(Report),
+    ) -> Vec<Outcome> {
+        for output in outputs {
+            match output {
+                Output::Transmit(transmit) => self.transmit(&transmit),
+                Output::Put(item) => self.executor.put(item),
+                Output::Drop(key) => self.executor.drop(&key),
+                Output::Report(value) => report(value),
+            }
+        }
+        let outcomes = self.executor.finish();
+        self.executor.take_reports().into_iter().for_each(report);
+        outcomes
+    }
+
+    /// Removes what an earlier life has left and this one has not put again. To be called once, after
+    /// [`roam6_proto::Order::Begin`] was carried out.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        self.settled = true;
+        self.executor.settle()
+    }
+
+    /// Removes everything that is ours, backwards. Goes on after an error and returns the first. The journal stays.
+    pub fn clean(&mut self) -> Result<(), Error> {
+        let cleaned = self.executor.clean();
+        cleaned.and(self.quiet.clean())
+    }
+
+    /// Packets by what became of them in the data plane, since the machine started.
+    pub fn counters(&mut self) -> BTreeMap<String, u64> {
+        self.executor.tunnels.counters()
+    }
+
+    /// From now on these are the names of the interfaces the roles use.
+    pub fn use_interfaces(&mut self, interfaces: BTreeSet<String>) -> Result<(), Error> {
+        self.interfaces = interfaces;
+        self.read_tables()
+    }
+
+    /// Waits for `fd` too; [`Wake::Ready`] bears `token`. The descriptor is forgotten when it is closed.
+    pub fn watch(&mut self, fd: impl AsFd, token: u32, interest: Interest) -> Result<(), Error> {
+        self.epoll.add(fd, event(DAEMON + u64::from(token), interest)).context("epoll")
+    }
+
+    /// Changes what of `fd` is waited for.
+    pub fn rewatch(&mut self, fd: impl AsFd, token: u32, interest: Interest) -> Result<(), Error> {
+        self.epoll.modify(fd, &mut event(DAEMON + u64::from(token), interest)).context("epoll")
+    }
+
+    /// Waits for `fd` no more.
+    pub fn unwatch(&mut self, fd: impl AsFd) -> Result<(), Error> {
+        self.epoll.delete(fd).context("epoll")
+    }
+
+    fn register(&self) -> Result<(), Error> {
+        let read = Interest { read: true, write: false };
+        let [signalling, feedback] = &self.taps;
+        for (fd, token) in [
+            (self.clock.alarm_fd(), ALARM),
+            (self.clock.steps_fd(), STEPS),
+            (self.monitor.as_fd(), MONITOR),
+            (signalling.as_fd(), SIGNALLING),
+            (feedback.as_fd(), FEEDBACK),
+        ] {
+            self.epoll.add(fd, event(token, read)).context("epoll")?;
+        }
+        Ok(())
+    }
+
+    fn bring(&mut self, input: Input) {
+        self.queue.push(Wake::Input(self.clock.now(), input));
+    }
+
+    fn take_event(&mut self, event: EpollEvent) -> Result<(), Error> {
+        match event.data() {
+            ALARM => self.clock.hear_alarm(),
+            STEPS => {
+                if let Some(wall) = self.clock.hear_step()? {
+                    self.bring(Input::Clock(wall));
+                }
+            }
+            MONITOR => self.hear()?,
+            SIGNALLING => self.receive(0),
+            FEEDBACK => self.receive(1),
+            token => {
+                let flags = event.events();
+                let closed = EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
+                self.queue.push(Wake::Ready(Ready {
+                    token: u32::try_from(token - DAEMON).unwrap_or(u32::MAX),
+                    readable: flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | closed),
+                    writable: flags.intersects(EpollFlags::EPOLLOUT | closed),
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, tap: usize) {
+        for _ in 0..BATCH {
+            let Some(received) = self.taps.get_mut(tap).map(Tap::receive) else { return };
+            match received {
+                Ok(Some(packet)) if self.concerns_us(&packet) => self.bring(Input::Packet(packet)),
+                Ok(Some(_)) => {}
+                // An interface went down while we listened: told elsewhere.
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Neighbour discovery matters on the interfaces in use, feedback if it is for us; the rest matters everywhere.
+    fn concerns_us(&self, packet: &Packet) -> bool {
+        const NEXT_HEADER: usize = 6;
+        const ICMPV6: u8 = 58;
+        let icmp_type = match packet.bytes.get(NEXT_HEADER) {
+            Some(&ICMPV6) => packet.bytes.get(40).copied(),
+            _ => None,
+        };
+        match icmp_type {
+            Some(133..=137) => self.links.contains_key(&packet.link),
+            Some(1..=4 | 129) => {
+                let destination: Option<[u8; 16]> = packet.bytes.get(24..40).and_then(|octets| octets.try_into().ok());
+                destination.is_some_and(|address| self.holds(address.into()))
+            }
+            _ => true,
+        }
+    }
+
+    fn holds(&self, address: Ipv6Addr) -> bool {
+        self.addresses.range((address, LinkId(0))..=(address, LinkId(u32::MAX))).next().is_some()
+    }
+
+    fn transmit(&mut self, transmit: &Transmit) {
+        self.executor.flush();
+        let link = match transmit.via {
+            roam6_proto::Via::Link(link) => self.links.get(&link).and_then(|link| link.address),
+            _ => None,
+        };
+        let Err(error) = self.exit.send(transmit, link) else { return };
+        let now = self.now();
+        if self.unsent_told.is_none_or(|told| now.since(told) >= UNSENT) {
+            self.unsent_told = Some(now);
+            self.executor.notice(format!("packet not sent by {:?}: {error}", transmit.via));
+        }
+    }
+
+    fn hear(&mut self) -> Result<(), Error> {
+        for _ in 0..BATCH {
+            let news = self.monitor.hear()?;
+            if news.is_empty() {
+                break;
+            }
+            for news in news {
+                self.take_news(news)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_news(&mut self, news: News) -> Result<(), Error> {
+        self.executor.note_gone(&news);
+        match news {
+            News::Link(event) => self.take_link(event),
+            News::LinkGone(link) => self.lose_link(link),
+            News::Address(event, _) => self.take_address(event),
+            News::Neighbour(event) if self.links.contains_key(&event.link) => self.bring(Input::Neighbour(event)),
+            News::Lost => {
+                self.executor.notice("the kernel announced more than could be heard; all tables are read anew");
+                self.read_tables()?;
+                if self.settled {
+                    self.executor.settle()?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_link(&mut self, event: LinkEvent) {
+        if !self.interfaces.contains(&event.name) {
+            return self.lose_link(event.link);
+        }
+        let former = self.links.insert(event.link, event.clone());
+        if former.as_ref() == Some(&event) {
+            return;
+        }
+        if former.is_none() {
+            let [signalling, _] = &self.taps;
+            if let Err(error) = signalling.hear_multicast(event.link) {
+                self.executor.notice(error);
+            }
+            if let Err(error) = self.executor.tunnels.attach(event.link, &event.name) {
+                self.executor.notice(format!("{}: {error}", event.name));
+            }
+        }
+        if event.up {
+            // What could not be put again while it was down may be now.
+            (self.repair_at, self.repair_pause) = (None, REPAIR.0);
+        }
+        self.bring(Input::Link(event));
+    }
+
+    fn lose_link(&mut self, link: LinkId) {
+        self.exit.forget(link);
+        if let Some(event) = self.links.remove(&link) {
+            self.executor.tunnels.detach(link);
+            self.bring(Input::Link(LinkEvent { up: false, ..event }));
+        }
+    }
+
+    fn take_address(&mut self, event: AddressEvent) {
+        let place = (event.address, event.link);
+        match event.state {
+            AddressState::Gone => drop(self.addresses.remove(&place)),
+            _ => drop(self.addresses.insert(place)),
+        }
+        if self.links.contains_key(&event.link) {
+            self.bring(Input::Address(event));
+        }
+    }
+
+    /// Reads interfaces and addresses, and brings what is new in them.
+    fn read_tables(&mut self) -> Result<(), Error> {
+        let mut netlink = Netlink::open()?;
+        let (mut links, mut addresses) = (BTreeSet::new(), BTreeSet::new());
+        let messages = netlink.dump(link::dump())?.into_iter().chain(netlink.dump(address::dump())?);
+        for news in messages.filter_map(|message| monitor::read(&message)) {
+            match news {
+                News::Link(event) => {
+                    links.insert(event.link);
+                    self.take_link(event);
+                }
+                News::Address(event, _) => {
+                    addresses.insert((event.address, event.link));
+                    self.take_address(event);
+                }
+                _ => {}
+            }
+        }
+        let lost: Vec<LinkId> = self.links.keys().filter(|link| !links.contains(link)).copied().collect();
+        lost.into_iter().for_each(|link| self.lose_link(link));
+        let lost: Vec<_> = self.addresses.difference(&addresses).copied().collect();
+        for (address, link) in lost {
+            self.take_address(AddressEvent { link, address, state: AddressState::Gone });
+        }
+        Ok(())
+    }
+
+    fn schedule_repair(&mut self) {
+        if self.repair_at.is_none() && self.executor.is_incomplete() {
+            self.repair_at = Some(self.now() + self.repair_pause);
+        }
+    }
+
+    /// Puts again what others removed; ever more seldom while it is refused.
+    fn repair(&mut self) {
+        if self.repair_at.is_none_or(|at| at > self.now()) {
+            return;
+        }
+        self.repair_at = None;
+        let repaired = self.executor.repair();
+        self.repair_pause = if repaired > 0 { REPAIR.0 } else { (self.repair_pause * 2).min(REPAIR.1) };
+    }
+}
+
+fn event(token: u64, interest: Interest) -> EpollEvent {
+    let mut flags = EpollFlags::empty();
+    flags.set(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP, interest.read);
+    flags.set(EpollFlags::EPOLLOUT, interest.write);
+    EpollEvent::new(flags, token)
+}

@@ -1,0 +1,112 @@
+//! Neighbour cache and proxy entries as the kernel holds them (RFC 4861 §5.1, §7.2.8).
+
+use super::PROTOCOL;
+use super::socket::Request;
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::route::{RouteProtocol, RouteType};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use roam6_proto::input::{LinkId, NeighbourEvent};
+use roam6_proto::plan::{Neighbour, Proxy};
+use roam6_wire::LinkAddress;
+use std::net::Ipv6Addr;
+
+/// Adds or changes an entry that does not age.
+pub(crate) fn put(neighbour: &Neighbour) -> Request {
+    let mut message = write(neighbour.link, neighbour.address);
+    message.header.state = NeighbourState::Permanent;
+    message.attributes.push(NeighbourAttribute::LinkLocalAddress(neighbour.link_address.0.to_vec()));
+    Request::replace(RouteNetlinkMessage::NewNeighbour(message))
+}
+
+/// Removes the entry.
+pub(crate) fn remove(neighbour: &Neighbour) -> Request {
+    Request::remove(RouteNetlinkMessage::DelNeighbour(write(neighbour.link, neighbour.address)))
+}
+
+/// Answers for an address.
+pub(crate) fn put_proxy(proxy: &Proxy) -> Request {
+    let mut message = write(proxy.link, proxy.address);
+    message.header.flags = NeighbourFlags::Proxy;
+    if proxy.router {
+        message.header.flags |= NeighbourFlags::Router;
+    }
+    Request::replace(RouteNetlinkMessage::NewNeighbour(message))
+}
+
+/// Answers for it no longer.
+pub(crate) fn remove_proxy(proxy: &Proxy) -> Request {
+    let mut message = write(proxy.link, proxy.address);
+    message.header.flags = NeighbourFlags::Proxy;
+    Request::remove(RouteNetlinkMessage::DelNeighbour(message))
+}
+
+/// Asks for the neighbour cache, or for all proxy entries.
+pub(crate) fn dump(proxies: bool) -> RouteNetlinkMessage {
+    let mut message = NeighbourMessage::default();
+    message.header.family = AddressFamily::Inet6;
+    if proxies {
+        message.header.flags = NeighbourFlags::Proxy;
+    }
+    RouteNetlinkMessage::GetNeighbour(message)
+}
+
+/// Reads an entry of the neighbour cache; `None` if it is not ours.
+pub(crate) fn read(message: &NeighbourMessage) -> Option<Neighbour> {
+    let entry = event(message)?;
+    let link_address = entry.link_address?;
+    is_ours(message).then_some(Neighbour { link: entry.link, address: entry.address, link_address })
+}
+
+/// Reads a proxy entry; `None` if it is not ours.
+pub(crate) fn read_proxy(message: &NeighbourMessage) -> Option<Proxy> {
+    let flags = message.header.flags;
+    (flags.contains(NeighbourFlags::Proxy) && is_ours(message)).then_some(Proxy {
+        link: LinkId(message.header.ifindex),
+        address: address_of(message)?,
+        router: flags.contains(NeighbourFlags::Router),
+    })
+}
+
+/// What is true of a neighbour now; `None` while the kernel has not made up its mind, and for proxies.
+pub(crate) fn event(message: &NeighbourMessage) -> Option<NeighbourEvent> {
+    let header = &message.header;
+    let undecided = matches!(header.state, NeighbourState::Incomplete | NeighbourState::None);
+    if header.family != AddressFamily::Inet6 || header.flags.contains(NeighbourFlags::Proxy) || undecided {
+        return None;
+    }
+    let link_address = message.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::LinkLocalAddress(octets) => <[u8; 6]>::try_from(octets.as_slice()).ok().map(LinkAddress),
+        _ => None,
+    });
+    Some(NeighbourEvent {
+        link: LinkId(header.ifindex),
+        address: address_of(message)?,
+        link_address,
+        reachable: header.state != NeighbourState::Failed,
+    })
+}
+
+fn is_ours(message: &NeighbourMessage) -> bool {
+    message.attributes.contains(&NeighbourAttribute::Protocol(RouteProtocol::Other(PROTOCOL)))
+}
+
+fn address_of(message: &NeighbourMessage) -> Option<Ipv6Addr> {
+    message.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)) => Some(*address),
+        _ => None,
+    })
+}
+
+fn write(link: LinkId, address: Ipv6Addr) -> NeighbourMessage {
+    let mut message = NeighbourMessage::default();
+    message.header.family = AddressFamily::Inet6;
+    message.header.ifindex = link.0;
+    message.header.kind = RouteType::Unspec;
+    message.attributes = vec![
+        NeighbourAttribute::Destination(address.into()),
+        NeighbourAttribute::Protocol(RouteProtocol::Other(PROTOCOL)),
+    ];
+    message
+}

@@ -1,0 +1,132 @@
+//! Routes as the kernel holds them.
+
+use super::PROTOCOL;
+use super::socket::Request;
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use roam6_proto::LinkId;
+use roam6_proto::plan::Table;
+use roam6_wire::Prefix;
+use std::net::Ipv6Addr;
+
+/// The metric the kernel takes for 0 (IP6_RT_PRIO_USER).
+pub(crate) const DEFAULT_METRIC: u32 = 1024;
+
+/// A route of ours in the kernel's terms: tunnels are interfaces already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KernelRoute {
+    pub(crate) table: Table,
+    pub(crate) destination: Prefix,
+    pub(crate) source: Prefix,
+    pub(crate) metric: u32,
+    /// `None`: refused with Destination Unreachable.
+    pub(crate) device: Option<LinkId>,
+    pub(crate) gateway: Option<Ipv6Addr>,
+    pub(crate) mtu: Option<u32>,
+}
+
+impl KernelRoute {
+    /// Adds it, in place of any of the same table, prefixes and metric.
+    pub(crate) fn put(&self) -> Request {
+        let mut message = self.named();
+        message.header.scope = RouteScope::Universe;
+        match self.device {
+            None => message.header.kind = RouteType::Unreachable,
+            Some(device) => {
+                message.header.kind = RouteType::Unicast;
+                message.attributes.push(RouteAttribute::Oif(device.0));
+            }
+        }
+        message.attributes.extend(self.gateway.map(|router| RouteAttribute::Gateway(RouteAddress::Inet6(router))));
+        message.attributes.extend(self.mtu.map(|mtu| RouteAttribute::Metrics(vec![RouteMetric::Mtu(mtu)])));
+        Request::replace(RouteNetlinkMessage::NewRoute(message))
+    }
+
+    /// Removes the route of the same table, prefixes and metric, if it is ours.
+    pub(crate) fn remove(&self) -> Request {
+        Request::remove(RouteNetlinkMessage::DelRoute(self.named()))
+    }
+
+    /// Reads a route; `None` if it is not ours.
+    pub(crate) fn read(message: &RouteMessage) -> Option<KernelRoute> {
+        let header = &message.header;
+        if header.protocol != RouteProtocol::Other(PROTOCOL) || header.address_family != AddressFamily::Inet6 {
+            return None;
+        }
+        let mut route = KernelRoute {
+            table: Table(u32::from(header.table)),
+            destination: Prefix::new(Ipv6Addr::UNSPECIFIED, header.destination_prefix_length)?,
+            source: Prefix::new(Ipv6Addr::UNSPECIFIED, header.source_prefix_length)?,
+            metric: DEFAULT_METRIC,
+            device: None,
+            gateway: None,
+            mtu: None,
+        };
+        for attribute in &message.attributes {
+            match attribute {
+                RouteAttribute::Destination(RouteAddress::Inet6(address)) => {
+                    route.destination = Prefix::new(*address, header.destination_prefix_length)?;
+                }
+                RouteAttribute::Source(RouteAddress::Inet6(address)) => {
+                    route.source = Prefix::new(*address, header.source_prefix_length)?;
+                }
+                RouteAttribute::Table(table) => route.table = Table(*table),
+                RouteAttribute::Priority(metric) => route.metric = *metric,
+                RouteAttribute::Oif(device) if header.kind == RouteType::Unicast => {
+                    route.device = Some(LinkId(*device));
+                }
+                RouteAttribute::Gateway(RouteAddress::Inet6(router)) => route.gateway = Some(*router),
+                RouteAttribute::Metrics(metrics) => {
+                    route.mtu = metrics.iter().find_map(|metric| match metric {
+                        RouteMetric::Mtu(mtu) => Some(*mtu),
+                        _ => None,
+                    });
+                }
+                _ => {}
+            }
+        }
+        Some(route)
+    }
+
+    /// What the kernel shows once the route stands.
+    pub(crate) fn as_shown(self) -> KernelRoute {
+        KernelRoute { metric: self.shown_metric(), ..self }
+    }
+
+    /// Asks for all routes of ours.
+    pub(crate) fn dump() -> RouteNetlinkMessage {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet6;
+        message.header.protocol = RouteProtocol::Other(PROTOCOL);
+        RouteNetlinkMessage::GetRoute(message)
+    }
+
+    fn shown_metric(&self) -> u32 {
+        if self.metric == 0 { DEFAULT_METRIC } else { self.metric }
+    }
+
+    fn named(&self) -> RouteMessage {
+        let mut message = RouteMessage::default();
+        message.header = RouteHeader {
+            address_family: AddressFamily::Inet6,
+            destination_prefix_length: self.destination.length(),
+            source_prefix_length: self.source.length(),
+            table: u8::try_from(self.table.0).unwrap_or(RouteHeader::RT_TABLE_UNSPEC),
+            protocol: RouteProtocol::Other(PROTOCOL),
+            scope: RouteScope::NoWhere,
+            kind: RouteType::Unspec,
+            ..RouteHeader::default()
+        };
+        message.attributes = vec![
+            RouteAttribute::Destination(RouteAddress::Inet6(self.destination.address())),
+            RouteAttribute::Table(self.table.0),
+            RouteAttribute::Priority(self.shown_metric()),
+        ];
+        if self.source != Prefix::ALL {
+            message.attributes.push(RouteAttribute::Source(RouteAddress::Inet6(self.source.address())));
+        }
+        message
+    }
+}

@@ -1,0 +1,76 @@
+//! Routing policy rules as the kernel holds them.
+
+use super::PROTOCOL;
+use super::socket::Request;
+use netlink_packet_route::route::RouteProtocol;
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use roam6_proto::plan::{Rule, Table};
+use roam6_wire::Prefix;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Adds `rule`.
+pub(crate) fn put(rule: &Rule) -> Request {
+    Request::add(RouteNetlinkMessage::NewRule(write(rule)))
+}
+
+/// Removes `rule`.
+pub(crate) fn remove(rule: &Rule) -> Request {
+    Request::remove(RouteNetlinkMessage::DelRule(write(rule)))
+}
+
+/// Asks for all rules.
+pub(crate) fn dump() -> RouteNetlinkMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = AddressFamily::Inet6;
+    RouteNetlinkMessage::GetRule(message)
+}
+
+/// Reads a rule; `None` if it is not ours.
+pub(crate) fn read(message: &RuleMessage) -> Option<Rule> {
+    let header = &message.header;
+    let mut ours = false;
+    let mut rule = Rule {
+        priority: 0,
+        source: Prefix::new(Ipv6Addr::UNSPECIFIED, header.src_len)?,
+        destination: Prefix::new(Ipv6Addr::UNSPECIFIED, header.dst_len)?,
+        table: Table(u32::from(header.table)),
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)) => ours = true,
+            RuleAttribute::Priority(priority) => rule.priority = *priority,
+            RuleAttribute::Table(table) => rule.table = Table(*table),
+            RuleAttribute::Source(IpAddr::V6(address)) => rule.source = Prefix::new(*address, header.src_len)?,
+            RuleAttribute::Destination(IpAddr::V6(address)) => {
+                rule.destination = Prefix::new(*address, header.dst_len)?;
+            }
+            _ => {}
+        }
+    }
+    (ours && header.family == AddressFamily::Inet6).then_some(rule)
+}
+
+fn write(rule: &Rule) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header = RuleHeader {
+        family: AddressFamily::Inet6,
+        dst_len: rule.destination.length(),
+        src_len: rule.source.length(),
+        table: u8::try_from(rule.table.0).unwrap_or(0),
+        action: RuleAction::ToTable,
+        ..RuleHeader::default()
+    };
+    message.attributes = vec![
+        RuleAttribute::Priority(rule.priority),
+        RuleAttribute::Table(rule.table.0),
+        RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)),
+    ];
+    if rule.source != Prefix::ALL {
+        message.attributes.push(RuleAttribute::Source(IpAddr::V6(rule.source.address())));
+    }
+    if rule.destination != Prefix::ALL {
+        message.attributes.push(RuleAttribute::Destination(IpAddr::V6(rule.destination.address())));
+    }
+    message
+}

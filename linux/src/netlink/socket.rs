@@ -1,0 +1,239 @@
+//! One blocking netlink socket: pipelined requests, each with its own answer, and dumps of whole tables.
+
+use crate::error::{Context, Error};
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload, NlasIterator,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::{Socket, SocketAddr, protocols};
+use nix::errno::Errno;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Most requests sent before their answers are read; the receive buffer holds that many with room to spare.
+const PIPELINE: usize = 256;
+/// Octets of the buffer for one datagram of answers; grows if a dump needs more.
+const DATAGRAM: usize = 64 * 1024;
+/// Octets the kernel may queue for us.
+const RECEIVE_QUEUE: usize = 4 * 1024 * 1024;
+
+/// What the kernel is asked to do.
+pub(crate) struct Request {
+    pub(crate) message: RouteNetlinkMessage,
+    flags: u16,
+    /// Errors that mean it is so already.
+    forgiven: &'static [Errno],
+}
+
+impl Request {
+    /// Add it; that it exists already is fine.
+    pub(crate) fn add(message: RouteNetlinkMessage) -> Request {
+        Request { message, flags: NLM_F_CREATE | NLM_F_EXCL, forgiven: &[Errno::EEXIST] }
+    }
+
+    /// Add it or put it in place of what is there.
+    pub(crate) fn replace(message: RouteNetlinkMessage) -> Request {
+        Request { message, flags: NLM_F_CREATE | NLM_F_REPLACE, forgiven: &[Errno::EEXIST] }
+    }
+
+    /// Remove it; that it is gone already, perhaps with its interface, is fine.
+    pub(crate) fn remove(message: RouteNetlinkMessage) -> Request {
+        let forgiven = &[Errno::ESRCH, Errno::ENOENT, Errno::ENODEV, Errno::EADDRNOTAVAIL, Errno::ENXIO];
+        Request { message, flags: 0, forgiven }
+    }
+}
+
+/// The answer to one request; if refused, why.
+pub(crate) type Answer = Result<(), String>;
+
+/// A routing socket.
+pub(crate) struct Netlink {
+    socket: Socket,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Netlink {
+    /// A socket for requests.
+    pub(crate) fn open() -> Result<Netlink, Error> {
+        Netlink::bound(0)
+    }
+
+    /// A non-blocking socket that hears what is told to `groups` (RTNLGRP_*).
+    pub(crate) fn listen(groups: &[u32]) -> Result<Netlink, Error> {
+        let netlink = Netlink::bound(0)?;
+        for group in groups {
+            netlink.socket.add_membership(*group).context(format!("netlink group {group}"))?;
+        }
+        netlink.socket.set_non_blocking(true).context("netlink socket")?;
+        Ok(netlink)
+    }
+
+    fn bound(port: u32) -> Result<Netlink, Error> {
+        let what = "netlink socket";
+        let mut socket = Socket::new(protocols::NETLINK_ROUTE).context(what)?;
+        socket.bind(&SocketAddr::new(port, 0)).context(what)?;
+        socket.connect(&SocketAddr::new(0, 0)).context(what)?;
+        socket.set_ext_ack(true).context(what)?;
+        socket.set_cap_ack(true).context(what)?;
+        // Kernels before 4.20 filter dumps less; everything dumped is looked at again anyway.
+        let _ = socket.set_netlink_get_strict_chk(true);
+        let size = RECEIVE_QUEUE as crate::sys::Flag;
+        if crate::sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &size).is_err() {
+            socket.set_rx_buf_sz(RECEIVE_QUEUE as libc::c_int).context(what)?;
+        }
+        Ok(Netlink { socket, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
+    }
+
+    /// Carries out `requests` in order and returns one answer for each.
+    pub(crate) fn carry_out(&mut self, requests: &[Request]) -> Vec<Answer> {
+        let mut answers = Vec::with_capacity(requests.len());
+        for batch in requests.chunks(PIPELINE) {
+            match self.exchange(batch) {
+                Ok(batch) => answers.extend(batch),
+                Err(error) => answers.extend(batch.iter().map(|_| Err(error.to_string()))),
+            }
+        }
+        answers
+    }
+
+    /// All that the kernel tells when asked with `message`.
+    pub(crate) fn dump(&mut self, message: RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>, Error> {
+        let what = "netlink dump";
+        let mut request = Vec::new();
+        let sequence = self.append(&mut request, message, NLM_F_DUMP);
+        self.socket.send(&request, 0).context(what)?;
+        let mut found = Vec::new();
+        loop {
+            self.receive().context(what)?;
+            for datagram in messages(&self.buffer) {
+                if datagram.sequence_number() != sequence {
+                    continue;
+                }
+                match datagram.message_type() {
+                    DONE => return Ok(found),
+                    ERROR => return Err(Error::new(what, refusal(&datagram).map_or(String::new(), |(_, why)| why))),
+                    _ => found.extend(decode(&datagram)),
+                }
+            }
+        }
+    }
+
+    /// What was told to the groups since last asked. `Err` if more was told than fitted: all must be read anew.
+    pub(crate) fn hear(&mut self) -> Result<Vec<RouteNetlinkMessage>, Errno> {
+        match self.receive() {
+            Ok(()) => Ok(messages(&self.buffer).iter().filter_map(decode).collect()),
+            Err(Errno::EAGAIN) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn exchange(&mut self, batch: &[Request]) -> Result<Vec<Answer>, Error> {
+        let what = "netlink";
+        let mut bytes = Vec::new();
+        let mut open = BTreeMap::new();
+        for (position, request) in batch.iter().enumerate() {
+            let sequence = self.append(&mut bytes, request.message.clone(), request.flags | NLM_F_ACK);
+            open.insert(sequence, position);
+        }
+        self.socket.send(&bytes, 0).context(what)?;
+        let mut answers: Vec<Answer> = batch.iter().map(|_| Ok(())).collect();
+        while !open.is_empty() {
+            self.receive().context(what)?;
+            for datagram in messages(&self.buffer) {
+                let Some(position) = open.remove(&datagram.sequence_number()) else {
+                    continue;
+                };
+                let forgiven = batch.get(position).map_or(&[][..], |request| request.forgiven);
+                if let (Some((errno, why)), Some(answer)) = (refusal(&datagram), answers.get_mut(position))
+                    && !forgiven.contains(&errno)
+                {
+                    *answer = Err(why);
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    fn append(&mut self, bytes: &mut Vec<u8>, message: RouteNetlinkMessage, flags: u16) -> u32 {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        message.finalize();
+        let start = bytes.len();
+        bytes.resize(start + message.buffer_len().next_multiple_of(4), 0);
+        if let Some(room) = bytes.get_mut(start..) {
+            message.serialize(room);
+        }
+        self.sequence
+    }
+
+    /// Reads one datagram, whatever its size, into the buffer.
+    fn receive(&mut self) -> Result<(), Errno> {
+        self.buffer.clear();
+        let peek = libc::MSG_PEEK | libc::MSG_TRUNC;
+        let size = self.socket.recv(&mut self.buffer, peek).map_err(errno)?;
+        self.buffer.clear();
+        self.buffer.reserve(size);
+        self.socket.recv(&mut self.buffer, 0).map_err(errno)?;
+        Ok(())
+    }
+}
+
+impl AsFd for Netlink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+/// Octets of the error code and the header it answers, before the attributes (NETLINK_CAP_ACK).
+const ERROR_HEAD: usize = 4 + 16;
+const NLMSGERR_ATTR_MSG: u16 = 1;
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// The messages of one datagram, up to the first that is damaged.
+pub(crate) fn messages(bytes: &[u8]) -> Vec<NetlinkBuffer<&[u8]>> {
+    let mut found = Vec::new();
+    let mut rest = bytes;
+    while let Ok(message) = NetlinkBuffer::new_checked(rest) {
+        let length = message.length() as usize;
+        let Some(bytes) = rest.get(..length) else { break };
+        found.push(NetlinkBuffer::new(bytes));
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    found
+}
+
+/// A message of a kind we know; all others are none of our business.
+fn decode(message: &NetlinkBuffer<&[u8]>) -> Option<RouteNetlinkMessage> {
+    match NetlinkMessage::<RouteNetlinkMessage>::deserialize(message.clone().into_inner()).ok()?.payload {
+        NetlinkPayload::InnerMessage(message) => Some(message),
+        _ => None,
+    }
+}
+
+/// The error of an answer with the kernel's explanation; `None` for success.
+pub(crate) fn refusal(message: &NetlinkBuffer<&[u8]>) -> Option<(Errno, String)> {
+    if message.message_type() != ERROR {
+        return None;
+    }
+    let payload = message.payload();
+    let code = i32::from_ne_bytes(*payload.first_chunk()?);
+    if code == 0 {
+        return None;
+    }
+    let errno = Errno::from_raw(code.saturating_neg());
+    let words = NlasIterator::new(payload.get(ERROR_HEAD..).unwrap_or_default())
+        .filter_map(Result::ok)
+        .find(|attribute| attribute.kind() == NLMSGERR_ATTR_MSG)
+        .map(|attribute| String::from_utf8_lossy(attribute.value()).trim_end_matches('\0').to_owned());
+    Some((errno, words.map_or_else(|| errno.desc().to_owned(), |words| format!("{words} ({})", errno.desc()))))
+}

@@ -1,0 +1,177 @@
+//! Compares the plan with what the kernel holds, and repairs: at start, after lost announcements, when something of ours
+//! was removed by others, and at the end.
+
+use super::{Executor, Waiting};
+use crate::error::Error;
+use crate::netlink::monitor::News;
+use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
+use crate::netlink::socket::Request;
+use crate::netlink::{address, neighbour, rule};
+use netlink_packet_route::RouteNetlinkMessage;
+use roam6_proto::{Item, Key, Plan, Report};
+use std::collections::BTreeMap;
+
+/// Something of ours, in the terms in which the kernel shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Shown {
+    Item(Item),
+    Route(KernelRoute),
+}
+
+impl Executor {
+    /// Notes that something of ours was removed, unless we did it.
+    pub(crate) fn note_gone(&mut self, news: &News) {
+        let key = match news {
+            News::RouteGone(route) => self.route_key(route),
+            News::RuleGone(rule) => Key::Rule(rule.priority, rule.source, rule.destination),
+            News::ProxyGone(proxy) => Key::Proxy(proxy.link, proxy.address),
+            News::Address(event, Some(_)) => Key::Address(event.link, event.address),
+            _ => return,
+        };
+        if self.plan.find(&key).is_some() {
+            self.missing.insert(key);
+        }
+    }
+
+    /// Whether something is known to be missing.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    /// Puts again what is missing; what is refused stays missing. Returns how many items stand again.
+    pub(crate) fn repair(&mut self) -> usize {
+        self.flush();
+        let missing = std::mem::take(&mut self.missing);
+        let (mut keys, mut requests) = (Vec::new(), Vec::new());
+        for key in missing {
+            let request = self.plan.find(&key).and_then(|item| self.request(item));
+            if let Some(request) = request {
+                keys.push(key);
+                requests.push(request);
+            }
+        }
+        let answers = self.netlink.carry_out(&requests);
+        let before = keys.len();
+        let refused = keys.into_iter().zip(answers).filter(|(_, answer)| answer.is_err()).map(|(key, _)| key);
+        self.missing.extend(refused);
+        let repaired = before - self.missing.len();
+        if repaired > 0 {
+            self.reports.push(Report::Notice { text: format!("put {repaired} items again that others had removed") });
+        }
+        repaired
+    }
+
+    /// Makes the kernel hold the plan and, of ours, nothing else.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        self.flush();
+        let mut held = self.inventory()?;
+        let mut wanted = Vec::new();
+        for (key, item) in self.plan.iter() {
+            let (Some(shown), Some(request)) = (self.shown(item), self.request(item)) else { continue };
+            let shown_key = shown_key(&shown);
+            let removal = match held.remove(&shown_key) {
+                Some(there) if there == shown => continue,
+                // Rules and addresses are not replaced but added beside.
+                Some(there) if !matches!(there, Shown::Route(_)) => removal(&there),
+                _ => None,
+            };
+            wanted.extend(removal.map(|request| (key.clone(), request)));
+            wanted.push((key.clone(), request));
+        }
+        let unknown = held.iter().rev().filter_map(|(key, shown)| Some((key.clone(), removal(shown)?)));
+        wanted.extend(unknown);
+        self.waiting.extend(wanted.into_iter().map(|(key, request)| Waiting { request, key, put: None }));
+        self.flush();
+        self.settings.repair();
+        self.settings.settle()?;
+        self.missing.clear();
+        self.tunnels.settle().map_err(|error| Error::new("tunnels", error))
+    }
+
+    /// Removes everything, backwards. Goes on after an error and returns the first.
+    pub(crate) fn clean(&mut self) -> Result<(), Error> {
+        let keys: Vec<Key> = self.plan.iter().rev().map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            self.drop(&key);
+        }
+        self.flush();
+        self.plan = Plan::new();
+        let settled = self.settle();
+        settled.and(self.tunnels.clean().map_err(|error| Error::new("tunnels", error)))
+    }
+
+    /// All that is ours in the kernel's tables, by key.
+    fn inventory(&mut self) -> Result<BTreeMap<Key, Shown>, Error> {
+        let mut held = BTreeMap::new();
+        let dumps = [KernelRoute::dump(), rule::dump(), address::dump(), neighbour::dump(false), neighbour::dump(true)];
+        for dump in dumps {
+            for message in self.netlink.dump(dump)? {
+                if let Some(shown) = read(&message) {
+                    held.insert(shown_key(&shown), shown);
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    /// How the kernel shows an item once it stands; `None` if it is in none of its tables.
+    fn shown(&self, item: &Item) -> Option<Shown> {
+        match item {
+            Item::Route(route) => Some(Shown::Route(self.lower(route).as_shown())),
+            Item::Rule(_) | Item::Address(_) | Item::Neighbour(_) | Item::Proxy(_) => Some(Shown::Item(item.clone())),
+            Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
+        }
+    }
+
+    /// The key of a route in the plan: metric 0 is shown as the kernel's own choice.
+    fn route_key(&self, route: &KernelRoute) -> Key {
+        let key = |metric| Key::Route(route.table, route.destination, route.source, metric);
+        let unspecified = key(0);
+        let chosen = route.metric == DEFAULT_METRIC && self.plan.find(&unspecified).is_some();
+        if chosen { unspecified } else { key(route.metric) }
+    }
+
+    fn request(&self, item: &Item) -> Option<Request> {
+        match item {
+            Item::Route(route) => Some(self.lower(route).put()),
+            Item::Rule(rule) => Some(rule::put(rule)),
+            Item::Address(address) => Some(address::put(address)),
+            Item::Neighbour(neighbour) => Some(neighbour::put(neighbour)),
+            Item::Proxy(proxy) => Some(neighbour::put_proxy(proxy)),
+            Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
+        }
+    }
+}
+
+fn shown_key(shown: &Shown) -> Key {
+    match shown {
+        Shown::Item(item) => item.key(),
+        Shown::Route(route) => Key::Route(route.table, route.destination, route.source, route.metric),
+    }
+}
+
+fn read(message: &RouteNetlinkMessage) -> Option<Shown> {
+    match message {
+        RouteNetlinkMessage::NewRoute(message) => KernelRoute::read(message).map(Shown::Route),
+        RouteNetlinkMessage::NewRule(message) => rule::read(message).map(|rule| Shown::Item(Item::Rule(rule))),
+        RouteNetlinkMessage::NewAddress(message) => {
+            address::read(message).map(|address| Shown::Item(Item::Address(address)))
+        }
+        RouteNetlinkMessage::NewNeighbour(message) => neighbour::read_proxy(message)
+            .map(Item::Proxy)
+            .or_else(|| neighbour::read(message).map(Item::Neighbour))
+            .map(Shown::Item),
+        _ => None,
+    }
+}
+
+fn removal(shown: &Shown) -> Option<Request> {
+    match shown {
+        Shown::Route(route) => Some(route.remove()),
+        Shown::Item(Item::Rule(rule)) => Some(rule::remove(rule)),
+        Shown::Item(Item::Address(address)) => Some(address::remove(address)),
+        Shown::Item(Item::Neighbour(neighbour)) => Some(neighbour::remove(neighbour)),
+        Shown::Item(Item::Proxy(proxy)) => Some(neighbour::remove_proxy(proxy)),
+        Shown::Item(_) => None,
+    }
+}

@@ -1,0 +1,129 @@
+//! The only `unsafe` of roam6: system calls that `nix` does not wrap. Each function is safe to call with any argument.
+#![allow(unsafe_code)]
+
+use roam6_proto::LinkId;
+use roam6_wire::LinkAddress;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// A number in an option, as the kernel reads it.
+pub(crate) type Flag = libc::c_int;
+
+/// A multicast membership of a packet socket.
+pub(crate) use libc::packet_mreq as PacketMembership;
+/// One instruction of a classic BPF socket filter.
+pub(crate) use libc::sock_filter as FilterStep;
+
+/// Address and interface of an anycast membership (`struct ipv6_mreq`).
+pub(crate) use libc::ipv6_mreq as AddressMembership;
+
+/// Values that may be handed to the kernel as they lie in memory.
+pub(crate) trait Plain: Copy {}
+impl Plain for Flag {}
+impl Plain for PacketMembership {}
+impl Plain for AddressMembership {}
+
+/// Sets a socket option.
+pub(crate) fn set_option<T: Plain>(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: the pointer and the length are those of `value`, which the kernel only reads.
+    check(unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(value).cast(), length_of::<T>()) }).map(drop)
+}
+
+/// Opens a raw IPv6 socket of a protocol `nix` has no name for.
+pub(crate) fn raw_socket(protocol: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: takes no pointers.
+    let fd = check(unsafe { libc::socket(libc::AF_INET6, kind, protocol) })?;
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Lets a socket receive only what `program` accepts.
+pub(crate) fn attach_filter(fd: impl AsFd, program: &[FilterStep]) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    let filter = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    let (fd, option) = (fd.as_fd().as_raw_fd(), std::ptr::from_ref(&filter).cast());
+    // SAFETY: `filter` points at `program`, which the kernel copies and does not write to.
+    check(unsafe {
+        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, option, length_of::<libc::sock_fprog>())
+    })
+    .map(drop)
+}
+
+/// Begins reception of IPv6 packets of all interfaces on a packet socket.
+pub(crate) fn bind_packet(fd: impl AsFd) -> io::Result<()> {
+    let address = packet_address(LinkId(0), None);
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: the pointer and the length are those of `address`.
+    check(unsafe { libc::bind(fd, std::ptr::from_ref(&address).cast(), length_of::<libc::sockaddr_ll>()) }).map(drop)
+}
+
+/// Sends one IPv6 packet by an interface, to a link-layer address where the interface has such.
+pub(crate) fn send_packet(
+    fd: impl AsFd,
+    link: LinkId,
+    destination: Option<LinkAddress>,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let address = packet_address(link, destination);
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: both pointers and lengths are those of live values that are only read.
+    let sent = unsafe {
+        let address = std::ptr::from_ref(&address).cast();
+        libc::sendto(fd, bytes.as_ptr().cast(), bytes.len(), 0, address, length_of::<libc::sockaddr_ll>())
+    };
+    usize::try_from(sent).map(drop).map_err(|_| io::Error::last_os_error())
+}
+
+/// Where a packet came from.
+pub(crate) struct Envelope {
+    /// Octets written to the buffer.
+    pub(crate) length: usize,
+    /// The interface.
+    pub(crate) link: LinkId,
+    /// The link-layer source address.
+    pub(crate) sender: Option<LinkAddress>,
+}
+
+/// Takes one packet from a packet socket without waiting; what does not fit into `buffer` is cut off.
+pub(crate) fn receive_packet(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<Envelope> {
+    // SAFETY: all-zero octets are a valid `sockaddr_ll`.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    let mut address_length = length_of::<libc::sockaddr_ll>();
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: pointers and lengths are those of live values, which the kernel may write to.
+    let received = unsafe {
+        let address = std::ptr::from_mut(&mut address).cast();
+        libc::recvfrom(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT, address, &mut address_length)
+    };
+    let length = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+    let [a, b, c, d, e, f, ..] = address.sll_addr;
+    Ok(Envelope {
+        length,
+        link: LinkId(u32::try_from(address.sll_ifindex).unwrap_or(0)),
+        sender: (address.sll_halen == 6).then_some(LinkAddress([a, b, c, d, e, f])),
+    })
+}
+
+fn packet_address(link: LinkId, destination: Option<LinkAddress>) -> libc::sockaddr_ll {
+    // SAFETY: all-zero octets are a valid `sockaddr_ll`.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_IPV6 as u16).to_be();
+    address.sll_ifindex = link.0.cast_signed();
+    if let Some(LinkAddress([a, b, c, d, e, f])) = destination {
+        address.sll_halen = 6;
+        address.sll_addr = [a, b, c, d, e, f, 0, 0];
+    }
+    address
+}
+
+fn length_of<T>() -> libc::socklen_t {
+    size_of::<T>() as libc::socklen_t
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
