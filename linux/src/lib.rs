@@ -1,5 +1,7 @@
 //! Everything of roam6 that touches the Linux kernel.
 
+#[cfg(feature = "bpf")]
+mod bpf;
 pub mod clock;
 mod door;
 pub mod error;

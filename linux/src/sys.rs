@@ -107,6 +107,24 @@ pub(crate) fn receive_packet(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<Env
     })
 }
 
+/// Makes a TUN device, packets without any header before them, that stays when nobody has it open.
+pub(crate) fn make_tun(name: &str) -> io::Result<()> {
+    let file = std::fs::File::options().read(true).write(true).open("/dev/net/tun")?;
+    // SAFETY: all-zero octets are a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    // SAFETY: the kernel reads and writes one `ifreq`, which is what the pointer is to.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, std::ptr::from_mut(&mut request)) })?;
+    // SAFETY: this request takes a number.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETPERSIST, 1) }).map(drop)
+}
+
 fn packet_address(link: LinkId, destination: Option<LinkAddress>) -> libc::sockaddr_ll {
     // SAFETY: all-zero octets are a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };

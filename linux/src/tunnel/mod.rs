@@ -1,9 +1,14 @@
 //! Tunnels: one contract, two back ends of the same wire format (RFC 2473), so either end of a tunnel may be either.
 //! What a tunnel means is told at [`roam6_proto::plan::Tunnel`].
 
-use core::fmt;
+#[cfg(feature = "bpf")]
+pub mod bpf;
+mod device;
+
+use crate::Error;
 use roam6_proto::input::LinkId;
-use roam6_proto::plan::{Tunnel, TunnelId};
+use roam6_proto::plan::{Path, Tunnel, TunnelId};
+use roam6_wire::Prefix;
 use std::collections::BTreeMap;
 
 /// Carries out what [`Tunnel`]s say. All that it makes outlives it, so that packets travel on while the daemon is down;
@@ -44,21 +49,19 @@ pub trait Tunnels {
     fn clean(&mut self) -> Result<(), Error>;
 }
 
-/// What could not be done, and why, in the kernel's words where it has any.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Error(String);
+/// What the outer header costs each packet, octets (RFC 2473 §3).
+pub(crate) const OVERHEAD: u32 = 40;
+/// No IPv6 link carries less (RFC 8200 §5).
+pub(crate) const MIN_MTU: u32 = 1280;
 
-impl Error {
-    /// `what` (and where), `why`.
-    pub(crate) fn new(what: impl fmt::Display, why: impl fmt::Display) -> Error {
-        Error(format!("{what}: {why}"))
-    }
+/// The least of what the paths that carry packets now can take; of all paths if none carries any.
+pub(crate) fn least_mtu(tunnel: &Tunnel, mtu: impl Fn(&Path) -> u32) -> u32 {
+    let carries = |path: &&Path| path.weight > 0 || tunnel.flows.iter().any(|flow| flow.bid == path.bid);
+    let carrying = tunnel.paths.iter().filter(carries).map(&mtu).min();
+    carrying.or_else(|| tunnel.paths.iter().map(&mtu).min()).unwrap_or(MIN_MTU)
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Whether these prefixes of one side tell the tunnel from others.
+pub(crate) fn is_special_to(prefixes: &[Prefix]) -> bool {
+    !prefixes.contains(&Prefix::ALL)
 }
-
-impl core::error::Error for Error {}

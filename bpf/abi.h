@@ -1,0 +1,71 @@
+/* What the daemon and the programs both know: the values of the maps. linux/src/bpf/abi.rs writes the same, field by
+ * field. A change of any layout needs a new LAYOUT there, so that programs never read a predecessor's maps. */
+#pragma once
+#include <linux/types.h>
+
+#define PATHS 8     /* of one tunnel */
+#define FENCES 6    /* prefixes kept inside a tunnel's value; a tunnel with more is checked through the prefix map */
+#define RULES 16    /* flow rules of one tunnel */
+#define LENGTHS 16  /* different prefix lengths in use, on each side */
+#define NO_LENGTH 255
+#define ANY_PROTOCOL 0xffff
+
+enum side { FAR, NEAR };
+
+struct addr { __u32 w[4]; };
+
+struct settings {
+	__u32 device;      /* interface index of the tunnel device */
+	__u32 generation;  /* a cached next hop of another generation is void */
+	__u32 lengths;     /* which of the two tables of lengths holds */
+	__u32 hop_mask;    /* size of the next hop cache less 1, the size being a power of two */
+};
+
+/* Prefix lengths in use, longest first: the address is masked with each and looked up. */
+struct length { struct addr mask; __u32 bits; };
+struct lengths { struct length of[2][LENGTHS]; };
+
+struct prefix { struct addr address; __u8 bits, side; __u16 zero; };
+
+struct path {
+	struct addr local, remote;
+	__u32 link;        /* 0: as the routing tables say */
+	__u32 mtu;         /* largest inner packet, octets */
+	__u16 bid, weight;
+	__u32 zero;
+};
+
+struct fence { struct addr address, mask; };
+
+enum { ALL = 1, MORE = 4 };  /* shifted by the side: holds every address; has more prefixes than the fences show */
+
+struct tunnel {
+	__u32 id, version;
+	__u8 flags, paths, fences, near;  /* near: bit i is set if fence i is of the near side */
+	__u32 rules, weight;
+	struct fence fence[FENCES];
+	struct path path[PATHS];
+};
+
+/* Flow rules are a value of their own because few tunnels have any. The version ties them to the tunnel's value. */
+struct rules_key { __u32 tunnel, version; };
+struct rule {
+	struct addr source, source_mask, destination, destination_mask;
+	__u16 protocol, source_first, source_last, destination_first, destination_last, bid;
+};
+struct rules { struct rule of[RULES]; };
+
+struct hop {
+	struct addr from, to;
+	__u64 stamp;       /* nanoseconds, coarse monotonic clock */
+	__u32 link, version, generation, mtu;
+	__u8 mac[12];      /* destination, source */
+	__u32 wanted;      /* the link asked for */
+};
+
+enum counter {
+	ENCAPSULATED, ENCAPSULATED_SLOW, DECAPSULATED, HAIRPINNED,
+	DROPPED_SOURCE, DROPPED_SCOPE, DROPPED_ECN, DROPPED_FORM, DROPPED_NO_TUNNEL, DROPPED_NO_PATH, DROPPED_NO_ROUTE,
+	DROPPED_TOO_BIG, DROPPED_ROOM,
+	COUNTERS
+};

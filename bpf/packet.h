@@ -1,0 +1,128 @@
+/* Reading a packet: addresses, exclusions, the five-tuple, the length on the wire. `at` is where an IPv6 header begins. */
+#pragma once
+#include "abi.h"
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in6.h>
+#include <linux/ipv6.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define IP6 ((__u32)sizeof(struct ipv6hdr))
+#define TCP 6
+#define UDP 17
+#define ENCAPSULATED_IP6 41
+#define ICMP6 58
+#define DESTINATION_OPTIONS 60
+#define LAYERS 4  /* of tunnels in one another that one pass looks at */
+#define SHALLOW (ETH_HLEN + IP6 + 20)                 /* octets looked at of a plain packet */
+#define DEEP (ETH_HLEN + LAYERS * (IP6 + 8) + IP6 + 20)  /* and of a tunnelled one */
+#define PACKET_HOST 0
+
+struct flow {
+	struct addr source, destination;
+	__u32 hash;              /* the same for all packets of a flow */
+	__u16 source_port, destination_port, echo;
+	__u8 protocol, ports, type;  /* ports: whether there are any; type and echo (the identifier): of ICMPv6 */
+};
+
+static __always_inline void *begin(struct __sk_buff *skb) { return (void *)(long)skb->data; }
+static __always_inline void *end(struct __sk_buff *skb) { return (void *)(long)skb->data_end; }
+
+/* The header at `at`, with `more` octets behind it; null if the packet is shorter. */
+static __always_inline struct ipv6hdr *header(struct __sk_buff *skb, __u32 at, __u32 more)
+{
+	void *here = begin(skb) + at;
+	return here + IP6 + more > end(skb) ? 0 : here;
+}
+
+/* Makes the first octets of the packet directly readable, as many of `wanted` as it has. */
+static __always_inline int pull(struct __sk_buff *skb, __u32 wanted)
+{
+	if (wanted > skb->len)
+		wanted = skb->len;
+	return begin(skb) + wanted > end(skb) ? bpf_skb_pull_data(skb, wanted) : 0;
+}
+
+static __always_inline struct addr read_addr(const struct in6_addr *from)
+{
+	return *(const struct addr *)from;
+}
+
+static __always_inline int same(const struct addr *a, const struct addr *b)
+{
+	return !((a->w[0] ^ b->w[0]) | (a->w[1] ^ b->w[1]) | (a->w[2] ^ b->w[2]) | (a->w[3] ^ b->w[3]));
+}
+
+static __always_inline int inside(const struct addr *a, const struct addr *network, const struct addr *mask)
+{
+	return !(((a->w[0] & mask->w[0]) ^ network->w[0]) | ((a->w[1] & mask->w[1]) ^ network->w[1]) |
+		 ((a->w[2] & mask->w[2]) ^ network->w[2]) | ((a->w[3] & mask->w[3]) ^ network->w[3]));
+}
+
+/* Link-local or multicast, which no tunnel carries: they mean something on one link only. */
+static __always_inline int stays_on_link(const struct addr *a)
+{
+	__u32 top = bpf_ntohl(a->w[0]);
+	return top >> 24 == 0xff || top >> 22 == 0xfe80 >> 6;
+}
+
+static __always_inline __u32 mix(__u32 hash, __u32 word)
+{
+	hash = (hash ^ word) * 0x9e3779b1;
+	return hash ^ hash >> 15;
+}
+
+static __always_inline __u32 mix_addr(__u32 hash, const struct addr *a)
+{
+	return mix(mix(mix(mix(hash, a->w[0]), a->w[1]), a->w[2]), a->w[3]);
+}
+
+/* Where the five-tuple lacks ports, the flow label stands in for them (RFC 6437). */
+static __always_inline void read_flow(struct __sk_buff *skb, const struct ipv6hdr *ip, struct flow *flow)
+{
+	__u32 entropy = *(const __be32 *)ip & bpf_htonl(0xfffff);
+	const __u16 *upper = (const void *)(ip + 1);
+
+	flow->source = read_addr(&ip->saddr);
+	flow->destination = read_addr(&ip->daddr);
+	flow->protocol = ip->nexthdr;
+	flow->ports = flow->type = 0;
+	if ((void *)(upper + 4) <= end(skb)) {
+		if (flow->protocol == TCP || flow->protocol == UDP) {
+			flow->ports = 1;
+			flow->source_port = bpf_ntohs(upper[0]);
+			flow->destination_port = bpf_ntohs(upper[1]);
+			entropy = (__u32)flow->source_port << 16 | flow->destination_port;
+		} else if (flow->protocol == ICMP6) {
+			flow->type = *(const __u8 *)upper;
+			flow->echo = bpf_ntohs(upper[2]);
+		}
+	}
+	flow->hash = mix(mix_addr(mix_addr(mix(flow->protocol, entropy), &flow->source), &flow->destination), 0);
+}
+
+/* Octets from `at` of the longest packet that this buffer becomes on the wire; more than any if that cannot be told. */
+static __always_inline __u32 length_on_wire(struct __sk_buff *skb, __u32 at)
+{
+	__u32 headers = 0;
+	struct ipv6hdr *ip;
+
+	if (!skb->gso_size)
+		return skb->len - at;
+	for (int i = 0; i < LAYERS; i++) {
+		ip = header(skb, at + headers, 0);
+		if (!ip)
+			return ~0;
+		headers += IP6;
+		if (ip->nexthdr == UDP)
+			return skb->gso_size + headers + 8;
+		if (ip->nexthdr == TCP) {
+			__u8 *offset = (void *)(ip + 1) + 12;
+			return (void *)(offset + 1) > end(skb) ? ~0 : skb->gso_size + headers + (*offset >> 4) * 4;
+		}
+		if (ip->nexthdr != ENCAPSULATED_IP6)
+			return ~0;
+	}
+	return ~0;
+}

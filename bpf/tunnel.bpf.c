@@ -1,0 +1,297 @@
+/* The tunnel's programs. `ethernet` and `bare` take packets off an interface with and without Ethernet headers: the fast
+ * path, which does what needs no error message and leaves all else untouched to the kernel. The kernel's routes lead
+ * what is left, and what this host itself sends, through the tunnel device, where `device` encapsulates it. */
+#include "find.h"
+#include "hop.h"
+#include "outer.h"
+#include "path.h"
+#include <linux/pkt_cls.h>
+
+#define MIN_MTU 1280
+
+struct opened {
+	__u32 room;  /* octets of outer headers */
+	struct addr source, destination;
+};
+enum verdict { OURS, NOT_OURS, DROP };
+
+static __always_inline enum verdict drop(__u32 why)
+{
+	count(why);
+	return DROP;
+}
+
+static __noinline int has_path(const struct tunnel *tunnel, const struct addr *local, const struct addr *remote)
+{
+	for (int i = 0; i < PATHS; i++) {
+		if (i >= tunnel->paths)
+			break;
+		if (same(&tunnel->path[i].remote, remote) && same(&tunnel->path[i].local, local))
+			return 1;
+	}
+	return 0;
+}
+
+/* One outer header: whether it is ours to take off, and what is in it allowed (RFC 3963 §6.5, §9). */
+static __always_inline enum verdict open_one(struct __sk_buff *skb, __u32 at, struct opened *opened)
+{
+	struct ipv6hdr *outer = header(skb, at, 8), *inner;
+	struct addr local, remote;
+	struct tunnel *tunnel;
+	__u32 room;
+
+	if (!outer || !(room = outer_room(outer)))
+		return NOT_OURS;
+	local = read_addr(&outer->daddr);
+	remote = read_addr(&outer->saddr);
+	if (!bpf_map_lookup_elem(&ends, &local))
+		return NOT_OURS;
+	inner = header(skb, at + room, 0);
+	if (!inner || inner->version != 6)
+		return drop(DROPPED_FORM);
+	opened->source = read_addr(&inner->saddr);
+	opened->destination = read_addr(&inner->daddr);
+	if (stays_on_link(&opened->source) || stays_on_link(&opened->destination))
+		return drop(DROPPED_SCOPE);
+	tunnel = find(&opened->destination, &opened->source);
+	if (!tunnel || !has_path(tunnel, &local, &remote))
+		return drop(DROPPED_SOURCE);
+	if (merge_ecn(outer, inner))
+		return drop(DROPPED_ECN);
+	opened->room += room;
+	return OURS;
+}
+
+/* All outer headers that end here: a home agent of nested mobile routers finds one in another. */
+static __always_inline enum verdict open(struct __sk_buff *skb, __u32 l2, struct opened *opened)
+{
+	enum verdict verdict = NOT_OURS;
+
+	for (int i = 0; i < LAYERS; i++) {
+		verdict = open_one(skb, l2 + opened->room, opened);
+		if (verdict != OURS)
+			break;
+	}
+	return verdict == NOT_OURS && opened->room ? OURS : verdict;
+}
+
+/* From one tunnel into another: the outer header is written anew in place. Not 0 if the packet was taken. */
+static __always_inline int hairpin(struct __sk_buff *skb, __u32 l2, struct settings *set, struct opened *opened)
+{
+	struct ipv6hdr *outer, *inner;
+	struct tunnel *tunnel;
+	struct journey journey = {};
+	struct flow flow;
+	struct path path;
+	struct hop *hop;
+
+	tunnel = find(&opened->source, &opened->destination);
+	inner = header(skb, l2 + IP6, 0);
+	if (!tunnel || !inner || inner->hop_limit <= 1)
+		return 0;
+	read_flow(skb, inner, &flow);
+	if (!choose(tunnel, &flow, &path) || length_on_wire(skb, l2 + IP6) > path.mtu)
+		return 0;
+	journey.from = path.local;
+	journey.to = path.remote;
+	journey.wanted = path.link;
+	journey.arrived = set->device;
+	journey.version = tunnel->version;
+	hop = find_hop(skb, set, &journey);
+	outer = header(skb, l2, IP6);
+	if (!hop || !outer)
+		return 0;
+	inner = outer + 1;
+	inner->hop_limit--;
+	write_outer(outer, *(__be32 *)inner, &path, flow.hash, skb->len - l2 - IP6);
+	write_ethernet((void *)outer - ETH_HLEN, hop);
+	count(HAIRPINNED);
+	return bpf_redirect(hop->link, 0);
+}
+
+/* Out of a tunnel. Where the next hop is not at hand, the kernel routes the inner packet: it may be for this host. */
+static __always_inline int leave(struct __sk_buff *skb, __u32 l2, struct settings *set, struct opened *opened)
+{
+	struct journey journey = { opened->source, opened->destination, 0, skb->ifindex, 0 };
+	struct ipv6hdr *inner;
+	struct hop *hop = 0;
+	void *frame;
+	int taken;
+
+	if (l2 && opened->room == IP6) {
+		taken = hairpin(skb, l2, set, opened);
+		if (taken)
+			return taken;
+	}
+	if (l2)
+		hop = find_hop(skb, set, &journey);
+	if (hop && length_on_wire(skb, l2 + opened->room) > hop->mtu)
+		hop = 0;
+	inner = header(skb, l2 + opened->room, 0);
+	if (hop && inner && inner->hop_limit > 1)
+		inner->hop_limit--;
+	else
+		hop = 0;
+	if (shrink(skb, opened->room)) {
+		count(DROPPED_ROOM);
+		return TC_ACT_SHOT;
+	}
+	count(DECAPSULATED);
+	frame = begin(skb);
+	if (!hop || frame + ETH_HLEN > end(skb))
+		return TC_ACT_OK;
+	write_ethernet(frame, hop);
+	return bpf_redirect(hop->link, 0);
+}
+
+/* What only the kernel may judge: scope, neighbour discovery for proxied addresses, a spent hop limit. */
+static __always_inline int is_for_kernel(const struct ipv6hdr *ip, const struct flow *flow)
+{
+	if (stays_on_link(&flow->source) || stays_on_link(&flow->destination) || ip->hop_limit <= 1)
+		return 1;
+	return flow->protocol == ICMP6 && flow->type >= 133 && flow->type <= 137;
+}
+
+/* Into a tunnel. */
+static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
+{
+	struct journey journey = {};
+	struct tunnel *tunnel;
+	struct ipv6hdr *ip;
+	struct flow flow;
+	struct path path;
+	struct hop *hop;
+	__u32 length = skb->len - ETH_HLEN;
+	__be32 word;
+
+	ip = header(skb, ETH_HLEN, 0);
+	if (!ip)
+		return TC_ACT_OK;
+	read_flow(skb, ip, &flow);
+	if (is_for_kernel(ip, &flow))
+		return TC_ACT_OK;
+	word = *(__be32 *)ip;
+	tunnel = find(&flow.source, &flow.destination);
+	if (!tunnel || (!(tunnel->flags & ALL << NEAR) && within(tunnel, NEAR, &flow.destination)))
+		return TC_ACT_OK;
+	if (!choose(tunnel, &flow, &path) || same(&flow.destination, &path.local))
+		return TC_ACT_OK;
+	if (length_on_wire(skb, ETH_HLEN) > path.mtu || length > 0xffff)
+		return TC_ACT_OK;
+	journey.from = path.local;
+	journey.to = path.remote;
+	journey.wanted = path.link;
+	journey.arrived = set->device;
+	journey.version = tunnel->version;
+	hop = find_hop(skb, set, &journey);
+	ip = header(skb, ETH_HLEN, 0);
+	if (!hop || !ip)
+		return TC_ACT_OK;
+	ip->hop_limit--;
+	if (grow(skb)) {
+		count(DROPPED_ROOM);
+		return TC_ACT_SHOT;
+	}
+	ip = header(skb, ETH_HLEN, 0);
+	if (!ip)
+		return TC_ACT_SHOT;
+	write_outer(ip, word, &path, flow.hash, length);
+	write_ethernet((void *)ip - ETH_HLEN, hop);
+	count(ENCAPSULATED);
+	return bpf_redirect(hop->link, 0);
+}
+
+static __always_inline int arrive(struct __sk_buff *skb, __u32 l2)
+{
+	struct settings *set = get_settings();
+	struct opened opened = {};
+	struct ipv6hdr *ip;
+
+	if (!set || skb->protocol != bpf_htons(ETH_P_IPV6) || skb->vlan_present || skb->pkt_type != PACKET_HOST)
+		return TC_ACT_OK;
+	if (pull(skb, SHALLOW))
+		return TC_ACT_OK;
+	ip = header(skb, l2, 0);
+	if (!ip)
+		return TC_ACT_OK;
+	if (ip->nexthdr == ENCAPSULATED_IP6 || ip->nexthdr == DESTINATION_OPTIONS) {
+		if (pull(skb, DEEP))
+			return TC_ACT_OK;
+		switch (open(skb, l2, &opened)) {
+		case OURS:
+			return leave(skb, l2, set, &opened);
+		case DROP:
+			return TC_ACT_SHOT;
+		default:
+			break;
+		}
+	}
+	return l2 ? enter(skb, set) : TC_ACT_OK;
+}
+
+SEC("classifier") int ethernet(struct __sk_buff *skb) { return arrive(skb, ETH_HLEN); }
+SEC("classifier") int bare(struct __sk_buff *skb) { return arrive(skb, 0); }
+
+/* The interface towards the other end; 0 if there is no route. */
+static __always_inline __u32 link_of(struct __sk_buff *skb, struct settings *set, const struct path *path)
+{
+	struct journey journey = { path->local, path->remote, 0, set->device, 0 };
+	struct bpf_fib_lookup answer;
+	long refused;
+
+	if (path->link)
+		return path->link;
+	refused = ask(skb, &journey, &answer);
+	return !refused || refused == BPF_FIB_LKUP_RET_NO_NEIGH ? answer.ifindex : 0;
+}
+
+static __always_inline int refuse(__u32 why)
+{
+	count(why);
+	return TC_ACT_SHOT;
+}
+
+/* Sent out of the tunnel device: hop limit and length have been dealt with by the kernel. */
+SEC("classifier") int device(struct __sk_buff *skb)
+{
+	struct settings *set = get_settings();
+	__u32 length = skb->len, link;
+	struct tunnel *tunnel;
+	struct ipv6hdr *ip;
+	struct flow flow;
+	struct path path;
+	__be32 word;
+
+	/* The device has no link-layer header, but what leads to a neighbour must have room for one. */
+	if (!set || skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_change_head(skb, ETH_HLEN, 0) || pull(skb, SHALLOW))
+		return refuse(DROPPED_FORM);
+	ip = header(skb, ETH_HLEN, 0);
+	if (!ip)
+		return refuse(DROPPED_FORM);
+	read_flow(skb, ip, &flow);
+	word = *(__be32 *)ip;
+	if (stays_on_link(&flow.source) || stays_on_link(&flow.destination))
+		return refuse(DROPPED_SCOPE);
+	tunnel = find(&flow.source, &flow.destination);
+	if (!tunnel)
+		return refuse(DROPPED_NO_TUNNEL);
+	if (!choose(tunnel, &flow, &path))
+		return refuse(DROPPED_NO_PATH);
+	if (length > 0xffff || (!skb->gso_size && length > path.mtu && length > MIN_MTU))
+		return refuse(DROPPED_TOO_BIG);
+	link = link_of(skb, set, &path);
+	if (!link)
+		return refuse(DROPPED_NO_ROUTE);
+	if (grow(skb))
+		return refuse(DROPPED_ROOM);
+	ip = header(skb, ETH_HLEN, 0);
+	if (!ip)
+		return refuse(DROPPED_FORM);
+	((__be16 *)ip)[-1] = bpf_htons(ETH_P_IPV6);
+	write_outer(ip, word, &path, flow.hash, length);
+	count(ENCAPSULATED_SLOW);
+	/* An outer destination behind the tunnel device: the other end is itself in a mobile network. */
+	return link == set->device ? bpf_redirect(link, 0) : bpf_redirect_neigh(link, 0, 0, 0);
+}
+
+char _license[] SEC("license") = "Dual MIT/GPL";

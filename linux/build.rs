@@ -1,0 +1,69 @@
+//! Compiles the BPF programs of `bpf/` where the feature `bpf` asks for them.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+const SOURCE: &str = "../bpf/tunnel.bpf.c";
+
+fn main() -> ExitCode {
+    println!("cargo:rerun-if-changed=../bpf");
+    println!("cargo:rerun-if-env-changed=CLANG");
+    if env::var_os("CARGO_FEATURE_BPF").is_none() {
+        return ExitCode::SUCCESS;
+    }
+    match compile() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compile() -> Result<(), String> {
+    let object = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join("tunnel.bpf.o");
+    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let status = Command::new(&clang)
+        .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
+        .arg("-Wno-missing-field-initializers")
+        .args(include_folders())
+        .args(["-c", SOURCE, "-o"])
+        .arg(&object)
+        .status()
+        .map_err(|error| {
+            format!(
+                "{clang}: {error}. The BPF programs need clang and two sets of headers: apt-get install clang libbpf-dev \
+                 linux-libc-dev. Without them, build with --no-default-features: tunnels are then kernel devices."
+            )
+        })?;
+    if !status.success() {
+        return Err(format!("{clang} could not compile {SOURCE} ({status}); is libbpf-dev installed?"));
+    }
+    strip(&object);
+    Ok(())
+}
+
+/// Debian keeps `asm/` in a folder of the machine's own, which clang does not look into for the target `bpf`.
+fn include_folders() -> Vec<String> {
+    let Ok(arch) = env::var("HOST").map(|triple| triple.split('-').next().unwrap_or_default().to_owned()) else {
+        return Vec::new();
+    };
+    let folder = format!("/usr/include/{arch}-linux-gnu");
+    if PathBuf::from(&folder).is_dir() { vec![format!("-I{folder}")] } else { Vec::new() }
+}
+
+/// Takes the debugger's tables away and keeps the types, which the maps need. Without the tool the object is only larger.
+fn strip(object: &PathBuf) {
+    let version = |n| format!("llvm-objcopy-{n}");
+    let names = std::iter::once("llvm-objcopy".to_owned()).chain((14..=22).map(version));
+    for name in names {
+        let tool = Command::new(name)
+            .args(["--strip-debug", "--remove-section=.BTF.ext", "--remove-section=.rel.BTF.ext"])
+            .arg(object)
+            .status();
+        if tool.is_ok_and(|status| status.success()) {
+            return;
+        }
+    }
+}

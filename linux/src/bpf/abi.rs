@@ -1,0 +1,247 @@
+//! What the daemon and the BPF programs both know: the same layouts as `bpf/abi.h`, written field by field.
+
+use roam6_proto::plan::{Path, Tunnel, TunnelFlow, TunnelId};
+use roam6_wire::Prefix;
+use std::net::Ipv6Addr;
+
+/// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
+pub(crate) const LAYOUT: u32 = 1;
+/// Paths of one tunnel.
+pub(crate) const PATHS: usize = 8;
+/// Flow rules of one tunnel.
+pub(crate) const RULES: usize = 16;
+/// Different prefix lengths in use on one side.
+pub(crate) const LENGTHS: usize = 16;
+/// Entries of the next hop cache of each processor; a power of two.
+pub(crate) const HOPS: u32 = 1024;
+/// What the programs count, in the order of `enum counter`.
+pub(crate) const COUNTERS: [&str; 13] = [
+    "encapsulated",
+    "encapsulated_slow",
+    "decapsulated",
+    "hairpinned",
+    "dropped_source",
+    "dropped_scope",
+    "dropped_ecn",
+    "dropped_form",
+    "dropped_no_tunnel",
+    "dropped_no_path",
+    "dropped_no_route",
+    "dropped_too_big",
+    "dropped_room",
+];
+
+const FENCES: usize = 6;
+const FENCES_AT: usize = 20;
+const PATHS_AT: usize = FENCES_AT + FENCES * 32;
+const NO_LENGTH: u32 = 255;
+const ANY_PROTOCOL: u16 = 0xffff;
+const ALL: u8 = 1;
+const MORE: u8 = 4;
+
+pub(crate) type SettingsValue = [u8; 16];
+pub(crate) type LengthsValue = [u8; 2 * LENGTHS * 20];
+pub(crate) type PrefixKey = [u8; 20];
+pub(crate) type TunnelValue = [u8; PATHS_AT + PATHS * 48];
+pub(crate) type RulesKey = [u8; 8];
+pub(crate) type RulesValue = [u8; RULES * 76];
+pub(crate) type EndKey = [u8; 16];
+
+/// A side of a tunnel, as the programs number it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Side {
+    /// The other end's.
+    Far = 0,
+    /// This end's.
+    Near = 1,
+}
+
+impl Side {
+    /// Both, in the order of their numbers.
+    pub(crate) const BOTH: [Side; 2] = [Side::Far, Side::Near];
+
+    /// The prefixes a tunnel has on this side.
+    pub(crate) fn of(self, tunnel: &Tunnel) -> &[Prefix] {
+        match self {
+            Side::Far => &tunnel.far,
+            Side::Near => &tunnel.near,
+        }
+    }
+}
+
+/// Distinguishes one state of a tunnel from the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Version(pub(crate) u32);
+
+/// What holds for all packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Interface index of the tunnel device.
+    pub(crate) device: u32,
+    /// Cached next hops of another generation are void.
+    pub(crate) generation: u32,
+    /// Which of the two tables of lengths holds.
+    pub(crate) lengths: u32,
+}
+
+impl Settings {
+    pub(crate) fn encode(self) -> SettingsValue {
+        layout(|out| {
+            for word in [self.device, self.generation, self.lengths, HOPS - 1] {
+                out.extend(word.to_ne_bytes());
+            }
+        })
+    }
+
+    pub(crate) fn decode(value: &SettingsValue) -> Settings {
+        let mut words = value.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap_or_default()));
+        let mut next = || words.next().unwrap_or_default();
+        Settings { device: next(), generation: next(), lengths: next() }
+    }
+}
+
+/// The lengths in use on each side, longest first.
+pub(crate) fn lengths(sides: [&[u8]; 2]) -> LengthsValue {
+    layout(|out| {
+        for (side, lengths) in sides.into_iter().enumerate() {
+            for &length in lengths {
+                out.extend(mask(length));
+                out.extend(u32::from(length).to_ne_bytes());
+            }
+            while out.len() < (side + 1) * LENGTHS * 20 {
+                out.extend([0; 16]);
+                out.extend(NO_LENGTH.to_ne_bytes());
+            }
+        }
+    })
+}
+
+/// The lengths in use on each side, as [`lengths`] wrote them.
+pub(crate) fn decode_lengths(value: &LengthsValue) -> [Vec<u8>; 2] {
+    let read = |entry: &[u8]| entry.get(16..).and_then(|word| Some(u32::from_ne_bytes(word.try_into().ok()?)));
+    let (far, near) = value.split_at(LENGTHS * 20);
+    [far, near].map(|side| {
+        let lengths = side.chunks_exact(20).filter_map(read).map_while(|length| u8::try_from(length).ok());
+        lengths.take_while(|&length| u32::from(length) != NO_LENGTH).collect()
+    })
+}
+
+/// What a prefix is found by.
+pub(crate) fn prefix_key(side: Side, prefix: Prefix) -> PrefixKey {
+    layout(|out| {
+        out.extend(prefix.address().octets());
+        out.extend([prefix.length(), side as u8]);
+    })
+}
+
+/// The side and the prefix of a key.
+pub(crate) fn decode_prefix_key(key: &PrefixKey) -> Option<(Side, Prefix)> {
+    let (address, rest) = key.split_first_chunk::<16>()?;
+    let (&length, &side) = (rest.first()?, rest.get(1)?);
+    let side = if side == Side::Near as u8 { Side::Near } else { Side::Far };
+    Some((side, Prefix::new(Ipv6Addr::from(*address), length)?))
+}
+
+/// What flow rules are found by.
+pub(crate) fn rules_key(id: TunnelId, version: Version) -> RulesKey {
+    layout(|out| {
+        out.extend(id.0.to_ne_bytes());
+        out.extend(version.0.to_ne_bytes());
+    })
+}
+
+/// A tunnel without its flow rules. The caller has checked the limits.
+pub(crate) fn tunnel(tunnel: &Tunnel, version: Version) -> TunnelValue {
+    let (mut flags, mut near, mut fences) = (0, 0_u8, Vec::new());
+    for side in Side::BOTH {
+        let prefixes = side.of(tunnel);
+        if prefixes.contains(&Prefix::ALL) {
+            flags |= ALL << side as u8;
+        } else if fences.len() + prefixes.len() > FENCES {
+            flags |= MORE << side as u8;
+        } else {
+            for &prefix in prefixes {
+                near |= (side as u8) << fences.len();
+                fences.push(prefix);
+            }
+        }
+    }
+    let weight: u32 = tunnel.paths.iter().map(|path| u32::from(path.weight)).sum();
+    layout(|out| {
+        out.extend(tunnel.id.0.to_ne_bytes());
+        out.extend(version.0.to_ne_bytes());
+        out.extend([flags, tunnel.paths.len() as u8, fences.len() as u8, near]);
+        out.extend((tunnel.flows.len() as u32).to_ne_bytes());
+        out.extend(weight.to_ne_bytes());
+        for &prefix in &fences {
+            put_prefix(out, prefix);
+        }
+        out.resize(PATHS_AT, 0);
+        for path in &tunnel.paths {
+            put_path(out, path);
+        }
+    })
+}
+
+/// The flow rules of a tunnel. The caller has checked the limit.
+pub(crate) fn rules(flows: &[TunnelFlow]) -> RulesValue {
+    layout(|out| {
+        for flow in flows {
+            let selector = &flow.selector;
+            put_prefix(out, selector.source.unwrap_or(Prefix::ALL));
+            put_prefix(out, selector.destination.unwrap_or(Prefix::ALL));
+            let (source_first, source_last) = selector.source_ports.unwrap_or((0, u16::MAX));
+            let (destination_first, destination_last) = selector.destination_ports.unwrap_or((0, u16::MAX));
+            let protocol = selector.protocol.map_or(ANY_PROTOCOL, u16::from);
+            let words = [protocol, source_first, source_last, destination_first, destination_last, flow.bid.0];
+            out.extend(words.into_iter().flat_map(u16::to_ne_bytes));
+        }
+    })
+}
+
+fn put_path(out: &mut Vec<u8>, path: &Path) {
+    out.extend(path.local.octets());
+    out.extend(path.remote.octets());
+    out.extend(path.link.map_or(0, |link| link.0).to_ne_bytes());
+    out.extend(path.mtu.to_ne_bytes());
+    out.extend(path.bid.0.to_ne_bytes());
+    out.extend(path.weight.to_ne_bytes());
+    out.extend([0; 4]);
+}
+
+fn put_prefix(out: &mut Vec<u8>, prefix: Prefix) {
+    out.extend(prefix.address().octets());
+    out.extend(mask(prefix.length()));
+}
+
+fn mask(length: u8) -> [u8; 16] {
+    let ones = Ipv6Addr::from_bits(u128::MAX);
+    Prefix::new(ones, length).map_or([0xff; 16], |prefix| prefix.address().octets())
+}
+
+/// Exactly `N` octets, those not written being zero.
+fn layout<const N: usize>(write: impl FnOnce(&mut Vec<u8>)) -> [u8; N] {
+    let mut out = Vec::with_capacity(N);
+    write(&mut out);
+    out.resize(N, 0);
+    out.try_into().unwrap_or([0; N])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_read_as_they_were_written() {
+        let written = lengths([&[128, 64, 0], &[]]);
+        assert_eq!(decode_lengths(&written), [vec![128, 64, 0], vec![]]);
+    }
+
+    #[test]
+    fn settings_and_prefix_keys_are_read_as_they_were_written() {
+        let settings = Settings { device: 7, generation: 9, lengths: 1 };
+        assert_eq!(Settings::decode(&settings.encode()), settings);
+        let prefix: Prefix = "2001:db8:f00::/56".parse().unwrap();
+        assert_eq!(decode_prefix_key(&prefix_key(Side::Near, prefix)), Some((Side::Near, prefix)));
+    }
+}

@@ -1,0 +1,163 @@
+//! The programs, and which interfaces they are on: by TCX links where the kernel has them (6.6), by clsact filters else.
+//! Both stay when the daemon goes; a new life replaces the program in one step.
+
+use crate::Error;
+use crate::bpf::pin::Pins;
+use aya::programs::links::{FdLink, PinnedLink};
+use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
+use aya::programs::{LinkOrder, SchedClassifier, TcAttachType};
+use aya::{Ebpf, EbpfLoader};
+use roam6_proto::input::LinkId;
+use std::fs;
+use std::path::PathBuf;
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tunnel.bpf.o"));
+
+/// Filters of this priority and handle are ours.
+const PRIORITY: u16 = 106;
+const HANDLE: TcHandle = TcHandle::new(0, 1);
+
+/// One of the programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// Takes packets off an interface with Ethernet headers.
+    Ethernet,
+    /// Takes packets off an interface without a link-layer header.
+    Bare,
+    /// Encapsulates what is sent out of the tunnel device.
+    Device,
+}
+
+impl Program {
+    fn name(self) -> &'static str {
+        match self {
+            Program::Ethernet => "ethernet",
+            Program::Bare => "bare",
+            Program::Device => "device",
+        }
+    }
+
+    fn direction(self) -> TcAttachType {
+        if self == Program::Device { TcAttachType::Egress } else { TcAttachType::Ingress }
+    }
+}
+
+/// An interface by number and name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interface<'a> {
+    /// Number.
+    pub(crate) link: LinkId,
+    /// Name.
+    pub(crate) name: &'a str,
+}
+
+/// The loaded programs.
+pub(crate) struct Programs {
+    ebpf: Ebpf,
+    pins: Pins,
+}
+
+impl Programs {
+    /// Opens the maps an earlier life has pinned, or makes them for so many tunnels.
+    pub(crate) fn load(pins: Pins, tunnels: u32) -> Result<Programs, Error> {
+        let ebpf = EbpfLoader::new()
+            .default_map_pin_directory(pins.maps())
+            .map_max_entries("tunnels", tunnels)
+            .map_max_entries("rules", tunnels)
+            .map_max_entries("prefixes", tunnels.saturating_mul(4))
+            .map_max_entries("ends", tunnels)
+            .map_max_entries("hops", crate::bpf::abi::HOPS)
+            .load(OBJECT)
+            .map_err(|error| Error::new("load the tunnel's BPF object", whole(&error)))?;
+        Ok(Programs { ebpf, pins })
+    }
+
+    /// The object, to take maps out of and to run programs by hand.
+    pub(crate) fn ebpf(&mut self) -> &mut Ebpf {
+        &mut self.ebpf
+    }
+
+    /// Puts a program on an interface, in place of what an earlier life put there.
+    pub(crate) fn attach(&mut self, which: Program, interface: Interface<'_>) -> Result<(), Error> {
+        let pin = self.pin(interface.link);
+        let program = self.program(which)?;
+        let failed = |error: &dyn core::error::Error| {
+            Error::new(format_args!("attach BPF program {} to {}", which.name(), interface.name), whole(error))
+        };
+        if let Ok(old) = PinnedLink::from_pin(&pin) {
+            let kept = SchedClassifierLink::try_from(FdLink::from(old)).ok();
+            if let Some(id) = kept.and_then(|link| program.attach_to_link(link).ok()) {
+                program.take_link(id).map_err(|error| failed(&error))?;
+                return Ok(());
+            }
+            // The interface it was on is gone.
+            let _ = fs::remove_file(&pin);
+        }
+        let tcx = TcAttachOptions::TcxOrder(LinkOrder::default());
+        let Ok(id) = program.attach_with_options(interface.name, which.direction(), tcx) else {
+            return filter(program, which, interface).map_err(|error| failed(&error));
+        };
+        let link = program.take_link(id).map_err(|error| failed(&error))?;
+        let link = FdLink::try_from(link).map_err(|error| failed(&error))?;
+        link.pin(&pin).map_err(|error| failed(&error))?;
+        Ok(())
+    }
+
+    /// Takes the program off an interface, which may be gone.
+    pub(crate) fn detach(&mut self, which: Program, interface: Interface<'_>) {
+        let _ = fs::remove_file(self.pin(interface.link));
+        let _ = tc::qdisc_detach_program(interface.name, which.direction(), which.name());
+    }
+
+    /// Loads a program when it is first needed.
+    pub(crate) fn program(&mut self, which: Program) -> Result<&mut SchedClassifier, Error> {
+        let failed = |error: &dyn core::error::Error| {
+            Error::new(format_args!("load BPF program {}", which.name()), whole(error))
+        };
+        let program = self
+            .ebpf
+            .program_mut(which.name())
+            .ok_or_else(|| Error::new(which.name(), "no such program in the BPF object"))?;
+        let program: &mut SchedClassifier = program.try_into().map_err(|error| failed(&error))?;
+        if program.fd().is_err() {
+            program.load().map_err(|error| failed(&error))?;
+        }
+        Ok(program)
+    }
+
+    fn pin(&self, link: LinkId) -> PathBuf {
+        self.pins.links().join(link.0.to_string())
+    }
+}
+
+/// Attaches by a clsact filter, which has no pin: it stays until somebody removes it.
+fn filter(
+    program: &mut SchedClassifier,
+    which: Program,
+    interface: Interface<'_>,
+) -> Result<(), aya::programs::ProgramError> {
+    // Fails if the qdisc is there, which is as good.
+    let _ = tc::qdisc_add_clsact(interface.name);
+    let options = || TcAttachOptions::Netlink(NlOptions { priority: PRIORITY, handle: HANDLE, ..NlOptions::default() });
+    let id = match SchedClassifierLink::attached(interface.name, which.direction(), PRIORITY, HANDLE, None)
+        .ok()
+        .and_then(|old| program.attach_to_link(old).ok())
+    {
+        Some(id) => id,
+        None => program.attach_with_options(interface.name, which.direction(), options())?,
+    };
+    // Dropping the link would take the filter away.
+    core::mem::forget(program.take_link(id)?);
+    Ok(())
+}
+
+/// An error and what it came from, which the library's errors do not print.
+fn whole(error: &dyn core::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}

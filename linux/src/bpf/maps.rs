@@ -1,0 +1,133 @@
+//! The maps of the tunnel programs, typed.
+
+use crate::bpf::abi::{
+    COUNTERS, EndKey, LengthsValue, PrefixKey, RulesKey, RulesValue, Settings, SettingsValue, TunnelValue,
+};
+use crate::{Error, error::Context};
+use aya::Ebpf;
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
+use roam6_proto::plan::TunnelId;
+use std::collections::BTreeMap;
+use std::io;
+
+type Table<K, V> = HashMap<MapData, K, V>;
+
+/// All maps.
+pub(crate) struct Maps {
+    /// Prefix to tunnel.
+    pub(crate) prefixes: Entries<PrefixKey, u32>,
+    /// Tunnel to all about it but its flow rules.
+    pub(crate) tunnels: Entries<u32, TunnelValue>,
+    /// Tunnel and version to its flow rules.
+    pub(crate) rules: Entries<RulesKey, RulesValue>,
+    /// Our ends of tunnels.
+    pub(crate) ends: Entries<EndKey, u32>,
+    settings: Array<MapData, SettingsValue>,
+    lengths: Array<MapData, LengthsValue>,
+    counters: PerCpuArray<MapData, u64>,
+}
+
+impl Maps {
+    /// Takes the maps out of a loaded object.
+    pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Maps, Error> {
+        let mut take = |name| ebpf.take_map(name).ok_or_else(|| Error::new(name, "no such map in the BPF object"));
+        Ok(Maps {
+            prefixes: Entries::new("prefixes", take("prefixes")?)?,
+            tunnels: Entries::new("tunnels", take("tunnels")?)?,
+            rules: Entries::new("rules", take("rules")?)?,
+            ends: Entries::new("ends", take("ends")?)?,
+            settings: Array::try_from(take("settings")?).context("map settings")?,
+            lengths: Array::try_from(take("lengths")?).context("map lengths")?,
+            counters: PerCpuArray::try_from(take("counters")?).context("map counters")?,
+        })
+    }
+
+    /// What holds for all packets.
+    pub(crate) fn settings(&self) -> Result<Settings, Error> {
+        self.settings.get(&0, 0).map(|value| Settings::decode(&value)).context("map settings")
+    }
+
+    /// Makes that hold for the next packet.
+    pub(crate) fn set_settings(&mut self, settings: Settings) -> Result<(), Error> {
+        self.settings.set(0, settings.encode(), 0).context("map settings")
+    }
+
+    /// One of the two tables of lengths.
+    pub(crate) fn lengths(&self, which: u32) -> Result<LengthsValue, Error> {
+        self.lengths.get(&which, 0).context("map lengths")
+    }
+
+    /// Writes one of the two tables of lengths, which must be the one not in use.
+    pub(crate) fn set_lengths(&mut self, which: u32, value: &LengthsValue) -> Result<(), Error> {
+        self.lengths.set(which, value, 0).context("map lengths")
+    }
+
+    /// Packets by what became of them, of all processors together.
+    pub(crate) fn counters(&self) -> BTreeMap<String, u64> {
+        let sum = |index: usize| {
+            let values = self.counters.get(&u32::try_from(index).ok()?, 0).ok()?;
+            Some(values.iter().sum())
+        };
+        let named = |(index, name): (usize, &&str)| Some(((*name).to_owned(), sum(index)?));
+        COUNTERS.iter().enumerate().filter_map(named).collect()
+    }
+}
+
+/// One hash map, whose errors say which it is.
+pub(crate) struct Entries<K: aya::Pod, V: aya::Pod> {
+    name: &'static str,
+    table: Table<K, V>,
+}
+
+impl<K: aya::Pod, V: aya::Pod> Entries<K, V> {
+    fn new(name: &'static str, map: Map) -> Result<Self, Error> {
+        Ok(Entries { name, table: Table::try_from(map).context(format_args!("map {name}"))? })
+    }
+
+    /// Sets the value of `key` in one step: a packet sees the old one or the new.
+    pub(crate) fn put(&mut self, key: &K, value: &V) -> Result<(), Error> {
+        self.table.insert(key, value, 0).context(format_args!("map {}", self.name))
+    }
+
+    /// Removes `key`, which need not be there.
+    pub(crate) fn drop(&mut self, key: &K) -> Result<(), Error> {
+        match self.table.remove(key) {
+            Err(error) if is_absent(&error) => Ok(()),
+            other => other.context(format_args!("map {}", self.name)),
+        }
+    }
+
+    /// The value of `key`.
+    pub(crate) fn find(&self, key: &K) -> Option<V> {
+        self.table.get(key, 0).ok()
+    }
+
+    /// All keys.
+    pub(crate) fn keys(&self) -> Result<Vec<K>, Error> {
+        self.table.keys().collect::<Result<_, _>>().context(format_args!("map {}", self.name))
+    }
+}
+
+impl Entries<PrefixKey, u32> {
+    /// Removes a prefix if it leads to `id`: another tunnel may have taken it over.
+    pub(crate) fn drop_of(&mut self, key: &PrefixKey, id: TunnelId) -> Result<(), Error> {
+        if self.find(key) == Some(id.0) { self.drop(key) } else { Ok(()) }
+    }
+}
+
+fn is_absent(error: &MapError) -> bool {
+    match error {
+        MapError::KeyNotFound | MapError::ElementNotFound => true,
+        MapError::SyscallError(error) => error.io_error.kind() == io::ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+impl<T> Context<T> for Result<T, MapError> {
+    fn context(self, what: impl core::fmt::Display) -> Result<T, Error> {
+        self.map_err(|error| match error {
+            MapError::SyscallError(error) => Error::new(what, error.io_error),
+            other => Error::new(what, other),
+        })
+    }
+}

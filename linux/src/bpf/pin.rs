@@ -1,0 +1,69 @@
+//! Where BPF objects live while no process holds them: a BPF file system of the daemon's own.
+
+use crate::bpf::abi::LAYOUT;
+use crate::{Error, error::Context};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folder of pinned objects.
+#[derive(Debug, Clone)]
+pub(crate) struct Pins {
+    mount: PathBuf,
+    /// An earlier life used maps of another layout, and its programs still run on them.
+    pub(crate) outdated: bool,
+}
+
+impl Pins {
+    /// Mounts the file system at `mount` unless it is there from an earlier life.
+    pub(crate) fn open(mount_at: &Path) -> Result<Pins, Error> {
+        let mut pins = Pins { mount: mount_at.to_owned(), outdated: false };
+        fs::create_dir_all(mount_at).context(format_args!("make {}", mount_at.display()))?;
+        let mounted = statfs(mount_at).is_ok_and(|there| there.filesystem_type() == BPF_FS_MAGIC);
+        if !mounted {
+            mount(Some("bpf"), mount_at, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
+                .context(format_args!("mount a BPF file system at {}", mount_at.display()))?;
+        }
+        pins.outdated = !pins.maps().exists() && pins.links().exists();
+        for folder in [pins.maps(), pins.links()] {
+            fs::create_dir_all(&folder).context(format_args!("make {}", folder.display()))?;
+        }
+        Ok(pins)
+    }
+
+    /// The folder of the maps of this layout.
+    pub(crate) fn maps(&self) -> PathBuf {
+        self.mount.join(format!("maps-{LAYOUT}"))
+    }
+
+    /// The folder of links from programs to interfaces.
+    pub(crate) fn links(&self) -> PathBuf {
+        self.mount.join("links")
+    }
+
+    /// Forgets the maps of other layouts, once no program uses them any more.
+    pub(crate) fn drop_other_layouts(&self) {
+        let Ok(entries) = fs::read_dir(&self.mount) else { return };
+        for entry in entries.flatten().filter(|entry| ![self.maps(), self.links()].contains(&entry.path())) {
+            remove(&entry.path());
+        }
+    }
+
+    /// Removes everything that is pinned, and the file system with it.
+    pub(crate) fn clean(&self) -> Result<(), Error> {
+        for entry in fs::read_dir(&self.mount).into_iter().flatten().flatten() {
+            remove(&entry.path());
+        }
+        umount2(&self.mount, MntFlags::MNT_DETACH).context(format_args!("unmount {}", self.mount.display()))?;
+        fs::remove_dir(&self.mount).context(format_args!("remove {}", self.mount.display()))
+    }
+}
+
+/// Removes a folder of pinned objects; whatever refuses goes with the file system.
+fn remove(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let _ = fs::remove_file(entry.path());
+    }
+    let _ = fs::remove_dir(folder);
+}

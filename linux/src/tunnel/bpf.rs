@@ -1,0 +1,339 @@
+//! Tunnels carried by BPF programs: one device for all routes, maps for all else. Everything is pinned, so packets travel
+//! on while no daemon runs, and the next life takes over the maps as they are (RFC 2473, RFC 3963 §6.5 and §9).
+
+use crate::Error;
+use crate::bpf::abi::{self, LENGTHS, PATHS, PrefixKey, RULES, Settings, Side, Version};
+use crate::bpf::attach::{Interface, Program, Programs};
+use crate::bpf::maps::Maps;
+use crate::bpf::pin::Pins;
+use crate::tunnel::{MIN_MTU, OVERHEAD, Tunnels, device, is_special_to, least_mtu};
+use roam6_proto::input::LinkId;
+use roam6_proto::plan::{Path, Tunnel, TunnelId};
+use roam6_wire::Prefix;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+
+/// What one daemon's tunnels are called and how many there may be.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Name of the device, unique in its network namespace.
+    pub device: String,
+    /// Where the daemon keeps what must not outlive a restart of the machine; `bpf` in it becomes a BPF file system.
+    pub run: PathBuf,
+    /// Most tunnels. It holds from the first life of the daemon until [`Tunnels::clean`].
+    pub tunnels: u32,
+}
+
+/// The back end.
+pub struct Bpf {
+    options: Options,
+    pins: Pins,
+    programs: Programs,
+    maps: Maps,
+    device: LinkId,
+    settings: Settings,
+    last_version: u32,
+    held: BTreeMap<TunnelId, Held>,
+    /// How many prefixes of each length each side holds.
+    lengths: [BTreeMap<u8, usize>; 2],
+    /// How many paths end at each of our addresses.
+    ends: BTreeMap<Ipv6Addr, usize>,
+    attached: BTreeMap<LinkId, Attached>,
+}
+
+struct Held {
+    tunnel: Tunnel,
+    version: Version,
+}
+
+struct Attached {
+    name: String,
+    program: Program,
+    /// Not yet: the predecessor's program works with maps that are full, ours are not.
+    waiting: bool,
+}
+
+impl Bpf {
+    /// Takes over what an earlier life left, or begins anew.
+    pub fn open(options: Options) -> Result<Bpf, Error> {
+        let pins = Pins::open(&options.run.join("bpf"))?;
+        let mut programs = Programs::load(pins.clone(), options.tunnels)?;
+        let mut maps = Maps::take(programs.ebpf())?;
+        let device = device::make(&options.device)?;
+        let mut settings = maps.settings()?;
+        settings.device = device.0;
+        settings.generation = settings.generation.wrapping_add(1);
+        let mut inherited = abi::decode_lengths(&maps.lengths(settings.lengths)?);
+        if settings.generation == 1 {
+            inherited = [Vec::new(), Vec::new()];
+            maps.set_lengths(settings.lengths, &abi::lengths([&[], &[]]))?;
+        }
+        maps.set_settings(settings)?;
+        let interface = Interface { link: device, name: &options.device };
+        if !pins.outdated {
+            programs.attach(Program::Device, interface)?;
+        }
+        Ok(Bpf {
+            last_version: settings.generation << 16,
+            // One more than there are, until `settle` knows better: none goes before its time.
+            lengths: inherited.map(|side| side.into_iter().map(|length| (length, 1)).collect()),
+            held: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            attached: BTreeMap::new(),
+            options,
+            pins,
+            programs,
+            maps,
+            device,
+            settings,
+        })
+    }
+
+    /// Writes what a tunnel needs besides its own value: before it, so that no packet finds half of it.
+    fn prepare(&mut self, tunnel: &Tunnel, version: Version) -> Result<(), Error> {
+        for path in &tunnel.paths {
+            let count = self.ends.entry(path.local).or_default();
+            *count += 1;
+            if *count == 1 {
+                self.maps.ends.put(&path.local.octets(), &1)?;
+            }
+        }
+        if !tunnel.flows.is_empty() {
+            self.maps.rules.put(&abi::rules_key(tunnel.id, version), &abi::rules(&tunnel.flows))?;
+        }
+        Ok(())
+    }
+
+    /// Lets packets find the tunnel by its prefixes.
+    fn index(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
+        let mut changed = false;
+        for (side, prefix) in indexed(tunnel) {
+            let count = self.counted(side).entry(prefix.length()).or_default();
+            *count += 1;
+            changed |= *count == 1;
+        }
+        if changed {
+            self.publish_lengths()?;
+        }
+        for (side, prefix) in indexed(tunnel) {
+            self.maps.prefixes.put(&abi::prefix_key(side, prefix), &tunnel.id.0)?;
+        }
+        Ok(())
+    }
+
+    /// Takes back what the former state needed and `now` does not.
+    fn forget(&mut self, former: Held, now: Option<&Tunnel>) -> Result<(), Error> {
+        let kept: BTreeSet<(Side, Prefix)> = now.into_iter().flat_map(indexed).collect();
+        let mut changed = false;
+        for (side, prefix) in indexed(&former.tunnel) {
+            if !kept.contains(&(side, prefix)) {
+                self.maps.prefixes.drop_of(&abi::prefix_key(side, prefix), former.tunnel.id)?;
+            }
+            let lengths = self.counted(side);
+            if let Some(count) = lengths.get_mut(&prefix.length()) {
+                *count -= 1;
+                if *count == 0 {
+                    lengths.remove(&prefix.length());
+                    changed = true;
+                }
+            }
+        }
+        if changed {
+            self.publish_lengths()?;
+        }
+        if !former.tunnel.flows.is_empty() {
+            self.maps.rules.drop(&abi::rules_key(former.tunnel.id, former.version))?;
+        }
+        for path in &former.tunnel.paths {
+            if let Some(count) = self.ends.get_mut(&path.local) {
+                *count -= 1;
+                if *count == 0 {
+                    self.ends.remove(&path.local);
+                    self.maps.ends.drop(&path.local.octets())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the table of lengths that is not in use and then names it: no packet sees half a table.
+    fn publish_lengths(&mut self) -> Result<(), Error> {
+        let longest_first = |side: &BTreeMap<u8, usize>| side.keys().rev().copied().collect::<Vec<u8>>();
+        let [far, near] = self.lengths.each_ref().map(longest_first);
+        let most = far.len().max(near.len());
+        if most > LENGTHS {
+            return Err(Error::new("prefix lengths in use", format_args!("{most}, at most {LENGTHS}")));
+        }
+        self.settings.lengths ^= 1;
+        self.maps.set_lengths(self.settings.lengths, &abi::lengths([&far, &near]))?;
+        self.maps.set_settings(self.settings)
+    }
+
+    fn counted(&mut self, side: Side) -> &mut BTreeMap<u8, usize> {
+        let [far, near] = &mut self.lengths;
+        if side == Side::Far { far } else { near }
+    }
+
+    /// The tunnel that packets to `address` go into.
+    fn towards(&self, address: Ipv6Addr) -> Option<&Tunnel> {
+        let [far, _] = &self.lengths;
+        let find = |&length: &u8| {
+            let key = abi::prefix_key(Side::Far, Prefix::new(address, length)?);
+            self.held.get(&TunnelId(self.maps.prefixes.find(&key)?))
+        };
+        far.keys().rev().find_map(find).map(|held| &held.tunnel)
+    }
+
+    /// Largest packet a path carries, where it runs through other tunnels too.
+    fn path_mtu(&self, path: &Path, deeper: u8) -> u32 {
+        let outer = if path.link.is_none() && deeper > 0 { self.towards(path.remote) } else { None };
+        match outer {
+            Some(outer) => path.mtu.min(self.tunnel_mtu(outer, deeper - 1).saturating_sub(OVERHEAD)),
+            None => path.mtu,
+        }
+    }
+
+    fn tunnel_mtu(&self, tunnel: &Tunnel, deeper: u8) -> u32 {
+        least_mtu(tunnel, |path| self.path_mtu(path, deeper))
+    }
+
+    fn attach_now(&mut self, link: LinkId) -> Result<(), Error> {
+        let Some(attached) = self.attached.get_mut(&link) else { return Ok(()) };
+        attached.waiting = false;
+        let (program, name) = (attached.program, attached.name.clone());
+        self.programs.attach(program, Interface { link, name: &name })
+    }
+
+    /// Removes prefixes, tunnels, rules and ends that no tunnel of this life has.
+    fn sweep(&mut self) -> Result<(), Error> {
+        for key in self.maps.prefixes.keys()? {
+            let id = TunnelId(self.maps.prefixes.find(&key).unwrap_or_default());
+            let owned = self.held.get(&id).is_some_and(|held| owns(&held.tunnel, &key));
+            if !owned {
+                self.maps.prefixes.drop(&key)?;
+            }
+        }
+        for id in self.maps.tunnels.keys()? {
+            if !self.held.contains_key(&TunnelId(id)) {
+                self.maps.tunnels.drop(&id)?;
+            }
+        }
+        let rules: BTreeSet<_> = self.held.iter().map(|(&id, held)| abi::rules_key(id, held.version)).collect();
+        for key in self.maps.rules.keys()?.into_iter().filter(|key| !rules.contains(key)) {
+            self.maps.rules.drop(&key)?;
+        }
+        for key in self.maps.ends.keys()?.into_iter().filter(|&key| !self.ends.contains_key(&Ipv6Addr::from(key))) {
+            self.maps.ends.drop(&key)?;
+        }
+        self.lengths = [BTreeMap::new(), BTreeMap::new()];
+        for (side, prefix) in self.held.values().flat_map(|held| indexed(&held.tunnel)) {
+            let [far, near] = &mut self.lengths;
+            let lengths = if side == Side::Far { far } else { near };
+            *lengths.entry(prefix.length()).or_default() += 1;
+        }
+        self.publish_lengths()
+    }
+}
+
+impl Tunnels for Bpf {
+    fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
+        let what = format_args!("tunnel {}", tunnel.id.0);
+        if tunnel.paths.len() > PATHS {
+            return Err(Error::new(what, format_args!("{} paths, at most {PATHS}", tunnel.paths.len())));
+        }
+        if tunnel.flows.len() > RULES {
+            return Err(Error::new(what, format_args!("{} flow rules, at most {RULES}", tunnel.flows.len())));
+        }
+        self.last_version = self.last_version.wrapping_add(1);
+        let version = Version(self.last_version);
+        self.prepare(tunnel, version)?;
+        self.maps.tunnels.put(&tunnel.id.0, &abi::tunnel(tunnel, version))?;
+        let indexed = self.index(tunnel);
+        let former = self.held.insert(tunnel.id, Held { tunnel: tunnel.clone(), version });
+        if let Some(former) = former {
+            self.forget(former, Some(tunnel))?;
+        }
+        indexed
+    }
+
+    fn drop(&mut self, id: TunnelId) -> Result<(), Error> {
+        let Some(held) = self.held.remove(&id) else {
+            return self.maps.tunnels.drop(&id.0);
+        };
+        self.forget(held, None)?;
+        self.maps.tunnels.drop(&id.0)
+    }
+
+    fn device(&self, id: TunnelId) -> Option<LinkId> {
+        self.held.get(&id).filter(|held| !held.tunnel.paths.is_empty()).map(|_| self.device)
+    }
+
+    fn mtu(&self, id: TunnelId) -> Option<u32> {
+        let held = self.held.get(&id).filter(|held| !held.tunnel.paths.is_empty())?;
+        Some(self.tunnel_mtu(&held.tunnel, device::NESTED).max(MIN_MTU))
+    }
+
+    fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error> {
+        if link == self.device || self.attached.contains_key(&link) {
+            return Ok(());
+        }
+        let program = if device::has_ethernet(name)? { Program::Ethernet } else { Program::Bare };
+        let waiting = self.pins.outdated;
+        self.attached.insert(link, Attached { name: name.to_owned(), program, waiting });
+        if waiting { Ok(()) } else { self.attach_now(link).inspect_err(|_| drop(self.attached.remove(&link))) }
+    }
+
+    fn detach(&mut self, link: LinkId) {
+        if let Some(attached) = self.attached.remove(&link) {
+            self.programs.detach(attached.program, Interface { link, name: &attached.name });
+        }
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        self.sweep()?;
+        if self.pins.outdated {
+            let interface = Interface { link: self.device, name: &self.options.device };
+            self.programs.attach(Program::Device, interface)?;
+            let waiting = self.attached.iter().filter(|(_, attached)| attached.waiting);
+            for link in waiting.map(|(&link, _)| link).collect::<Vec<_>>() {
+                self.attach_now(link)?;
+            }
+            self.pins.outdated = false;
+        }
+        self.pins.drop_other_layouts();
+        Ok(())
+    }
+
+    fn counters(&mut self) -> BTreeMap<String, u64> {
+        self.maps.counters()
+    }
+
+    fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {
+        let mut ids: Vec<TunnelId> = self.maps.tunnels.keys()?.into_iter().map(TunnelId).collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    fn clean(&mut self) -> Result<(), Error> {
+        for link in self.attached.keys().copied().collect::<Vec<_>>() {
+            self.detach(link);
+        }
+        device::remove(&self.options.device)?;
+        self.pins.clean()
+    }
+}
+
+/// The prefixes a tunnel is found by: those of the side that tells it from others, or of both.
+fn indexed(tunnel: &Tunnel) -> impl Iterator<Item = (Side, Prefix)> + '_ {
+    let special = |side: &Side| is_special_to(side.of(tunnel)) || (*side == Side::Far && is_for_all(tunnel));
+    Side::BOTH.into_iter().filter(special).flat_map(|side| side.of(tunnel).iter().map(move |&prefix| (side, prefix)))
+}
+
+fn is_for_all(tunnel: &Tunnel) -> bool {
+    !is_special_to(&tunnel.near) && !is_special_to(&tunnel.far)
+}
+
+fn owns(tunnel: &Tunnel, key: &PrefixKey) -> bool {
+    abi::decode_prefix_key(key).is_some_and(|found| indexed(tunnel).any(|own| own == found))
+}

@@ -1,0 +1,93 @@
+//! Hosts in network namespaces that nothing but this process holds: whatever becomes of the test, they vanish with it.
+
+use nix::sched::{CloneFlags, setns, unshare};
+use std::fs::File;
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::Command;
+use std::time::Duration;
+
+/// A host of its own.
+pub struct Host {
+    namespace: OwnedFd,
+}
+
+/// Why these tests cannot run here; `None` if they can. To be called first in each test: it also gives the thread its
+/// own view of the file system, so that what is mounted goes with it.
+pub fn obstacle() -> Option<String> {
+    if !nix::unistd::geteuid().is_root() {
+        return Some("not root".to_owned());
+    }
+    if let Err(error) = unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET) {
+        return Some(format!("no namespaces: {error}"));
+    }
+    let private = nix::mount::MsFlags::MS_REC | nix::mount::MsFlags::MS_PRIVATE;
+    nix::mount::mount(None::<&str>, "/", None::<&str>, private, None::<&str>).err().map(|error| error.to_string())
+}
+
+impl Host {
+    /// A host with a loopback interface, which forwards and does not wait for duplicate address detection.
+    pub fn new() -> Host {
+        let before = current();
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        let host = Host { namespace: current() };
+        setns(&before, CloneFlags::CLONE_NEWNET).unwrap();
+        host.enter(|| {
+            for (knob, value) in [("forwarding", "1"), ("accept_dad", "0"), ("accept_ra", "0")] {
+                for which in ["all", "default"] {
+                    std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/{knob}"), value).unwrap();
+                }
+            }
+        });
+        host.ip("link set lo up");
+        host
+    }
+
+    /// Does something in this host.
+    pub fn enter<R>(&self, act: impl FnOnce() -> R) -> R {
+        let before = current();
+        setns(&self.namespace, CloneFlags::CLONE_NEWNET).unwrap();
+        let result = act();
+        setns(&before, CloneFlags::CLONE_NEWNET).unwrap();
+        result
+    }
+
+    /// Runs `ip -6` with these words.
+    pub fn ip(&self, words: &str) -> String {
+        self.run(&format!("ip -6 {words}"))
+    }
+
+    /// Runs a command and returns what it prints.
+    pub fn run(&self, words: &str) -> String {
+        let mut words = words.split_whitespace();
+        let output = self.enter(|| Command::new(words.next().unwrap()).args(words.clone()).output().unwrap());
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Lays a cable from an interface here to one of another host, and gives each an address with its prefix length.
+    pub fn cable(&self, (here, address): (&str, &str), other: &Host, (there, peer): (&str, &str)) {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), other.namespace.as_raw_fd());
+        self.ip(&format!("link add {here} type veth peer name {there} netns {path}"));
+        for (host, interface, address) in [(self, here, address), (other, there, peer)] {
+            host.ip(&format!("link set {interface} up"));
+            host.ip(&format!("address add {address} dev {interface} nodad"));
+        }
+    }
+
+    /// The number of an interface.
+    pub fn index(&self, interface: &str) -> u32 {
+        self.enter(|| nix::net::if_::if_nametoindex(interface).unwrap())
+    }
+
+    /// A UDP socket at an address of this host.
+    pub fn udp(&self, address: &str) -> UdpSocket {
+        let socket = self.enter(|| UdpSocket::bind(address).unwrap());
+        socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        socket
+    }
+}
+
+fn current() -> OwnedFd {
+    File::open("/proc/thread-self/ns/net").unwrap().into()
+}
