@@ -148,6 +148,84 @@ impl Report {
     }
 }
 
+/// One line for the log, without time or level.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Report as R;
+        match self {
+            R::LinkUp { name, .. } => write!(f, "{name}: up"),
+            R::LinkDown { name, .. } => write!(f, "{name}: down"),
+            R::Solicited { link } => write!(f, "{link}: asked for routers"),
+            R::RouterFound { link, router, prefix: Some(prefix) } => write!(f, "{link}: router {router} on {prefix}"),
+            R::RouterFound { link, router, prefix: None } => write!(f, "{link}: router {router}"),
+            R::RouterLost { link, router, why } => write!(f, "{link}: router {router} lost: {why}"),
+            R::CareOfFormed { link, bid, address } => write!(f, "{link}: care-of address {address}, bid {bid}"),
+            R::CareOfGone { link, bid, address } => write!(f, "{link}: care-of address {address}, bid {bid}, given up"),
+            R::Duplicate { link, address } => write!(f, "{link}: {address} is used by another node"),
+            R::Dropped { reason, from: Some(from), detail } => {
+                write!(f, "dropped a packet from {from}: {}: {detail}", reason.name())
+            }
+            R::Dropped { reason, from: None, detail } => write!(f, "dropped a packet: {}: {detail}", reason.name()),
+            R::TableFull { table, limit } => write!(f, "table {table} is full at {limit}"),
+            R::Failed { key, why } => write!(f, "the host refused {key:?}: {why}"),
+            R::Notice { text } => f.write_str(text),
+            other => other.fmt_signalling(f),
+        }
+    }
+}
+
+impl Report {
+    /// The lines about updates, bindings and paths.
+    fn fmt_signalling(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Report as R;
+        match self {
+            R::UpdateSent { home_agent, care_of, sequence, lifetime } => {
+                write!(f, "update {sequence} to {home_agent}: {} for {}s", List(care_of), lifetime.as_secs())
+            }
+            R::AckReceived { home_agent, status, sequence, lifetime } => {
+                let lifetime = lifetime.as_secs();
+                write!(f, "acknowledgement {sequence} from {home_agent}: status {status} for {lifetime}s")
+            }
+            R::Bound { home_agent, care_of, lifetime } => {
+                write!(f, "bound at {home_agent}: {} for {}s", List(care_of), lifetime.as_secs())
+            }
+            R::Unbound { home_agent, why } => write!(f, "no longer bound at {home_agent}: {why}"),
+            R::AtHome { link } => write!(f, "{link}: at home"),
+            R::PathUp { bid, care_of } => write!(f, "path {bid} by {care_of} is up"),
+            R::PathDown { bid, care_of, why } => write!(f, "path {bid} by {care_of} is down: {why}"),
+            R::PathMtu { remote, mtu } => write!(f, "path to {remote} carries {mtu} octets"),
+            R::HomeAgents { addresses } => write!(f, "home agents: {}", List(addresses)),
+            R::Registered { home_address, care_of, sequence, lifetime, moved } => {
+                let (verb, lifetime) = (if *moved { "moved" } else { "registered" }, lifetime.as_secs());
+                write!(f, "{home_address} {verb}: {} for {lifetime}s, update {sequence}", List(care_of))
+            }
+            R::Deregistered { home_address, why } => write!(f, "{home_address} deregistered: {why}"),
+            R::Refused { home_address, care_of, status } => {
+                write!(f, "{home_address} by {care_of} refused: status {status}")
+            }
+            R::BindingError { peer, status, sent: true } => write!(f, "binding error {status} to {peer}"),
+            R::BindingError { peer, status, sent: false } => write!(f, "binding error {status} from {peer}"),
+            other => f.write_str(other.name()),
+        }
+    }
+}
+
+/// Addresses on one line.
+struct List<'a>(&'a [Ipv6Addr]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        for (index, address) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{address}")?;
+        }
+        Ok(())
+    }
+}
+
 impl DropReason {
     /// The name of its counter.
     pub fn name(self) -> &'static str {
