@@ -1,5 +1,23 @@
-//! A world in a bottle: hosts, links and faults in virtual time.
+//! A world in a bottle: hosts, links and faults in virtual time, for the engines that will run on real machines.
+//!
+//! A world is a graph of hosts and media. Time jumps from event to event, chance comes from one seed, and after each
+//! event the checks look at everything. The same seed is the same world to the last packet.
+#![forbid(unsafe_code)]
 
+pub mod clock;
+pub mod datagram;
+pub mod host;
+pub mod journal;
+pub mod kernel;
 pub mod link;
+mod living;
+pub mod medium;
+mod passage;
+pub mod remark;
+pub mod talker;
+pub mod world;
 
+pub use host::{Host, HostId};
 pub use link::{LinkModel, LinkSpec};
+pub use medium::MediumId;
+pub use world::{Fact, Happening, World};

@@ -1,0 +1,61 @@
+//! The two clocks of a simulated host: one that only counts, at its own pace, and one on the wall that may be stepped.
+
+use core::time::Duration;
+use roam6_proto::{Clock, Time};
+
+/// Where the wall clocks of an undisturbed world begin, microseconds since 1970 (2026-01-01T00:00Z).
+const WALL_AT_START: u64 = 1_767_225_600_000_000;
+const MILLION: i128 = 1_000_000;
+
+/// How far a host's clocks are from the world's.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct HostClock {
+    /// How much faster than the world both clocks run, parts per million.
+    pub drift_ppm: i32,
+    /// How far the wall clock is ahead, microseconds.
+    pub ahead_micros: i64,
+}
+
+impl HostClock {
+    /// What the counting clock shows `elapsed` after it began.
+    pub fn count(&self, elapsed: Duration) -> Time {
+        let micros = i128::try_from(elapsed.as_micros()).unwrap_or(i128::MAX);
+        Time::from_micros(clamp(micros.saturating_mul(self.rate()) / MILLION))
+    }
+
+    /// The least time after which the counting clock shows `count`.
+    pub fn elapsed(&self, count: Time) -> Duration {
+        let micros = i128::from(count.as_micros()) * MILLION;
+        Duration::from_micros(clamp((micros + self.rate() - 1) / self.rate()))
+    }
+
+    /// What the wall clock shows when it is `now` in the world.
+    pub fn wall(&self, now: Time) -> Clock {
+        let micros = i128::from(now.as_micros()) * self.rate() / MILLION;
+        Clock { unix_micros: clamp(i128::from(WALL_AT_START) + micros + i128::from(self.ahead_micros)) }
+    }
+
+    fn rate(&self) -> i128 {
+        MILLION + i128::from(self.drift_ppm)
+    }
+}
+
+fn clamp(micros: i128) -> u64 {
+    u64::try_from(micros.max(0)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_never_waited_for_too_short() {
+        for drift_ppm in [-250, 0, 1, 250] {
+            let clock = HostClock { drift_ppm, ahead_micros: 0 };
+            for micros in [0, 1, 999_999, 1_000_000, 123_456_789] {
+                let due = Time::from_micros(micros);
+                assert!(clock.count(clock.elapsed(due)) >= due, "{drift_ppm} {micros}");
+            }
+        }
+    }
+}

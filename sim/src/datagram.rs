@@ -1,0 +1,150 @@
+//! IPv6 packets as the world itself sees them: read and built apart from the codecs under test, so that an error there
+//! is not repeated here (RFC 8200, RFC 2473 §5.1, RFC 4443 §2.3).
+
+use std::net::Ipv6Addr;
+
+/// Octets of an IPv6 header.
+pub const HEADER: usize = 40;
+/// Next header value of IPv6 in IPv6.
+pub const IPV6: u8 = 41;
+/// Next header value of UDP.
+pub const UDP: u8 = 17;
+/// Next header value of ICMPv6.
+pub const ICMPV6: u8 = 58;
+/// Next header value of the mobility header.
+pub const MOBILITY: u8 = 135;
+const HOP_LIMIT: u8 = 64;
+
+/// The fields of an IPv6 header the world acts upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Source address.
+    pub source: Ipv6Addr,
+    /// Destination address.
+    pub destination: Ipv6Addr,
+    /// Next header.
+    pub next: u8,
+    /// Hop limit.
+    pub hop_limit: u8,
+}
+
+impl Header {
+    /// Reads the header; `None` if this is no whole IPv6 packet.
+    pub fn parse(packet: &[u8]) -> Option<Header> {
+        let (header, payload) = packet.split_at_checked(HEADER)?;
+        let [version, _, _, _, high, low, next, hop_limit, ..] = *header else { return None };
+        if version >> 4 != 6 || usize::from(u16::from_be_bytes([high, low])) != payload.len() {
+            return None;
+        }
+        let address = |at: usize| -> Option<Ipv6Addr> {
+            let octets: [u8; 16] = header.get(at..at.checked_add(16)?)?.try_into().ok()?;
+            Some(octets.into())
+        };
+        Some(Header { source: address(8)?, destination: address(24)?, next, hop_limit })
+    }
+}
+
+/// Everything after the IPv6 header.
+pub fn payload(packet: &[u8]) -> &[u8] {
+    packet.get(HEADER..).unwrap_or_default()
+}
+
+/// The upper-layer protocol and its octets, past any options and routing headers; a later fragment has none.
+pub fn upper(packet: &[u8]) -> Option<(u8, &[u8])> {
+    let mut next = Header::parse(packet)?.next;
+    let mut rest = payload(packet);
+    while matches!(next, 0 | 43 | 60) {
+        let [following, length, ..] = *rest else { return None };
+        rest = rest.get((usize::from(length).checked_add(1)?).checked_mul(8)?..)?;
+        next = following;
+    }
+    Some((next, rest))
+}
+
+/// A packet of `payload` between the two ends of `header`, whose hop limit and next header it takes.
+pub fn build(header: Header, payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(payload.len()).unwrap_or(u16::MAX).to_be_bytes();
+    let mut packet = vec![0x60, 0, 0, 0, length[0], length[1], header.next, header.hop_limit];
+    packet.extend(header.source.octets());
+    packet.extend(header.destination.octets());
+    packet.extend(payload);
+    packet
+}
+
+/// Puts `inner` into a tunnel.
+pub fn encapsulate(outer: Header, inner: &[u8]) -> Vec<u8> {
+    build(Header { next: IPV6, hop_limit: HOP_LIMIT, ..outer }, inner)
+}
+
+/// Takes one hop; `false` if that was the last.
+pub fn take_hop(packet: &mut [u8]) -> bool {
+    match packet.get_mut(7) {
+        Some(hops) if *hops > 1 => {
+            *hops -= 1;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// An ICMPv6 packet; its checksum is filled in.
+pub fn icmp6(header: Header, message: &[u8]) -> Vec<u8> {
+    let mut packet = build(Header { next: ICMPV6, ..header }, message);
+    let sum = checksum(header, ICMPV6, message).to_be_bytes();
+    if let Some(field) = packet.get_mut(HEADER + 2..HEADER + 4) {
+        field.copy_from_slice(&sum);
+    }
+    packet
+}
+
+/// The multicast address on which the owner of `address` is solicited (RFC 4291 §2.7.1).
+pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+    Ipv6Addr::from_bits((0xff02_0000_0000_0000_0000_0001_ff00_0000) | (address.to_bits() & 0x00ff_ffff))
+}
+
+fn checksum(header: Header, next: u8, message: &[u8]) -> u16 {
+    let length = u64::try_from(message.len()).unwrap_or(0);
+    let words = |octets: &[u8]| -> u64 {
+        let (pairs, odd) = octets.as_chunks::<2>();
+        let whole: u64 = pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair))).sum();
+        whole + odd.first().map_or(0, |last| u64::from(*last) << 8)
+    };
+    let addresses = words(&header.source.octets()) + words(&header.destination.octets());
+    let mut sum = addresses + length + u64::from(next) + words(message);
+    while sum >> 16 != 0 {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    !(u16::try_from(sum).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER_OF_TEST: Header =
+        Header { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::LOCALHOST, next: UDP, hop_limit: 2 };
+
+    #[test]
+    fn what_is_built_is_read_again() {
+        let packet = build(HEADER_OF_TEST, b"abc");
+        assert_eq!(Header::parse(&packet), Some(HEADER_OF_TEST));
+        assert_eq!(payload(&packet), b"abc");
+        assert_eq!(Header::parse(packet.split_last().unwrap().1), None);
+        let outer = encapsulate(HEADER_OF_TEST, &packet);
+        assert_eq!(upper(&outer), Some((IPV6, &packet[..])));
+    }
+
+    #[test]
+    fn hops_run_out() {
+        let mut packet = build(HEADER_OF_TEST, b"");
+        assert!(take_hop(&mut packet));
+        assert!(!take_hop(&mut packet));
+    }
+
+    #[test]
+    fn an_echo_request_has_the_checksum_of_the_standard() {
+        let packet = icmp6(HEADER_OF_TEST, &[128, 0, 0, 0, 0, 1, 0, 1]);
+        let message: [u8; 8] = payload(&packet).try_into().unwrap();
+        assert_eq!(checksum(HEADER_OF_TEST, ICMPV6, &message), 0);
+    }
+}

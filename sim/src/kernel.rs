@@ -1,0 +1,361 @@
+//! The kernel of a simulated host: what a [`Plan`] means for a packet.
+//!
+//! It answers only questions; the [`crate::world::World`] moves the packets.
+
+use crate::datagram::{self, Header, UDP};
+use roam6_proto::nemo::flow::Selector;
+use roam6_proto::plan::{Path, Record, Route, Rule, Table, Target, Tunnel, TunnelId};
+use roam6_proto::{Item, Key, LinkId, Plan};
+use roam6_wire::{LinkAddress, Prefix};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+
+/// Priority of the rule that looks into the main table.
+const MAIN_RULE: u32 = 32766;
+/// Metric of the routes that come with addresses.
+const CONNECTED_METRIC: u32 = 256;
+
+/// The forwarding state of a host.
+#[derive(Debug, Default)]
+pub struct Kernel {
+    /// What the operator set up: always there.
+    fixed: Plan,
+    /// What the engine asked for.
+    plan: Plan,
+    addresses: BTreeSet<(Ipv6Addr, LinkId)>,
+    routes: BTreeMap<Table, Vec<Route>>,
+    rules: Vec<Rule>,
+    tunnels: BTreeMap<TunnelId, Tunnel>,
+}
+
+/// What becomes of an encapsulated packet.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Opened<'a> {
+    /// It is of no tunnel of ours.
+    Foreign,
+    /// A tunnel's, yet from or to a prefix the tunnel does not carry.
+    Refused,
+    /// What was inside.
+    Inner(&'a [u8]),
+}
+
+impl Kernel {
+    /// Sets up `item` as the operator would.
+    pub fn fix(&mut self, item: Item) {
+        self.fixed.put(item);
+        self.rebuild();
+    }
+
+    /// Takes back what [`Kernel::fix`] did.
+    pub fn unfix(&mut self, key: &Key) {
+        self.fixed.drop(key);
+        self.rebuild();
+    }
+
+    /// Holds `item`; a record is the journal's business, not the kernel's.
+    pub fn put(&mut self, item: Item) {
+        debug_assert!(!matches!(item, Item::Record(_)), "records go to the journal");
+        self.plan.put(item);
+        self.rebuild();
+    }
+
+    /// Holds the item of `key` no longer.
+    pub fn drop(&mut self, key: &Key) {
+        if self.plan.drop(key).is_some() {
+            self.rebuild();
+        }
+    }
+
+    /// What the engine asked for.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Forgets all the engine asked for, as a reboot does.
+    pub fn wipe(&mut self) {
+        self.plan = Plan::new();
+        self.rebuild();
+    }
+
+    /// Whether the host answers to `address`, on any interface.
+    pub fn holds(&self, address: Ipv6Addr) -> bool {
+        self.addresses.range((address, LinkId(0))..=(address, LinkId(u32::MAX))).next().is_some()
+    }
+
+    /// Whether the interface `link` has `address`.
+    pub fn holds_on(&self, address: Ipv6Addr, link: LinkId) -> bool {
+        self.addresses.contains(&(address, link))
+    }
+
+    /// The Router bit with which `address` is answered for on `link`, if it is.
+    pub fn proxies(&self, address: Ipv6Addr, link: LinkId) -> Option<bool> {
+        match self.find(&Key::Proxy(link, address)) {
+            Some(Item::Proxy(proxy)) => Some(proxy.router),
+            _ => None,
+        }
+    }
+
+    /// The static neighbour cache entry of `address` on `link`.
+    pub fn neighbour(&self, address: Ipv6Addr, link: LinkId) -> Option<LinkAddress> {
+        match self.find(&Key::Neighbour(link, address)) {
+            Some(Item::Neighbour(neighbour)) => Some(neighbour.link_address),
+            _ => None,
+        }
+    }
+
+    /// Where a packet goes: rules in order, in each table the longest destination, then the longest source, then the
+    /// lowest metric, of the routes for which `usable`.
+    pub fn route(&self, header: &Header, usable: impl Fn(&Target) -> bool) -> Option<Target> {
+        let matches = |prefix: Prefix, address| prefix.contains(address);
+        self.rules
+            .iter()
+            .filter(|rule| matches(rule.source, header.source) && matches(rule.destination, header.destination))
+            .filter_map(|rule| self.routes.get(&rule.table))
+            .flatten()
+            .find(|route| {
+                matches(route.destination, header.destination)
+                    && matches(route.source, header.source)
+                    && usable(&route.target)
+            })
+            .map(|route| route.target)
+    }
+
+    /// The tunnel of `id`.
+    pub fn tunnel(&self, id: TunnelId) -> Option<&Tunnel> {
+        self.tunnels.get(&id)
+    }
+
+    /// All tunnels.
+    pub fn tunnels(&self) -> impl Iterator<Item = &Tunnel> {
+        self.tunnels.values()
+    }
+
+    /// The path on which `inner` leaves by the tunnel of `id`; `None` if the tunnel does not carry it.
+    pub fn path(&self, id: TunnelId, inner: &[u8]) -> Option<&Path> {
+        let tunnel = self.tunnels.get(&id)?;
+        let header = Header::parse(inner)?;
+        if !within(&tunnel.near, header.source) || !within(&tunnel.far, header.destination) {
+            return None;
+        }
+        let of_flow = |bid| tunnel.paths.iter().find(|path| path.bid == bid);
+        let from_inside = !tunnel.near.contains(&Prefix::ALL);
+        let pinned = tunnel
+            .flows
+            .iter()
+            .filter(|flow| selects(&flow.selector, inner, from_inside))
+            .find_map(|flow| of_flow(flow.bid));
+        pinned.or_else(|| share(&tunnel.paths, flow_hash(inner)))
+    }
+
+    /// Takes the tunnel header off `packet`, if it is one of ours (RFC 3963 §6.5, §9).
+    pub fn open<'a>(&self, packet: &'a [u8]) -> Opened<'a> {
+        let Some(outer) = Header::parse(packet) else { return Opened::Foreign };
+        let inner = datagram::payload(packet);
+        let Some(header) = Header::parse(inner) else { return Opened::Foreign };
+        let ours = |path: &&Path| path.remote == outer.source && path.local == outer.destination;
+        let mut tunnels = self.tunnels.values().filter(|tunnel| tunnel.paths.iter().any(|path| ours(&path))).peekable();
+        if tunnels.peek().is_none() {
+            return Opened::Foreign;
+        }
+        match tunnels.any(|tunnel| within(&tunnel.far, header.source) && within(&tunnel.near, header.destination)) {
+            true => Opened::Inner(inner),
+            false => Opened::Refused,
+        }
+    }
+
+    fn find(&self, key: &Key) -> Option<&Item> {
+        self.plan.find(key).or_else(|| self.fixed.find(key))
+    }
+
+    fn rebuild(&mut self) {
+        let everywhere =
+            Rule { priority: MAIN_RULE, source: Prefix::ALL, destination: Prefix::ALL, table: Table::MAIN };
+        (self.addresses, self.tunnels) = Default::default();
+        self.rules = vec![everywhere];
+        let mut routes: BTreeMap<Table, Vec<Route>> = BTreeMap::new();
+        for (_, item) in self.fixed.iter().chain(self.plan.iter()) {
+            match item {
+                Item::Address(address) => {
+                    self.addresses.insert((address.address, address.link));
+                    let on_link = Prefix::new(address.address, address.prefix_length).unwrap_or(Prefix::ALL);
+                    if address.prefix_length < 128 {
+                        routes.entry(Table::MAIN).or_default().push(connected(on_link, address.link));
+                    }
+                }
+                Item::Anycast(anycast) => {
+                    self.addresses.insert((anycast.address, anycast.link));
+                }
+                Item::Route(route) => routes.entry(route.table).or_default().push(route.clone()),
+                Item::Rule(rule) => self.rules.push(rule.clone()),
+                Item::Tunnel(tunnel) => {
+                    self.tunnels.insert(tunnel.id, tunnel.clone());
+                }
+                Item::Setting(_) | Item::Neighbour(_) | Item::Proxy(_) => {}
+                Item::Record(Record::Binding(_) | Record::Sequence(_)) => {}
+            }
+        }
+        self.rules.sort_by_key(|rule| rule.priority);
+        for table in routes.values_mut() {
+            table.sort_by_key(|route| {
+                (128 - route.destination.length(), 128 - route.source.length(), route.metric, route.destination)
+            });
+        }
+        self.routes = routes;
+    }
+}
+
+fn connected(destination: Prefix, link: LinkId) -> Route {
+    Route {
+        table: Table::MAIN,
+        destination,
+        source: Prefix::ALL,
+        metric: CONNECTED_METRIC,
+        target: Target::Link(link),
+        mtu: None,
+    }
+}
+
+fn within(prefixes: &[Prefix], address: Ipv6Addr) -> bool {
+    prefixes.iter().any(|prefix| prefix.contains(address))
+}
+
+/// The path a flow takes: the paths' weights share out the hash; `None` if no path carries anything.
+fn share(paths: &[Path], hash: u64) -> Option<&Path> {
+    let total: u64 = paths.iter().map(|path| u64::from(path.weight)).sum();
+    let mut point = hash.checked_rem(total)?;
+    paths.iter().find(|path| match point.checked_sub(u64::from(path.weight)) {
+        Some(rest) => {
+            point = rest;
+            false
+        }
+        None => true,
+    })
+}
+
+/// Source and destination port of a UDP packet, else zeros.
+fn ports(packet: &[u8]) -> (u16, u16) {
+    match datagram::upper(packet) {
+        Some((UDP, &[a, b, c, d, ..])) => (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
+        _ => (0, 0),
+    }
+}
+
+fn flow_hash(packet: &[u8]) -> u64 {
+    let Some(header) = Header::parse(packet) else { return 0 };
+    let (source, destination) = ports(packet);
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut mix = |octets: &[u8]| {
+        for octet in octets {
+            hash = (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    mix(&header.source.octets());
+    mix(&header.destination.octets());
+    mix(&source.to_be_bytes());
+    mix(&destination.to_be_bytes());
+    hash >> 32
+}
+
+/// Whether `packet` is of the flow; a selector is written as the home agent sees the flow come (RFC 6088 §3.2).
+fn selects(selector: &Selector, packet: &[u8], from_inside: bool) -> bool {
+    let (Some(header), Some((protocol, _))) = (Header::parse(packet), datagram::upper(packet)) else { return false };
+    let (near, far) = (header.source, header.destination);
+    let (near_port, far_port) = ports(packet);
+    let (outside, inside) = if from_inside { (far, near) } else { (near, far) };
+    let (outside_port, inside_port) = if from_inside { (far_port, near_port) } else { (near_port, far_port) };
+    let in_prefix = |prefix: Option<Prefix>, address| prefix.is_none_or(|prefix| prefix.contains(address));
+    let in_ports = |range: Option<(u16, u16)>, port| range.is_none_or(|(first, last)| (first..=last).contains(&port));
+    in_prefix(selector.source, outside)
+        && in_prefix(selector.destination, inside)
+        && selector.protocol.is_none_or(|wanted| wanted == protocol)
+        && in_ports(selector.source_ports, outside_port)
+        && in_ports(selector.destination_ports, inside_port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roam6_proto::plan::Address;
+    use roam6_wire::Bid;
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().unwrap()
+    }
+
+    fn route(destination: &str, source: &str, metric: u32, link: u32) -> Item {
+        Item::Route(Route {
+            table: Table::MAIN,
+            destination: prefix(destination),
+            source: prefix(source),
+            metric,
+            target: Target::Link(LinkId(link)),
+            mtu: None,
+        })
+    }
+
+    fn header(source: &str, destination: &str) -> Header {
+        Header { source: source.parse().unwrap(), destination: destination.parse().unwrap(), next: UDP, hop_limit: 64 }
+    }
+
+    #[test]
+    fn the_longest_destination_wins_then_the_longest_source_then_the_metric() {
+        let mut kernel = Kernel::default();
+        kernel.fix(route("::/0", "2001:db8:1::/64", 1, 1));
+        kernel.put(route("::/0", "::/0", 1, 2));
+        kernel.put(route("2001:db8:2::/64", "::/0", 9, 3));
+        kernel.put(route("2001:db8:2::/64", "::/0", 5, 4));
+        let target = |source, destination| kernel.route(&header(source, destination), |_| true);
+        assert_eq!(target("2001:db8:1::1", "2001:db8:2::1"), Some(Target::Link(LinkId(4))));
+        assert_eq!(target("2001:db8:1::1", "2001:db8:3::1"), Some(Target::Link(LinkId(1))));
+        assert_eq!(target("2001:db8:9::1", "2001:db8:3::1"), Some(Target::Link(LinkId(2))));
+        let without = kernel.route(&header("::1", "2001:db8:2::1"), |target| *target != Target::Link(LinkId(4)));
+        assert_eq!(without, Some(Target::Link(LinkId(3))));
+    }
+
+    #[test]
+    fn an_address_brings_its_prefix_and_takes_it_away() {
+        let mut kernel = Kernel::default();
+        let item = Item::Address(Address {
+            link: LinkId(1),
+            address: "2001:db8::5".parse().unwrap(),
+            prefix_length: 64,
+            preferred: true,
+        });
+        kernel.put(item.clone());
+        let to_neighbour = header("::", "2001:db8::6");
+        assert_eq!(kernel.route(&to_neighbour, |_| true), Some(Target::Link(LinkId(1))));
+        assert!(kernel.holds("2001:db8::5".parse().unwrap()));
+        kernel.drop(&item.key());
+        assert_eq!(kernel.route(&to_neighbour, |_| true), None);
+    }
+
+    #[test]
+    fn a_tunnel_lets_through_only_what_it_is_for() {
+        let mut kernel = Kernel::default();
+        let path = Path {
+            bid: Bid(0),
+            local: "2001:db8::1".parse().unwrap(),
+            remote: "2001:db8:f::1".parse().unwrap(),
+            link: None,
+            mtu: 1460,
+            weight: 1,
+        };
+        kernel.put(Item::Tunnel(Tunnel {
+            id: TunnelId(1),
+            near: vec![Prefix::ALL],
+            far: vec![prefix("2001:db8:8::/64")],
+            paths: vec![path.clone()],
+            flows: Vec::new(),
+        }));
+        let outer = header("2001:db8:f::1", "2001:db8::1");
+        let good = datagram::build(header("2001:db8:8::2", "2001:db8:c::1"), b"x");
+        let forged = datagram::build(header("2001:db8:9::2", "2001:db8:c::1"), b"x");
+        assert_eq!(kernel.open(&datagram::encapsulate(outer, &good)), Opened::Inner(&good));
+        assert_eq!(kernel.open(&datagram::encapsulate(outer, &forged)), Opened::Refused);
+        let elsewhere = header("2001:db8:e::1", "2001:db8::1");
+        assert_eq!(kernel.open(&datagram::encapsulate(elsewhere, &good)), Opened::Foreign);
+        let answer = datagram::build(header("2001:db8:c::1", "2001:db8:8::2"), b"x");
+        assert_eq!(kernel.path(TunnelId(1), &answer), Some(&path));
+        assert_eq!(kernel.path(TunnelId(1), &good), None);
+    }
+}

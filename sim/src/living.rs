@@ -1,0 +1,253 @@
+//! How engines of the world live: they are started, asked, obeyed, answered and killed.
+
+use crate::host::{HostId, Life};
+use crate::world::{Event, Fact, World};
+use core::time::Duration;
+use roam6_proto::input::{AddressEvent, AddressState};
+use roam6_proto::plan::Record;
+use roam6_proto::{Input, Item, Key, LinkId, Order, Outbox, Outcome, Output, Time, Via};
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+/// Longest time the host takes to do what it is asked for, microseconds.
+const SLOWEST_PUT_MICROS: u64 = 3_000;
+/// More questions at one moment than this are a loop.
+const BUSY: u32 = 2_000;
+/// How long a record dropped takes to be off the disk.
+const SYNC: Duration = Duration::from_millis(20);
+
+impl World {
+    /// Switches a host on and starts its engine, if it is not at work already.
+    pub fn start(&mut self, id: HostId) {
+        let now = self.now();
+        let host = self.host_mut(id);
+        host.powered = true;
+        if host.life.is_some() {
+            return;
+        }
+        host.lives += 1;
+        host.life = Some(Life {
+            brain: (host.birth)(host.lives),
+            born: now,
+            unanswered: 0,
+            answered_by: now,
+            begun: false,
+            claimed: BTreeSet::new(),
+            wake: None,
+            busy: (now, 0),
+        });
+        let clock = host.clock.wall(now);
+        let recall = host.journal.recall();
+        let links: Vec<LinkId> = host.interfaces.keys().copied().collect();
+        self.facts.push(Fact::Born(id));
+        self.handle(id, &Input::Clock(clock));
+        self.handle(id, &Input::Order(Order::Recall(recall)));
+        for link in links {
+            if let Some(event) = self.host(id).link_event(link, self.is_up(id, link)) {
+                self.handle(id, &Input::Link(event));
+            }
+        }
+        self.begin(id);
+    }
+
+    /// Asks an engine, and does what it says.
+    pub(crate) fn handle(&mut self, id: HostId, input: &Input) {
+        let now = self.now();
+        self.tell_input(id, input);
+        let host = self.host_mut(id);
+        let time = host.time(now);
+        let Some(life) = &mut host.life else { return };
+        life.busy = if life.busy.0 == now { (now, life.busy.1 + 1) } else { (now, 1) };
+        let busy = life.busy.1 > BUSY;
+        let mut out = Outbox::new();
+        life.brain.handle(time, input, &mut out);
+        if busy {
+            self.facts.push(Fact::Busy(id));
+        }
+        self.obey(id, &mut out);
+        self.set_alarm(id);
+        self.facts.push(Fact::Handled(id));
+    }
+
+    /// The engine of `id` dies without warning; what it built stays.
+    pub(crate) fn kill(&mut self, id: HostId) {
+        let now = self.now();
+        let mut chance = self.chance.clone();
+        let host = self.host_mut(id);
+        if host.life.take().is_some() {
+            host.journal.crash(now, &mut chance);
+            self.facts.push(Fact::Died(id));
+        }
+        self.chance = chance;
+    }
+
+    pub(crate) fn power_off(&mut self, id: HostId) {
+        self.kill(id);
+        let host = self.host_mut(id);
+        host.powered = false;
+        host.kernel.wipe();
+    }
+
+    pub(crate) fn step_clock(&mut self, id: HostId, micros: i64) {
+        let now = self.now();
+        let clock = &mut self.host_mut(id).clock;
+        clock.ahead_micros = clock.ahead_micros.saturating_add(micros);
+        let told = Input::Clock(clock.wall(now));
+        self.handle(id, &told);
+    }
+
+    pub(crate) fn wake(&mut self, id: HostId) {
+        let now = self.now();
+        let Some(life) = &mut self.host_mut(id).life else { return };
+        if life.wake == Some(now) {
+            life.wake = None;
+            self.handle(id, &Input::Tick);
+        }
+    }
+
+    pub(crate) fn answer(&mut self, id: HostId, number: u32, outcomes: Vec<Outcome>) {
+        for outcome in outcomes {
+            let host = self.host_mut(id);
+            let Some(life) = host.life.as_mut().filter(|_| host.lives == number) else { return };
+            life.unanswered = life.unanswered.saturating_sub(1);
+            let address = match (&outcome.key, &outcome.refused) {
+                (Key::Address(link, address), None) => Some((*link, *address)),
+                _ => None,
+            };
+            self.handle(id, &Input::Outcome(outcome));
+            if let Some((link, address)) = address.filter(|(_, address)| self.host(id).kernel.holds(*address)) {
+                self.tell_address(id, (link, address), AddressState::Assigned);
+            }
+        }
+        self.begin(id);
+    }
+
+    pub(crate) fn silence(&mut self, id: HostId, link: LinkId, address: Ipv6Addr) {
+        if self.is_up(id, link) && self.resolve((id, link), address).is_none() {
+            let event = roam6_proto::input::NeighbourEvent { link, address, link_address: None, reachable: false };
+            self.handle(id, &Input::Neighbour(event));
+        }
+    }
+
+    /// Once all that a new life asked for at its start stands, what the last one left behind goes.
+    fn begin(&mut self, id: HostId) {
+        let host = self.host_mut(id);
+        let Some(life) = host.life.as_mut().filter(|life| !life.begun && life.unanswered == 0) else { return };
+        life.begun = true;
+        let remains: Vec<Key> =
+            host.kernel.plan().iter().map(|(key, _)| key.clone()).filter(|key| !life.claimed.contains(key)).collect();
+        for key in remains.iter().rev() {
+            host.kernel.drop(key);
+        }
+        self.handle(id, &Input::Order(Order::Begin));
+    }
+
+    fn obey(&mut self, id: HostId, out: &mut Outbox) {
+        let mut outcomes = Vec::new();
+        let due = self.outcome_time(id);
+        for output in out.drain().collect::<Vec<_>>() {
+            self.tell_output(id, &output);
+            match output {
+                Output::Transmit(transmit) => {
+                    self.facts.push(Fact::Sent(id, Rc::new(transmit.bytes.clone())));
+                    match transmit.via {
+                        Via::Route => self.send(id, transmit.bytes, None),
+                        Via::Link(link) => self.send(id, transmit.bytes, Some(link)),
+                        Via::Neighbour { link, address } => self.emit((id, link), Some(address), transmit.bytes),
+                    }
+                }
+                Output::Put(item) => outcomes.push(self.put(id, item, due)),
+                Output::Drop(key) => self.drop(id, &key),
+                Output::Report(report) => self.facts.push(Fact::Told(id, report)),
+            }
+        }
+        if outcomes.is_empty() {
+            return;
+        }
+        let host = self.host_mut(id);
+        let number = host.lives;
+        if let Some(life) = &mut host.life {
+            life.unanswered += outcomes.len();
+            life.answered_by = due;
+        }
+        self.push(due, Event::Outcomes { host: id, life: number, outcomes });
+    }
+
+    fn outcome_time(&mut self, id: HostId) -> Time {
+        let at = self.now() + Duration::from_micros(self.chance.below(SLOWEST_PUT_MICROS));
+        self.host(id).life.as_ref().map_or(at, |life| at.max(life.answered_by))
+    }
+
+    fn put(&mut self, id: HostId, item: Item, due: Time) -> Outcome {
+        let key = item.key();
+        let dice = self.chance.below(1000);
+        let host = self.host_mut(id);
+        if let Some(life) = &mut host.life {
+            life.claimed.insert(key.clone());
+        }
+        if dice < u64::from(host.refusals) {
+            return Outcome { key, refused: Some("Cannot allocate memory".to_owned()) };
+        }
+        match (item, &key) {
+            (Item::Record(record), Key::Record(of)) => host.journal.put(*of, record, due),
+            (item, _) => host.kernel.put(item),
+        }
+        Outcome { key, refused: None }
+    }
+
+    fn drop(&mut self, id: HostId, key: &Key) {
+        let synced = self.now() + SYNC;
+        let host = self.host_mut(id);
+        match key {
+            Key::Record(of) => host.journal.drop(*of, synced),
+            Key::Address(link, address) => {
+                host.kernel.drop(key);
+                self.tell_address(id, (*link, *address), AddressState::Gone);
+            }
+            _ => host.kernel.drop(key),
+        }
+    }
+
+    fn tell_address(&mut self, id: HostId, (link, address): (LinkId, Ipv6Addr), state: AddressState) {
+        self.handle(id, &Input::Address(AddressEvent { link, address, state }));
+    }
+
+    fn set_alarm(&mut self, id: HostId) {
+        let now = self.now();
+        let host = self.host_mut(id);
+        let clock = host.clock;
+        let Some(life) = &mut host.life else { return };
+        let wake = life.brain.deadline().map(|at| (life.born + clock.elapsed(at)).max(now));
+        if life.wake != wake {
+            life.wake = wake;
+            if let Some(at) = wake {
+                self.push(at, Event::Wake { host: id });
+            }
+        }
+    }
+
+    fn tell_input(&self, id: HostId, input: &Input) {
+        let host = self.host(id);
+        match input {
+            Input::Tick => {}
+            Input::Packet(packet) => {
+                self.tell(|| format!("{} < {} {}", host.name, packet.link, crate::remark::packet(&packet.bytes)));
+            }
+            other => self.tell(|| format!("{} < {other:?}", host.name)),
+        }
+    }
+
+    fn tell_output(&self, id: HostId, output: &Output) {
+        let host = self.host(id);
+        match output {
+            Output::Transmit(transmit) => {
+                self.tell(|| format!("{} > {:?} {}", host.name, transmit.via, crate::remark::packet(&transmit.bytes)));
+            }
+            Output::Put(Item::Record(Record::Binding(record))) => {
+                self.tell(|| format!("{} > record of {} {:?}", host.name, record.home_address, record.sequence));
+            }
+            other => self.tell(|| format!("{} > {other:?}", host.name)),
+        }
+    }
+}

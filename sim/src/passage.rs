@@ -1,0 +1,251 @@
+//! How packets pass through the hosts and media of the world (RFC 8200 §3, RFC 4861 §7.2, RFC 2473 §3).
+
+use crate::datagram::{self, Header, ICMPV6, IPV6};
+use crate::host::{HostId, TUNNELS};
+use crate::kernel::Opened;
+use crate::medium::{MediumId, Port};
+use crate::world::{Event, Fact, Frame, World};
+use core::time::Duration;
+use roam6_proto::input::Packet;
+use roam6_proto::plan::{Target, TunnelId};
+use roam6_proto::{Input, LinkId};
+use roam6_wire::LinkAddress;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+const MTU: usize = 1500;
+const ECHO_REQUEST: u8 = 128;
+const ECHO_REPLY: u8 = 129;
+const SOLICITATION: u8 = 135;
+const ADVERTISEMENT: u8 = 136;
+const HOP_LIMIT: u8 = 64;
+/// How long the kernel asks for a neighbour before it gives up (RFC 4861 §10: three solicitations, one second each).
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Sender of frames nobody owns up to.
+const NOBODY: LinkAddress = LinkAddress([0x02, 0xff, 0, 0, 0, 0xff]);
+
+impl World {
+    /// A frame reaches the end of its medium.
+    pub(crate) fn arrive(&mut self, port: Port, medium: MediumId, frame: &Frame) {
+        let attached = self.host(port.0).interfaces.get(&port.1).is_some_and(|at| at.medium == Some(medium));
+        if attached && self.medium(medium).carrier && self.host(port.0).powered {
+            self.enter(port, Some(frame.sender), &frame.bytes);
+        }
+    }
+
+    /// A host sends a packet of its own, by `only` this interface if it says so.
+    pub(crate) fn send(&mut self, host: HostId, packet: Vec<u8>, only: Option<LinkId>) {
+        let Some(header) = Header::parse(&packet) else { return self.lose(host, "not a packet") };
+        let link_local = header.destination.is_multicast() || header.destination.is_unicast_link_local();
+        match only {
+            Some(link) if header.destination.is_multicast() => self.emit((host, link), None, packet),
+            Some(link) if link_local => self.hand_over((host, link), header.destination, packet),
+            None if link_local => self.lose(host, "link-local without a link"),
+            None if self.host(host).kernel.holds(header.destination) => self.enter((host, TUNNELS), None, &packet),
+            _ => self.forward(host, header, packet, only),
+        }
+    }
+
+    /// Puts a packet onto a medium, for one neighbour or for all.
+    pub(crate) fn emit(&mut self, (host, link): Port, to: Option<LinkAddress>, packet: Vec<u8>) {
+        let Some(interface) = self.host(host).interfaces.get(&link) else { return self.lose(host, "no interface") };
+        let (sender, Some(medium)) = (interface.address, interface.medium) else {
+            return self.lose(host, "interface not plugged in");
+        };
+        if packet.len() > MTU {
+            return self.lose(host, "too big for the medium");
+        }
+        let frame = Frame { sender, bytes: Rc::new(packet) };
+        let carried = self.carry(medium, (host, link), to, &frame);
+        if !carried {
+            self.lose(host, "swallowed by the medium");
+        }
+    }
+
+    /// Somebody off the path puts a packet onto a medium.
+    pub(crate) fn inject(&mut self, medium: MediumId, packet: Vec<u8>) {
+        let Some(header) = Header::parse(&packet) else { return };
+        let holder = self.holder(medium, header.destination);
+        let router = self.medium(medium).members().find(|(host, _)| self.host(*host).forwards);
+        let target = holder.or(router).and_then(|port| self.link_address(port));
+        let outside = (HostId(usize::MAX), LinkId(0));
+        self.carry(medium, outside, target, &Frame { sender: NOBODY, bytes: Rc::new(packet) });
+    }
+
+    /// The link-layer address at which `address` is reached from `port`.
+    pub(crate) fn resolve(&self, (host, link): Port, address: Ipv6Addr) -> Option<LinkAddress> {
+        if let Some(known) = self.host(host).kernel.neighbour(address, link) {
+            return Some(known);
+        }
+        let medium = self.host(host).interfaces.get(&link)?.medium?;
+        let others = || self.medium(medium).members().filter(|port| *port != (host, link));
+        let owner = others().find(|port| self.owns(*port, address));
+        let proxy = || others().find(|port| self.stands_in(*port, address).is_some());
+        owner.or_else(proxy).and_then(|port| self.link_address(port))
+    }
+
+    fn carry(&mut self, medium: MediumId, from: Port, to: Option<LinkAddress>, frame: &Frame) -> bool {
+        let (now, size) = (self.now(), frame.bytes.len());
+        let heard_by = |port: &Port| *port != from && to.is_none_or(|to| self.link_address(*port) == Some(to));
+        let listeners: Vec<Port> = self.medium(medium).members().filter(heard_by).collect();
+        let mut carried = false;
+        for (host, link) in listeners {
+            for at in self.medium_mut(medium).carry((host, link), now, size) {
+                carried = true;
+                self.push(at, Event::Arrive { host, link, medium, frame: frame.clone() });
+            }
+        }
+        carried
+    }
+
+    fn enter(&mut self, port: Port, sender: Option<LinkAddress>, packet: &[u8]) {
+        let Some(header) = Header::parse(packet) else { return self.lose(port.0, "not a packet") };
+        let kernel = &self.host(port.0).kernel;
+        if header.destination.is_multicast() {
+            self.solicited(port, &header, packet);
+            self.hear(port, sender, packet);
+        } else if kernel.holds(header.destination) {
+            self.local(port, sender, &header, packet);
+        } else if !self.solicited(port, &header, packet) {
+            // A solicitation sent straight to a proxy asks for an address this host does not hold.
+            self.pass(port, header, packet.to_vec());
+        }
+    }
+
+    fn local(&mut self, port: Port, sender: Option<LinkAddress>, header: &Header, packet: &[u8]) {
+        let host = port.0;
+        match datagram::upper(packet) {
+            Some((IPV6, _)) => match self.host(host).kernel.open(packet) {
+                Opened::Inner(inner) => {
+                    let inner = inner.to_vec();
+                    self.enter((host, TUNNELS), None, &inner);
+                }
+                Opened::Refused => self.lose(host, "not for this tunnel"),
+                Opened::Foreign => self.lose(host, "no such tunnel"),
+            },
+            Some((ICMPV6, [ECHO_REQUEST, ..])) if header.next == ICMPV6 => {
+                let mut message = datagram::payload(packet).to_vec();
+                message.splice(..4, [ECHO_REPLY, 0, 0, 0]);
+                let back = Header { source: header.destination, destination: header.source, ..*header };
+                let reply = datagram::icmp6(Header { hop_limit: HOP_LIMIT, ..back }, &message);
+                let only = header.source.is_unicast_link_local().then_some(port.1);
+                self.send(host, reply, only);
+            }
+            _ => {
+                self.solicited(port, header, packet);
+                self.hear(port, sender, packet);
+            }
+        }
+    }
+
+    /// Passes on a packet of somebody else.
+    fn pass(&mut self, (host, link): Port, header: Header, mut packet: Vec<u8>) {
+        let local = header.source.is_unicast_link_local() || header.destination.is_unicast_link_local();
+        if !self.host(host).forwards || local || header.source.is_unspecified() {
+            return self.lose(host, "not for this host");
+        }
+        if self.host(host).strict {
+            let back = Header { source: header.destination, destination: header.source, ..header };
+            let from_there =
+                |target: &Target| matches!(target, Target::Link(by) | Target::Gateway { link: by, .. } if *by == link);
+            let way_back = self.host(host).kernel.route(&back, |_| true);
+            if !way_back.is_some_and(|target| from_there(&target)) {
+                return self.lose(host, "source does not belong there");
+            }
+        }
+        if !datagram::take_hop(&mut packet) {
+            return self.lose(host, "hop limit");
+        }
+        self.forward(host, header, packet, None);
+    }
+
+    fn forward(&mut self, host: HostId, header: Header, packet: Vec<u8>, only: Option<LinkId>) {
+        let usable = |target: &Target| match target {
+            Target::Link(link) | Target::Gateway { link, .. } => {
+                only.is_none_or(|only| only == *link) && self.is_up(host, *link)
+            }
+            Target::Tunnel(_) | Target::Unreachable => only.is_none(),
+        };
+        match self.host(host).kernel.route(&header, usable) {
+            Some(Target::Link(link)) => self.hand_over((host, link), header.destination, packet),
+            Some(Target::Gateway { link, router }) => self.hand_over((host, link), router, packet),
+            Some(Target::Tunnel(id)) => self.tunnel(host, id, &packet),
+            Some(Target::Unreachable) => self.lose(host, "unreachable"),
+            None => self.lose(host, "no route"),
+        }
+    }
+
+    fn tunnel(&mut self, host: HostId, id: TunnelId, inner: &[u8]) {
+        let Some(path) = self.host(host).kernel.path(id, inner) else { return self.lose(host, "no path in tunnel") };
+        let (link, remote) = (path.link, path.remote);
+        if inner.len() > usize::try_from(path.mtu).unwrap_or(usize::MAX) {
+            return self.lose(host, "too big for the tunnel");
+        }
+        let outer = Header { source: path.local, destination: remote, next: IPV6, hop_limit: HOP_LIMIT };
+        self.facts.push(Fact::Tunnelled(host, id, remote));
+        self.send(host, datagram::encapsulate(outer, inner), link);
+    }
+
+    fn hand_over(&mut self, port: Port, next_hop: Ipv6Addr, packet: Vec<u8>) {
+        match self.resolve(port, next_hop) {
+            Some(address) => self.emit(port, Some(address), packet),
+            None => {
+                let silence = Event::Silence { host: port.0, link: port.1, address: next_hop };
+                self.push(self.now() + PATIENCE, silence);
+                self.lose(port.0, "no such neighbour");
+            }
+        }
+    }
+
+    fn hear(&mut self, (host, link): Port, sender: Option<LinkAddress>, packet: &[u8]) {
+        if self.host(host).life.is_some() {
+            self.handle(host, &Input::Packet(Packet { link, sender, bytes: packet.to_vec() }));
+        }
+    }
+
+    /// Answers a neighbour solicitation, if it asks for an address this host has or stands in for.
+    fn solicited(&mut self, port: Port, header: &Header, packet: &[u8]) -> bool {
+        let message = datagram::payload(packet);
+        let (ICMPV6, Some(&SOLICITATION), Some(target)) = (header.next, message.first(), message.get(8..24)) else {
+            return false;
+        };
+        let Ok(target) = <[u8; 16]>::try_from(target).map(Ipv6Addr::from) else { return false };
+        let router = match self.owns(port, target) {
+            true => Some(self.host(port.0).forwards),
+            false => self.stands_in(port, target),
+        };
+        let (Some(router), Some(address)) = (router, self.link_address(port)) else { return false };
+        let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+        let anonymous = header.source.is_unspecified();
+        let flags = if router { 0x80 } else { 0 } | if anonymous { 0x20 } else { 0x60 };
+        let mut answer = vec![ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0];
+        answer.extend(target.octets());
+        answer.extend([2, 1]);
+        answer.extend(address.0);
+        let destination = if anonymous { all_nodes } else { header.source };
+        let header = Header { source: target, destination, next: ICMPV6, hop_limit: 255 };
+        let answer = datagram::icmp6(header, &answer);
+        if anonymous {
+            self.emit(port, None, answer);
+        } else {
+            self.hand_over(port, destination, answer);
+        }
+        true
+    }
+
+    fn holder(&self, medium: MediumId, address: Ipv6Addr) -> Option<Port> {
+        self.medium(medium).members().find(|port| self.owns(*port, address))
+    }
+
+    fn owns(&self, (host, link): Port, address: Ipv6Addr) -> bool {
+        self.host(host).powered && self.host(host).kernel.holds_on(address, link)
+    }
+
+    fn stands_in(&self, (host, link): Port, address: Ipv6Addr) -> Option<bool> {
+        self.host(host).kernel.proxies(address, link).filter(|_| self.host(host).powered)
+    }
+
+    fn link_address(&self, (host, link): Port) -> Option<LinkAddress> {
+        self.host(host).interfaces.get(&link).map(|interface| interface.address)
+    }
+}

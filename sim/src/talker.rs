@@ -1,0 +1,101 @@
+//! An end host that sends numbered packets to its peer and remembers which ones the peer sent it.
+
+use crate::datagram::{self, Header, UDP};
+use core::time::Duration;
+use roam6_proto::{Engine, Input, Outbox, Time, Transmit, Via, View};
+use std::cell::RefCell;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+/// The first port of the numbered packets.
+pub const FIRST_PORT: u16 = 7000;
+/// Packets take turns over so many ports, each a flow.
+pub const FLOWS: u16 = 4;
+const HOP_LIMIT: u8 = 64;
+
+/// Where a talker is and with whom it talks.
+#[derive(Debug, Clone, Copy)]
+pub struct Talk {
+    /// Its own address.
+    pub own: Ipv6Addr,
+    /// Its peer.
+    pub peer: Ipv6Addr,
+    /// Between packets.
+    pub interval: Duration,
+}
+
+/// What became of one talker's packets.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// When each was sent.
+    pub sent: Vec<Time>,
+    /// How often each arrived at the peer.
+    pub arrived: Vec<u32>,
+    /// When the last arrived.
+    pub last: Time,
+}
+
+impl Tally {
+    /// How many of those sent from `since` on, and before `until`, have not arrived.
+    pub fn missing(&self, since: Time, until: Time) -> usize {
+        let asked = self.sent.iter().zip(&self.arrived);
+        asked.filter(|(sent, arrived)| (since..until).contains(*sent) && **arrived == 0).count()
+    }
+}
+
+/// The end host.
+pub struct Talker {
+    talk: Talk,
+    next: Time,
+    mine: Rc<RefCell<Tally>>,
+    others: Rc<RefCell<Tally>>,
+}
+
+impl Talker {
+    /// A talker that counts what it sends in `mine` and what arrives in its peer's `others`.
+    pub fn new(talk: Talk, mine: &Rc<RefCell<Tally>>, others: &Rc<RefCell<Tally>>) -> Talker {
+        Talker { talk, next: Time::ZERO, mine: Rc::clone(mine), others: Rc::clone(others) }
+    }
+
+    fn packet(&self, number: usize) -> Vec<u8> {
+        let flow = u16::try_from(number % usize::from(FLOWS)).unwrap_or(0);
+        let port = (FIRST_PORT + flow).to_be_bytes();
+        let mut datagram = vec![port[0], port[1], port[0], port[1], 0, 16, 0, 0];
+        datagram.extend(u64::try_from(number).unwrap_or(0).to_be_bytes());
+        let header = Header { source: self.talk.own, destination: self.talk.peer, next: UDP, hop_limit: HOP_LIMIT };
+        datagram::build(header, &datagram)
+    }
+
+    fn hear(&mut self, now: Time, packet: &[u8]) {
+        let Some((UDP, datagram)) = datagram::upper(packet) else { return };
+        let Some(number) = datagram.last_chunk::<8>() else { return };
+        let mut others = self.others.borrow_mut();
+        let index = usize::try_from(u64::from_be_bytes(*number)).unwrap_or(usize::MAX);
+        if let Some(arrived) = others.arrived.get_mut(index) {
+            *arrived += 1;
+            others.last = now;
+        }
+    }
+}
+
+impl Engine for Talker {
+    fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+        if let Input::Packet(packet) = input {
+            self.hear(now, &packet.bytes);
+        }
+        if now >= self.next {
+            let number = self.mine.borrow().sent.len();
+            out.transmit(Transmit { via: Via::Route, bytes: self.packet(number) });
+            let mut mine = self.mine.borrow_mut();
+            mine.sent.push(now);
+            mine.arrived.push(0);
+            self.next = now + self.talk.interval;
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        Some(self.next)
+    }
+
+    fn view(&self, _: Time, _: &mut View) {}
+}

@@ -1,0 +1,342 @@
+//! The world: hosts and media in one graph, one clock that jumps from event to event, one source of chance.
+
+use crate::host::{Host, HostId};
+use crate::link::LinkSpec;
+use crate::medium::{Medium, MediumId};
+use core::time::Duration;
+use roam6_proto::plan::TunnelId;
+use roam6_proto::{Entropy, Input, LinkId, Outcome, Report, Time};
+use roam6_wire::LinkAddress;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+/// A world.
+#[derive(Debug)]
+pub struct World {
+    hosts: Vec<Host>,
+    media: Vec<Medium>,
+    now: Time,
+    queue: BTreeMap<(Time, u64), Event>,
+    serial: u64,
+    pub(crate) chance: Entropy,
+    pub(crate) facts: Vec<Fact>,
+    /// Tells everything on standard output as it happens.
+    pub loud: bool,
+    /// Packets that went nowhere, by reason.
+    pub losses: BTreeMap<&'static str, u64>,
+}
+
+/// What is to happen at some time.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A frame reaches an interface.
+    Arrive { host: HostId, link: LinkId, medium: MediumId, frame: Frame },
+    /// An engine wanted to be woken.
+    Wake { host: HostId },
+    /// The host has done what the engine of that life asked for.
+    Outcomes { host: HostId, life: u32, outcomes: Vec<Outcome> },
+    /// A neighbour has not answered for as long as the kernel asks.
+    Silence { host: HostId, link: LinkId, address: Ipv6Addr },
+    /// The script goes on.
+    Happen(Happening),
+}
+
+/// A packet on a medium.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    pub(crate) sender: LinkAddress,
+    pub(crate) bytes: Rc<Vec<u8>>,
+}
+
+/// What fate, an operator or an attacker does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Happening {
+    /// Plugs an interface into a medium, or pulls it out.
+    Plug(HostId, LinkId, Option<MediumId>),
+    /// Carrier comes or goes on a medium.
+    Carrier(MediumId, bool),
+    /// A medium starts or stops to swallow everything.
+    BlackHole(MediumId, bool),
+    /// A medium becomes better or worse.
+    Quality(MediumId, LinkSpec),
+    /// The engine dies; the kernel goes on.
+    Kill(HostId),
+    /// The host loses power.
+    PowerOff(HostId),
+    /// Power comes back, and the engine is started if it is not at work.
+    Start(HostId),
+    /// The host's wall clock is stepped by so many microseconds.
+    StepClock(HostId, i64),
+    /// From now on so many `Put`s of a thousand are refused.
+    Refuse(HostId, u16),
+    /// The engine is told.
+    Tell(HostId, Input),
+    /// A packet is put onto a medium by nobody one knows.
+    Inject(MediumId, Vec<u8>),
+}
+
+/// What was to be seen during one event.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fact {
+    /// An engine sent a packet.
+    Sent(HostId, Rc<Vec<u8>>),
+    /// A packet went into a tunnel, to this outer destination.
+    Tunnelled(HostId, TunnelId, Ipv6Addr),
+    /// An engine was asked and has answered.
+    Handled(HostId),
+    /// An engine began its life.
+    Born(HostId),
+    /// An engine was killed.
+    Died(HostId),
+    /// An engine told something.
+    Told(HostId, Report),
+    /// An engine is asked again and again without time going on.
+    Busy(HostId),
+}
+
+impl World {
+    /// An empty world in which chance follows from `seed`.
+    pub fn new(seed: u64) -> World {
+        World {
+            hosts: Vec::new(),
+            media: Vec::new(),
+            now: Time::ZERO,
+            queue: BTreeMap::new(),
+            serial: 0,
+            chance: Entropy::from_number(seed),
+            facts: Vec::new(),
+            loud: false,
+            losses: BTreeMap::new(),
+        }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Adds a medium nobody is attached to.
+    pub fn add_medium(&mut self, name: &str, spec: LinkSpec) -> MediumId {
+        self.media.push(Medium::new(name, spec));
+        MediumId(self.media.len() - 1)
+    }
+
+    /// Adds a host, not yet started.
+    pub fn add_host(&mut self, host: Host) -> HostId {
+        self.hosts.push(host);
+        HostId(self.hosts.len() - 1)
+    }
+
+    /// All hosts.
+    pub fn hosts(&self) -> impl Iterator<Item = (HostId, &Host)> {
+        self.hosts.iter().enumerate().map(|(index, host)| (HostId(index), host))
+    }
+
+    /// A host.
+    #[allow(clippy::indexing_slicing, reason = "identifiers come from `add_host` only")]
+    pub fn host(&self, id: HostId) -> &Host {
+        &self.hosts[id.0]
+    }
+
+    /// A host, to be changed.
+    #[allow(clippy::indexing_slicing, reason = "identifiers come from `add_host` only")]
+    pub fn host_mut(&mut self, id: HostId) -> &mut Host {
+        &mut self.hosts[id.0]
+    }
+
+    /// A medium.
+    #[allow(clippy::indexing_slicing, reason = "identifiers come from `add_medium` only")]
+    pub fn medium(&self, id: MediumId) -> &Medium {
+        &self.media[id.0]
+    }
+
+    #[allow(clippy::indexing_slicing, reason = "identifiers come from `add_medium` only")]
+    pub(crate) fn medium_mut(&mut self, id: MediumId) -> &mut Medium {
+        &mut self.media[id.0]
+    }
+
+    /// All media.
+    pub fn media(&self) -> impl Iterator<Item = MediumId> + use<> {
+        (0..self.media.len()).map(MediumId)
+    }
+
+    /// Whether the interface is plugged in and has carrier.
+    pub fn is_up(&self, host: HostId, link: LinkId) -> bool {
+        let medium = self.host(host).interfaces.get(&link).and_then(|interface| interface.medium);
+        medium.is_some_and(|medium| self.medium(medium).carrier)
+    }
+
+    /// Lets `happening` happen `after` some time.
+    pub fn plan(&mut self, after: Duration, happening: Happening) {
+        self.push(self.now + after, Event::Happen(happening));
+    }
+
+    /// Goes on to the next event, if there is one before `end`, and returns what was to be seen.
+    pub fn step(&mut self, end: Time) -> Option<Vec<Fact>> {
+        let entry = self.queue.first_entry().filter(|entry| entry.key().0 < end)?;
+        self.now = entry.key().0;
+        match entry.remove() {
+            Event::Arrive { host, link, medium, frame } => self.arrive((host, link), medium, &frame),
+            Event::Wake { host } => self.wake(host),
+            Event::Outcomes { host, life, outcomes } => self.answer(host, life, outcomes),
+            Event::Silence { host, link, address } => self.silence(host, link, address),
+            Event::Happen(happening) => self.happen(happening),
+        }
+        Some(core::mem::take(&mut self.facts))
+    }
+
+    /// Plugs an interface in or out; the host hears of it if it is at work.
+    pub fn plug(&mut self, host: HostId, link: LinkId, medium: Option<MediumId>) {
+        let Some(interface) = self.host_mut(host).interfaces.get_mut(&link) else { return };
+        let before = core::mem::replace(&mut interface.medium, medium);
+        if let Some(before) = before {
+            self.medium_mut(before).detach((host, link));
+            self.announce_link(host, link);
+        }
+        if let Some(after) = medium {
+            let mut chance = Entropy::from_number(self.chance.bits());
+            self.medium_mut(after).attach((host, link), &mut chance);
+            self.announce_link(host, link);
+        }
+    }
+
+    /// Tells what happens, to whoever listens.
+    pub(crate) fn tell(&self, text: impl FnOnce() -> String) {
+        if self.loud {
+            println!("{} {}", self.now, text());
+        }
+    }
+
+    pub(crate) fn push(&mut self, at: Time, event: Event) {
+        self.serial += 1;
+        self.queue.insert((at.max(self.now), self.serial), event);
+    }
+
+    pub(crate) fn lose(&mut self, host: HostId, why: &'static str) {
+        *self.losses.entry(why).or_default() += 1;
+        self.tell(|| format!("{} x {why}", self.host(host).name));
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        self.tell(|| format!("* {}", self.name_happening(&happening)));
+        match happening {
+            Happening::Plug(host, link, medium) => self.plug(host, link, medium),
+            Happening::Carrier(medium, carrier) => {
+                self.medium_mut(medium).carrier = carrier;
+                for (host, link) in self.medium(medium).members().collect::<Vec<_>>() {
+                    self.announce_link(host, link);
+                }
+            }
+            Happening::BlackHole(medium, swallows) => self.medium_mut(medium).black_hole = swallows,
+            Happening::Quality(medium, spec) => self.medium_mut(medium).set_spec(spec),
+            Happening::Kill(host) => self.kill(host),
+            Happening::PowerOff(host) => self.power_off(host),
+            Happening::Start(host) => self.start(host),
+            Happening::StepClock(host, micros) => self.step_clock(host, micros),
+            Happening::Refuse(host, permille) => self.host_mut(host).refusals = permille,
+            Happening::Tell(host, input) => self.handle(host, &input),
+            Happening::Inject(medium, bytes) => self.inject(medium, bytes),
+        }
+    }
+
+    fn announce_link(&mut self, host: HostId, link: LinkId) {
+        // Between being pulled out of one medium and plugged into the next the carrier is seen to go.
+        if let Some(event) = self.host(host).link_event(link, self.is_up(host, link)) {
+            self.handle(host, &Input::Link(event));
+        }
+    }
+
+    fn name_happening(&self, happening: &Happening) -> String {
+        let host = |id: &HostId| self.host(*id).name.clone();
+        let medium = |id: &MediumId| self.medium(*id).name.clone();
+        match happening {
+            Happening::Plug(id, link, None) => format!("{} {link} pulled out", host(id)),
+            Happening::Plug(id, link, Some(to)) => format!("{} {link} plugged into {}", host(id), medium(to)),
+            Happening::Carrier(id, carrier) => format!("carrier of {}: {carrier}", medium(id)),
+            Happening::BlackHole(id, swallows) => format!("black hole at {}: {swallows}", medium(id)),
+            Happening::Quality(id, quality) => format!("{} becomes {quality:?}", medium(id)),
+            Happening::Kill(id) => format!("{} killed", host(id)),
+            Happening::PowerOff(id) => format!("{} loses power", host(id)),
+            Happening::Start(id) => format!("{} started", host(id)),
+            Happening::StepClock(id, micros) => format!("clock of {} stepped by {micros} us", host(id)),
+            Happening::Refuse(id, permille) => format!("{} refuses {permille} of 1000 items", host(id)),
+            Happening::Tell(id, input) => format!("{} told {input:?}", host(id)),
+            Happening::Inject(id, bytes) => format!("{} octets injected into {}", bytes.len(), medium(id)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::talker::{Talk, Talker, Tally};
+    use roam6_proto::Item;
+    use roam6_proto::plan::{Address, Route, Table, Target};
+    use roam6_wire::Prefix;
+    use std::cell::RefCell;
+
+    struct Silent;
+
+    impl roam6_proto::Engine for Silent {
+        fn handle(&mut self, _: Time, _: &Input, _: &mut roam6_proto::Outbox) {}
+
+        fn deadline(&self) -> Option<Time> {
+            None
+        }
+
+        fn view(&self, _: Time, _: &mut roam6_proto::View) {}
+    }
+
+    fn address(link: LinkId, address: &str) -> Item {
+        Item::Address(Address { link, address: address.parse().unwrap(), prefix_length: 64, preferred: true })
+    }
+
+    fn default_route(link: LinkId, router: &str) -> Item {
+        Item::Route(Route {
+            table: Table::MAIN,
+            destination: Prefix::ALL,
+            source: Prefix::ALL,
+            metric: 1024,
+            target: Target::Gateway { link, router: router.parse().unwrap() },
+            mtu: None,
+        })
+    }
+
+    #[test]
+    fn two_hosts_talk_through_a_router_and_lose_what_the_link_loses() {
+        let tallies: [Rc<RefCell<Tally>>; 2] = Default::default();
+        let mut world = World::new(1);
+        let spec = LinkSpec { delay: Duration::from_millis(5), ..LinkSpec::default() };
+        let media = [world.add_medium("left", spec), world.add_medium("right", LinkSpec { loss: 0.5, ..spec })];
+        let mut router = Host::new("router", |_| Box::new(Silent));
+        router.forwards = true;
+        let mut ends = Vec::new();
+        for (index, medium) in media.into_iter().enumerate() {
+            let inside = router.add_interface(&format!("eth{index}"), 10 + u16::try_from(index).unwrap());
+            router.kernel.fix(address(inside, &format!("2001:db8:{index}::1")));
+            let talk = Talk {
+                own: format!("2001:db8:{index}::2").parse().unwrap(),
+                peer: format!("2001:db8:{}::2", 1 - index).parse().unwrap(),
+                interval: Duration::from_millis(100),
+            };
+            let (mine, others) = (Rc::clone(&tallies[index]), Rc::clone(&tallies[1 - index]));
+            let mut end = Host::new("end", move |_| Box::new(Talker::new(talk, &mine, &others)));
+            let link = end.add_interface("eth0", 20 + u16::try_from(index).unwrap());
+            end.kernel.fix(address(link, &talk.own.to_string()));
+            end.kernel.fix(default_route(link, &format!("2001:db8:{index}::1")));
+            ends.push((world.add_host(end), link, inside, medium));
+        }
+        let router = world.add_host(router);
+        for (end, link, inside, medium) in ends {
+            world.plug(end, link, Some(medium));
+            world.plug(router, inside, Some(medium));
+            world.start(end);
+        }
+        while world.step(Time::from_micros(100_000_000)).is_some() {}
+        let left = tallies[0].borrow();
+        let missing = left.missing(Time::ZERO, Time::from_micros(99_000_000));
+        assert!((400..600).contains(&missing), "{missing} of 990 lost at 50 %");
+        assert!(left.arrived.iter().all(|times| *times <= 1));
+    }
+}
