@@ -1,0 +1,162 @@
+//! What a tunnel does to packets: both ways, sizes, hop limits, bulk TCP, sources that must not pass, tunnels in tunnels.
+
+use crate::scene::{CN, COA, HA, HOME, MNN, OTHER_MNN, arrives};
+use crate::scene_or_skip;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, setsockopt, socket, sockopt};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Instant;
+
+#[test]
+fn packets_pass_both_ways_by_slow_and_fast_path() {
+    let mut scene = scene_or_skip!("packets_pass_both_ways_by_slow_and_fast_path");
+    scene.bind(&[(COA, 1, 1)]);
+    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    for _ in 0..20 {
+        assert!(arrives(&cn, &mnn, 1000));
+        assert!(arrives(&mnn, &cn, 1000));
+    }
+    for side in [&mut scene.ha, &mut scene.mr] {
+        assert!(side.count("encapsulated") >= 15, "the fast path takes nearly all");
+        assert!(side.count("encapsulated_slow") >= 1, "the first needs neighbour discovery");
+        assert_eq!(side.count("decapsulated"), 20);
+    }
+}
+
+#[test]
+fn the_routers_themselves_use_the_tunnel() {
+    let mut scene = scene_or_skip!("the_routers_themselves_use_the_tunnel");
+    scene.bind(&[(COA, 1, 1)]);
+    let (cn, home) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mr.host.udp(&format!("[{HOME}]:5000")));
+    let (ha, mnn) = (scene.ha.host.udp(&format!("[{HA}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    for (a, b) in [(&cn, &home), (&home, &cn), (&ha, &mnn), (&mnn, &ha), (&ha, &home), (&home, &ha)] {
+        assert!(arrives(a, b, 500), "{a:?} to {b:?}");
+    }
+}
+
+#[test]
+fn packets_too_big_are_answered_with_what_fits() {
+    let mut scene = scene_or_skip!("packets_too_big_are_answered_with_what_fits");
+    scene.bind(&[(COA, 1, 1)]);
+    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    for (from, to, host, other) in [(&cn, &mnn, &scene.cn, MNN), (&mnn, &cn, &scene.mnn, CN)] {
+        assert!(arrives(from, to, 1412), "1460 octets fit");
+        assert!(!arrives(from, to, 1413), "1461 do not");
+        assert!(host.ip(&format!("route get {other}")).contains("mtu 1460"));
+        assert!(arrives(from, to, 1413), "in fragments they do");
+    }
+}
+
+#[test]
+fn a_spent_hop_limit_is_answered_by_each_router() {
+    let mut scene = scene_or_skip!("a_spent_hop_limit_is_answered_by_each_router");
+    scene.bind(&[(COA, 1, 1)]);
+    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    assert!(arrives(&cn, &mnn, 10) && arrives(&cn, &mnn, 10));
+    let errors = scene.cn.enter(icmp6).unwrap();
+    for (limit, reaches) in [(1, false), (2, false), (3, true)] {
+        setsockopt(&cn, sockopt::Ipv6Ttl, &limit).unwrap();
+        assert_eq!(arrives(&cn, &mnn, 10), reaches, "hop limit {limit}: the tunnel is one hop");
+        let mut buffer = [0; 2048];
+        let mut exceeded = false;
+        while recv(errors.as_raw_fd(), &mut buffer, MsgFlags::empty()).is_ok() {
+            exceeded |= buffer[0] == 3;
+        }
+        assert_eq!(exceeded, !reaches, "hop limit {limit}: Time Exceeded comes back");
+    }
+}
+
+fn icmp6() -> nix::Result<OwnedFd> {
+    socket(AddressFamily::Inet6, SockType::Raw, SockFlag::SOCK_NONBLOCK, SockProtocol::IcmpV6)
+}
+
+#[test]
+fn bulk_tcp_keeps_its_large_buffers_both_ways() {
+    let mut scene = scene_or_skip!("bulk_tcp_keeps_its_large_buffers_both_ways");
+    scene.bind(&[(COA, 1, 1)]);
+    let listener = scene.mnn.enter(|| TcpListener::bind(format!("[{MNN}]:6000"))).unwrap();
+    let client = scene.cn.enter(|| TcpStream::connect(format!("[{MNN}]:6000"))).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    const OCTETS: usize = 64 << 20;
+    let down = bulk(&client, &server, OCTETS);
+    let (enters, leaves) = (scene.ha.count("encapsulated"), scene.mr.count("decapsulated"));
+    let up = bulk(&server, &client, OCTETS);
+    println!("TCP: {down:.1} Gbit/s down, {up:.1} up; {} octets a buffer", OCTETS as u64 / enters.max(1));
+    assert!(OCTETS as u64 / (enters + scene.ha.count("encapsulated_slow")) > 8000, "large buffers stay large");
+    assert!(OCTETS as u64 / leaves > 8000);
+}
+
+/// Sends so many octets and has them all arrive; gigabits a second.
+fn bulk(mut from: &TcpStream, mut to: &TcpStream, octets: usize) -> f64 {
+    let begin = Instant::now();
+    let pattern: Vec<u8> = (0..1 << 16).map(|i| i as u8).collect();
+    let chunks = octets / pattern.len();
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..chunks).for_each(|_| from.write_all(&pattern).unwrap()));
+        let mut chunk = vec![0; pattern.len()];
+        for _ in 0..chunks {
+            to.read_exact(&mut chunk).unwrap();
+            assert!(chunk == pattern);
+        }
+    });
+    octets as f64 * 8.0 / begin.elapsed().as_secs_f64() / 1e9
+}
+
+#[test]
+fn only_the_bound_may_use_the_tunnel() {
+    let mut scene = scene_or_skip!("only_the_bound_may_use_the_tunnel");
+    scene.bind(&[(COA, 1, 1)]);
+    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    assert!(arrives(&mnn, &cn, 10));
+    // The binding moves at the home agent only: the mobile router's packets come from a stranger now.
+    scene.ha.put(&crate::scene::at_home_agent(1, (HOME, crate::scene::MNP), &[("2001:db8:2::99", 1, 1)]));
+    assert!(!arrives(&mnn, &cn, 10));
+    assert_eq!(scene.ha.count("dropped_source"), 1);
+    scene.bind(&[(COA, 1, 1)]);
+    // A node behind the mobile router with an address that is not the mobile network's.
+    let mut foreign = scene.at_mobile_router(&[(COA, 1, 1)]);
+    foreign.near.push("2001:db8:bad::/48".parse().unwrap());
+    scene.mr.put(&foreign);
+    scene.mnn.ip("address add 2001:db8:bad::1/128 dev mnn0 nodad");
+    scene.mr.host.ip("route add 2001:db8:bad::/48 dev mr0");
+    let liar: UdpSocket = scene.mnn.udp("[2001:db8:bad::1]:5000");
+    assert!(!arrives(&liar, &cn, 10));
+    assert_eq!(scene.ha.count("dropped_source"), 2);
+    assert!(arrives(&mnn, &cn, 10));
+}
+
+#[test]
+fn one_mobile_network_reaches_another_by_the_home_agent() {
+    let mut scene = scene_or_skip!("one_mobile_network_reaches_another_by_the_home_agent");
+    scene.bind(&[(COA, 1, 1)]);
+    let (_other, node) = scene.second_router(false);
+    let (a, b) = (scene.mnn.udp(&format!("[{MNN}]:5000")), node.udp(&format!("[{OTHER_MNN}]:5000")));
+    for _ in 0..20 {
+        assert!(arrives(&a, &b, 1000) && arrives(&b, &a, 1000));
+    }
+    assert!(scene.ha.count("hairpinned") >= 30);
+}
+
+#[test]
+fn a_mobile_router_in_a_mobile_network_is_reached() {
+    let mut scene = scene_or_skip!("a_mobile_router_in_a_mobile_network_is_reached");
+    scene.bind(&[(COA, 1, 1)]);
+    let (mut other, node) = scene.second_router(true);
+    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), node.udp(&format!("[{OTHER_MNN}]:5000")));
+    for _ in 0..10 {
+        assert!(arrives(&cn, &mnn, 1000) && arrives(&mnn, &cn, 1000));
+    }
+    for (from, to, host, far) in [(&cn, &mnn, &scene.cn, OTHER_MNN), (&mnn, &cn, &node, CN)] {
+        assert!(arrives(from, to, 1372), "1420 octets fit into two tunnels");
+        assert!(!arrives(from, to, 1373));
+        assert!(host.ip(&format!("route get {far}")).contains("mtu 1420"));
+        assert!(arrives(from, to, 1373));
+    }
+    let listener = node.enter(|| TcpListener::bind(format!("[{OTHER_MNN}]:6000"))).unwrap();
+    let client = scene.cn.enter(|| TcpStream::connect(format!("[{OTHER_MNN}]:6000"))).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    let (down, up) = (bulk(&client, &server, 16 << 20), bulk(&server, &client, 16 << 20));
+    println!("TCP in two tunnels: {down:.1} Gbit/s down, {up:.1} up");
+    assert!(other.count("encapsulated") > 0);
+}

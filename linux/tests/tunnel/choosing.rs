@@ -1,0 +1,107 @@
+//! Which path a packet takes: weights, flow rules, probes (RFC 5648, RFC 6089).
+
+use crate::scene::{CN, COA, HA, HOME, MNN, MNP, SECOND_COA, arrives, at_home_agent};
+use crate::scene_or_skip;
+use crate::world::Host;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6, bind, recv, sendto, setsockopt, socket,
+    sockopt,
+};
+use nix::sys::time::TimeVal;
+use roam6_proto::nemo::flow::Selector;
+use roam6_proto::plan::TunnelFlow;
+use roam6_wire::Bid;
+use std::net::SocketAddrV6;
+use std::os::fd::AsRawFd;
+
+/// Packets that core has sent out of each of the two interfaces towards the mobile router.
+fn sent(core: &Host) -> [u64; 2] {
+    ["core1", "core2"].map(|name| {
+        let table = core.enter(|| std::fs::read_to_string("/proc/thread-self/net/dev")).unwrap();
+        let line = table.lines().find(|line| line.trim_start().starts_with(&format!("{name}:"))).unwrap();
+        line.split_whitespace().nth(10).unwrap().parse().unwrap()
+    })
+}
+
+#[test]
+fn flows_spread_by_weight_and_each_keeps_its_path() {
+    let mut scene = scene_or_skip!("flows_spread_by_weight_and_each_keeps_its_path");
+    scene.bind(&[(COA, 1, 3), (SECOND_COA, 2, 1)]);
+    let mnn = scene.mnn.udp(&format!("[{MNN}]:5000"));
+    let warm = scene.cn.udp(&format!("[{CN}]:4999"));
+    assert!(arrives(&warm, &mnn, 10));
+    let mut shares = [0, 0];
+    for port in 5001..5161 {
+        let cn = scene.cn.udp(&format!("[{CN}]:{port}"));
+        let before = sent(&scene.core);
+        assert!(arrives(&cn, &mnn, 10) && arrives(&cn, &mnn, 10));
+        let after = sent(&scene.core);
+        let by = [after[0] - before[0], after[1] - before[1]];
+        // Neighbour discovery may add to either.
+        shares[usize::from(by[1] >= 2)] += 1;
+        assert!(by[0] >= 2 || by[1] >= 2, "both packets of a flow by one path: {by:?}");
+    }
+    println!("160 flows, weights 3 and 1: {shares:?}");
+    assert!((100..=140).contains(&shares[0]), "{shares:?}");
+}
+
+#[test]
+fn a_flow_rule_overrules_weights_and_falls_through_if_its_path_is_absent() {
+    let mut scene = scene_or_skip!("a_flow_rule_overrules_weights_and_falls_through_if_its_path_is_absent");
+    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    let rule = |bid| TunnelFlow {
+        selector: Selector {
+            source: Some("2001:db8:5::/64".parse().unwrap()),
+            protocol: Some(17),
+            destination_ports: Some((4000, 5000)),
+            ..Selector::default()
+        },
+        bid: Bid(bid),
+    };
+    for (flows, second) in
+        [(vec![], false), (vec![rule(2)], true), (vec![rule(9), rule(2)], true), (vec![rule(9)], false)]
+    {
+        scene.bind(&[(COA, 1, 1), (SECOND_COA, 2, 0)]);
+        let mut tunnel = at_home_agent(1, (HOME, MNP), &[(COA, 1, 1), (SECOND_COA, 2, 0)]);
+        tunnel.flows = flows;
+        scene.ha.put(&tunnel);
+        assert!(arrives(&cn, &mnn, 10));
+        let before = sent(&scene.core);
+        for _ in 0..5 {
+            assert!(arrives(&cn, &mnn, 10));
+        }
+        let after = sent(&scene.core);
+        assert!(after[usize::from(second)] - before[usize::from(second)] >= 5, "{:?}", tunnel.flows);
+    }
+}
+
+#[test]
+fn a_probe_and_its_answer_take_the_path_they_are_about() {
+    let mut scene = scene_or_skip!("a_probe_and_its_answer_take_the_path_they_are_about");
+    scene.bind(&[(COA, 1, 1), (SECOND_COA, 2, 0)]);
+    let probe =
+        scene.mr.host.enter(|| socket(AddressFamily::Inet6, SockType::Raw, SockFlag::empty(), SockProtocol::IcmpV6));
+    let probe = probe.unwrap();
+    let from: SockaddrIn6 = SocketAddrV6::new(HOME.parse().unwrap(), 0, 0, 0).into();
+    let to: SockaddrIn6 = SocketAddrV6::new(HA.parse().unwrap(), 0, 0, 0).into();
+    bind(probe.as_raw_fd(), &from).unwrap();
+    setsockopt(&probe, sockopt::ReceiveTimeout, &TimeVal::new(1, 0)).unwrap();
+    for bid in [1_u8, 2, 1, 2, 2] {
+        let before = sent(&scene.core);
+        let request = [128, 0, 0, 0, 0, bid, 0, 1];
+        sendto(probe.as_raw_fd(), &request, &to, MsgFlags::empty()).unwrap();
+        let mut answer = [0; 64];
+        while !(recv(probe.as_raw_fd(), &mut answer, MsgFlags::empty()).unwrap() == 8 && answer[0] == 129) {}
+        assert_eq!(answer[5], bid);
+        let after = sent(&scene.core);
+        assert!(after[usize::from(bid) - 1] > before[usize::from(bid) - 1], "probe {bid}");
+    }
+    scene.core.ip("link set core2 down");
+    let before = sent(&scene.core);
+    sendto(probe.as_raw_fd(), &[128, 0, 0, 0, 0, 2, 0, 2], &to, MsgFlags::empty()).unwrap();
+    let mut answer = [0; 64];
+    while let Ok(length) = recv(probe.as_raw_fd(), &mut answer, MsgFlags::empty()) {
+        assert!(length != 8 || answer[0] != 129, "no answer by another path");
+    }
+    assert_eq!(sent(&scene.core)[1], before[1]);
+}

@@ -1,0 +1,160 @@
+//! What lasts: through moves, through the death of the daemon, into its next life, until it is told to clean up.
+
+use crate::scene::{CN, COA, HOME, MNN, MNP, SECOND_COA, Scene, arrives, at_home_agent};
+use crate::scene_or_skip;
+use nix::sys::socket::{setsockopt, sockopt};
+use roam6_linux::tunnel::Tunnels;
+use roam6_linux::tunnel::bpf::{Bpf, Options};
+use roam6_proto::input::LinkId;
+use roam6_proto::plan::TunnelId;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Sends numbered packets while `act` runs; how many were sent and how many did not arrive.
+fn under_load(from: UdpSocket, to: UdpSocket, act: impl FnOnce()) -> (u64, u64) {
+    setsockopt(&to, sockopt::RcvBufForce, &(16 << 20)).unwrap();
+    let over = AtomicBool::new(false);
+    let target = to.local_addr().unwrap();
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut sent = 0_u64;
+            while !over.load(Ordering::Relaxed) {
+                from.send_to(&sent.to_be_bytes(), target).unwrap();
+                sent += 1;
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            sent
+        });
+        let receiver = scope.spawn(|| {
+            let mut buffer = [0; 64];
+            let mut got = 0_u64;
+            while to.recv(&mut buffer).is_ok() {
+                got += 1;
+            }
+            got
+        });
+        act();
+        over.store(true, Ordering::Relaxed);
+        let sent = sender.join().unwrap();
+        (sent, sent - receiver.join().unwrap())
+    })
+}
+
+fn sockets(scene: &Scene) -> (UdpSocket, UdpSocket) {
+    let pair = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    assert!(arrives(&pair.0, &pair.1, 10) && arrives(&pair.1, &pair.0, 10));
+    pair
+}
+
+#[test]
+fn a_planned_move_loses_nothing() {
+    let mut scene = scene_or_skip!("a_planned_move_loses_nothing");
+    scene.bind(&[(COA, 1, 1), (SECOND_COA, 2, 0)]);
+    let (cn, mnn) = sockets(&scene);
+    for (from, to) in [(&cn, &mnn), (&mnn, &cn)] {
+        let (sent, lost) = under_load(from.try_clone().unwrap(), to.try_clone().unwrap(), || {
+            for turn in 0..200 {
+                let (one, two) = if turn % 2 == 0 { (0, 1) } else { (1, 0) };
+                scene.bind(&[(COA, 1, one), (SECOND_COA, 2, two)]);
+                std::thread::sleep(Duration::from_millis(3));
+            }
+        });
+        println!("200 moves: {lost} of {sent} packets lost");
+        assert!(sent > 1000);
+        assert_eq!(lost, 0);
+    }
+}
+
+#[test]
+fn the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over() {
+    let mut scene = scene_or_skip!("the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over");
+    scene.bind(&[(COA, 1, 1)]);
+    let (cn, mnn) = sockets(&scene);
+    let run = scene.run.path().to_owned();
+    let (sent, lost) = under_load(cn, mnn, || {
+        for _ in 0..3 {
+            scene.ha.tunnels = None;
+            scene.mr.tunnels = None;
+            std::thread::sleep(Duration::from_millis(100));
+            scene.ha.open(&run.join("ha"), &["ha0", "ha1"]);
+            scene.mr.open(&run.join("mr"), &["mr0", "mr1", "mr2"]);
+            assert_eq!(scene.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1)]);
+            std::thread::sleep(Duration::from_millis(50));
+            scene.bind(&[(COA, 1, 1)]);
+            for side in [&mut scene.ha, &mut scene.mr] {
+                side.act(|tunnels| tunnels.settle()).unwrap();
+            }
+        }
+    });
+    println!("3 restarts of both ends: {lost} of {sent} packets lost");
+    assert!(sent > 1000);
+    assert_eq!(lost, 0);
+}
+
+#[test]
+fn what_the_next_life_does_not_put_again_goes_when_it_settles() {
+    let mut scene = scene_or_skip!("what_the_next_life_does_not_put_again_goes_when_it_settles");
+    scene.bind(&[(COA, 1, 1)]);
+    scene.ha.put(&at_home_agent(7, ("2001:db8:5::77", "2001:db8:77::/52"), &[(SECOND_COA, 3, 1)]));
+    let run = scene.run.path().join("ha");
+    scene.ha.tunnels = None;
+    scene.ha.open(&run, &["ha0", "ha1"]);
+    scene.ha.put(&at_home_agent(1, (HOME, MNP), &[(COA, 1, 1)]));
+    assert_eq!(scene.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1), TunnelId(7)]);
+    scene.ha.act(|tunnels| tunnels.settle()).unwrap();
+    assert_eq!(scene.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1)]);
+    let (cn, mnn) = sockets(&scene);
+    scene.ha.act(|tunnels| tunnels.drop(TunnelId(1))).unwrap();
+    assert_eq!(scene.ha.act(|tunnels| tunnels.device(TunnelId(1))), None);
+    assert!(!arrives(&cn, &mnn, 10));
+    scene.ha.act(|tunnels| tunnels.clean()).unwrap();
+    assert!(!run.join("bpf").exists());
+    assert!(!scene.ha.host.ip("link show").contains("nemo0"));
+}
+
+const HOLDER: &str = "ROAM6_TEST_HOLDER";
+
+/// Not a test: the process that the next test kills.
+#[test]
+fn holder() {
+    let Some(run) = std::env::var_os(HOLDER) else { return };
+    let options = Options { device: "nemo0".into(), run: PathBuf::from(run), tunnels: 1024 };
+    let mut tunnels = Bpf::open(options).unwrap();
+    for name in ["ha0", "ha1"] {
+        tunnels.attach(LinkId(nix::net::if_::if_nametoindex(name).unwrap()), name).unwrap();
+    }
+    tunnels.put(&at_home_agent(1, (HOME, MNP), &[(COA, 1, 1)])).unwrap();
+    println!("holding");
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn killing_the_daemon_loses_nothing() {
+    let mut scene = scene_or_skip!("killing_the_daemon_loses_nothing");
+    scene.bind(&[(COA, 1, 1)]);
+    scene.ha.tunnels = None;
+    let run = scene.run.path().join("ha");
+    let spawn = || {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "lasting::holder", "--nocapture"]).env(HOLDER, &run).stdout(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let (cn, mnn) = sockets(&scene);
+    let (sent, lost) = under_load(cn, mnn, || {
+        for _ in 0..2 {
+            let mut daemon = scene.ha.host.enter(spawn);
+            let mut lines = BufReader::new(daemon.stdout.take().unwrap()).lines();
+            assert!(lines.any(|line| line.unwrap().contains("holding")));
+            daemon.kill().unwrap();
+            daemon.wait().unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    });
+    println!("killed twice: {lost} of {sent} packets lost");
+    assert!(sent > 1000);
+    assert_eq!(lost, 0);
+}
