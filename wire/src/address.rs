@@ -39,6 +39,10 @@ newtype! {
     Bid(u16)
 }
 newtype! {
+    /// Flow identifier, which tells the flow bindings of one mobile node apart; 0 is reserved (RFC 6089 §4.2).
+    Fid(u16)
+}
+newtype! {
     /// Sequence number of a Binding Update (RFC 6275 §6.1.7).
     Sequence(u16)
 }

@@ -9,7 +9,16 @@
 extern crate alloc;
 
 pub mod address;
+pub mod checksum;
+pub mod icmp6;
+pub mod ip6;
 pub mod malformed;
+pub mod mobility;
+pub mod reader;
+pub mod scenario;
+pub mod writer;
 
-pub use address::{Bid, CareOfAddress, HomeAddress, LinkAddress, Prefix, Sequence};
+pub use address::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Sequence};
 pub use malformed::{Malformed, Why};
+pub use reader::Reader;
+pub use writer::Writer;

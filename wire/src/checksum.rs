@@ -1,0 +1,46 @@
+//! The Internet checksum over the IPv6 pseudo-header: RFC 8200 §8.1, RFC 1071.
+
+use core::net::Ipv6Addr;
+
+/// The checksum of `message`, whose own checksum field holds zero.
+///
+/// Over a message that carries its checksum the result is 0 if, and only if, the checksum is right.
+pub fn checksum(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, message: &[u8]) -> u16 {
+    let sum = octets(&source.octets())
+        .wrapping_add(octets(&destination.octets()))
+        .wrapping_add(message.len() as u64)
+        .wrapping_add(u64::from(protocol))
+        .wrapping_add(octets(message));
+    !fold(sum)
+}
+
+fn octets(bytes: &[u8]) -> u64 {
+    let (pairs, odd) = bytes.as_chunks::<2>();
+    let last = odd.first().map_or(0, |&octet| u64::from(octet) << 8);
+    pairs.iter().map(|&pair| u64::from(u16::from_be_bytes(pair))).sum::<u64>() + last
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksum_over_itself_is_zero() {
+        let (source, destination) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+        for length in [0usize, 1, 7, 8, 1500] {
+            let mut message = vec![0xa5; length + 2];
+            message[0] = 0;
+            message[1] = 0;
+            let sum = checksum(source, destination, 58, &message);
+            message[..2].copy_from_slice(&sum.to_be_bytes());
+            assert_eq!(checksum(source, destination, 58, &message), 0);
+        }
+    }
+}

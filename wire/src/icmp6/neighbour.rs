@@ -1,0 +1,184 @@
+//! Router and neighbour solicitations and advertisements, and when they are valid.
+//! RFC 4861 §4.1 to §4.4, §6.1 and §7.1; flags of RFC 6275 §7.1, RFC 4191 §2.2, RFC 4389 §4.1.3.1.
+
+use super::option::{self, NeighbourOption, RouterPreference};
+use crate::ip6::Datagram;
+use crate::malformed::{Malformed, Why};
+use crate::reader::Reader;
+use crate::writer::Writer;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+const RA_MANAGED: u8 = 0x80;
+const RA_OTHER: u8 = 0x40;
+const RA_HOME_AGENT: u8 = 0x20;
+const RA_PROXY: u8 = 0x04;
+const NA_ROUTER: u32 = 0x8000_0000;
+const NA_SOLICITED: u32 = 0x4000_0000;
+const NA_OVERRIDES: u32 = 0x2000_0000;
+/// Offset of the target address in neighbour solicitations and advertisements.
+const TARGET_AT: usize = 8;
+
+/// Asks routers to advertise now.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct RouterSolicitation {
+    /// Options.
+    pub options: Vec<NeighbourOption>,
+}
+
+/// What a router says about itself and its link.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct RouterAdvertisement {
+    /// Hop limit hosts should use; 0 says nothing.
+    pub hop_limit: u8,
+    /// M: addresses by DHCPv6.
+    pub managed: bool,
+    /// O: other configuration by DHCPv6.
+    pub other: bool,
+    /// H: serves as home agent on this link.
+    pub home_agent: bool,
+    /// As default router.
+    pub preference: RouterPreference,
+    /// P: relayed by a neighbour discovery proxy.
+    pub proxy: bool,
+    /// Lifetime as default router, seconds; 0 says it is none.
+    pub lifetime: u16,
+    /// How long a neighbour counts as reachable, milliseconds; 0 says nothing.
+    pub reachable_ms: u32,
+    /// Between solicitations, milliseconds; 0 says nothing.
+    pub retransmit_ms: u32,
+    /// Options.
+    pub options: Vec<NeighbourOption>,
+}
+
+/// Asks for the link-layer address of a neighbour, or whether an address is taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeighbourSolicitation {
+    /// The address asked about.
+    pub target: Ipv6Addr,
+    /// Options.
+    pub options: Vec<NeighbourOption>,
+}
+
+/// Answers, or announces a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeighbourAdvertisement {
+    /// R: the sender is a router.
+    pub router: bool,
+    /// S: an answer to a solicitation.
+    pub solicited: bool,
+    /// O: replaces what the receiver had cached.
+    pub overrides: bool,
+    /// The address told about.
+    pub target: Ipv6Addr,
+    /// Options.
+    pub options: Vec<NeighbourOption>,
+}
+
+impl RouterSolicitation {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        reader.skip(4)?;
+        Ok(Self { options: option::read_all(reader)? })
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer) {
+        writer.u32(0);
+        option::write_all(&self.options, writer);
+    }
+
+    pub(super) fn check(&self, datagram: &Datagram<'_>) -> Result<(), Malformed> {
+        let anonymous = datagram.source.is_unspecified();
+        require(!(anonymous && tells_source(&self.options)), "source link-layer address", TARGET_AT)
+    }
+}
+
+impl RouterAdvertisement {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let hop_limit = reader.u8()?;
+        let flags = reader.u8()?;
+        Ok(Self {
+            hop_limit,
+            managed: flags & RA_MANAGED != 0,
+            other: flags & RA_OTHER != 0,
+            home_agent: flags & RA_HOME_AGENT != 0,
+            // The reserved value counts as medium (RFC 4191 §2.2).
+            preference: RouterPreference::from_flags(flags).unwrap_or_default(),
+            proxy: flags & RA_PROXY != 0,
+            lifetime: reader.u16()?,
+            reachable_ms: reader.u32()?,
+            retransmit_ms: reader.u32()?,
+            options: option::read_all(reader)?,
+        })
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer) {
+        let flags = [
+            (self.managed, RA_MANAGED),
+            (self.other, RA_OTHER),
+            (self.home_agent, RA_HOME_AGENT),
+            (self.proxy, RA_PROXY),
+        ];
+        let flags = flags.iter().filter(|(set, _)| *set).fold(self.preference.to_flags(), |sum, (_, bit)| sum | bit);
+        writer.u8(self.hop_limit).u8(flags).u16(self.lifetime).u32(self.reachable_ms).u32(self.retransmit_ms);
+        option::write_all(&self.options, writer);
+    }
+
+    pub(super) fn check(&self, datagram: &Datagram<'_>) -> Result<(), Malformed> {
+        require(datagram.source.is_unicast_link_local(), "source address", 0)
+    }
+}
+
+impl NeighbourSolicitation {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        reader.skip(4)?;
+        Ok(Self { target: reader.address()?, options: option::read_all(reader)? })
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer) {
+        writer.u32(0).address(self.target);
+        option::write_all(&self.options, writer);
+    }
+
+    pub(super) fn check(&self, datagram: &Datagram<'_>) -> Result<(), Malformed> {
+        require(!self.target.is_multicast(), "target address", TARGET_AT)?;
+        if datagram.source.is_unspecified() {
+            let to_group = datagram.destination == super::solicited_node(datagram.destination);
+            require(to_group, "destination address", 0)?;
+            require(!tells_source(&self.options), "source link-layer address", TARGET_AT + 16)?;
+        }
+        Ok(())
+    }
+}
+
+impl NeighbourAdvertisement {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let flags = reader.u32()?;
+        Ok(Self {
+            router: flags & NA_ROUTER != 0,
+            solicited: flags & NA_SOLICITED != 0,
+            overrides: flags & NA_OVERRIDES != 0,
+            target: reader.address()?,
+            options: option::read_all(reader)?,
+        })
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer) {
+        let flags = [(self.router, NA_ROUTER), (self.solicited, NA_SOLICITED), (self.overrides, NA_OVERRIDES)];
+        let flags = flags.iter().filter(|(set, _)| *set).fold(0, |sum, (_, bit)| sum | bit);
+        writer.u32(flags).address(self.target);
+        option::write_all(&self.options, writer);
+    }
+
+    pub(super) fn check(&self, datagram: &Datagram<'_>) -> Result<(), Malformed> {
+        require(!self.target.is_multicast(), "target address", TARGET_AT)?;
+        require(!(self.solicited && datagram.destination.is_multicast()), "solicited flag", 4)
+    }
+}
+
+fn tells_source(options: &[NeighbourOption]) -> bool {
+    options.iter().any(|option| matches!(option, NeighbourOption::SourceLinkAddress(_)))
+}
+
+fn require(holds: bool, what: &'static str, at: usize) -> Result<(), Malformed> {
+    if holds { Ok(()) } else { Err(Malformed { what, at, why: Why::Misplaced }) }
+}

@@ -1,0 +1,301 @@
+//! Options of neighbour discovery messages.
+//! RFC 4861 §4.6, RFC 6275 §7.2 to §7.4, RFC 3963 §7.3, RFC 4191 §2.3, RFC 3971 §5.3.2, RFC 8106 §5.1.
+
+use crate::address::{LinkAddress, Prefix};
+use crate::malformed::{Malformed, Why};
+use crate::reader::Reader;
+use crate::writer::{Alignment, Writer, low};
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+/// Options read in one message.
+pub const MAX_OPTIONS: usize = 64;
+
+const SOURCE_LINK_ADDRESS: u8 = 1;
+const TARGET_LINK_ADDRESS: u8 = 2;
+const PREFIX_INFORMATION: u8 = 3;
+const MTU: u8 = 5;
+const ADVERTISEMENT_INTERVAL: u8 = 7;
+const HOME_AGENT_INFORMATION: u8 = 8;
+const NONCE: u8 = 14;
+const ROUTE_INFORMATION: u8 = 24;
+const RECURSIVE_DNS: u8 = 25;
+
+const PREFIX_ON_LINK: u8 = 0x80;
+const PREFIX_AUTONOMOUS: u8 = 0x40;
+const PREFIX_ROUTER: u8 = 0x20;
+const HOME_AGENT_ROUTER: u16 = 0x8000;
+
+/// How much a router wants to be used (RFC 4191 §2.1).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RouterPreference {
+    /// Only if there is no other.
+    Low,
+    /// As any router.
+    #[default]
+    Medium,
+    /// Rather than others.
+    High,
+}
+
+impl RouterPreference {
+    pub(super) fn from_flags(flags: u8) -> Option<RouterPreference> {
+        match flags >> 3 & 0b11 {
+            0b00 => Some(RouterPreference::Medium),
+            0b01 => Some(RouterPreference::High),
+            0b11 => Some(RouterPreference::Low),
+            _reserved => None,
+        }
+    }
+
+    pub(super) fn to_flags(self) -> u8 {
+        match self {
+            RouterPreference::Medium => 0b00 << 3,
+            RouterPreference::High => 0b01 << 3,
+            RouterPreference::Low => 0b11 << 3,
+        }
+    }
+}
+
+/// One option. A known type in a shape of its own that this library does not know is kept as `Unknown`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NeighbourOption {
+    /// Link-layer address of the sender.
+    SourceLinkAddress(LinkAddress),
+    /// Link-layer address of the target.
+    TargetLinkAddress(LinkAddress),
+    /// A prefix of the link.
+    PrefixInformation {
+        /// The prefix itself.
+        prefix: Prefix,
+        /// The whole prefix field: with `router_address` a global address of the router, else the prefix.
+        address: Ipv6Addr,
+        /// L: neighbours have addresses in it.
+        on_link: bool,
+        /// A: hosts may make addresses in it.
+        autonomous: bool,
+        /// R: `address` is the router's own (RFC 6275 §7.2).
+        router_address: bool,
+        /// Valid lifetime, seconds; all ones is for ever.
+        valid: u32,
+        /// Preferred lifetime, seconds; all ones is for ever.
+        preferred: u32,
+    },
+    /// MTU of the link, octets.
+    Mtu(u32),
+    /// A more specific route (RFC 4191 §2.3).
+    RouteInformation {
+        /// Where it leads.
+        prefix: Prefix,
+        /// Against other routers with the same route.
+        preference: RouterPreference,
+        /// Seconds; all ones is for ever.
+        lifetime: u32,
+    },
+    /// The longest time between unsolicited advertisements (RFC 6275 §7.3).
+    AdvertisementInterval {
+        /// Milliseconds.
+        milliseconds: u32,
+    },
+    /// What the sender is worth as home agent (RFC 6275 §7.4).
+    HomeAgentInformation {
+        /// R: serves mobile routers (RFC 3963 §7.3).
+        router: bool,
+        /// Higher is better; 0 is usual.
+        preference: u16,
+        /// Seconds; 0 must not be sent.
+        lifetime: u16,
+    },
+    /// Recursive DNS servers (RFC 8106 §5.1).
+    RecursiveDns {
+        /// Seconds; all ones is for ever.
+        lifetime: u32,
+        /// The servers; at most 127.
+        servers: Vec<Ipv6Addr>,
+    },
+    /// Tells one's own looped-back solicitation from another's (RFC 3971 §5.3.2, RFC 7527): six octets usually.
+    Nonce(Vec<u8>),
+    /// Any other option.
+    Unknown {
+        /// Type.
+        kind: u8,
+        /// What follows the length; two less than a multiple of eight octets.
+        body: Vec<u8>,
+    },
+}
+
+pub(super) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<NeighbourOption>, Malformed> {
+    let mut options = Vec::new();
+    while !reader.is_empty() {
+        if options.len() == MAX_OPTIONS {
+            return Err(reader.malformed(Why::TooMany(MAX_OPTIONS)));
+        }
+        let at = reader.position();
+        let kind = reader.u8()?;
+        let units = reader.u8()?;
+        if units == 0 {
+            // Would never end: RFC 4861 §4.6 has the whole packet discarded.
+            return Err(Malformed { what: "option", at, why: Why::Length { has: 0, needs: 1 } });
+        }
+        let body = reader.bytes(usize::from(units) * 8 - 2)?;
+        let known = read_known(kind, Reader::new("option", body)).ok().flatten();
+        options.push(known.unwrap_or_else(|| NeighbourOption::Unknown { kind, body: body.to_vec() }));
+    }
+    Ok(options)
+}
+
+pub(super) fn write_all(options: &[NeighbourOption], writer: &mut Writer) {
+    for option in options {
+        let mut body = Writer::new();
+        let kind = option.write_body(&mut body);
+        let body = body.finish();
+        // The length counts eight octets, type and length among them; what is more than it can say is left out.
+        let padding = Alignment::new(8, 0).padding(body.len() + 2);
+        let units = (body.len() + 2 + padding) / 8;
+        if units <= usize::from(u8::MAX) {
+            writer.u8(kind).u8(low(units)).bytes(&body).zeros(padding);
+        }
+    }
+}
+
+fn read_known(kind: u8, mut body: Reader<'_>) -> Result<Option<NeighbourOption>, Malformed> {
+    let option = match kind {
+        SOURCE_LINK_ADDRESS => NeighbourOption::SourceLinkAddress(LinkAddress(body.array()?)),
+        TARGET_LINK_ADDRESS => NeighbourOption::TargetLinkAddress(LinkAddress(body.array()?)),
+        PREFIX_INFORMATION => read_prefix_information(&mut body)?,
+        MTU => {
+            body.skip(2)?;
+            NeighbourOption::Mtu(body.u32()?)
+        }
+        ADVERTISEMENT_INTERVAL => {
+            body.skip(2)?;
+            NeighbourOption::AdvertisementInterval { milliseconds: body.u32()? }
+        }
+        HOME_AGENT_INFORMATION => NeighbourOption::HomeAgentInformation {
+            router: body.u16()? & HOME_AGENT_ROUTER != 0,
+            preference: body.u16()?,
+            lifetime: body.u16()?,
+        },
+        NONCE => NeighbourOption::Nonce(body.rest().to_vec()),
+        ROUTE_INFORMATION => match read_route_information(&mut body)? {
+            Some(option) => option,
+            None => return Ok(None),
+        },
+        RECURSIVE_DNS => {
+            body.skip(2)?;
+            let lifetime = body.u32()?;
+            let mut servers = Vec::new();
+            while !body.is_empty() {
+                servers.push(body.address()?);
+            }
+            NeighbourOption::RecursiveDns { lifetime, servers }
+        }
+        _ => return Ok(None),
+    };
+    body.end()?;
+    Ok(Some(option))
+}
+
+fn read_prefix_information(body: &mut Reader<'_>) -> Result<NeighbourOption, Malformed> {
+    let length = body.u8()?;
+    let flags = body.u8()?;
+    let valid = body.u32()?;
+    let preferred = body.u32()?;
+    body.skip(4)?;
+    let address = body.address()?;
+    Ok(NeighbourOption::PrefixInformation {
+        prefix: Prefix::new(address, length).ok_or_else(|| body.malformed(Why::Value(length.into())))?,
+        address,
+        on_link: flags & PREFIX_ON_LINK != 0,
+        autonomous: flags & PREFIX_AUTONOMOUS != 0,
+        router_address: flags & PREFIX_ROUTER != 0,
+        valid,
+        preferred,
+    })
+}
+
+/// `None` if the option is to be ignored: reserved preference (RFC 4191 §2.3), or a prefix longer than its field.
+fn read_route_information(body: &mut Reader<'_>) -> Result<Option<NeighbourOption>, Malformed> {
+    let length = body.u8()?;
+    let preference = RouterPreference::from_flags(body.u8()?);
+    let lifetime = body.u32()?;
+    let field = body.rest();
+    let mut octets = [0; 16];
+    for (to, from) in octets.iter_mut().zip(field) {
+        *to = *from;
+    }
+    if usize::from(length) > field.len() * 8 || field.len() > octets.len() {
+        return Ok(None);
+    }
+    let (Some(prefix), Some(preference)) = (Prefix::new(octets.into(), length), preference) else { return Ok(None) };
+    Ok(Some(NeighbourOption::RouteInformation { prefix, preference, lifetime }))
+}
+
+impl NeighbourOption {
+    /// Writes what follows the length and returns the type.
+    fn write_body(&self, body: &mut Writer) -> u8 {
+        match self {
+            NeighbourOption::SourceLinkAddress(address) => {
+                body.bytes(&address.0);
+                SOURCE_LINK_ADDRESS
+            }
+            NeighbourOption::TargetLinkAddress(address) => {
+                body.bytes(&address.0);
+                TARGET_LINK_ADDRESS
+            }
+            &NeighbourOption::PrefixInformation {
+                prefix,
+                address,
+                on_link,
+                autonomous,
+                router_address,
+                valid,
+                preferred,
+            } => {
+                let flags =
+                    [(on_link, PREFIX_ON_LINK), (autonomous, PREFIX_AUTONOMOUS), (router_address, PREFIX_ROUTER)];
+                let flags = flags.iter().filter(|(set, _)| *set).fold(0, |sum, (_, bit)| sum | bit);
+                let field = if prefix.contains(address) { address } else { prefix.address() };
+                body.u8(prefix.length()).u8(flags).u32(valid).u32(preferred).u32(0).address(field);
+                PREFIX_INFORMATION
+            }
+            NeighbourOption::Mtu(mtu) => {
+                body.u16(0).u32(*mtu);
+                MTU
+            }
+            NeighbourOption::RouteInformation { prefix, preference, lifetime } => {
+                let octets = prefix.address().octets();
+                let field = match prefix.length() {
+                    0 => &[],
+                    1..=64 => octets.first_chunk::<8>().map_or(&[][..], |half| half),
+                    _ => &octets[..],
+                };
+                body.u8(prefix.length()).u8(preference.to_flags()).u32(*lifetime).bytes(field);
+                ROUTE_INFORMATION
+            }
+            NeighbourOption::AdvertisementInterval { milliseconds } => {
+                body.u16(0).u32(*milliseconds);
+                ADVERTISEMENT_INTERVAL
+            }
+            NeighbourOption::HomeAgentInformation { router, preference, lifetime } => {
+                body.u16(if *router { HOME_AGENT_ROUTER } else { 0 }).u16(*preference).u16(*lifetime);
+                HOME_AGENT_INFORMATION
+            }
+            NeighbourOption::RecursiveDns { lifetime, servers } => {
+                body.u16(0).u32(*lifetime);
+                for server in servers {
+                    body.address(*server);
+                }
+                RECURSIVE_DNS
+            }
+            NeighbourOption::Nonce(nonce) => {
+                body.bytes(nonce);
+                NONCE
+            }
+            NeighbourOption::Unknown { kind, body: octets } => {
+                body.bytes(octets);
+                *kind
+            }
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! Mobility options: one table row each for how they are read, and where they may start.
+//! RFC 6275 §6.2, RFC 3963 §4.3, RFC 5648 §4.1, RFC 6089 §4, RFC 4283 §3, RFC 4285 §5, RFC 5555 §3, RFC 5568 §6.4.4.
+
+use super::MAX_LENGTH;
+use super::acknowledgement::Status;
+use super::flow::FlowIdentification;
+use crate::address::{Bid, Fid, Prefix};
+use crate::malformed::{Malformed, Why};
+use crate::reader::Reader;
+use crate::writer::{Alignment, Writer, low};
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+/// Options, padding aside, read in one message.
+pub const MAX_OPTIONS: usize = 64;
+
+/// Subtype of the authentication option between mobile node and home agent (RFC 4285 §5.1).
+pub const AUTHENTICATION_MN_HA: u8 = 1;
+/// Subtype of the authentication option between mobile node and AAA server (RFC 4285 §5.2).
+pub const AUTHENTICATION_MN_AAA: u8 = 2;
+
+/// Values of the Option Type field.
+pub mod kind {
+    /// One octet of padding.
+    pub const PAD1: u8 = 0;
+    /// Two octets of padding or more.
+    pub const PADN: u8 = 1;
+    /// Binding Refresh Advice.
+    pub const BINDING_REFRESH_ADVICE: u8 = 2;
+    /// Alternate Care-of Address.
+    pub const ALTERNATE_CARE_OF: u8 = 3;
+    /// Nonce Indices.
+    pub const NONCE_INDICES: u8 = 4;
+    /// Binding Authorization Data.
+    pub const BINDING_AUTHORISATION: u8 = 5;
+    /// Mobile Network Prefix.
+    pub const MOBILE_NETWORK_PREFIX: u8 = 6;
+    /// Mobility Header Link-Layer Address.
+    pub const LINK_LAYER_ADDRESS: u8 = 7;
+    /// Mobile Node Identifier.
+    pub const MOBILE_NODE_IDENTIFIER: u8 = 8;
+    /// Mobility Message Authentication.
+    pub const AUTHENTICATION: u8 = 9;
+    /// Mobility Message Replay Protection.
+    pub const REPLAY_PROTECTION: u8 = 10;
+    /// IPv4 Home Address.
+    pub const IPV4_HOME_ADDRESS: u8 = 29;
+    /// IPv4 Address Acknowledgement.
+    pub const IPV4_ADDRESS_ACKNOWLEDGEMENT: u8 = 30;
+    /// NAT Detection.
+    pub const NAT_DETECTION: u8 = 31;
+    /// IPv4 Care-of Address.
+    pub const IPV4_CARE_OF: u8 = 32;
+    /// Binding Identifier.
+    pub const BINDING_IDENTIFIER: u8 = 35;
+    /// Flow Summary.
+    pub const FLOW_SUMMARY: u8 = 44;
+    /// Flow Identification.
+    pub const FLOW_IDENTIFICATION: u8 = 45;
+}
+
+/// A mobility option; padding is not among them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MobilityOption {
+    /// When the home agent would like the binding refreshed, in units of 4 seconds (RFC 6275 §6.2.4).
+    BindingRefreshAdvice(u16),
+    /// The care-of address, where the source is not to be trusted to be it (RFC 6275 §6.2.5).
+    AlternateCareOf(Ipv6Addr),
+    /// Which nonces the binding key was made of (RFC 6275 §6.2.6).
+    NonceIndices {
+        /// Of the home address.
+        home: u16,
+        /// Of the care-of address.
+        care_of: u16,
+    },
+    /// Authenticator of a binding with a correspondent (RFC 6275 §6.2.7); must be last.
+    BindingAuthorisation(Vec<u8>),
+    /// A prefix of the network behind a mobile router (RFC 3963 §4.3).
+    MobileNetworkPrefix(Prefix),
+    /// The mobile node's link-layer address, or a request for it (RFC 5568 §6.4.4).
+    LinkLayerAddress {
+        /// 2 for that of the mobile node.
+        code: u8,
+        /// The address.
+        address: Vec<u8>,
+    },
+    /// A name of the mobile node other than its addresses (RFC 4283 §3).
+    MobileNodeIdentifier {
+        /// 1 for a network access identifier.
+        subtype: u8,
+        /// The name.
+        identifier: Vec<u8>,
+    },
+    /// Proof of origin (RFC 4285 §5); must be last but for another of its kind.
+    Authentication {
+        /// [`AUTHENTICATION_MN_HA`] or [`AUTHENTICATION_MN_AAA`].
+        subtype: u8,
+        /// Which key; 0 to 255 are reserved.
+        spi: u32,
+        /// The authenticator.
+        data: Vec<u8>,
+    },
+    /// NTP timestamp of the sender (RFC 4285 §6).
+    ReplayProtection(u64),
+    /// An IPv4 home address, asked for or held (RFC 5555 §3.1.1).
+    Ipv4HomeAddress {
+        /// Of the network it is in; 6 bits.
+        prefix_length: u8,
+        /// P: a prefix is wanted, not only an address.
+        prefix_wanted: bool,
+        /// The address; `0.0.0.0` asks for one.
+        address: Ipv4Addr,
+    },
+    /// What became of the IPv4 home address (RFC 5555 §3.2.1).
+    Ipv4AddressAcknowledgement {
+        /// 128 and more is a refusal.
+        status: u8,
+        /// Of the network it is in; 6 bits.
+        prefix_length: u8,
+        /// The address.
+        address: Ipv4Addr,
+    },
+    /// A NAT was found, or UDP is wanted (RFC 5555 §3.2.2).
+    NatDetection {
+        /// F: the home agent insists on UDP.
+        force_udp: bool,
+        /// How often the mapping needs refreshing, seconds; 0 says nothing, all ones is never.
+        refresh_seconds: u32,
+    },
+    /// An IPv4 care-of address (RFC 5555 §3.1.2).
+    Ipv4CareOf(Ipv4Addr),
+    /// One of several bindings (RFC 5648 §4.1).
+    BindingIdentifier(BindingIdentifier),
+    /// Flows to be kept as they are (RFC 6089 §4.3).
+    FlowSummary(Vec<Fid>),
+    /// A flow and where it is to go (RFC 6089 §4.2).
+    FlowIdentification(FlowIdentification),
+    /// An option whose type is known and whose body is wrong, where the standard has the error answered by a status
+    /// rather than the message dropped: Mobile Network Prefix, Binding Identifier, Flow Summary, Flow Identification.
+    Misshapen {
+        /// Option Type.
+        kind: u8,
+        /// What follows the length.
+        body: Vec<u8>,
+    },
+    /// Any other option, to be passed over.
+    Unknown {
+        /// Option Type.
+        kind: u8,
+        /// What follows the length.
+        body: Vec<u8>,
+    },
+}
+
+/// One binding of a home address that has several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BindingIdentifier {
+    /// Which one.
+    pub bid: Bid,
+    /// In an acknowledgement: what became of it; 0 leaves it to the message's status.
+    pub status: Status,
+    /// H: at home and away at once.
+    pub simultaneous_home: bool,
+    /// BID-PRI, 7 bits: lower is better, 0 says nothing (RFC 6089 §4.1).
+    pub priority: u8,
+    /// The care-of address, if it is told.
+    pub care_of: CareOfField,
+}
+
+/// The care-of address field of a Binding Identifier option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CareOfField {
+    /// Not told: the one known already.
+    None,
+    /// Of an IPv4 network.
+    V4(Ipv4Addr),
+    /// Of an IPv6 network.
+    V6(Ipv6Addr),
+}
+
+/// What a known option looks like.
+struct Row {
+    kind: u8,
+    /// Octets the body has at least.
+    least: usize,
+    alignment: Alignment,
+    /// Whether an error in it is answered, not dropped.
+    answered: bool,
+    read: fn(&mut Reader<'_>) -> Result<MobilityOption, Malformed>,
+}
+
+const fn row(
+    kind: u8,
+    least: usize,
+    (step, offset): (usize, usize),
+    read: fn(&mut Reader<'_>) -> Result<MobilityOption, Malformed>,
+) -> Row {
+    Row { kind, least, alignment: Alignment::new(step, offset), answered: false, read }
+}
+
+const fn answered(row: Row) -> Row {
+    Row { answered: true, ..row }
+}
+
+const TABLE: [Row; 16] = [
+    row(kind::BINDING_REFRESH_ADVICE, 2, (2, 0), |body| Ok(MobilityOption::BindingRefreshAdvice(body.u16()?))),
+    row(kind::ALTERNATE_CARE_OF, 16, (8, 6), |body| Ok(MobilityOption::AlternateCareOf(body.address()?))),
+    row(kind::NONCE_INDICES, 4, (2, 0), |body| {
+        Ok(MobilityOption::NonceIndices { home: body.u16()?, care_of: body.u16()? })
+    }),
+    row(kind::BINDING_AUTHORISATION, 0, (8, 2), |body| Ok(MobilityOption::BindingAuthorisation(body.rest().to_vec()))),
+    answered(row(kind::MOBILE_NETWORK_PREFIX, 18, (8, 4), read_prefix)),
+    row(kind::LINK_LAYER_ADDRESS, 1, (1, 0), |body| {
+        Ok(MobilityOption::LinkLayerAddress { code: body.u8()?, address: body.rest().to_vec() })
+    }),
+    row(kind::MOBILE_NODE_IDENTIFIER, 1, (1, 0), |body| {
+        Ok(MobilityOption::MobileNodeIdentifier { subtype: body.u8()?, identifier: body.rest().to_vec() })
+    }),
+    row(kind::AUTHENTICATION, 5, (4, 1), |body| {
+        Ok(MobilityOption::Authentication { subtype: body.u8()?, spi: body.u32()?, data: body.rest().to_vec() })
+    }),
+    row(kind::REPLAY_PROTECTION, 8, (8, 2), |body| Ok(MobilityOption::ReplayProtection(body.u64()?))),
+    row(kind::IPV4_HOME_ADDRESS, 6, (4, 0), read_ipv4_home_address),
+    row(kind::IPV4_ADDRESS_ACKNOWLEDGEMENT, 6, (4, 0), |body| {
+        Ok(MobilityOption::Ipv4AddressAcknowledgement {
+            status: body.u8()?,
+            prefix_length: body.u8()? >> 2,
+            address: body.address4()?,
+        })
+    }),
+    row(kind::NAT_DETECTION, 6, (4, 0), |body| {
+        Ok(MobilityOption::NatDetection { force_udp: body.u16()? & NAT_FORCE_UDP != 0, refresh_seconds: body.u32()? })
+    }),
+    row(kind::IPV4_CARE_OF, 6, (4, 0), |body| {
+        body.skip(2)?;
+        Ok(MobilityOption::Ipv4CareOf(body.address4()?))
+    }),
+    answered(row(kind::BINDING_IDENTIFIER, 4, (2, 0), read_binding_identifier)),
+    answered(row(kind::FLOW_SUMMARY, 2, (2, 0), read_flow_summary)),
+    answered(row(kind::FLOW_IDENTIFICATION, 6, (8, 0), |body| {
+        FlowIdentification::read(body).map(MobilityOption::FlowIdentification)
+    })),
+];
+
+const NAT_FORCE_UDP: u16 = 0x8000;
+const BID_SIMULTANEOUS_HOME: u8 = 0x80;
+const IPV4_PREFIX_WANTED: u16 = 0x0200;
+/// Where a Binding Identifier option starts that carries an IPv6 care-of address.
+const BID_WITH_ADDRESS_ALIGNMENT: Alignment = Alignment::new(8, 2);
+
+fn find(kind: u8) -> Option<&'static Row> {
+    const { &TABLE }.iter().find(|row| row.kind == kind)
+}
+
+pub(super) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<MobilityOption>, Malformed> {
+    let mut options = Vec::new();
+    let mut closed = false;
+    while let Some((at, kind, mut body)) = next(reader)? {
+        if options.len() == MAX_OPTIONS {
+            return Err(Malformed { what: "mobility options", at, why: Why::TooMany(MAX_OPTIONS) });
+        }
+        // Nothing that an authenticator does not prove may hide behind it (RFC 4285 §5, RFC 6275 §6.2.7).
+        if closed && kind != kind::AUTHENTICATION {
+            return Err(Malformed { what: "mobility option", at, why: Why::Misplaced });
+        }
+        closed |= closes(kind);
+        options.push(read_one(kind, &mut body)?);
+    }
+    Ok(options)
+}
+
+pub(super) fn write_all(options: &[MobilityOption], writer: &mut Writer) {
+    for (position, option) in options.iter().enumerate() {
+        let mut body = Writer::new();
+        let kind = option.write_body(&mut body);
+        let body = body.finish();
+        let length = body.len() + 2;
+        let at = writer.position();
+        let padding = if closes(kind) && position + 1 == options.len() {
+            // Ends the message: what pads it to eight octets goes before, not after.
+            Alignment::new(8, 0).padding(at + length)
+        } else {
+            option.alignment(kind).padding(at)
+        };
+        if body.len() <= usize::from(u8::MAX) && at + padding + length <= MAX_LENGTH {
+            writer.pad(padding).u8(kind).u8(low(body.len())).bytes(&body);
+        }
+    }
+}
+
+/// Offset of the data of the last MN-HA authentication option, from a reader that stands at the first option.
+pub(super) fn find_authenticator(reader: &mut Reader<'_>) -> Option<usize> {
+    let mut found = None;
+    while let Some((_, kind, mut body)) = next(reader).ok()? {
+        if kind != kind::AUTHENTICATION {
+            found = None;
+        } else if body.u8().ok()? == AUTHENTICATION_MN_HA {
+            body.skip(4).ok()?;
+            found = Some(body.position());
+        }
+    }
+    found
+}
+
+/// The next option that is not padding: where it is, its type, its body.
+fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<(usize, u8, Reader<'a>)>, Malformed> {
+    while !reader.is_empty() {
+        let at = reader.position();
+        let kind = reader.u8()?;
+        if kind == kind::PAD1 {
+            continue;
+        }
+        let length = reader.u8()?;
+        let body = reader.part("mobility option", length.into())?;
+        if kind != kind::PADN {
+            return Ok(Some((at, kind, body)));
+        }
+    }
+    Ok(None)
+}
+
+fn read_one(kind: u8, body: &mut Reader<'_>) -> Result<MobilityOption, Malformed> {
+    let whole = body.clone().rest();
+    let Some(row) = find(kind) else { return Ok(MobilityOption::Unknown { kind, body: whole.to_vec() }) };
+    let option = if body.len() < row.least {
+        Err(body.malformed(Why::Length { has: body.len(), needs: row.least }))
+    } else {
+        (row.read)(body).and_then(|option| body.end().map(|()| option))
+    };
+    match option {
+        Err(_) if row.answered => Ok(MobilityOption::Misshapen { kind, body: whole.to_vec() }),
+        option => option,
+    }
+}
+
+fn closes(kind: u8) -> bool {
+    matches!(kind, kind::AUTHENTICATION | kind::BINDING_AUTHORISATION)
+}
+
+fn read_prefix(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed> {
+    body.skip(1)?;
+    let length = body.u8()?;
+    let wrong = body.malformed(Why::Value(length.into()));
+    Ok(MobilityOption::MobileNetworkPrefix(Prefix::new(body.address()?, length).ok_or(wrong)?))
+}
+
+fn read_ipv4_home_address(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed> {
+    let fields = body.u16()?;
+    Ok(MobilityOption::Ipv4HomeAddress {
+        prefix_length: (fields >> 10) as u8,
+        prefix_wanted: fields & IPV4_PREFIX_WANTED != 0,
+        address: body.address4()?,
+    })
+}
+
+fn read_binding_identifier(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed> {
+    let bid = Bid(body.u16()?);
+    let status = Status(body.u8()?);
+    let flags = body.u8()?;
+    let care_of = match body.len() {
+        0 => CareOfField::None,
+        4 => CareOfField::V4(body.address4()?),
+        _ => CareOfField::V6(body.address()?),
+    };
+    Ok(MobilityOption::BindingIdentifier(BindingIdentifier {
+        bid,
+        status,
+        simultaneous_home: flags & BID_SIMULTANEOUS_HOME != 0,
+        priority: flags & !BID_SIMULTANEOUS_HOME,
+        care_of,
+    }))
+}
+
+fn read_flow_summary(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed> {
+    let mut flows = Vec::new();
+    while !body.is_empty() {
+        flows.push(Fid(body.u16()?));
+    }
+    Ok(MobilityOption::FlowSummary(flows))
+}
+
+impl MobilityOption {
+    fn alignment(&self, kind: u8) -> Alignment {
+        match self {
+            MobilityOption::BindingIdentifier(BindingIdentifier { care_of: CareOfField::V6(_), .. }) => {
+                BID_WITH_ADDRESS_ALIGNMENT
+            }
+            _ => find(kind).map_or(Alignment::NONE, |row| row.alignment),
+        }
+    }
+
+    /// Writes what follows the length and returns the type.
+    fn write_body(&self, body: &mut Writer) -> u8 {
+        match self {
+            MobilityOption::BindingRefreshAdvice(units) => {
+                body.u16(*units);
+                kind::BINDING_REFRESH_ADVICE
+            }
+            MobilityOption::AlternateCareOf(address) => {
+                body.address(*address);
+                kind::ALTERNATE_CARE_OF
+            }
+            MobilityOption::NonceIndices { home, care_of } => {
+                body.u16(*home).u16(*care_of);
+                kind::NONCE_INDICES
+            }
+            MobilityOption::BindingAuthorisation(data) => {
+                body.bytes(data);
+                kind::BINDING_AUTHORISATION
+            }
+            MobilityOption::MobileNetworkPrefix(prefix) => {
+                body.u8(0).u8(prefix.length()).address(prefix.address());
+                kind::MOBILE_NETWORK_PREFIX
+            }
+            MobilityOption::LinkLayerAddress { code, address } => {
+                body.u8(*code).bytes(address);
+                kind::LINK_LAYER_ADDRESS
+            }
+            MobilityOption::MobileNodeIdentifier { subtype, identifier } => {
+                body.u8(*subtype).bytes(identifier);
+                kind::MOBILE_NODE_IDENTIFIER
+            }
+            MobilityOption::Authentication { subtype, spi, data } => {
+                body.u8(*subtype).u32(*spi).bytes(data);
+                kind::AUTHENTICATION
+            }
+            MobilityOption::ReplayProtection(timestamp) => {
+                body.u64(*timestamp);
+                kind::REPLAY_PROTECTION
+            }
+            MobilityOption::BindingIdentifier(binding) => {
+                binding.write(body);
+                kind::BINDING_IDENTIFIER
+            }
+            MobilityOption::FlowSummary(flows) => {
+                for flow in flows {
+                    body.u16(flow.0);
+                }
+                kind::FLOW_SUMMARY
+            }
+            MobilityOption::FlowIdentification(flow) => {
+                flow.write(body);
+                kind::FLOW_IDENTIFICATION
+            }
+            MobilityOption::Misshapen { kind, body: octets } | MobilityOption::Unknown { kind, body: octets } => {
+                body.bytes(octets);
+                *kind
+            }
+            ipv4 => ipv4.write_ipv4_body(body),
+        }
+    }
+
+    /// As [`Self::write_body`], for the options of RFC 5555.
+    fn write_ipv4_body(&self, body: &mut Writer) -> u8 {
+        match *self {
+            MobilityOption::Ipv4HomeAddress { prefix_length, prefix_wanted, address } => {
+                let wanted = if prefix_wanted { IPV4_PREFIX_WANTED } else { 0 };
+                body.u16(u16::from(prefix_length) << 10 | wanted).bytes(&address.octets());
+                kind::IPV4_HOME_ADDRESS
+            }
+            MobilityOption::Ipv4AddressAcknowledgement { status, prefix_length, address } => {
+                body.u8(status).u8(prefix_length << 2).bytes(&address.octets());
+                kind::IPV4_ADDRESS_ACKNOWLEDGEMENT
+            }
+            MobilityOption::NatDetection { force_udp, refresh_seconds } => {
+                body.u16(if force_udp { NAT_FORCE_UDP } else { 0 }).u32(refresh_seconds);
+                kind::NAT_DETECTION
+            }
+            MobilityOption::Ipv4CareOf(address) => {
+                body.u16(0).bytes(&address.octets());
+                kind::IPV4_CARE_OF
+            }
+            _ => kind::PADN,
+        }
+    }
+}
+
+impl BindingIdentifier {
+    fn write(&self, body: &mut Writer) {
+        let home = if self.simultaneous_home { BID_SIMULTANEOUS_HOME } else { 0 };
+        body.u16(self.bid.0).u8(self.status.0).u8(home | self.priority & !BID_SIMULTANEOUS_HOME);
+        match self.care_of {
+            CareOfField::None => {}
+            CareOfField::V4(address) => {
+                body.bytes(&address.octets());
+            }
+            CareOfField::V6(address) => {
+                body.address(address);
+            }
+        }
+    }
+}
