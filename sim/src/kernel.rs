@@ -138,12 +138,8 @@ impl Kernel {
             return None;
         }
         let of_flow = |bid| tunnel.paths.iter().find(|path| path.bid == bid);
-        let from_inside = !tunnel.near.contains(&Prefix::ALL);
-        let pinned = tunnel
-            .flows
-            .iter()
-            .filter(|flow| selects(&flow.selector, inner, from_inside))
-            .find_map(|flow| of_flow(flow.bid));
+        let pinned =
+            tunnel.flows.iter().filter(|flow| selects(&flow.selector, inner)).find_map(|flow| of_flow(flow.bid));
         pinned.or_else(|| share(&tunnel.paths, flow_hash(inner)))
     }
 
@@ -256,20 +252,17 @@ fn flow_hash(packet: &[u8]) -> u64 {
     hash >> 32
 }
 
-/// Whether `packet` is of the flow; a selector is written as the home agent sees the flow come (RFC 6088 §3.2).
-fn selects(selector: &Selector, packet: &[u8], from_inside: bool) -> bool {
+/// Whether `packet`, as it goes into the tunnel, is of the flow.
+fn selects(selector: &Selector, packet: &[u8]) -> bool {
     let (Some(header), Some((protocol, _))) = (Header::parse(packet), datagram::upper(packet)) else { return false };
-    let (near, far) = (header.source, header.destination);
-    let (near_port, far_port) = ports(packet);
-    let (outside, inside) = if from_inside { (far, near) } else { (near, far) };
-    let (outside_port, inside_port) = if from_inside { (far_port, near_port) } else { (near_port, far_port) };
+    let (source_port, destination_port) = ports(packet);
     let in_prefix = |prefix: Option<Prefix>, address| prefix.is_none_or(|prefix| prefix.contains(address));
     let in_ports = |range: Option<(u16, u16)>, port| range.is_none_or(|(first, last)| (first..=last).contains(&port));
-    in_prefix(selector.source, outside)
-        && in_prefix(selector.destination, inside)
+    in_prefix(selector.source, header.source)
+        && in_prefix(selector.destination, header.destination)
         && selector.protocol.is_none_or(|wanted| wanted == protocol)
-        && in_ports(selector.source_ports, outside_port)
-        && in_ports(selector.destination_ports, inside_port)
+        && in_ports(selector.source_ports, source_port)
+        && in_ports(selector.destination_ports, destination_port)
 }
 
 #[cfg(test)]

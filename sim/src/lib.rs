@@ -11,9 +11,12 @@ pub mod journal;
 pub mod kernel;
 pub mod link;
 mod living;
+pub mod map;
 pub mod medium;
 mod passage;
 pub mod remark;
+pub mod router;
+pub mod signal;
 pub mod talker;
 pub mod world;
 

@@ -1,0 +1,347 @@
+//! The usual map: a core, a correspondent, a home link with its agents, visited networks, and mobile routers.
+//!
+//! ```text
+//! cn -- core -- hr -- home link -- ha1, ha2
+//!        |
+//!        +-- ar0 -- visited 0    mr0: uplinks anywhere, mobile network with mnn0, or another mobile router
+//!        +-- ar1 -- visited 1 ...
+//! ```
+
+use crate::host::{Brain, Host, HostId};
+use crate::link::LinkSpec;
+use crate::medium::MediumId;
+use crate::router::{AccessRouter, Offer, link_local};
+use crate::talker::{Talk, Talker, Tally};
+use crate::world::World;
+use core::time::Duration;
+use roam6_proto::plan::{Address, Route, Table, Target};
+use roam6_proto::{Engine, Entropy, Input, Item, LinkId, Outbox, Time, View};
+use roam6_wire::{HomeAddress, LinkAddress, Prefix};
+use std::cell::RefCell;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+/// Metric of the ways to mobile networks that are at home: any tunnel is better.
+const AT_HOME_METRIC: u32 = 2048;
+const DEFAULT_METRIC: u32 = 1024;
+
+/// Everything of one world that scripts and checks point at.
+#[derive(Debug)]
+pub struct Map {
+    /// The world.
+    pub world: World,
+    /// The core router.
+    pub core: HostId,
+    /// The router of the home link.
+    pub home_router: (HostId, LinkId),
+    /// The home link.
+    pub home: MediumId,
+    /// Visited networks.
+    pub visited: Vec<MediumId>,
+    /// Media that are no link of a mobile router's: faults there hit everybody.
+    pub backbone: Vec<MediumId>,
+    /// Home agents.
+    pub agents: Vec<Agent>,
+    /// Mobile routers, the outermost first.
+    pub mobiles: Vec<Mobile>,
+    units: u16,
+}
+
+/// A home agent.
+#[derive(Debug, Clone, Copy)]
+pub struct Agent {
+    /// The host.
+    pub host: HostId,
+    /// Its interface on the home link.
+    pub link: LinkId,
+    /// Its address.
+    pub address: Ipv6Addr,
+}
+
+/// A mobile router, the node inside and the correspondent it talks to.
+#[derive(Debug)]
+pub struct Mobile {
+    /// The host.
+    pub host: HostId,
+    /// Its uplinks.
+    pub uplinks: Vec<LinkId>,
+    /// The link inside.
+    pub inside: MediumId,
+    /// Its home address.
+    pub home_address: HomeAddress,
+    /// Its mobile network.
+    pub prefix: Prefix,
+    /// What the node inside sent.
+    pub upward: Rc<RefCell<Tally>>,
+    /// What the correspondent sent.
+    pub downward: Rc<RefCell<Tally>>,
+}
+
+/// An engine without a will: routers and switches.
+struct Idle;
+
+impl Engine for Idle {
+    fn handle(&mut self, _: Time, _: &Input, _: &mut Outbox) {}
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    fn view(&self, _: Time, _: &mut View) {}
+}
+
+/// The home link's prefix.
+pub fn home_prefix() -> Prefix {
+    prefix(0)
+}
+
+/// The address of the `index`-th home agent.
+pub fn agent_address(index: u16) -> Ipv6Addr {
+    within(home_prefix(), 1 + u64::from(index))
+}
+
+/// The home address of the `index`-th mobile router.
+pub fn home_address(index: u16) -> HomeAddress {
+    HomeAddress(within(home_prefix(), 0x10 + u64::from(index)))
+}
+
+/// The mobile network of the `index`-th mobile router.
+pub fn mobile_prefix(index: u16) -> Prefix {
+    prefix(0x8000 + index)
+}
+
+/// The prefix of the `index`-th visited network.
+pub fn visited_prefix(index: u16) -> Prefix {
+    prefix(0xf0 + index)
+}
+
+/// Name of the interface of home agents, and of the first uplink of mobile routers.
+pub const FIRST_INTERFACE: &str = "eth0";
+/// Name of the second uplink of mobile routers.
+pub const SECOND_INTERFACE: &str = "eth1";
+/// Name of the interface inside mobile networks.
+pub const INSIDE_INTERFACE: &str = "veh0";
+
+impl Map {
+    /// A map with `visited` networks, no agents and no mobile routers yet.
+    pub fn new(seed: u64, visited: u16) -> Map {
+        let mut world = World::new(seed);
+        let home = world.add_medium("home link", calm());
+        let mut core = Host::new("core", |_| Box::new(Idle));
+        core.forwards = true;
+        let core = world.add_host(core);
+        let mut map = Map {
+            world,
+            core,
+            home_router: (core, LinkId(0)),
+            home,
+            visited: Vec::new(),
+            backbone: vec![home],
+            agents: Vec::new(),
+            mobiles: Vec::new(),
+            units: 0,
+        };
+        map.add_home_router();
+        for index in 0..visited {
+            map.add_visited(index);
+        }
+        map
+    }
+
+    /// Adds a home agent whose engine `birth` makes.
+    pub fn add_agent(&mut self, birth: impl Fn(u32) -> Brain + 'static) {
+        let index = u16::try_from(self.agents.len()).unwrap_or(0);
+        let address = agent_address(index);
+        let mut host = Host::new(&format!("ha{index}"), birth);
+        host.forwards = true;
+        let link = self.add_interface(&mut host, FIRST_INTERFACE);
+        host.kernel.fix(address_item(link, address, 64));
+        let router = link_local(self.link_address(self.home_router));
+        host.kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, Target::Gateway { link, router }));
+        let host = self.world.add_host(host);
+        self.world.plug(host, link, Some(self.home));
+        self.agents.push(Agent { host, link, address });
+    }
+
+    /// Adds a mobile router with `uplinks` uplinks not plugged in, a node inside and a correspondent.
+    pub fn add_mobile(&mut self, uplinks: usize, birth: impl Fn(u32) -> Brain + 'static) {
+        let index = u16::try_from(self.mobiles.len()).unwrap_or(0);
+        let mut host = Host::new(&format!("mr{index}"), birth);
+        host.forwards = true;
+        let names = [FIRST_INTERFACE, SECOND_INTERFACE];
+        let uplinks = names.iter().take(uplinks).map(|name| self.add_interface(&mut host, name)).collect();
+        let ingress = self.add_interface(&mut host, INSIDE_INTERFACE);
+        let host = self.world.add_host(host);
+        let inside = self.world.add_medium(&format!("inside {index}"), LinkSpec::default());
+        self.world.plug(host, ingress, Some(inside));
+        let (upward, downward) = <(Rc<RefCell<Tally>>, Rc<RefCell<Tally>>)>::default();
+        let (prefix, home_address) = (mobile_prefix(index), home_address(index));
+        let (node, peer) = (within(prefix, 0x100), within(self::prefix(0xc000 + index), 2));
+        let interval = Duration::from_millis(200);
+        let talk = Talk { own: node, peer, interval };
+        let router = link_local(self.link_address((host, ingress)));
+        self.add_talker(&format!("mnn{index}"), talk, (&upward, &downward), (inside, router));
+        let talk = Talk { own: peer, peer: node, interval };
+        let outside = self.world.add_medium(&format!("cn link {index}"), calm());
+        let (_, router) = self.attach_core(outside, &format!("cn{index}"), Some(self::prefix(0xc000 + index)));
+        self.add_talker(&format!("cn{index}"), talk, (&downward, &upward), (outside, router));
+        for agent in self.agents.clone() {
+            let target = Target::Gateway { link: agent.link, router: home_address.0 };
+            self.world.host_mut(agent.host).kernel.fix(route(prefix, AT_HOME_METRIC, target));
+        }
+        self.mobiles.push(Mobile { host, uplinks, inside, home_address, prefix, upward, downward });
+        self.announce(index.into(), 0);
+    }
+
+    /// The routing protocol of the home network: the mobile network of `mobile` is behind `agent` now.
+    pub fn announce(&mut self, mobile: usize, agent: usize) {
+        let (Some(mobile), Some(agent)) = (self.mobiles.get(mobile), self.agents.get(agent)) else { return };
+        let (host, link) = self.home_router;
+        let item = route(mobile.prefix, DEFAULT_METRIC, Target::Gateway { link, router: agent.address });
+        self.world.host_mut(host).kernel.fix(item);
+    }
+
+    /// Starts every host.
+    pub fn start(&mut self) {
+        let all: Vec<HostId> = self.world.hosts().map(|(id, _)| id).collect();
+        for id in all {
+            self.world.start(id);
+        }
+    }
+
+    /// Adds a host that has the address another would form on `medium`, so that the other's check finds it.
+    pub fn add_squatter(&mut self, medium: MediumId, address: Ipv6Addr) {
+        let mut host = Host::new("squatter", |_| Box::new(Idle));
+        let link = self.add_interface(&mut host, FIRST_INTERFACE);
+        host.kernel.fix(address_item(link, address, 64));
+        let host = self.world.add_host(host);
+        self.world.plug(host, link, Some(medium));
+    }
+
+    /// The link-layer address of an interface.
+    pub fn link_address(&self, (host, link): (HostId, LinkId)) -> LinkAddress {
+        self.world.host(host).interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address)
+    }
+
+    fn add_home_router(&mut self) {
+        let mut host = Host::new("hr", |_| Box::new(Idle));
+        host.forwards = true;
+        let inside = self.add_interface(&mut host, "home");
+        let outside = self.add_interface(&mut host, "core");
+        host.kernel.fix(address_item(inside, within(home_prefix(), 0xfe), 64));
+        let host = self.world.add_host(host);
+        self.home_router = (host, inside);
+        self.world.plug(host, inside, Some(self.home));
+        let medium = self.world.add_medium("core-home", calm());
+        self.backbone.push(medium);
+        self.world.plug(host, outside, Some(medium));
+        let (core_link, core_address) = self.attach_core(medium, "home", None);
+        let default = Target::Gateway { link: outside, router: core_address };
+        self.world.host_mut(host).kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, default));
+        let router = link_local(self.link_address((host, outside)));
+        let mobile_networks = Prefix::new(mobile_prefix(0).address(), 34).unwrap_or(Prefix::ALL);
+        let kernel = &mut self.world.host_mut(self.core).kernel;
+        for destination in [home_prefix(), mobile_networks] {
+            kernel.fix(route(destination, DEFAULT_METRIC, Target::Gateway { link: core_link, router }));
+        }
+    }
+
+    fn add_visited(&mut self, index: u16) {
+        let prefix = visited_prefix(index);
+        let medium = self.world.add_medium(&format!("visited {index}"), calm());
+        let cable = self.world.add_medium(&format!("core-ar{index}"), calm());
+        let chance = |world: &mut World, below| world.chance.below(below);
+        let seed = self.world.chance.bits();
+        let mut offer = Offer {
+            link: LinkId(0),
+            address: LinkAddress([0; 6]),
+            prefix,
+            interval: Duration::from_millis(1000 + 1000 * chance(&mut self.world, 4)),
+            hesitation: Duration::from_millis(5 + 100 * chance(&mut self.world, 5)),
+            router_lifetime: 30 + 600 * u16::from(chance(&mut self.world, 2) == 1),
+            prefix_lifetime: 60 + 3600 * u32::from(chance(&mut self.world, 2) == 1),
+        };
+        let mut host = Host::new(&format!("ar{index}"), |_| Box::new(Idle));
+        offer.link = self.add_interface(&mut host, "visited");
+        let outside = self.add_interface(&mut host, "core");
+        offer.address = host.interfaces.get(&offer.link).map_or(offer.address, |interface| interface.address);
+        host.birth = Box::new(move |life| {
+            Box::new(AccessRouter::new(offer, Entropy::from_number(seed.wrapping_add(u64::from(life)))))
+        });
+        host.forwards = true;
+        host.strict = true;
+        host.kernel.fix(address_item(offer.link, within(prefix, 1), 64));
+        let host = self.world.add_host(host);
+        self.world.plug(host, offer.link, Some(medium));
+        self.world.plug(host, outside, Some(cable));
+        let (core_link, core_address) = self.attach_core(cable, &format!("ar{index}"), None);
+        let default = Target::Gateway { link: outside, router: core_address };
+        self.world.host_mut(host).kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, default));
+        let router = link_local(self.link_address((host, outside)));
+        let back = route(prefix, DEFAULT_METRIC, Target::Gateway { link: core_link, router });
+        self.world.host_mut(self.core).kernel.fix(back);
+        self.visited.push(medium);
+        self.backbone.push(cable);
+    }
+
+    /// A new interface of the core on `medium`; returns it and its link-local address.
+    fn attach_core(&mut self, medium: MediumId, name: &str, on_link: Option<Prefix>) -> (LinkId, Ipv6Addr) {
+        self.units += 1;
+        let unit = self.units;
+        let host = self.world.host_mut(self.core);
+        let link = host.add_interface(name, unit);
+        let own = host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address);
+        host.kernel.fix(address_item(link, link_local(own), 128));
+        if let Some(prefix) = on_link {
+            host.kernel.fix(address_item(link, within(prefix, 1), prefix.length()));
+        }
+        self.world.plug(self.core, link, Some(medium));
+        (link, link_local(own))
+    }
+
+    fn add_talker(
+        &mut self,
+        name: &str,
+        talk: Talk,
+        (mine, others): (&Rc<RefCell<Tally>>, &Rc<RefCell<Tally>>),
+        (medium, router): (MediumId, Ipv6Addr),
+    ) {
+        let (mine, others) = (Rc::clone(mine), Rc::clone(others));
+        let mut host = Host::new(name, move |_| Box::new(Talker::new(talk, &mine, &others)));
+        let link = self.add_interface(&mut host, FIRST_INTERFACE);
+        host.kernel.fix(address_item(link, talk.own, 64));
+        host.kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, Target::Gateway { link, router }));
+        let host = self.world.add_host(host);
+        self.world.plug(host, link, Some(medium));
+    }
+
+    fn add_interface(&mut self, host: &mut Host, name: &str) -> LinkId {
+        self.units += 1;
+        let link = host.add_interface(name, self.units);
+        if let Some(interface) = host.interfaces.get(&link) {
+            host.kernel.fix(address_item(link, link_local(interface.address), 128));
+        }
+        link
+    }
+}
+
+/// A link on which nothing goes wrong.
+pub fn calm() -> LinkSpec {
+    LinkSpec { delay: Duration::from_millis(3), ..LinkSpec::default() }
+}
+
+fn prefix(number: u16) -> Prefix {
+    Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0), 64).unwrap_or(Prefix::ALL)
+}
+
+fn within(prefix: Prefix, identifier: u64) -> Ipv6Addr {
+    prefix.with_identifier(identifier).unwrap_or(Ipv6Addr::UNSPECIFIED)
+}
+
+fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8) -> Item {
+    Item::Address(Address { link, address, prefix_length, preferred: true })
+}
+
+fn route(destination: Prefix, metric: u32, target: Target) -> Item {
+    Item::Route(Route { table: Table::MAIN, destination, source: Prefix::ALL, metric, target, mtu: None })
+}
