@@ -1,0 +1,67 @@
+//! The cage: everything the lab does happens in process, mount and network namespaces of its own, so that the end of
+//! one process, however it comes, ends every program, device, file and namespace of the testbed.
+
+use crate::sys::{Birth, at_birth};
+use anyhow::{Context, Result, bail};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid, getpid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+const INSIDE: &str = "ROAM6_LAB_INSIDE";
+
+/// Where the lab keeps its files: a file system in memory that vanishes with the cage.
+pub const WORK: &str = "/run/lab";
+
+/// Returns in a copy of this program that runs inside a new cage; the original waits for it and ends with its status.
+pub fn enter() -> Result<()> {
+    if std::env::var_os(INSIDE).is_some() && getpid() == Pid::from_raw(1) {
+        return furnish().context("cannot furnish the cage");
+    }
+    if !geteuid().is_root() {
+        bail!("the testbed makes network namespaces and devices: run it as root");
+    }
+    std::process::exit(guard()?);
+}
+
+/// Starts the inner copy as the first process of new namespaces and waits. A signal kills it, and with it all the rest.
+fn guard() -> Result<i32> {
+    unshare(CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET)
+        .context("cannot make namespaces")?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(std::env::args_os().skip(1)).env(INSIDE, "1");
+    at_birth(&mut command, Birth { die_with_parent: true, ..Birth::default() });
+    // A signal before the handlers stand ends this process, and its death ends the child.
+    let mut inner = command.spawn().context("cannot start the inner process")?;
+    let pid = Pid::from_raw(i32::try_from(inner.id())?);
+    let received = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_usize(signal, received.clone(), usize::try_from(signal)?)?;
+    }
+    loop {
+        let signal = received.load(std::sync::atomic::Ordering::Relaxed);
+        if signal != 0 {
+            kill(pid, Signal::SIGKILL).ok();
+            inner.wait()?; // returns when the last process of the cage is gone
+            eprintln!("\ninterrupted; nothing is left behind");
+            return Ok(128 + i32::try_from(signal)?);
+        }
+        if let Some(status) = inner.try_wait()? {
+            return Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Hides the host's `/run` and process table behind fresh ones.
+fn furnish() -> Result<()> {
+    let none = None::<&str>;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+    mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none)?;
+    mount(Some("lab"), "/run", Some("tmpfs"), MsFlags::empty(), none)?;
+    std::fs::create_dir_all(WORK)?;
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! A running roam6: the built binary, its configuration file, and its stream of events.
+
+use super::host::Host;
+use crate::clock;
+use anyhow::{Context, Result, bail};
+use roam6_proto::Report;
+use roam6_proto::view::Event;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A roam6 of one host. Dropped, it is killed.
+pub struct Daemon {
+    host: Host,
+    config: PathBuf,
+    daemon: Option<Child>,
+    watch: Option<Child>,
+    events: Events,
+}
+
+/// What a daemon has reported until now; shared with the thread that reads it.
+#[derive(Debug, Clone, Default)]
+pub struct Events(Arc<Mutex<Vec<Event>>>);
+
+/// How long a daemon may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The roam6 binary: beside this program, or what `ROAM6` names.
+pub fn binary() -> Result<PathBuf> {
+    let path = match std::env::var_os("ROAM6") {
+        Some(path) => PathBuf::from(path),
+        None => std::env::current_exe()?.with_file_name("roam6"),
+    };
+    if !path.exists() {
+        bail!("{} is missing: build it with `cargo build --release -p roam6`", path.display());
+    }
+    Ok(path)
+}
+
+impl Daemon {
+    /// Writes the configuration and starts roam6 with it; returns once it answers.
+    pub fn start(host: &Host, config: &str) -> Result<Daemon> {
+        let folder = host.folder();
+        let path = folder.join("roam6.toml");
+        let places = format!(
+            "name = \"{}\"\nrun_dir = \"{}\"\nstate_dir = \"{}\"\n",
+            host.name(),
+            folder.join("run").display(),
+            folder.join("state").display()
+        );
+        fs::write(&path, places + config)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        let events = Events::default();
+        let mut daemon = Daemon { host: host.clone(), config: path, daemon: None, watch: None, events };
+        daemon.run()?;
+        Ok(daemon)
+    }
+
+    /// Starts roam6 again after it was stopped or killed.
+    pub fn run(&mut self) -> Result<()> {
+        let log = File::options().append(true).create(true).open(self.log())?;
+        let child = self
+            .host
+            .command(binary()?)
+            .arg("run")
+            .arg("--config")
+            .arg(&self.config)
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn();
+        self.daemon = Some(child.context("cannot start roam6")?);
+        let ready = clock::wait_for(PATIENCE, || {
+            let ended = self.daemon.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            if ended.is_some() { Some(false) } else { self.ask(&["show", "links", "--json"]).ok().map(|_| true) }
+        });
+        if ready != Some(true) {
+            bail!(
+                "roam6 on {} does not run:\n{}",
+                self.host.name(),
+                fs::read_to_string(self.log()).unwrap_or_default()
+            );
+        }
+        self.watch()
+    }
+
+    /// What `roam6 ARGUMENTS` prints for this daemon.
+    pub fn ask(&self, arguments: &[&str]) -> Result<String> {
+        super::host::run(self.client(arguments)?.stdin(Stdio::null()))
+    }
+
+    /// What has been reported.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Its log file.
+    pub fn log(&self) -> PathBuf {
+        self.host.folder().join("roam6.log")
+    }
+
+    /// Process number, while it runs.
+    pub fn id(&self) -> Option<u32> {
+        self.daemon.as_ref().map(Child::id)
+    }
+
+    /// Ends it without warning (SIGKILL).
+    pub fn kill(&mut self) {
+        for mut child in [self.watch.take(), self.daemon.take()].into_iter().flatten() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+
+    /// Asks it to end in good order (SIGTERM) and waits until it has.
+    pub fn stop(&mut self) -> Result<()> {
+        let Some(mut child) = self.daemon.take() else { return Ok(()) };
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id())?);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)?;
+        let ended = clock::wait_for(PATIENCE, || child.try_wait().ok().flatten());
+        if ended.is_none() {
+            child.kill().ok();
+            child.wait()?;
+            bail!("roam6 on {} did not end on SIGTERM", self.host.name());
+        }
+        self.kill();
+        Ok(())
+    }
+
+    fn watch(&mut self) -> Result<()> {
+        let mut child = self.client(&["watch", "--json"])?.stdout(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().context("no output")?;
+        let events = self.events.clone();
+        std::thread::Builder::new().name("watch".into()).spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                // The first lines are the state, not events.
+                if let Ok(event) = serde_json::from_str(&line) {
+                    events.lock().push(event);
+                }
+            }
+        })?;
+        self.watch = Some(child);
+        Ok(())
+    }
+
+    fn client(&self, arguments: &[&str]) -> Result<Command> {
+        let mut command = self.host.command(binary()?);
+        command.args(arguments).arg("--run-dir").arg(self.host.folder().join("run"));
+        Ok(command)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Events {
+    /// The first event at or after `begin` (microseconds since 1970) of which `wanted` holds.
+    pub fn first(&self, begin: u64, wanted: impl Fn(&Report) -> bool) -> Option<Event> {
+        self.lock().iter().find(|event| event.unix_micros >= begin && wanted(&event.report)).cloned()
+    }
+
+    /// Waits at most `patience` for such an event.
+    pub fn wait(&self, begin: u64, patience: Duration, wanted: impl Fn(&Report) -> bool) -> Option<Event> {
+        clock::wait_for(patience, || self.first(begin, &wanted))
+    }
+
+    /// All events from number `from` on.
+    pub fn since(&self, from: usize) -> Vec<Event> {
+        self.lock().get(from..).unwrap_or_default().to_vec()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,78 @@
+//! Measures the testbed itself: how exactly its links delay, lose and re-plug, so that other figures can be trusted.
+
+use super::Experiment;
+use crate::bed::{Air, Host};
+use crate::clock;
+use crate::figures::{Findings, spread};
+use crate::progress::Progress;
+use crate::traffic::{End, Stamp, Train};
+use anyhow::Result;
+use roam6_sim::LinkSpec;
+use serde_json::json;
+use std::net::Ipv6Addr;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// See the file's head.
+pub const EXPERIMENT: Experiment =
+    Experiment { name: "lab/links", about: "the testbed itself: delay, loss and re-plugging of its links", run };
+
+const LEFT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+const RIGHT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
+
+fn run(quick: bool) -> Result<Findings> {
+    let span = Duration::from_secs(if quick { 1 } else { 10 });
+    let specs = [
+        ("wire", LinkSpec::default()),
+        ("delay 5 ms", LinkSpec { delay: Duration::from_millis(5), ..LinkSpec::default() }),
+        ("delay 25 ms", LinkSpec { delay: Duration::from_millis(25), ..LinkSpec::default() }),
+        ("loss 5 %", LinkSpec { loss: 0.05, ..LinkSpec::default() }),
+    ];
+    let air = Air::new(1)?;
+    let (left, right) = (Host::new("left")?, Host::new("right")?);
+    let ports = [air.port(&left, "eth0")?, air.port(&right, "eth0")?];
+    let cable = air.cable(ports, LinkSpec::default())?;
+    left.ip(&[&format!("address add {LEFT}/64 dev eth0 nodad")])?;
+    right.ip(&[&format!("address add {RIGHT}/64 dev eth0 nodad")])?;
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut progress = Progress::new(specs.len() as u64 + 1);
+    let mut worst_late = 0.0_f64;
+    for (name, spec) in specs {
+        progress.say(name);
+        air.shape(cable, spec);
+        let mut train =
+            Train::start([End { host: &left, address: LEFT }, End { host: &right, address: RIGHT }], 9000, 1000)?;
+        sleep(span);
+        let end = clock::unix_micros();
+        sleep(spec.delay + Duration::from_millis(100));
+        train.stop();
+        let tally = train.forth.tally(0, end);
+        let delays: Vec<f64> = train.forth.delays().iter().map(|delay| *delay as f64 / 1000.0).collect();
+        let expected = spec.delay.as_secs_f64() * 1000.0;
+        let late = crate::figures::percentile(&delays, 0.5).unwrap_or(f64::INFINITY) - expected;
+        worst_late = worst_late.max(late);
+        findings.sound &= (spec.loss > 0.0 || tally.lost == 0) && tally.sent > 0 && late >= 0.0;
+        findings.rows.push(json!({
+            "link": name, "sent": tally.sent, "lost": tally.lost, "delay_ms": spread(&delays), "expected_ms": expected,
+        }));
+        progress.step();
+    }
+    progress.say("re-plug");
+    let [port, _] = ports;
+    air.shape(cable, LinkSpec::default());
+    let train = Train::start([End { host: &left, address: LEFT }, End { host: &right, address: RIGHT }], 9000, 1000)?;
+    let mut gaps = Vec::new();
+    for _ in 0..if quick { 1 } else { 10 } {
+        sleep(Duration::from_millis(1200));
+        let down = air.unplug(port)?;
+        sleep(Duration::from_millis(9));
+        let up = air.plug(port, cable)?;
+        sleep(Duration::from_millis(200));
+        let first = train.forth.first_after(Stamp::Received, up);
+        gaps.extend(first.map(|first| (first - up) as f64 / 1000.0));
+        findings.sound &= first.is_some() && up - down >= 9_000;
+    }
+    findings.rows.push(json!({ "link": "re-plug", "carrier_to_first_packet_ms": spread(&gaps) }));
+    findings.sum_up("delay_error_ms_p50_max", crate::figures::round(worst_late));
+    Ok(findings)
+}

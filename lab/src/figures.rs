@@ -1,0 +1,84 @@
+//! Results: the file every experiment writes, and the few statistics they need.
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// What an experiment found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// One object for each measured case.
+    pub rows: Vec<Value>,
+    /// The figures that are compared with bounds.
+    pub summary: Map<String, Value>,
+    /// Whether every bound holds that a correct implementation must keep on any machine.
+    pub sound: bool,
+}
+
+impl Findings {
+    /// Adds a figure to the summary.
+    pub fn sum_up(&mut self, name: &str, value: impl Into<Value>) {
+        self.summary.insert(name.to_owned(), value.into());
+    }
+
+    /// Writes the file of the contract: experiment, machine, rows, summary.
+    pub fn write(&self, experiment: &str, path: &Path) -> Result<()> {
+        let document = json!({
+            "experiment": experiment,
+            "machine": machine(),
+            "rows": self.rows,
+            "summary": self.summary,
+        });
+        let text = serde_json::to_string_pretty(&document)?;
+        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// The value below which `share` (0 to 1) of `values` lie: the nearest of them. `None` if there are none.
+pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
+}
+
+/// Median, 95th percentile and maximum under their usual names, each rounded to microseconds of a millisecond value.
+pub fn spread(values: &[f64]) -> Value {
+    let at = |share| percentile(values, share).map(round);
+    json!({ "p50": at(0.5), "p95": at(0.95), "p99": at(0.99), "max": at(1.0), "n": values.len() })
+}
+
+/// Three decimals are what the clocks are worth.
+pub fn round(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+fn machine() -> Value {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let ask = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success());
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+    };
+    json!({
+        "kernel": read("/proc/sys/kernel/osrelease"),
+        "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "commit": ask("git", &["rev-parse", "--short=12", "HEAD"]),
+        "date": ask("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let values = [5.0, 1.0, 4.0, 2.0, 3.0];
+        assert_eq!(percentile(&values, 0.5), Some(3.0));
+        assert_eq!(percentile(&values, 0.95), Some(5.0));
+        assert_eq!(percentile(&values, 0.0), Some(1.0));
+        assert_eq!(percentile(&[], 0.5), None);
+    }
+}

@@ -1,0 +1,76 @@
+//! The only unsafe code of the lab: what a child does between fork and exec, TAP devices, and thread priorities.
+#![allow(unsafe_code, reason = "system calls without a safe wrapper, each in a function of its own")]
+
+use nix::sched::{CloneFlags, setns};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::Arc;
+
+/// What a child does before it becomes another program.
+#[derive(Debug, Clone, Default)]
+pub struct Birth {
+    /// Enters this network namespace.
+    pub net: Option<Arc<OwnedFd>>,
+    /// Is killed when the thread that started it ends.
+    pub die_with_parent: bool,
+}
+
+/// Makes every child of `command` begin as `birth` says.
+pub fn at_birth(command: &mut Command, birth: Birth) {
+    let prepare = move || -> io::Result<()> {
+        if birth.die_with_parent {
+            nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+        }
+        if let Some(net) = &birth.net {
+            setns(net.as_fd(), CloneFlags::CLONE_NEWNET)?;
+        }
+        Ok(())
+    };
+    // SAFETY: the closure only makes system calls on values built before the fork: it allocates nothing, takes no lock.
+    unsafe {
+        command.pre_exec(prepare);
+    }
+}
+
+nix::ioctl_write_int!(tun_set_interface, b'T', 202);
+nix::ioctl_write_ptr!(tun_set_carrier, b'T', 226, libc::c_int);
+
+/// Creates the TAP device `name` in the calling thread's network namespace; frames are read from and written to the file.
+///
+/// The device lives as long as the file. Reading never blocks.
+pub fn open_tap(name: &str) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+    // SAFETY: `ifreq` is plain data for which all zeroes is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (slot, byte) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
+        *slot = byte.cast_signed();
+    }
+    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_TAP | libc::IFF_NO_PI).unwrap_or(0);
+    let address = std::ptr::from_ref(&request) as u64;
+    // SAFETY: the kernel reads one `ifreq` at `address`, which lives until the call returns.
+    unsafe { tun_set_interface(file.as_raw_fd(), address)? };
+    Ok(file)
+}
+
+/// Plugs (`true`) or pulls (`false`) the cable of a TAP device.
+pub fn set_carrier(tap: &File, carrier: bool) -> io::Result<()> {
+    let value = libc::c_int::from(carrier);
+    // SAFETY: the kernel reads one int, which lives until the call returns.
+    unsafe { tun_set_carrier(tap.as_raw_fd(), &raw const value)? };
+    Ok(())
+}
+
+/// Lets the calling thread run before ordinary ones, so that the testbed's timing does not depend on the tested programs.
+///
+/// Without the privilege nothing changes.
+pub fn run_first(priority: i32) {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: the kernel reads one `sched_param`, which lives until the call returns.
+    unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters);
+    }
+}

@@ -1,0 +1,232 @@
+//! The networks of the NEMO experiments (RFC 3963): a home, a backbone, two access networks, and vehicles that move.
+//!
+//! ```text
+//!   cn ──── core ──── ha ──┐ home link        mr.up0, mr.up1: plugged into home, fn1, fn2 or another vehicle
+//!           │  │           ╵
+//!         ar1  ar2                            mr.in0 ──── mnn
+//!          ╵    ╵
+//!         fn1  fn2     (radvd)
+//! ```
+
+use crate::bed::{Advertiser, Air, Daemon, Host, Port, Segment};
+use crate::clock;
+use crate::traffic::End;
+use anyhow::{Context, Result, anyhow};
+use roam6_sim::LinkSpec;
+use std::fs::{self, Permissions};
+use std::net::Ipv6Addr;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+/// The home agent's address.
+pub const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
+/// The correspondent's address.
+pub const CORRESPONDENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 0xc);
+/// Shared by the home agent and every vehicle; a testbed has no secrets.
+const KEY: &str = "000102030405060708090a0b0c0d0e0f10111213";
+
+/// Home, backbone and access networks.
+pub struct World {
+    /// All ports and segments.
+    pub air: Air,
+    /// The backbone router.
+    pub core: Host,
+    /// The home agent's host.
+    pub ha: Host,
+    /// The correspondent.
+    pub cn: Host,
+    /// The home link.
+    pub home: Segment,
+    /// The access networks.
+    pub visited: [Visited; 2],
+    /// Between the backbone and the home agent.
+    pub ha_cable: Segment,
+    /// The home agent's roam6.
+    pub home_agent: Daemon,
+}
+
+/// An access network.
+pub struct Visited {
+    /// Its link.
+    pub link: Segment,
+    /// Between its router and the backbone.
+    pub cable: Segment,
+    /// Its router.
+    pub router: Host,
+    _radvd: Advertiser,
+}
+
+/// A mobile router and what is behind it.
+pub struct Vehicle {
+    /// The mobile router's host.
+    pub mr: Host,
+    /// A node inside.
+    pub mnn: Host,
+    /// The uplinks, the preferred first.
+    pub uplinks: Vec<Port>,
+    /// The link inside.
+    pub inside: Segment,
+    /// Its roam6.
+    pub daemon: Daemon,
+    /// Home address.
+    pub home_address: Ipv6Addr,
+    /// Address of the node inside.
+    pub mnn_address: Ipv6Addr,
+}
+
+/// How long anything may take until it works at first.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+impl World {
+    /// Builds the networks; the home agent knows `vehicles` mobile routers. `delay` is the one-way delay to it.
+    pub fn build(delay: Duration, vehicles: u8) -> Result<World> {
+        let air = Air::new(1)?;
+        let (core, ha, cn) = (router("core")?, router("ha")?, host("cn")?);
+        let wire = LinkSpec::default();
+        air.cable([air.port(&core, "cn0")?, air.port(&cn, "eth0")?], wire)?;
+        let far = LinkSpec { delay, ..wire };
+        let ha_cable = air.cable([air.port(&core, "ha0")?, air.port(&ha, "net0")?], far)?;
+        let home = air.segment(wire);
+        air.plug(air.port(&ha, "home0")?, home)?;
+        cn.ip(&[&format!("address add {CORRESPONDENT}/64 dev eth0"), "route add default via 2001:db8:c::1"])?;
+        core.ip(&[
+            "address add 2001:db8:c::1/64 dev cn0",
+            "address add 2001:db8:f0::1/64 dev ha0",
+            "route add 2001:db8:1::/64 via 2001:db8:f0::2",
+            "route add 2001:db8:100::/40 via 2001:db8:f0::2",
+        ])?;
+        ha.ip(&[
+            "address add 2001:db8:f0::2/64 dev net0",
+            &format!("address add {HOME_AGENT}/64 dev home0"),
+            "route add default via 2001:db8:f0::1",
+        ])?;
+        for number in 0..vehicles {
+            // The way to a mobile network while its router is at home and no binding says otherwise.
+            let (prefix, home_address) = (network(number), home_address(number));
+            ha.ip(&[&format!("route add {prefix}/56 via {home_address} metric 4096")])?;
+        }
+        let visited = [visited(&air, &core, 1)?, visited(&air, &core, 2)?];
+        let home_agent = Daemon::start(&ha, &home_agent_config(vehicles)).context("the home agent")?;
+        Ok(World { air, core, ha, cn, home, visited, ha_cable, home_agent })
+    }
+
+    /// Puts vehicle `number` into the world, unplugged, with so many uplinks. `extra` goes into its configuration.
+    pub fn vehicle(&self, number: u8, uplinks: usize, extra: &str) -> Result<Vehicle> {
+        let (mr, mnn) = (Host::new(&format!("mr{number}"))?, host(&format!("mnn{number}"))?);
+        let uplinks: Vec<Port> =
+            (0..uplinks).map(|index| self.air.port(&mr, &format!("up{index}"))).collect::<Result<_>>()?;
+        let inside_ports = [self.air.port(&mr, "in0")?, self.air.port(&mnn, "eth0")?];
+        let inside = self.air.cable(inside_ports, LinkSpec::default())?;
+        let daemon = Daemon::start(&mr, &mobile_router_config(&mr, number, uplinks.len(), extra)?)
+            .with_context(|| format!("the mobile router {}", mr.name()))?;
+        let home_address = home_address(number);
+        let mut vehicle = Vehicle { mr, mnn, uplinks, inside, daemon, home_address, mnn_address: home_address };
+        vehicle.mnn_address = clock::wait_for(PATIENCE, || vehicle.find_mnn_address(number))
+            .ok_or_else(|| anyhow!("{} got no address from the mobile router", vehicle.mnn.name()))?;
+        Ok(vehicle)
+    }
+
+    /// The correspondent as one end of traffic.
+    pub fn correspondent(&self) -> End<'_> {
+        End { host: &self.cn, address: CORRESPONDENT }
+    }
+}
+
+impl Vehicle {
+    /// The node inside as one end of traffic.
+    pub fn node(&self) -> End<'_> {
+        End { host: &self.mnn, address: self.mnn_address }
+    }
+
+    /// The first uplink.
+    pub fn uplink(&self, index: usize) -> Result<Port> {
+        self.uplinks.get(index).copied().ok_or_else(|| anyhow!("no uplink {index}"))
+    }
+
+    /// Waits until an echo from the node inside reaches `target` and comes back.
+    pub fn wait_until_connected(&self, target: Ipv6Addr) -> Result<()> {
+        let ping = || self.mnn.output("ping", &["-6", "-n", "-c", "1", "-W", "0.3", &target.to_string()]).ok();
+        clock::wait_for(PATIENCE, ping).map(|_| ()).ok_or_else(|| anyhow!("{} cannot reach {target}", self.mnn.name()))
+    }
+
+    fn find_mnn_address(&self, number: u8) -> Option<Ipv6Addr> {
+        let text = self.mnn.output("ip", &["-6", "-o", "address", "show", "dev", "eth0", "scope", "global"]).ok()?;
+        let mut addresses = text.split_whitespace().filter_map(|word| word.split_once('/')?.0.parse::<Ipv6Addr>().ok());
+        addresses.find(|address| address.segments().get(..3) == network(number).segments().get(..3))
+    }
+}
+
+/// First address of the mobile network of vehicle `number`, a /56.
+pub fn network(number: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0x100 + u16::from(number), 0, 0, 0, 0, 0)
+}
+
+/// Home address of vehicle `number`.
+pub fn home_address(number: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x100 + u16::from(number))
+}
+
+/// A host that believes its addresses are its own, so that a testbed is up at once.
+fn host(name: &str) -> Result<Host> {
+    let host = Host::new(name)?;
+    host.set("ipv6/conf/default/accept_dad", "0")?;
+    Ok(host)
+}
+
+fn router(name: &str) -> Result<Host> {
+    let host = host(name)?;
+    host.set("ipv6/conf/all/forwarding", "1")?;
+    Ok(host)
+}
+
+fn visited(air: &Air, core: &Host, number: u8) -> Result<Visited> {
+    let router = router(&format!("ar{number}"))?;
+    let (near, far) = (air.port(core, &format!("ar{number}"))?, air.port(&router, "net0")?);
+    let cable = air.cable([near, far], LinkSpec::default())?;
+    let link = air.segment(LinkSpec::default());
+    air.plug(air.port(&router, "lan0")?, link)?;
+    core.ip(&[
+        &format!("address add 2001:db8:f{number}::1/64 dev ar{number}"),
+        &format!("route add 2001:db8:a{number}::/64 via 2001:db8:f{number}::2"),
+    ])?;
+    router.ip(&[
+        &format!("address add 2001:db8:f{number}::2/64 dev net0"),
+        &format!("address add 2001:db8:a{number}::1/64 dev lan0"),
+        &format!("route add default via 2001:db8:f{number}::1"),
+    ])?;
+    let radvd = Advertiser::start(&router, "lan0", &format!("2001:db8:a{number}::/64"))?;
+    Ok(Visited { link, cable, router, _radvd: radvd })
+}
+
+fn home_agent_config(vehicles: u8) -> String {
+    let mut text = format!(
+        "\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\nhome_link = \"home0\"\n\
+         advertise = \"10s\"\n"
+    );
+    for number in 0..vehicles {
+        text += &format!(
+            "\n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{KEY}\"\n",
+            home_address(number),
+            network(number),
+            256 + u32::from(number),
+        );
+    }
+    text
+}
+
+fn mobile_router_config(mr: &Host, number: u8, uplinks: usize, extra: &str) -> Result<String> {
+    let key_file = mr.folder().join("home.key");
+    fs::write(&key_file, format!("spi = {}\nkey = \"{KEY}\"\n", 256 + u32::from(number)))?;
+    fs::set_permissions(&key_file, Permissions::from_mode(0o600))?;
+    let (home_address, network) = (home_address(number), network(number));
+    let mut text = format!(
+        "\n[mobile_router]\nhome_address = \"{home_address}\"\nhome_prefix = \"2001:db8:1::/64\"\n\
+         home_agents = [\"{HOME_AGENT}\"]\nprefixes = [\"{network}/56\"]\nkey_file = \"{}\"\n{extra}\n\
+         [[mobile_router.ingress]]\ninterface = \"in0\"\nprefix = \"{network}/64\"\n",
+        key_file.display()
+    );
+    for index in 0..uplinks {
+        text += &format!("\n[[mobile_router.uplink]]\ninterface = \"up{index}\"\n");
+    }
+    Ok(text)
+}

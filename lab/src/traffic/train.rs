@@ -1,0 +1,285 @@
+//! A train of numbered datagrams in both directions, each stamped when sent and when received.
+//!
+//! Gaps and losses are read off the stamps, so their resolution is that of the interval, whatever the load of the machine.
+
+use crate::bed::Host;
+use crate::{clock, sys};
+use anyhow::{Context, Result};
+use nix::sys::socket::sockopt::ReceiveTimestampns;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn6, recvmsg, setsockopt};
+use std::io::IoSliceMut;
+use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Octets of a datagram: what a voice call sends.
+const SIZE: usize = 160;
+
+/// Which clock reading of a delivered datagram counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamp {
+    /// When it was sent.
+    Sent,
+    /// When it was received.
+    Received,
+}
+
+/// A running train between two hosts.
+pub struct Train {
+    /// From the first host to the second.
+    pub forth: Flow,
+    /// From the second host to the first.
+    pub back: Flow,
+    interval: Duration,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// One direction: when each datagram was sent and received, microseconds since 1970.
+#[derive(Debug, Clone, Default)]
+pub struct Flow(Arc<Mutex<Stamps>>);
+
+#[derive(Debug, Default)]
+struct Stamps {
+    sent: Vec<u64>,
+    received: Vec<(u64, u64)>,
+}
+
+/// What became of the datagrams of one direction sent within a span of time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Sent.
+    pub sent: usize,
+    /// Never received.
+    pub lost: usize,
+    /// Received more than once.
+    pub duplicated: usize,
+    /// Received after one that was sent later.
+    pub overtaken: usize,
+}
+
+/// An end of a train.
+pub struct End<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// Its address.
+    pub address: Ipv6Addr,
+}
+
+impl Train {
+    /// Starts `rate` datagrams a second each way, from and to UDP `port`.
+    pub fn start(ends: [End<'_>; 2], port: u16, rate: u32) -> Result<Train> {
+        let [first, second] = ends;
+        let interval = Duration::from_secs(1) / rate.max(1);
+        let mut train = Train {
+            forth: Flow::default(),
+            back: Flow::default(),
+            interval,
+            stop: Arc::default(),
+            threads: Vec::new(),
+        };
+        let here = train.socket(&first, port)?;
+        let there = train.socket(&second, port)?;
+        let (forth, back) = (train.forth.clone(), train.back.clone());
+        let to_second = SocketAddrV6::new(second.address, port, 0, 0);
+        let to_first = SocketAddrV6::new(first.address, port, 0, 0);
+        let (stop, socket, flow) = (train.stop.clone(), there.try_clone()?, forth.clone());
+        train.spawn("train in", move || receive(&socket, &flow, &stop))?;
+        let (stop, socket, flow) = (train.stop.clone(), here.try_clone()?, back.clone());
+        train.spawn("train in", move || receive(&socket, &flow, &stop))?;
+        let stop = train.stop.clone();
+        train.spawn("train out", move || send(&here, to_second, &forth, interval, &stop))?;
+        let stop = train.stop.clone();
+        train.spawn("train out", move || send(&there, to_first, &back, interval, &stop))?;
+        Ok(train)
+    }
+
+    /// Time between datagrams.
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// Ends the train; the flows keep what was seen.
+    pub fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.join().ok();
+        }
+    }
+
+    fn socket(&self, end: &End<'_>, port: u16) -> Result<UdpSocket> {
+        let bind = || UdpSocket::bind(SocketAddrV6::new(end.address, port, 0, 0));
+        let socket = end.host.inside(bind)?.with_context(|| format!("{} on {}", end.address, end.host.name()))?;
+        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+        setsockopt(&socket, ReceiveTimestampns, &true)?;
+        Ok(socket)
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        let work = move || {
+            sys::run_first(10);
+            work();
+        };
+        self.threads.push(std::thread::Builder::new().name(name.into()).spawn(work)?);
+        Ok(())
+    }
+}
+
+impl Drop for Train {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Flow {
+    /// What became of the datagrams sent from `begin` until before `end`, microseconds since 1970.
+    pub fn tally(&self, begin: u64, end: u64) -> Tally {
+        let stamps = self.lock();
+        let (first, last) = stamps.numbers(begin, end);
+        let mut copies = vec![0_usize; last - first];
+        let (mut overtaken, mut highest) = (0, 0);
+        for (number, _) in &stamps.received {
+            overtaken += usize::from(*number < highest && (first as u64..last as u64).contains(number));
+            highest = highest.max(*number);
+            let index = usize::try_from(*number).unwrap_or(usize::MAX).wrapping_sub(first);
+            if let Some(count) = copies.get_mut(index) {
+                *count += 1;
+            }
+        }
+        Tally {
+            sent: copies.len(),
+            lost: copies.iter().filter(|count| **count == 0).count(),
+            duplicated: copies.iter().map(|count| count.saturating_sub(1)).sum(),
+            overtaken,
+        }
+    }
+
+    /// The longest span between two consecutive deliveries by `stamp` that touches the time from `begin` to `end`,
+    /// microseconds; the distance to `end` counts if nothing came after.
+    pub fn longest_silence(&self, stamp: Stamp, begin: u64, end: u64) -> u64 {
+        let times = self.delivered(stamp);
+        let inside = times.iter().copied().filter(|time| (begin..end).contains(time));
+        let before = times.iter().copied().filter(|time| *time < begin).max().unwrap_or(begin);
+        let after = times.iter().copied().find(|time| *time >= end).unwrap_or(end);
+        let mut previous = before;
+        let mut longest = 0;
+        for time in inside.chain([after]) {
+            longest = longest.max(time.saturating_sub(previous));
+            previous = time;
+        }
+        longest
+    }
+
+    /// The first delivery at or after `moment` by `stamp`, microseconds since 1970.
+    pub fn first_after(&self, stamp: Stamp, moment: u64) -> Option<u64> {
+        self.delivered(stamp).into_iter().find(|time| *time >= moment)
+    }
+
+    /// How many were received until now.
+    pub fn received(&self) -> usize {
+        self.lock().received.len()
+    }
+
+    /// One-way delays of what was received, microseconds.
+    pub fn delays(&self) -> Vec<u64> {
+        let stamps = self.lock();
+        let sent = |number: u64| stamps.sent.get(usize::try_from(number).ok()?).copied();
+        stamps.received.iter().filter_map(|(number, time)| Some(time.saturating_sub(sent(*number)?))).collect()
+    }
+
+    /// Times of all deliveries in ascending order.
+    fn delivered(&self, stamp: Stamp) -> Vec<u64> {
+        let stamps = self.lock();
+        let mut times: Vec<u64> = match stamp {
+            Stamp::Received => stamps.received.iter().map(|(_, time)| *time).collect(),
+            Stamp::Sent => stamps
+                .received
+                .iter()
+                .filter_map(|(number, _)| stamps.sent.get(usize::try_from(*number).ok()?).copied())
+                .collect(),
+        };
+        times.sort_unstable();
+        times
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stamps> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stamps {
+    /// The numbers of the datagrams sent from `begin` until before `end`.
+    fn numbers(&self, begin: u64, end: u64) -> (usize, usize) {
+        let first = self.sent.partition_point(|time| *time < begin);
+        (first, self.sent.partition_point(|time| *time < end).max(first))
+    }
+}
+
+fn send(socket: &UdpSocket, to: SocketAddrV6, flow: &Flow, interval: Duration, stop: &AtomicBool) {
+    let mut next = clock::now();
+    let mut datagram = [0; SIZE];
+    while !stop.load(Ordering::Relaxed) {
+        let number = {
+            let mut stamps = flow.lock();
+            stamps.sent.push(clock::unix_micros());
+            stamps.sent.len() as u64 - 1
+        };
+        if let Some(field) = datagram.first_chunk_mut() {
+            *field = number.to_be_bytes();
+        }
+        socket.send_to(&datagram, to).ok(); // a refused datagram counts as lost
+        next += interval;
+        std::thread::sleep(next.saturating_duration_since(clock::now()));
+    }
+}
+
+fn receive(socket: &UdpSocket, flow: &Flow, stop: &AtomicBool) {
+    let mut datagram = [0; SIZE];
+    let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec);
+    while !stop.load(Ordering::Relaxed) {
+        let mut parts = [IoSliceMut::new(&mut datagram)];
+        let message = recvmsg::<SockaddrIn6>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::empty());
+        let Ok(message) = message else { continue };
+        let stamp = message.cmsgs().ok().and_then(|mut all| {
+            all.find_map(|one| match one {
+                ControlMessageOwned::ScmTimestampns(time) => {
+                    u64::try_from(time.tv_sec() * 1_000_000 + time.tv_nsec() / 1000).ok()
+                }
+                _ => None,
+            })
+        });
+        if let Some(number) = datagram.first_chunk() {
+            let number = u64::from_be_bytes(*number);
+            flow.lock().received.push((number, stamp.unwrap_or_else(clock::unix_micros)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(sent: &[u64], received: &[(u64, u64)]) -> Flow {
+        Flow(Arc::new(Mutex::new(Stamps { sent: sent.to_vec(), received: received.to_vec() })))
+    }
+
+    #[test]
+    fn losses_copies_and_overtaking_are_told_apart() {
+        let flow = flow(&[0, 10, 20, 30, 40], &[(0, 5), (2, 26), (1, 27), (4, 45), (4, 46)]);
+        assert_eq!(flow.tally(0, 50), Tally { sent: 5, lost: 1, duplicated: 1, overtaken: 1 });
+        assert_eq!(flow.tally(10, 30), Tally { sent: 2, lost: 0, duplicated: 0, overtaken: 1 });
+    }
+
+    #[test]
+    fn silence_is_measured_by_either_stamp() {
+        let flow = flow(&[0, 10, 20, 30, 40], &[(0, 5), (1, 15), (4, 60)]);
+        assert_eq!(flow.longest_silence(Stamp::Sent, 0, 50), 30);
+        assert_eq!(flow.longest_silence(Stamp::Received, 0, 100), 45);
+        assert_eq!(flow.longest_silence(Stamp::Received, 30, 40), 45);
+        assert_eq!(flow.first_after(Stamp::Received, 16), Some(60));
+        assert_eq!(flow.first_after(Stamp::Sent, 41), None);
+    }
+}
