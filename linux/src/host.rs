@@ -29,6 +29,8 @@ const BATCH: usize = 64;
 const READY: usize = 32;
 /// Shortest and longest time between two repairs of what others removed.
 const REPAIR: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+/// Time between two comparisons of the whole plan with the kernel, which wait for a quiet moment.
+const COMPARE: Duration = Duration::from_secs(300);
 /// Shortest time between two reports of packets that could not be sent.
 const UNSENT: Duration = Duration::from_secs(1);
 
@@ -91,7 +93,8 @@ pub struct Host {
     repair_at: Option<Time>,
     repair_pause: Duration,
     unsent_told: Option<Time>,
-    settled: bool,
+    /// When to compare next; not before the host has settled.
+    compare_at: Option<Time>,
 }
 
 // Tokens of our own descriptors; those of the daemon's begin at DAEMON.
@@ -125,7 +128,7 @@ impl Host {
             repair_at: None,
             repair_pause: REPAIR.0,
             unsent_told: None,
-            settled: false,
+            compare_at: None,
         };
         recalled.notices.into_iter().chain(lesser).for_each(|text| host.executor.notice(text));
         host.register()?;
@@ -148,7 +151,7 @@ impl Host {
     /// [`Input::Tick`] once `until` has come. Returns early, with nothing perhaps, when a signal was caught.
     pub fn wait(&mut self, until: Option<Time>) -> Result<Vec<Wake>, Error> {
         self.schedule_repair();
-        let until_any = [until, self.repair_at].into_iter().flatten().min();
+        let until_any = [until, self.repair_at, self.compare_at].into_iter().flatten().min();
         let pending = !self.queue.is_empty() || until_any.is_some_and(|time| time <= self.now());
         self.clock.set_alarm(until_any)?;
         let mut events = [EpollEvent::empty(); READY];
@@ -164,7 +167,7 @@ impl Host {
         for event in events {
             self.take_event(event)?;
         }
-        self.repair();
+        self.repair()?;
         if until.is_some_and(|until| until <= self.now()) {
             self.bring(Input::Tick);
         }
@@ -196,7 +199,7 @@ impl Host {
     /// Removes what an earlier life has left and this one has not put again. To be called once, after
     /// [`roam6_proto::Order::Begin`] was carried out.
     pub fn settle(&mut self) -> Result<(), Error> {
-        self.settled = true;
+        self.compare_at = Some(self.now() + COMPARE);
         self.executor.settle()
     }
 
@@ -346,8 +349,8 @@ impl Host {
             News::Lost => {
                 self.executor.notice("the kernel announced more than could be heard; all tables are read anew");
                 self.read_tables()?;
-                if self.settled {
-                    self.executor.settle()?;
+                if self.compare_at.is_some() {
+                    self.executor.compare()?;
                 }
             }
             _ => {}
@@ -372,9 +375,9 @@ impl Host {
                 self.executor.notice(format!("{}: {error}", event.name));
             }
         }
-        if event.up {
-            // What could not be put again while it was down may be now.
-            (self.repair_at, self.repair_pause) = (None, REPAIR.0);
+        if event.up && former.is_some() {
+            self.executor.restore(event.link);
+            self.repair_pause = REPAIR.0;
         }
         self.bring(Input::Link(event));
     }
@@ -431,14 +434,22 @@ impl Host {
         }
     }
 
-    /// Puts again what others removed; ever more seldom while it is refused.
-    fn repair(&mut self) {
-        if self.repair_at.is_none_or(|at| at > self.now()) {
-            return;
+    /// Puts again what others removed, ever more seldom while it is refused; and compares all when nothing else happens.
+    fn repair(&mut self) -> Result<(), Error> {
+        let now = self.now();
+        if self.repair_at.is_some_and(|at| at <= now) {
+            self.repair_at = None;
+            let repaired = self.executor.repair();
+            self.repair_pause = if repaired > 0 { REPAIR.0 } else { (self.repair_pause * 2).min(REPAIR.1) };
         }
-        self.repair_at = None;
-        let repaired = self.executor.repair();
-        self.repair_pause = if repaired > 0 { REPAIR.0 } else { (self.repair_pause * 2).min(REPAIR.1) };
+        if self.compare_at.is_some_and(|at| at <= now) {
+            let quiet = self.queue.is_empty();
+            self.compare_at = Some(now + if quiet { COMPARE } else { REPAIR.0 });
+            if quiet {
+                self.executor.compare()?;
+            }
+        }
+        Ok(())
     }
 }
 

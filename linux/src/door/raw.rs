@@ -8,6 +8,7 @@ use nix::sys::socket::{
 use roam6_proto::{LinkId, Transmit, Via};
 use roam6_wire::LinkAddress;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{self, IoSlice};
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -40,10 +41,10 @@ impl Exit {
                 sys::send_packet(&self.frames, link, group, bytes)
             }
             Via::Link(link) => {
-                if !self.by_link.contains_key(&link) {
-                    self.by_link.insert(link, raw_socket(Some(link))?);
-                }
-                let socket = self.by_link.get(&link).ok_or(io::ErrorKind::NotFound)?;
+                let socket = match self.by_link.entry(link) {
+                    Entry::Occupied(entry) => entry.into_mut(),
+                    Entry::Vacant(entry) => entry.insert(raw_socket(Some(link))?),
+                };
                 send_raw(socket, Some(link), source, destination, bytes)
             }
             Via::Neighbour { link, address } => sys::send_packet(&self.frames, link, Some(address), bytes),

@@ -8,7 +8,8 @@ use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
 use crate::netlink::socket::Request;
 use crate::netlink::{address, neighbour, rule};
 use netlink_packet_route::RouteNetlinkMessage;
-use roam6_proto::{Item, Key, Plan, Report};
+use roam6_proto::plan::TunnelId;
+use roam6_proto::{Item, Key, LinkId, Plan};
 use std::collections::BTreeMap;
 
 /// Something of ours, in the terms in which the kernel shows it.
@@ -33,17 +34,41 @@ impl Executor {
         }
     }
 
+    /// Puts again what an interface that is up again lost when it went down, most of it without a word from the kernel.
+    pub(crate) fn restore(&mut self, link: LinkId) {
+        let of_link = |key: &Key| match key {
+            Key::Address(on, _) | Key::Anycast(on, _) | Key::Neighbour(on, _) | Key::Proxy(on, _) => *on == link,
+            _ => false,
+        };
+        let kinds = self.plan.iter().map(|(key, _)| key).take_while(|key| **key < Key::Tunnel(TunnelId(0)));
+        self.missing.extend(kinds.filter(|key| of_link(key)).cloned());
+        self.put_again();
+    }
+
     /// Whether something is known to be missing.
     pub(crate) fn is_incomplete(&self) -> bool {
         !self.missing.is_empty()
     }
 
-    /// Puts again what is missing; what is refused stays missing. Returns how many items stand again.
+    /// Puts again what others removed; what is refused stays missing. Returns how many items stand again.
     pub(crate) fn repair(&mut self) -> usize {
+        let repaired = self.put_again();
+        if repaired > 0 {
+            self.notice(format!("put {repaired} items again that others had removed"));
+        }
+        repaired
+    }
+
+    fn put_again(&mut self) -> usize {
         self.flush();
+        // In building order: an anycast address needs its prefix, a route its gateway's.
         let missing = std::mem::take(&mut self.missing);
         let (mut keys, mut requests) = (Vec::new(), Vec::new());
         for key in missing {
+            if let Some(Item::Anycast(anycast)) = self.plan.find(&key) {
+                // Refused without an address of the prefix, which comes first and is told missing by itself.
+                let _ = self.anycasts.put(anycast);
+            }
             let request = self.plan.find(&key).and_then(|item| self.request(item));
             if let Some(request) = request {
                 keys.push(key);
@@ -54,22 +79,24 @@ impl Executor {
         let before = keys.len();
         let refused = keys.into_iter().zip(answers).filter(|(_, answer)| answer.is_err()).map(|(key, _)| key);
         self.missing.extend(refused);
-        let repaired = before - self.missing.len();
-        if repaired > 0 {
-            self.reports.push(Report::Notice { text: format!("put {repaired} items again that others had removed") });
-        }
-        repaired
+        before - self.missing.len()
     }
 
-    /// Makes the kernel hold the plan and, of ours, nothing else.
+    /// Makes the kernel hold the plan and, of ours, nothing else: also not what an earlier life has left.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        self.compare()?;
+        self.settings.settle()?;
+        self.tunnels.settle().map_err(|error| Error::new("tunnels", error))
+    }
+
+    /// Compares the plan with the kernel's tables, item by item, and repairs the differences.
+    pub(crate) fn compare(&mut self) -> Result<(), Error> {
         self.flush();
         let mut held = self.inventory()?;
         let mut wanted = Vec::new();
         for (key, item) in self.plan.iter() {
             let (Some(shown), Some(request)) = (self.shown(item), self.request(item)) else { continue };
-            let shown_key = shown_key(&shown);
-            let removal = match held.remove(&shown_key) {
+            let removal = match held.remove(&shown_key(&shown)) {
                 Some(there) if there == shown => continue,
                 // Rules and addresses are not replaced but added beside.
                 Some(there) if !matches!(there, Shown::Route(_)) => removal(&there),
@@ -80,12 +107,14 @@ impl Executor {
         }
         let unknown = held.iter().rev().filter_map(|(key, shown)| Some((key.clone(), removal(shown)?)));
         wanted.extend(unknown);
+        if !wanted.is_empty() && !self.plan.is_empty() {
+            self.notice(format!("{} differences between plan and kernel repaired", wanted.len()));
+        }
         self.waiting.extend(wanted.into_iter().map(|(key, request)| Waiting { request, key, put: None }));
         self.flush();
         self.settings.repair();
-        self.settings.settle()?;
         self.missing.clear();
-        self.tunnels.settle().map_err(|error| Error::new("tunnels", error))
+        Ok(())
     }
 
     /// Removes everything, backwards. Goes on after an error and returns the first.

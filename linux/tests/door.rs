@@ -1,0 +1,295 @@
+//! Packets, announcements and the kernel's silence, between two real hosts in namespaces.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
+mod place;
+
+use place::{Capture, Place, host, link, listen, put, run};
+use roam6_linux::Host;
+use roam6_proto::input::{AddressState, NeighbourEvent};
+use roam6_proto::plan::{Address, Knob, Proxy, Setting};
+use roam6_proto::{Input, Item, LinkEvent, LinkId, Output, Packet, Transmit, Via};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_millis(100);
+/// The sender has none of these.
+const FOREIGN: &str = "2001:db8:ffff::7";
+
+fn address(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+fn on_link(link: LinkId, text: &str) -> Item {
+    Item::Address(Address { link, address: address(text), prefix_length: 64, preferred: true })
+}
+
+/// An IPv6 packet; the headers between come with their own next-header octets set here.
+fn packet(source: &str, destination: &str, chain: &[(u8, Vec<u8>)]) -> Vec<u8> {
+    let length: usize = chain.iter().map(|(_, bytes)| bytes.len()).sum();
+    let mut packet = vec![0x60, 0, 0, 0];
+    packet.extend(u16::try_from(length).unwrap().to_be_bytes());
+    packet.extend([0, 64]);
+    packet.extend(address(source).octets());
+    packet.extend(address(destination).octets());
+    let mut next = 6;
+    for (protocol, bytes) in chain {
+        packet[next] = *protocol;
+        next = packet.len();
+        packet.extend(bytes);
+    }
+    packet
+}
+
+/// A mobility header: a binding update with nothing right but its shape.
+fn mobility() -> (u8, Vec<u8>) {
+    (135, vec![59, 1, 5, 0, 0, 0, 0, 1, 0xc0, 0, 0, 10, 1, 2, 0, 0])
+}
+
+/// Destination options with a home address.
+fn home_address() -> (u8, Vec<u8>) {
+    let mut header = vec![0, 2, 1, 2, 0, 0, 201, 16];
+    header.extend(address("2001:db8:1::5").octets());
+    (60, header)
+}
+
+/// A routing header of type 2.
+fn routing() -> (u8, Vec<u8>) {
+    let mut header = vec![0, 2, 2, 1, 0, 0, 0, 0];
+    header.extend(address("2001:db8:1::5").octets());
+    (43, header)
+}
+
+fn packets(inputs: Vec<Input>) -> Vec<Packet> {
+    let packets = inputs.into_iter().filter_map(|input| match input {
+        Input::Packet(packet) => Some(packet),
+        _ => None,
+    });
+    packets.collect()
+}
+
+/// ICMPv6 errors among `packets`.
+fn errors(packets: &[Vec<u8>]) -> usize {
+    packets.iter().filter(|packet| packet[6] == 58 && (1..=4).contains(&packet[40])).count()
+}
+
+/// Two hosts with an address each, `2001:db8::1` here and `2001:db8::2` there, and their interfaces.
+struct Two {
+    here: Place,
+    there: Place,
+    near: Host,
+    far: Host,
+    near_link: LinkEvent,
+    far_link: LinkEvent,
+    _directories: [tempfile::TempDir; 2],
+}
+
+impl Two {
+    /// This thread ends up in the place of `near`.
+    fn new(test: &str) -> Option<Two> {
+        let (here, there) = Place::pair(test)?;
+        let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        there.enter();
+        let mut far = host(&directories[1], &["there0"], None);
+        let far_link = link(&mut far, "there0");
+        put(&mut far, &[on_link(far_link.link, "2001:db8::2")]);
+        here.enter();
+        let mut near = host(&directories[0], &["here0"], None);
+        let near_link = link(&mut near, "here0");
+        put(&mut near, &[on_link(near_link.link, "2001:db8::1")]);
+        listen(&mut near, SOON);
+        listen(&mut far, SOON);
+        Some(Two { here, there, near, far, near_link, far_link, _directories: directories })
+    }
+
+    /// Sends from `far`, in whose place the sockets it opens on the way belong.
+    fn send(&mut self, via: Via, bytes: &[u8]) {
+        self.there.enter();
+        let transmit = Transmit { via, bytes: bytes.to_vec() };
+        let outcomes = self.far.execute([Output::Transmit(transmit)], |report| panic!("{report:?}"));
+        assert!(outcomes.is_empty());
+        self.here.enter();
+    }
+}
+
+#[test]
+fn mobility_packets_of_any_source_arrive_whole_and_the_kernel_keeps_quiet() {
+    let Some(mut two) = Two::new("mobility_packets_of_any_source_arrive_whole_and_the_kernel_keeps_quiet") else {
+        return;
+    };
+    // Errors must have a way back, or their absence proves nothing.
+    run("ip -6 route add 2001:db8:ffff::/48 via 2001:db8::2");
+    two.there.enter();
+    let capture = Capture::begin();
+    two.here.enter();
+    let mps = (58, vec![146, 0, 0, 0, 0, 1, 0, 0]);
+    let sent = [
+        packet(FOREIGN, "2001:db8::1", &[mobility()]),
+        packet(FOREIGN, "2001:db8::1", &[home_address(), mobility()]),
+        packet(FOREIGN, "2001:db8::1", &[routing(), mobility()]),
+        packet(FOREIGN, "2001:db8::1", &[home_address(), mps]),
+    ];
+    let (link, neighbour) = (two.far_link.link, two.near_link.address.unwrap());
+    for via in [Via::Route, Via::Link(link), Via::Neighbour { link, address: neighbour }] {
+        for bytes in &sent {
+            two.send(via, bytes);
+        }
+        let mut received = packets(listen(&mut two.near, SOON));
+        received.retain(|packet| packet.bytes[8..24] == address(FOREIGN).octets());
+        let bytes: Vec<&Vec<u8>> = received.iter().map(|packet| &packet.bytes).collect();
+        assert_eq!(bytes, sent.iter().collect::<Vec<_>>(), "{via:?}");
+        let from = |packet: &Packet| packet.link == two.near_link.link && packet.sender == two.far_link.address;
+        assert!(received.iter().all(from), "{received:?}");
+    }
+    assert_eq!(errors(&capture.take()), 0);
+
+    // Without us the kernel would answer, so the silence above is ours.
+    run("nft delete table ip6 roam6");
+    two.send(Via::Route, &sent[1]);
+    assert!(packets(listen(&mut two.near, SOON)).iter().any(|packet| packet.bytes == sent[1]));
+    assert_ne!(errors(&capture.take()), 0);
+}
+
+#[test]
+fn packets_passing_through_are_left_alone() {
+    let Some(mut two) = Two::new("packets_passing_through_are_left_alone") else { return };
+    run("sysctl -qw net.ipv6.conf.all.forwarding=1; ip -6 route add 2001:db8:9::/48 via 2001:db8::2");
+    two.there.enter();
+    run("ip -6 route add 2001:db8:9::/48 via 2001:db8::1; ip -6 addr add 2001:db8:9::9/128 dev lo");
+    let capture = Capture::begin();
+    let through = packet("2001:db8::2", "2001:db8:9::8", &[home_address(), mobility()]);
+    two.send(Via::Route, &through);
+    two.here.enter();
+    listen(&mut two.near, SOON);
+    let seen = capture.take();
+    let returned = |packet: &&Vec<u8>| packet[6] == 60 && packet[24..40] == address("2001:db8:9::8").octets();
+    let hop_limits: Vec<u8> = seen.iter().filter(returned).map(|packet| packet[7]).collect();
+    assert_eq!(hop_limits[..2], [64, 63], "sent, and forwarded back by the other host");
+}
+
+#[test]
+fn multicast_and_probes_of_addresses_nobody_has_are_heard() {
+    let Some(mut two) = Two::new("multicast_and_probes_of_addresses_nobody_has_are_heard") else { return };
+    let solicitation = |target: &str| {
+        let mut body = vec![135, 0, 0, 0, 0, 0, 0, 0];
+        body.extend(address(target).octets());
+        (58, body)
+    };
+    let group = "ff02::1:ff12:3456";
+    let probe = packet("::", group, &[solicitation("2001:db8::12:3456")]);
+    let router = packet("fe80::1", "ff02::2", &[(58, vec![133, 0, 0, 0, 0, 0, 0, 0])]);
+    for bytes in [&probe, &router] {
+        two.send(Via::Link(two.far_link.link), bytes);
+    }
+    let received: Vec<Vec<u8>> = packets(listen(&mut two.near, SOON)).into_iter().map(|packet| packet.bytes).collect();
+    assert!(received.contains(&probe) && received.contains(&router), "{received:?}");
+}
+
+#[test]
+fn feedback_is_heard_only_if_it_is_for_us() {
+    let Some(mut two) = Two::new("feedback_is_heard_only_if_it_is_for_us") else { return };
+    let reply = |destination| packet("2001:db8::2", destination, &[(58, vec![129, 0, 0, 0, 0, 7, 0, 1])]);
+    let (link, neighbour) = (two.far_link.link, two.near_link.address.unwrap());
+    for destination in ["2001:db8::1", "2001:db8:5::1"] {
+        two.send(Via::Neighbour { link, address: neighbour }, &reply(destination));
+    }
+    let received = packets(listen(&mut two.near, SOON));
+    let replies: Vec<&Vec<u8>> = received.iter().map(|packet| &packet.bytes).filter(|bytes| bytes[40] == 129).collect();
+    assert_eq!(replies, [&reply("2001:db8::1")]);
+}
+
+#[test]
+fn an_address_is_answered_for_with_the_router_bit_asked_for() {
+    let Some(mut two) = Two::new("an_address_is_answered_for_with_the_router_bit_asked_for") else { return };
+    let link = two.near_link.link;
+    put(&mut two.near, &[Item::Setting(Setting { link: Some(link), knob: Knob::Forwarding, value: 1 })]);
+    for (last, router) in [("2001:db8::a", true), ("2001:db8::b", false), ("2001:db8::a", false)] {
+        put(&mut two.near, &[Item::Proxy(Proxy { link, address: address(last), router })]);
+        two.there.enter();
+        run("ip -6 neigh flush dev there0");
+        let capture = Capture::begin();
+        let began = two.near.now();
+        run(&format!("ping -6 -c1 -W1 {last} >/dev/null || true"));
+        let advertisements: Vec<Vec<u8>> = capture
+            .take()
+            .into_iter()
+            .filter(|packet| packet[6] == 58 && packet[40] == 136 && packet[48..64] == address(last).octets())
+            .collect();
+        println!("{last}: ping over after {:?}", two.near.now().since(began));
+        two.here.enter();
+        assert!(!advertisements.is_empty(), "{last} is answered for");
+        assert!(advertisements.iter().all(|packet| (packet[44] & 0x80 != 0) == router), "{advertisements:?}");
+    }
+}
+
+#[test]
+fn interfaces_addresses_and_neighbours_are_announced() {
+    let Some(mut two) = Two::new("interfaces_addresses_and_neighbours_are_announced") else { return };
+    let link = two.near_link.link;
+    for up in [false, true, false, true] {
+        let began = two.near.now();
+        two.there.enter();
+        run(if up { "ip link set there0 up" } else { "ip link set there0 down" });
+        two.here.enter();
+        let commanded = two.near.now().since(began);
+        let event = loop {
+            let found = listen(&mut two.near, Duration::from_millis(1)).into_iter().find_map(|input| match input {
+                Input::Link(event) if event.up == up => Some(event),
+                _ => None,
+            });
+            if let Some(event) = found {
+                break event;
+            }
+            assert!(two.near.now().since(began) < Duration::from_secs(5), "no announcement");
+        };
+        println!(
+            "carrier {}: told {:?} after the command, which took {commanded:?}",
+            event.up,
+            two.near.now().since(began)
+        );
+        assert_eq!(event, LinkEvent { up, ..two.near_link.clone() });
+    }
+    run("ip -6 addr add 2001:db8::99/64 dev here0 nodad; ip -6 addr del 2001:db8::99/64 dev here0");
+    let states: Vec<AddressState> = listen(&mut two.near, SOON)
+        .into_iter()
+        .filter_map(|input| match input {
+            Input::Address(event) if event.address == address("2001:db8::99") => Some(event.state),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(states.first(), Some(&AddressState::Assigned));
+    assert_eq!(states.last(), Some(&AddressState::Gone));
+
+    run("ip -6 neigh replace 2001:db8::77 lladdr 02:00:00:00:00:77 dev here0 nud reachable; \
+         ip -6 neigh change 2001:db8::77 dev here0 nud failed");
+    let reachable: Vec<bool> = listen(&mut two.near, SOON)
+        .into_iter()
+        .filter_map(|input| match input {
+            Input::Neighbour(NeighbourEvent { address: at, reachable, .. }) if at == address("2001:db8::77") => {
+                Some(reachable)
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reachable, [true, false]);
+
+    run("ip link del here0");
+    let last = listen(&mut two.near, SOON).into_iter().rev().find_map(|input| match input {
+        Input::Link(event) => Some(event),
+        _ => None,
+    });
+    assert_eq!(last, Some(LinkEvent { up: false, ..two.near_link }));
+    assert_ne!(link, LinkId(0));
+}
+
+#[test]
+fn a_tick_comes_at_its_time() {
+    let Some(mut two) = Two::new("a_tick_comes_at_its_time") else { return };
+    let until = two.near.now() + Duration::from_micros(3_300);
+    let mut ticked = false;
+    while !ticked {
+        let wakes = two.near.wait(Some(until)).unwrap();
+        ticked = wakes.iter().any(|wake| matches!(wake, roam6_linux::Wake::Input(at, Input::Tick) if *at >= until));
+    }
+    println!("late by {:?}", two.near.now().since(until));
+}

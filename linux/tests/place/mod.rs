@@ -1,0 +1,191 @@
+//! Network namespaces for tests: each lives as long as the thread and the descriptors that hold it, so nothing is left
+//! behind however a test ends.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
+use roam6_linux::tunnel::Tunnels;
+use roam6_linux::{Error, Host, HostOptions, Wake};
+use roam6_proto::plan::{Tunnel, TunnelId};
+use roam6_proto::{Input, Item, LinkEvent, LinkId, Output};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::Command;
+use std::time::Duration;
+
+/// A network namespace.
+pub struct Place(File);
+
+impl Place {
+    /// Makes a new one and enters it. `None`, and told, where that is not allowed.
+    pub fn enter_new(test: &str) -> Option<Place> {
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            println!("skipped: {test}: no network namespace: {error}");
+            return None;
+        }
+        run("ip link set lo up");
+        Some(Place(File::open("/proc/thread-self/ns/net").unwrap()))
+    }
+
+    /// Enters it.
+    pub fn enter(&self) {
+        setns(&self.0, CloneFlags::CLONE_NEWNET).unwrap();
+    }
+
+    /// Two places with an Ethernet link between `here0` and `there0`; this thread is in the first.
+    pub fn pair(test: &str) -> Option<(Place, Place)> {
+        let there = Place::enter_new(test)?;
+        let here = Place::enter_new(test)?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), there.0.as_raw_fd());
+        // Different interface indexes, or the kernel takes its time to announce a lost carrier.
+        run(&format!("ip link add here0 index 100 type veth peer name there0 index 200 netns {path}"));
+        run("sysctl -qw net.ipv6.conf.here0.accept_dad=0");
+        run("ip link set here0 up");
+        there.enter();
+        run("sysctl -qw net.ipv6.conf.there0.accept_dad=0");
+        run("ip link set there0 up");
+        await_link_local("there0");
+        here.enter();
+        await_link_local("here0");
+        Some((here, there))
+    }
+}
+
+/// Without it an interface asks for no neighbours.
+fn await_link_local(interface: &str) {
+    let ready = format!("ip -6 -o addr show dev {interface} scope link -tentative");
+    for _ in 0..500 {
+        if !run(&ready).is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{interface} gets no link-local address");
+}
+
+/// Runs a command that must succeed, and returns what it wrote.
+pub fn run(command: &str) -> String {
+    let output = Command::new("sh").args(["-c", command]).output().unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A host in the place this thread is in, whose tunnels all end in `device`.
+pub fn host(directory: &tempfile::TempDir, interfaces: &[&str], device: Option<LinkId>) -> Host {
+    let options = HostOptions {
+        run_dir: directory.path().join("run"),
+        state_dir: directory.path().join("state"),
+        interfaces: interfaces.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    let tunnels = Pretended { device, mtu: BTreeMap::new() };
+    Host::new(options, Box::new(tunnels)).unwrap()
+}
+
+/// Everything the host brings until it has been quiet for `span`.
+pub fn listen(host: &mut Host, span: Duration) -> Vec<Input> {
+    let mut heard = Vec::new();
+    loop {
+        let wakes = host.wait(Some(host.now() + span)).unwrap();
+        let inputs = wakes.into_iter().filter_map(|wake| match wake {
+            Wake::Input(_, input) => Some(input),
+            _ => None,
+        });
+        let (ticks, inputs): (Vec<_>, Vec<_>) = inputs.partition(|input| *input == Input::Tick);
+        if !ticks.is_empty() && inputs.is_empty() {
+            return heard;
+        }
+        heard.extend(inputs);
+    }
+}
+
+/// What the host says of an interface when it is opened.
+pub fn link(host: &mut Host, name: &str) -> LinkEvent {
+    let found = listen(host, Duration::ZERO).into_iter().find_map(|input| match input {
+        Input::Link(event) if event.name == name => Some(event),
+        _ => None,
+    });
+    found.unwrap()
+}
+
+/// Puts items that must be taken.
+pub fn put(host: &mut Host, items: &[Item]) {
+    let outputs: Vec<Output> = items.iter().cloned().map(Output::Put).collect();
+    let outcomes = host.execute(outputs, |report| panic!("{report:?}"));
+    assert_eq!(outcomes.len(), items.len());
+    for (outcome, item) in outcomes.iter().zip(items) {
+        assert_eq!(outcome.key, item.key());
+        assert_eq!(outcome.refused, None, "{item:?}");
+    }
+}
+
+/// Sees every IPv6 packet of every interface of a place, from the IPv6 header on.
+pub struct Capture(OwnedFd);
+
+impl Capture {
+    pub fn begin() -> Capture {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        Capture(socket(AddressFamily::Packet, SockType::Datagram, flags, SockProtocol::EthAll).unwrap())
+    }
+
+    /// What was seen since last asked.
+    pub fn take(&self) -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        let mut buffer = vec![0; 65_536];
+        while let Ok(length) = recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
+            if buffer[0] >> 4 == 6 {
+                packets.push(buffer[..length].to_vec());
+            }
+        }
+        packets
+    }
+}
+
+/// Tunnels that are only names of one device.
+struct Pretended {
+    device: Option<LinkId>,
+    mtu: BTreeMap<TunnelId, u32>,
+}
+
+impl Tunnels for Pretended {
+    fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
+        self.mtu.insert(tunnel.id, tunnel.paths.first().map_or(0, |path| path.mtu));
+        Ok(())
+    }
+
+    fn drop(&mut self, id: TunnelId) -> Result<(), Error> {
+        self.mtu.remove(&id);
+        Ok(())
+    }
+
+    fn device(&self, id: TunnelId) -> Option<LinkId> {
+        self.device.filter(|_| self.mtu(id).is_some())
+    }
+
+    fn mtu(&self, id: TunnelId) -> Option<u32> {
+        self.mtu.get(&id).copied().filter(|mtu| *mtu > 0)
+    }
+
+    fn attach(&mut self, _: LinkId, _: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn detach(&mut self, _: LinkId) {}
+
+    fn settle(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn counters(&mut self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {
+        Ok(self.mtu.keys().copied().collect())
+    }
+
+    fn clean(&mut self) -> Result<(), Error> {
+        self.mtu.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+//! The plan against a real kernel: apply, compare, repair, settle, clean.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
+mod place;
+
+use place::{Place, host, link, listen, put, run};
+use roam6_proto::plan::{
+    Address, Anycast, Knob, Neighbour, Path, Proxy, Record, Route, Rule, SequenceRecord, Setting, Table, Target,
+    Tunnel, TunnelId,
+};
+use roam6_proto::{Item, Key, LinkId, Output};
+use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
+use std::time::Duration;
+
+fn prefix(text: &str) -> Prefix {
+    text.parse().unwrap()
+}
+
+fn route(destination: &str, target: Target) -> Route {
+    Route { table: Table::MAIN, destination: prefix(destination), source: Prefix::ALL, metric: 50, target, mtu: None }
+}
+
+fn tunnel(id: u32, mtu: u32, remote: &str, far: &str) -> Item {
+    let path = Path {
+        bid: Bid(0),
+        local: "2001:db8::1".parse().unwrap(),
+        remote: remote.parse().unwrap(),
+        link: None,
+        mtu,
+        weight: 1,
+    };
+    let (near, far) = (vec![Prefix::ALL], vec![prefix(far)]);
+    Item::Tunnel(Tunnel { id: TunnelId(id), near, far, paths: vec![path], flows: Vec::new() })
+}
+
+/// One of each kind, on `link`.
+fn everything(link: LinkId) -> Vec<Item> {
+    let router = "fe80::1".parse().unwrap();
+    let home_address = HomeAddress("2001:db8:1::5".parse().unwrap());
+    vec![
+        Item::Setting(Setting { link: None, knob: Knob::Forwarding, value: 1 }),
+        Item::Setting(Setting { link: Some(link), knob: Knob::AcceptRa, value: 0 }),
+        Item::Address(Address { link, address: "2001:db8:1::1".parse().unwrap(), prefix_length: 64, preferred: true }),
+        Item::Address(Address {
+            link,
+            address: "2001:db8:2::1".parse().unwrap(),
+            prefix_length: 128,
+            preferred: false,
+        }),
+        Item::Anycast(Anycast { link, address: "2001:db8:1::fdff".parse().unwrap() }),
+        Item::Neighbour(Neighbour { link, address: router, link_address: LinkAddress([2, 0, 0, 0, 0, 9]) }),
+        Item::Proxy(Proxy { link, address: "2001:db8:1::5".parse().unwrap(), router: true }),
+        Item::Proxy(Proxy { link, address: "2001:db8:1::6".parse().unwrap(), router: false }),
+        tunnel(7, 1400, "2001:db8:f::7", "2001:db8:70::/48"),
+        Item::Route(Route { mtu: Some(1400), ..route("::/0", Target::Gateway { link, router }) }),
+        Item::Route(Route { metric: 0, ..route("2001:db8:3::/48", Target::Link(link)) }),
+        Item::Route(route("2001:db8:4::/48", Target::Unreachable)),
+        Item::Route(Route {
+            source: prefix("2001:db8:2::1/128"),
+            table: Table(5000),
+            ..route("::/0", Target::Gateway { link, router })
+        }),
+        Item::Route(route("2001:db8:70::/48", Target::Tunnel(TunnelId(7)))),
+        Item::Rule(Rule {
+            priority: 900,
+            source: prefix("2001:db8:2::/64"),
+            destination: Prefix::ALL,
+            table: Table(5000),
+        }),
+        Item::Record(Record::Sequence(SequenceRecord { home_address, sequence: Sequence(3) })),
+    ]
+}
+
+/// All that the kernel shows of us, for comparing.
+fn shown() -> String {
+    run("ip -6 route show table all proto 106; ip -6 rule show; ip -6 addr show dev here0; \
+         ip -6 neigh show proxy; ip -6 neigh show nud permanent; grep fdff /proc/net/anycast6 || true; \
+         sysctl net.ipv6.conf.all.forwarding net.ipv6.conf.here0.accept_ra net.ipv6.conf.here0.proxy_ndp \
+         net.ipv6.neigh.here0.proxy_delay; nft list tables")
+}
+
+#[test]
+fn what_was_put_stands_and_cleaning_leaves_nothing() {
+    let Some((_here, _there)) = Place::pair("what_was_put_stands_and_cleaning_leaves_nothing") else { return };
+    let before = shown();
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], Some(LinkId(1)));
+    let link = link(&mut host, "here0").link;
+    let items = everything(link);
+    put(&mut host, &items);
+    let stands = shown();
+    for expected in [
+        "default via fe80::1 dev here0 metric 50 mtu 1400",
+        "2001:db8:3::/48 dev here0 metric 1024",
+        "unreachable 2001:db8:4::/48 dev lo metric 50",
+        "default from 2001:db8:2::1 via fe80::1 dev here0 table 5000",
+        "2001:db8:70::/48 dev lo metric 50 mtu 1400",
+        "900:\tfrom 2001:db8:2::/64 lookup 5000 proto 106",
+        "2001:db8:1::1/64 scope global nodad",
+        "2001:db8:2::1/128 scope global nodad deprecated",
+        "2001:db8:1::5 dev here0 router proxy",
+        "2001:db8:1::6 dev here0 proxy",
+        "fe80::1 dev here0 lladdr 02:00:00:00:00:09 PERMANENT",
+        "all.forwarding = 1",
+        "here0.accept_ra = 0",
+        "here0.proxy_ndp = 1",
+        "here0.proxy_delay = 0",
+        "20010db800010000000000000000fdff",
+    ] {
+        let (fact, found) = (expected.replace(' ', ""), stands.replace(' ', ""));
+        assert!(found.contains(&fact), "{expected} not in\n{stands}");
+    }
+    put(&mut host, &items);
+    host.settle().unwrap();
+    assert_eq!(shown(), stands, "putting again and settling change nothing");
+
+    let drops: Vec<Output> = items.iter().rev().map(|item| Output::Drop(item.key())).collect();
+    host.execute(drops.clone(), |report| panic!("{report:?}"));
+    host.execute(drops, |report| panic!("{report:?}"));
+    put(&mut host, &items);
+    host.clean().unwrap();
+    assert_eq!(shown(), before);
+}
+
+#[test]
+fn what_others_remove_is_put_again() {
+    let Some((_here, _there)) = Place::pair("what_others_remove_is_put_again") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], Some(LinkId(1)));
+    let link = link(&mut host, "here0").link;
+    put(&mut host, &everything(link));
+    let stands = shown();
+    run("ip -6 route del default; ip -6 rule del prio 900; ip -6 addr del 2001:db8:1::1/64 dev here0; \
+         ip -6 route del 2001:db8:3::/48");
+    assert_ne!(shown(), stands);
+    let deadline = host.now() + Duration::from_secs(10);
+    while sorted(&shown()) != sorted(&stands) && host.now() < deadline {
+        listen(&mut host, Duration::from_millis(100));
+    }
+    assert_eq!(sorted(&shown()), sorted(&stands));
+
+    run("ip link set here0 down; ip link set here0 up");
+    let deadline = host.now() + Duration::from_secs(10);
+    while sorted(&shown()) != sorted(&stands) && host.now() < deadline {
+        listen(&mut host, Duration::from_millis(100));
+    }
+    assert_eq!(sorted(&shown()), sorted(&stands), "and what an interface that went down took along");
+
+    // The kernel does not announce this one: only comparing finds it.
+    run("ip -6 neigh del proxy 2001:db8:1::5 dev here0");
+    host.settle().unwrap();
+    assert_eq!(sorted(&shown()), sorted(&stands));
+}
+
+#[test]
+fn a_later_life_keeps_what_it_puts_and_removes_the_rest() {
+    let Some((_here, _there)) = Place::pair("a_later_life_keeps_what_it_puts_and_removes_the_rest") else { return };
+    let before = shown();
+    let directory = tempfile::tempdir().unwrap();
+    let mut first = host(&directory, &["here0"], Some(LinkId(1)));
+    let link_id = link(&mut first, "here0").link;
+    let items = everything(link_id);
+    put(&mut first, &items);
+    drop(first);
+
+    let mut second = host(&directory, &["here0"], Some(LinkId(1)));
+    assert_eq!(second.take_recalled().len(), 1);
+    let kept: Vec<Item> = items.iter().filter(|item| matches!(item, Item::Rule(_))).cloned().collect();
+    put(&mut second, &kept);
+    second.settle().unwrap();
+    let shown_now = shown();
+    assert!(shown_now.contains("900:") && !shown_now.contains("2001:db8:4::"), "{shown_now}");
+    assert!(shown_now.contains("all.forwarding = 0"), "the former value came back:\n{shown_now}");
+    second.clean().unwrap();
+    assert_eq!(shown(), before);
+}
+
+#[test]
+fn an_item_takes_the_place_of_its_former_self() {
+    let Some((_here, _there)) = Place::pair("an_item_takes_the_place_of_its_former_self") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], Some(LinkId(1)));
+    let link = link(&mut host, "here0").link;
+    put(&mut host, &everything(link));
+    let address = |prefix_length, preferred| {
+        Item::Address(Address { link, address: "2001:db8:1::1".parse().unwrap(), prefix_length, preferred })
+    };
+    let source = prefix("2001:db8:2::/64");
+    put(
+        &mut host,
+        &[
+            address(128, false),
+            Item::Route(route("2001:db8:4::/48", Target::Link(link))),
+            Item::Route(route("::/0", Target::Unreachable)),
+            Item::Rule(Rule { priority: 900, source, destination: Prefix::ALL, table: Table(5001) }),
+            Item::Proxy(Proxy { link, address: "2001:db8:1::5".parse().unwrap(), router: false }),
+            // An inner tunnel, and then a shorter path of the outer one.
+            tunnel(8, 1360, "2001:db8:70::1", "2001:db8:80::/48"),
+            Item::Route(route("2001:db8:80::/48", Target::Tunnel(TunnelId(8)))),
+            tunnel(7, 1300, "2001:db8:f::7", "2001:db8:70::/48"),
+        ],
+    );
+    let now = shown();
+    for expected in [
+        "2001:db8:1::1/128 scope global nodad deprecated",
+        "\n2001:db8:4::/48 dev here0 metric 50",
+        "unreachable default dev lo metric 50",
+        "lookup 5001",
+        "2001:db8:1::5 dev here0 proxy",
+        "2001:db8:70::/48 dev lo metric 50 mtu 1300",
+        "2001:db8:80::/48 dev lo metric 50 mtu 1360",
+    ] {
+        let (fact, found) = (expected.replace(' ', ""), now.replace(' ', ""));
+        assert!(found.contains(&fact), "{expected} not in\n{now}");
+    }
+    assert!(!now.contains("lookup 5000") && !now.contains("2001:db8:1::1/64"), "{now}");
+
+    let gone = tunnel(7, 1300, "2001:db8:f::7", "2001:db8:70::/48").key();
+    host.execute([Output::Drop(gone)], |report| panic!("{report:?}"));
+    assert!(shown().contains("unreachable 2001:db8:70::/48"), "a route without its tunnel");
+}
+
+#[test]
+fn a_refusal_is_told_in_the_kernels_words_and_keeps_the_order() {
+    let Some((_here, _there)) = Place::pair("a_refusal_is_told_in_the_kernels_words_and_keeps_the_order") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], None);
+    let link = link(&mut host, "here0").link;
+    let bad = Target::Gateway { link: LinkId(4_000_000), router: "fe80::1".parse().unwrap() };
+    let puts = [
+        Item::Route(route("2001:db8:5::/48", Target::Link(link))),
+        Item::Route(route("2001:db8:6::/48", bad)),
+        Item::Setting(Setting { link: Some(LinkId(4_000_000)), knob: Knob::Forwarding, value: 1 }),
+        Item::Route(route("2001:db8:7::/48", Target::Link(link))),
+    ];
+    let outcomes = host.execute(puts.iter().cloned().map(Output::Put), |report| panic!("{report:?}"));
+    let keys: Vec<Key> = outcomes.iter().map(|outcome| outcome.key.clone()).collect();
+    assert_eq!(keys, puts.iter().map(Item::key).collect::<Vec<_>>());
+    let refused: Vec<bool> = outcomes.iter().map(|outcome| outcome.refused.is_some()).collect();
+    assert_eq!(refused, [false, true, true, false]);
+    assert!(outcomes[1].refused.as_deref().unwrap().contains("device"), "{:?}", outcomes[1]);
+    host.clean().unwrap();
+}
+
+#[test]
+fn ten_thousand_routes() {
+    let Some((_here, _there)) = Place::pair("ten_thousand_routes") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], Some(LinkId(1)));
+    let link = link(&mut host, "here0").link;
+    let bits = |number: u128| 0x2001_0db8_u128 << 96 | number << 64;
+    let items: Vec<Item> = (0..10_000)
+        .map(|number| Prefix::new(std::net::Ipv6Addr::from_bits(bits(number)), 64).unwrap())
+        .map(|destination| Item::Route(Route { destination, ..route("::/0", Target::Link(link)) }))
+        .collect();
+    let began = host.now();
+    put(&mut host, &items);
+    println!("10 000 routes put in {:?}", host.now().since(began));
+    let began = host.now();
+    host.settle().unwrap();
+    println!("10 000 routes compared in {:?}", host.now().since(began));
+    let began = host.now();
+    host.clean().unwrap();
+    println!("10 000 routes removed in {:?}", host.now().since(began));
+    assert_eq!(run("ip -6 route show table all proto 106"), "");
+}
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
