@@ -90,6 +90,19 @@ impl Bpf {
         })
     }
 
+    /// A program, to be run by hand.
+    #[cfg(test)]
+    pub(crate) fn program(&mut self, which: Program) -> &aya::programs::SchedClassifier {
+        self.programs.program(which).expect("a program that loads")
+    }
+
+    /// Makes every cached next hop void.
+    #[cfg(test)]
+    pub(crate) fn forget_hops(&mut self) {
+        self.settings.generation += 1;
+        self.maps.set_settings(self.settings).expect("settings");
+    }
+
     /// Writes what a tunnel needs besides its own value: before it, so that no packet finds half of it.
     fn prepare(&mut self, tunnel: &Tunnel, version: Version) -> Result<(), Error> {
         for path in &tunnel.paths {

@@ -4,6 +4,13 @@
 #[cfg(feature = "bpf")]
 pub mod bpf;
 mod device;
+#[cfg(all(test, feature = "bpf"))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+mod fixtures;
+#[cfg(all(test, feature = "bpf"))]
+#[path = "../../tests/tunnel/world.rs"]
+#[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "shared with the tests between namespaces")]
+mod world;
 
 use crate::Error;
 use roam6_proto::input::LinkId;

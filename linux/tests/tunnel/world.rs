@@ -52,6 +52,11 @@ impl Host {
         result
     }
 
+    /// Makes this the host of the thread.
+    pub fn stay(&self) {
+        setns(&self.namespace, CloneFlags::CLONE_NEWNET).unwrap();
+    }
+
     /// Runs `ip -6` with these words.
     pub fn ip(&self, words: &str) -> String {
         self.run(&format!("ip -6 {words}"))

@@ -1,0 +1,300 @@
+//! Fixtures of the fast path: a packet in, a verdict and a packet out, and a sentence. The kernel itself runs the program.
+
+use super::bpf::{Bpf, Options};
+use super::{Tunnels, world};
+use crate::bpf::attach::Program;
+use aya::{TestRun, TestRunOptions};
+use roam6_proto::plan::{Path, Tunnel, TunnelId};
+use roam6_wire::Bid;
+use std::net::Ipv6Addr;
+
+const HA: &str = "2001:db8:5::1";
+const COA: &str = "2001:db8:2::2";
+const CN: &str = "2001:db8:9::9";
+const MNN: &str = "2001:db8:f0:1::2";
+const INNER_COA: &str = "2001:db8:f0:2::2";
+const INNER_MNN: &str = "2001:db8:f1:1::2";
+const MOVED_AWAY: &str = "2001:db8:f2::2";
+
+const PASS: u32 = 0;
+const DROP: u32 = 2;
+const REDIRECT: u32 = 7;
+
+/// Where a frame comes from and what must become of it.
+struct Fixture {
+    says: &'static str,
+    packet: Vec<u8>,
+    verdict: u32,
+    /// The frame's IPv6 packet afterwards; `None` if it does not matter.
+    out: Option<Vec<u8>>,
+    /// The counter that moves.
+    counts: Option<&'static str>,
+}
+
+/// An IPv6 packet under construction.
+#[derive(Clone)]
+struct Ip(Vec<u8>);
+
+impl Ip {
+    fn new(from: &str, to: &str, next: u8, payload: &[u8]) -> Ip {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 0, next, 64];
+        packet[4..6].copy_from_slice(&(payload.len() as u16).to_be_bytes());
+        packet.extend(from.parse::<Ipv6Addr>().unwrap().octets());
+        packet.extend(to.parse::<Ipv6Addr>().unwrap().octets());
+        packet.extend(payload);
+        Ip(packet)
+    }
+
+    fn udp(from: &str, to: &str) -> Ip {
+        Ip::new(from, to, 17, &[0x13, 0x88, 0x13, 0x89, 0, 8, 0, 0])
+    }
+
+    fn hop_limit(mut self, limit: u8) -> Ip {
+        self.0[7] = limit;
+        self
+    }
+
+    fn traffic_class(mut self, class: u8) -> Ip {
+        self.0[0] = 0x60 | class >> 4;
+        self.0[1] = self.0[1] & 0x0f | class << 4;
+        self
+    }
+
+    /// This packet in a tunnel's outer header, as the programs write it but for the flow label.
+    fn within(&self, from: &str, to: &str) -> Ip {
+        let class = self.0[0] << 4 | self.0[1] >> 4;
+        Ip::new(from, to, 41, &self.0).traffic_class(class)
+    }
+
+    /// The same with the tunnel encapsulation limit before the inner header (RFC 2473 §4.1.1).
+    fn within_limited(&self, from: &str, to: &str) -> Ip {
+        let options = [41, 0, 4, 1, 4, 1, 1, 0];
+        Ip::new(from, to, 60, &[&options, self.0.as_slice()].concat())
+    }
+}
+
+struct Stage {
+    tunnels: Bpf,
+    _next: world::Host,
+    _run: tempfile::TempDir,
+}
+
+impl Stage {
+    /// A home agent with one way out, and mobile routers: one, one behind it, and one that has no path.
+    fn new() -> Stage {
+        let host = world::Host::new();
+        let next = world::Host::new();
+        host.cable(("up0", "2001:db8:1::1/64"), &next, ("peer", "2001:db8:1::2/64"));
+        host.ip("link set up0 address 02:00:00:00:00:01");
+        host.ip("neighbour replace 2001:db8:1::2 lladdr 02:00:00:00:00:02 dev up0 nud permanent");
+        host.ip("route add default via 2001:db8:1::2");
+        host.ip("address add 2001:db8:5::1/128 dev lo");
+        let run = tempfile::tempdir().unwrap();
+        let options = Options { device: "nemo0".into(), run: run.path().to_owned(), tunnels: 64 };
+        // The program is run in the namespace of the thread, so the thread stays there.
+        host.stay();
+        let mut tunnels = Bpf::open(options).unwrap();
+        host.ip("route add 2001:db8:f0::/44 dev nemo0");
+        let tunnel = |id, far: &str, care_of: Option<&str>| Tunnel {
+            id: TunnelId(id),
+            near: vec!["::/0".parse().unwrap()],
+            far: vec![far.parse().unwrap()],
+            paths: care_of.map(path).into_iter().collect(),
+            flows: Vec::new(),
+        };
+        tunnels.put(&tunnel(1, "2001:db8:f0::/48", Some(COA))).unwrap();
+        tunnels.put(&tunnel(2, "2001:db8:f1::/48", Some(INNER_COA))).unwrap();
+        tunnels.put(&tunnel(3, "2001:db8:f2::/48", None)).unwrap();
+        tunnels.put(&tunnel(4, "2001:db8:f4::/48", Some("2001:db8:4::2"))).unwrap();
+        Stage { tunnels, _next: next, _run: run }
+    }
+
+    /// Verdict and frame after the program has run on an Ethernet frame.
+    fn run(&mut self, frame: &[u8]) -> (u32, Vec<u8>) {
+        self.tunnels.forget_hops();
+        let mut out = vec![0; frame.len() + 256];
+        let program = self.tunnels.program(Program::Ethernet);
+        let run = TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), ..TestRunOptions::new() };
+        let result = program.test_run(run).unwrap();
+        out.truncate(result.data_size_out as usize);
+        (result.return_value, out)
+    }
+}
+
+fn path(care_of: &str) -> Path {
+    let (local, remote) = (HA.parse().unwrap(), care_of.parse().unwrap());
+    Path { bid: Bid(0), local, remote, link: None, mtu: 1460, weight: 1 }
+}
+
+fn frame(packet: &[u8]) -> Vec<u8> {
+    [&[0; 12][..], &[0x86, 0xdd], packet].concat()
+}
+
+/// Without the flow label of the outermost header, which is a hash.
+fn without_label(packet: &[u8]) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    packet[1] &= 0xf0;
+    packet[2..4].fill(0);
+    packet
+}
+
+fn pass(says: &'static str, packet: Ip) -> Fixture {
+    let out = Some(packet.0.clone());
+    Fixture { says, packet: packet.0, verdict: PASS, out, counts: None }
+}
+
+fn drop(says: &'static str, packet: Ip, counter: &'static str) -> Fixture {
+    Fixture { says, packet: packet.0, verdict: DROP, out: None, counts: Some(counter) }
+}
+
+fn redirect(says: &'static str, packet: Ip, out: Ip, counter: &'static str) -> Fixture {
+    Fixture { says, packet: packet.0, verdict: REDIRECT, out: Some(out.0), counts: Some(counter) }
+}
+
+#[rustfmt::skip]
+fn entering() -> Vec<Fixture> {
+    let plain = Ip::udp(CN, MNN);
+    let big = |payload: usize| Ip::new(CN, MNN, 17, &vec![0; payload]);
+    let solicitation = Ip::new(CN, MNN, 58, &[135, 0, 0, 0, 0, 0, 0, 0]).hop_limit(255);
+    vec![
+        redirect("to a mobile network: into the tunnel, one hop less", plain.clone(),
+            plain.clone().hop_limit(63).within(HA, COA), "encapsulated"),
+        redirect("the traffic class is copied outside", plain.clone().traffic_class(0xb9),
+            plain.clone().traffic_class(0xb9).hop_limit(63).within(HA, COA), "encapsulated"),
+        redirect("as long as the path allows", big(1420), big(1420).hop_limit(63).within(HA, COA), "encapsulated"),
+        pass("longer: the kernel answers Packet Too Big", big(1421)),
+        pass("a spent hop limit: the kernel answers Time Exceeded", plain.clone().hop_limit(1)),
+        pass("no tunnel", Ip::udp(MNN, CN)),
+        pass("a tunnel without a path: the kernel answers", Ip::udp(CN, MOVED_AWAY)),
+        pass("a tunnel whose path runs through another: the kernel's way", Ip::udp(CN, INNER_MNN)),
+        pass("link-local source", Ip::udp("fe80::1", MNN)),
+        pass("multicast", Ip::udp(CN, "ff0e::1")),
+        pass("neighbour discovery for an address answered for", solicitation),
+    ]
+}
+
+#[rustfmt::skip]
+fn leaving() -> Vec<Fixture> {
+    let inner = Ip::udp(MNN, CN);
+    let to_agent = Ip::udp(MNN, HA);
+    let shown = |packet: &Ip| Some(packet.0.clone());
+    let decapsulated = Some("decapsulated");
+    vec![
+        redirect("from a mobile network: out of the tunnel, one hop less", inner.within(COA, HA),
+            inner.clone().hop_limit(63), "decapsulated"),
+        redirect("the encapsulation limit is taken off too", inner.within_limited(COA, HA),
+            inner.clone().hop_limit(63), "decapsulated"),
+        redirect("tunnel in tunnel", Ip::udp(INNER_MNN, CN).within(INNER_COA, HA).within(COA, HA),
+            Ip::udp(INNER_MNN, CN).hop_limit(63), "decapsulated"),
+        redirect("from one mobile network to another", Ip::udp(MNN, "2001:db8:f4::4").within(COA, HA),
+            Ip::udp(MNN, "2001:db8:f4::4").hop_limit(63).within(HA, "2001:db8:4::2"), "hairpinned"),
+        Fixture { says: "for this host: the kernel gets the inner packet", packet: to_agent.within(COA, HA).0,
+            verdict: PASS, out: shown(&to_agent), counts: decapsulated },
+        Fixture { says: "a spent hop limit inside: the kernel answers", packet: inner.clone().hop_limit(1).within(COA, HA).0,
+            verdict: PASS, out: shown(&inner.clone().hop_limit(1)), counts: decapsulated },
+        drop("a stranger's outer source", inner.within("2001:db8:2::99", HA), "dropped_source"),
+        drop("an inner source of nobody", Ip::udp("2001:db8:bad::1", CN).within(COA, HA), "dropped_source"),
+        drop("an inner source of another mobile network", Ip::udp(INNER_MNN, CN).within(COA, HA), "dropped_source"),
+        drop("link-local inside", Ip::udp("fe80::1", CN).within(COA, HA), "dropped_scope"),
+        drop("multicast inside", Ip::udp(MNN, "ff0e::1").within(COA, HA), "dropped_scope"),
+        drop("IPv4 inside a header that says IPv6", Ip::new(COA, HA, 41, &[0x45; 40]), "dropped_form"),
+        drop("too short inside", Ip::new(COA, HA, 41, &[0x60; 39]), "dropped_form"),
+        pass("a tunnel that ends elsewhere", inner.within(COA, "2001:db8:1::77")),
+        pass("a Binding Update", Ip::new(COA, HA, 60, &[135, 2, 201, 16, 0, 0, 0, 0])),
+    ]
+}
+
+/// RFC 6040 §4.2: the inner mark by the outer; `None` where the packet must go.
+const ECN: [[Option<u8>; 4]; 4] = [
+    [Some(0), Some(0), Some(0), None],
+    [Some(1), Some(1), Some(1), Some(3)],
+    [Some(2), Some(1), Some(2), Some(3)],
+    [Some(3), Some(3), Some(3), Some(3)],
+];
+
+fn congestion() -> Vec<Fixture> {
+    let mut fixtures = Vec::new();
+    for (inside, row) in ECN.iter().enumerate() {
+        for (outside, after) in row.iter().enumerate() {
+            let inner = Ip::udp(MNN, CN).traffic_class(inside as u8);
+            let packet = inner.within(COA, HA).traffic_class(outside as u8);
+            fixtures.push(match after {
+                Some(mark) => redirect(
+                    "congestion marks survive",
+                    packet,
+                    inner.traffic_class(*mark).hop_limit(63),
+                    "decapsulated",
+                ),
+                None => drop("a mark that cannot survive", packet, "dropped_ecn"),
+            });
+        }
+    }
+    fixtures
+}
+
+macro_rules! stage_or_skip {
+    ($name:literal) => {
+        match world::obstacle() {
+            None => Stage::new(),
+            Some(why) => return println!("skipped: {}: {why}", $name),
+        }
+    };
+}
+
+#[test]
+fn each_packet_meets_its_verdict() {
+    let mut stage = stage_or_skip!("each_packet_meets_its_verdict");
+    for fixture in entering().into_iter().chain(leaving()).chain(congestion()) {
+        let before = stage.tunnels.counters();
+        let (verdict, out) = stage.run(&frame(&fixture.packet));
+        assert_eq!(verdict, fixture.verdict, "{}", fixture.says);
+        let after = stage.tunnels.counters();
+        for (name, count) in &after {
+            let moves = u64::from(fixture.counts == Some(name));
+            assert_eq!(count - before[name], moves, "{}: {name}", fixture.says);
+        }
+        let Some(expected) = fixture.out else { continue };
+        assert_eq!(without_label(&out[14..]), without_label(&expected), "{}", fixture.says);
+        if verdict == REDIRECT {
+            let ethernet = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
+            assert_eq!(out[..14], ethernet, "{}", fixture.says);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_ours_is_untouched() {
+    let mut stage = stage_or_skip!("what_is_not_ours_is_untouched");
+    let mut to_other_host = frame(&Ip::udp(CN, MNN).0);
+    to_other_host[0] = 2;
+    let mut ip4 = frame(&Ip::udp(CN, MNN).0);
+    ip4[12..14].copy_from_slice(&[8, 0]);
+    for frame in [to_other_host, ip4] {
+        assert_eq!(stage.run(&frame), (PASS, frame));
+    }
+}
+
+#[test]
+fn packets_cut_off_anywhere_do_no_harm() {
+    let mut stage = stage_or_skip!("packets_cut_off_anywhere_do_no_harm");
+    let nested = Ip::udp(INNER_MNN, CN).within_limited(INNER_COA, HA).within(COA, HA);
+    for packet in [frame(&nested.0), frame(&Ip::udp(CN, MNN).0)] {
+        // The kernel runs no program on less than an IPv6 header.
+        for length in 54..packet.len() {
+            let (verdict, _) = stage.run(&packet[..length]);
+            assert!([PASS, DROP, REDIRECT].contains(&verdict), "{length} octets");
+        }
+    }
+}
+
+#[test]
+fn the_flow_label_tells_flows_apart_and_keeps_each_together() {
+    let mut stage = stage_or_skip!("the_flow_label_tells_flows_apart_and_keeps_each_together");
+    let mut label = |port: u8| {
+        let (_, out) = stage.run(&frame(&Ip::new(CN, MNN, 17, &[0, port, 0, 80, 0, 8, 0, 0]).0));
+        u32::from_be_bytes([0, out[15] & 0x0f, out[16], out[17]])
+    };
+    let labels: std::collections::BTreeSet<u32> = (0..64).map(&mut label).collect();
+    assert!(labels.len() > 60);
+    assert_eq!(label(1), label(1));
+}
