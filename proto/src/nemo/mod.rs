@@ -2,3 +2,4 @@
 
 pub mod config;
 pub mod flow;
+pub mod home_agent;

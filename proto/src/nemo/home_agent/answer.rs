@@ -1,0 +1,133 @@
+//! What a home agent says to a mobile router: acknowledgements, errors and requests to refresh.
+//! RFC 6275 §9.3.3, §9.5.4, §9.5.5 and §10.3, RFC 3963 §6.6, RFC 4285 §5.1, RFC 5648 §6.2, RFC 6089 §5.3.5.
+
+use super::HomeAgent;
+use super::binding::CareOf;
+use super::multiple::Echo;
+use crate::crypto::authenticator::{Timestamp, authenticate};
+use crate::engine::Outbox;
+use crate::nemo::config::SharedKey;
+use crate::output::{Transmit, Via};
+use crate::report::Report;
+use core::time::Duration;
+use roam6_wire::ip6::{self, Header, protocol};
+use roam6_wire::mobility::{
+    AckFlags, BindingAcknowledgement, BindingIdentifier, CareOfField, ErrorStatus, FlowIdentification,
+    LIFETIME_UNIT_SECONDS, Message, MobilityOption, Status,
+};
+use roam6_wire::{Bid, CareOfAddress, HomeAddress, Sequence};
+use std::net::Ipv6Addr;
+
+/// Whom to answer, and what is known of the answer so far.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    /// Where the update came from.
+    pub to: Ipv6Addr,
+    /// How to get there.
+    pub via: Via,
+    /// Whose home address.
+    pub home: HomeAddress,
+    /// The update had a Home Address option, so the answer has a type 2 routing header.
+    pub routed: bool,
+    /// The care-of address authenticators are computed with.
+    pub care_of: CareOfAddress,
+    /// Sequence number to echo, or the last accepted.
+    pub sequence: Sequence,
+    /// Lifetime granted.
+    pub lifetime: Duration,
+    /// The R flag.
+    pub router: bool,
+    /// Timestamp to echo, or to correct.
+    pub timestamp: Option<Timestamp>,
+    /// What it is authenticated with.
+    pub key: Option<SharedKey>,
+    /// Its Binding Identifier options.
+    pub bids: Vec<Echo>,
+    /// Its Flow Identification options.
+    pub flows: Vec<FlowIdentification>,
+}
+
+impl HomeAgent {
+    /// Acknowledges a registration that stands.
+    pub(super) fn acknowledge(&self, answer: &Answer, out: &mut Outbox) {
+        let complete = answer.bids.iter().all(|echo| echo.status == Status::ACCEPTED);
+        self.reply(answer, if complete { Status::ACCEPTED } else { Status::MCOA_NOT_COMPLETE }, out);
+    }
+
+    /// Answers an update that is refused, and reports it.
+    pub(super) fn refuse(&self, answer: &Answer, status: Status, out: &mut Outbox) {
+        let answer = Answer { lifetime: Duration::ZERO, flows: Vec::new(), ..answer.clone() };
+        self.reply(&answer, status, out);
+        out.report(Report::Refused { home_address: answer.home, care_of: answer.care_of.0, status: status.0 });
+    }
+
+    /// Sends a Binding Acknowledgement, authenticated if there is a key.
+    pub(super) fn reply(&self, answer: &Answer, status: Status, out: &mut Outbox) {
+        let lifetime = units(answer.lifetime);
+        let bids = answer.bids.iter().map(|echo| echo.option(status)).map(MobilityOption::BindingIdentifier);
+        let flows = answer.flows.iter().cloned().map(MobilityOption::FlowIdentification);
+        let mut options: Vec<MobilityOption> = bids.chain(flows).collect();
+        // RFC 6275 §6.2.4: earlier than the lifetime ends, or not at all.
+        let advice = self.config.refresh_advice.map(units).filter(|advice| *advice > 0 && *advice < lifetime);
+        options.extend(advice.filter(|_| status.is_accepted()).map(MobilityOption::BindingRefreshAdvice));
+        options.extend(answer.timestamp.map(|timestamp| MobilityOption::ReplayProtection(timestamp.0)));
+        let flags = if answer.router { AckFlags::ROUTER } else { AckFlags::NONE };
+        let message = Message::BindingAcknowledgement(BindingAcknowledgement {
+            status,
+            flags,
+            sequence: answer.sequence,
+            lifetime_units: lifetime,
+            options,
+        });
+        let header = self.header(answer.to, answer.home, answer.routed);
+        let (source, destination) = (header.real_source(), header.real_destination());
+        let bytes = match &answer.key {
+            None => message.emit(source, destination),
+            Some(key) => message.emit_authenticated(source, destination, key.spi, |part| {
+                authenticate(&key.secret, answer.care_of, answer.home, part)
+            }),
+        };
+        out.transmit(Transmit { via: answer.via, bytes: ip6::emit(&header, protocol::MOBILITY, &bytes) });
+    }
+
+    /// Asks a mobile router to refresh a binding that ends soon (RFC 6275 §9.5.5, RFC 5648 §6.4).
+    pub(super) fn request_refresh(&self, home: HomeAddress, care_of: CareOf, out: &mut Outbox) {
+        let echo = Echo { bid: care_of.bid, priority: care_of.priority, status: Status::ACCEPTED };
+        let bid = (care_of.bid != Bid(0)).then(|| MobilityOption::BindingIdentifier(echo.option(Status::ACCEPTED)));
+        let message = Message::BindingRefreshRequest { options: bid.into_iter().collect() };
+        self.send(&message, &self.header(care_of.address, home, true), out);
+    }
+
+    /// Tells the sender of a packet what its Home Address option or mobility header was wrong with.
+    pub(super) fn send_error(&self, to: Ipv6Addr, status: ErrorStatus, home: Option<Ipv6Addr>, out: &mut Outbox) {
+        let message = Message::BindingError { status, home_address: home.unwrap_or(Ipv6Addr::UNSPECIFIED) };
+        self.send(&message, &Header::new(self.config.address, to), out);
+    }
+
+    fn send(&self, message: &Message, header: &Header, out: &mut Outbox) {
+        let bytes = message.emit(header.real_source(), header.real_destination());
+        out.transmit(Transmit { via: Via::Route, bytes: ip6::emit(header, protocol::MOBILITY, &bytes) });
+    }
+
+    fn header(&self, to: Ipv6Addr, home: HomeAddress, routed: bool) -> Header {
+        let header = Header::new(self.config.address, to);
+        if routed { header.with_routing_home(home.0) } else { header }
+    }
+}
+
+impl Echo {
+    /// The option as it goes back; its status is 0 where that of the message says it all (RFC 5648 §6.2).
+    fn option(&self, whole: Status) -> BindingIdentifier {
+        BindingIdentifier {
+            bid: self.bid,
+            status: if whole == Status::MCOA_NOT_COMPLETE { self.status } else { Status::ACCEPTED },
+            simultaneous_home: false,
+            priority: self.priority,
+            care_of: CareOfField::None,
+        }
+    }
+}
+
+fn units(lifetime: Duration) -> u16 {
+    u16::try_from(lifetime.as_secs() / u64::from(LIFETIME_UNIT_SECONDS)).unwrap_or(u16::MAX)
+}

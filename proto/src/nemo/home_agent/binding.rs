@@ -1,0 +1,217 @@
+//! What a home agent remembers of one home address: the registration in force, the one being built, and what it takes to
+//! refuse an old update (RFC 6275 §9.1, RFC 3963 §6.1.1, RFC 5648 §6.1).
+
+use super::answer::Answer;
+use crate::crypto::authenticator::Timestamp;
+use crate::nemo::flow::FlowRule;
+use crate::plan::{BindingRecord, Record, TunnelId};
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::{Bid, HomeAddress, Prefix, Sequence};
+use std::net::Ipv6Addr;
+
+/// How long an ended binding still refuses delayed updates (RFC 6275 §12, MAX_DELETE_BCE_TIMEOUT).
+pub(super) const INVALID_ENTRY: Duration = Duration::from_secs(10);
+
+/// The most a binding's last stretch is before its mobile router is asked to refresh it (RFC 6275 §9.5.5).
+const REFRESH_REQUEST_AT_MOST: Duration = Duration::from_secs(30);
+
+/// Most paths of one tunnel, those just left among them.
+pub(super) const MAX_PATHS: usize = 8;
+
+/// Everything known of one home address.
+#[derive(Debug)]
+pub(super) struct Binding {
+    /// Its tunnel.
+    pub tunnel: TunnelId,
+    /// Last sequence number accepted.
+    pub sequence: Sequence,
+    /// Last timestamp accepted.
+    pub timestamp: Timestamp,
+    /// What is acknowledged and forwarded; `None` before the first acknowledgement and after the end.
+    pub current: Option<Registration>,
+    /// What is being built.
+    pub pending: Option<Box<Pending>>,
+    /// Care-of addresses just left, from which packets may still be on their way, each with the end of its time.
+    pub left: Vec<(CareOf, Time)>,
+    /// Until when the ended binding is remembered.
+    pub forget: Option<Time>,
+    /// The mobile router was asked to refresh this registration.
+    pub asked: bool,
+}
+
+/// What a mobile router registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Registration {
+    /// Its care-of addresses, the preferred first.
+    pub care_of: Vec<CareOf>,
+    /// Its prefixes.
+    pub prefixes: Vec<Prefix>,
+    /// It listed the prefixes itself.
+    pub explicit: bool,
+    /// Its flow rules, by priority.
+    pub flows: Vec<FlowRule>,
+    /// It is a mobile router, not a mobile host.
+    pub router: bool,
+    /// Lifetime last granted.
+    pub lifetime: Duration,
+}
+
+/// One care-of address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CareOf {
+    /// Its identifier; 0 if registered without one.
+    pub bid: Bid,
+    /// Its address.
+    pub address: Ipv6Addr,
+    /// Lower is preferred; 0 if none was given.
+    pub priority: u8,
+    /// End of its lifetime.
+    pub expires: Time,
+}
+
+/// A registration that is not acknowledged yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    /// Tells the outcomes of this transaction from those of one it took the place of.
+    pub transaction: u64,
+    /// What it is to become.
+    pub next: Registration,
+    /// How far it is.
+    pub stage: Stage,
+    /// Whom to tell.
+    pub answer: Answer,
+}
+
+/// How far a registration is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Asking the home link whether somebody holds the home address, until then.
+    Probing(Time),
+    /// Waiting for the host.
+    Installing {
+        /// Outcomes yet to come.
+        missing: usize,
+        /// Why the host refused, if it did.
+        refused: Option<String>,
+    },
+}
+
+impl Binding {
+    /// A home address of which nothing is known but its tunnel.
+    pub(super) fn new(tunnel: TunnelId) -> Binding {
+        Binding {
+            tunnel,
+            sequence: Sequence(0),
+            timestamp: Timestamp(0),
+            current: None,
+            pending: None,
+            left: Vec::new(),
+            forget: None,
+            asked: false,
+        }
+    }
+
+    /// When something is to be done about this binding; what is pending comes first.
+    pub(super) fn due(&self) -> Option<Time> {
+        if let Some(pending) = &self.pending {
+            return match pending.stage {
+                Stage::Probing(until) => Some(until),
+                Stage::Installing { .. } => None,
+            };
+        }
+        let ends = self.current.iter().flat_map(|current| current.care_of.iter().map(|care_of| care_of.expires));
+        let left = self.left.iter().map(|(_, until)| *until);
+        ends.chain(left).chain(self.forget).chain(self.ask_at()).min()
+    }
+
+    /// When the mobile router is to be asked to refresh; `None` if it has been asked.
+    pub(super) fn ask_at(&self) -> Option<Time> {
+        let current = self.current.as_ref().filter(|_| !self.asked && self.pending.is_none())?;
+        let expires = current.expires()?;
+        Some(expires - (current.lifetime / 8).min(REFRESH_REQUEST_AT_MOST))
+    }
+
+    /// What was accepted last: the pending registration, else the one in force.
+    pub(super) fn latest(&self) -> Option<&Registration> {
+        self.pending.as_ref().map(|pending| &pending.next).or(self.current.as_ref())
+    }
+
+    /// Care-of addresses that still receive for a while once `next` is in force, the latest left first.
+    pub(super) fn leaving(&self, next: &Registration) -> Vec<CareOf> {
+        let current = self.current.iter().flat_map(|current| current.care_of.iter().copied());
+        let left = self.left.iter().rev().map(|(care_of, _)| *care_of);
+        let mut leaving: Vec<CareOf> = Vec::new();
+        for care_of in current.chain(left) {
+            let seen = leaving.iter().chain(&next.care_of).any(|other| other.address == care_of.address);
+            if !seen {
+                leaving.push(care_of);
+            }
+        }
+        leaving.truncate(MAX_PATHS.saturating_sub(next.care_of.len()));
+        leaving
+    }
+
+    /// Whether `address` is a registered care-of address.
+    pub(super) fn has_care_of(&self, address: Ipv6Addr) -> bool {
+        self.current.iter().any(|current| current.care_of.iter().any(|care_of| care_of.address == address))
+    }
+
+    /// The journal's line; `unix_at` turns the engine's time into that of the wall.
+    pub(super) fn record(
+        &self,
+        home: HomeAddress,
+        registration: &Registration,
+        unix_at: impl Fn(Time) -> u64,
+    ) -> Record {
+        Record::Binding(BindingRecord {
+            home_address: home,
+            care_of: registration.care_of.iter().map(|one| (one.bid, one.address, one.priority)).collect(),
+            prefixes: registration.prefixes.clone(),
+            explicit: registration.explicit,
+            flows: registration.flows.clone(),
+            sequence: self.sequence,
+            timestamp: self.timestamp.0,
+            expires_unix_micros: registration.expires().map(unix_at).unwrap_or_default(),
+            router: registration.router,
+        })
+    }
+}
+
+impl Registration {
+    /// When the last of its care-of addresses ends.
+    pub(super) fn expires(&self) -> Option<Time> {
+        self.care_of.iter().map(|care_of| care_of.expires).max()
+    }
+
+    /// The same but for the lifetimes: nothing in the host has to change.
+    pub(super) fn forwards_like(&self, other: &Registration) -> bool {
+        self.router == other.router
+            && self.prefixes == other.prefixes
+            && self.flows == other.flows
+            && self.care_of.len() == other.care_of.len()
+            && self.care_of.iter().zip(&other.care_of).all(|(mine, other)| mine.is_path_of(other))
+    }
+
+    /// Puts the preferred care-of address first.
+    pub(super) fn sort(&mut self) {
+        self.care_of.sort_by_key(|care_of| (care_of.rank(), care_of.bid));
+        self.flows.sort_by_key(|flow| (flow.priority, flow.id));
+    }
+
+    /// Its addresses, the preferred first.
+    pub(super) fn addresses(&self) -> Vec<Ipv6Addr> {
+        self.care_of.iter().map(|care_of| care_of.address).collect()
+    }
+}
+
+impl CareOf {
+    /// Lower is preferred; no priority comes after every priority.
+    pub(super) fn rank(&self) -> u8 {
+        if self.priority == 0 { u8::MAX } else { self.priority }
+    }
+
+    fn is_path_of(&self, other: &CareOf) -> bool {
+        (self.bid, self.address, self.priority) == (other.bid, other.address, other.priority)
+    }
+}

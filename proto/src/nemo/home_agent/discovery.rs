@@ -1,0 +1,163 @@
+//! How mobile routers find home agents and home prefixes: the home agents list, discovery replies, mobile prefixes.
+//! RFC 6275 §10.5 and §10.6, RFC 3963 §7.
+
+use super::HomeAgent;
+use super::limiter::Limiter;
+use super::timers::Timer;
+use super::update::is_unicast;
+use crate::engine::Outbox;
+use crate::output::{Transmit, Via};
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use core::cmp::Reverse;
+use core::time::Duration;
+use roam6_wire::icmp6::{MAX_HOME_AGENTS, Message, NeighbourOption, RouterAdvertisement};
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::{HomeAddress, Prefix};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// Most other home agents remembered.
+pub(super) const MAX_OTHERS: usize = 64;
+
+/// Discovery replies and solicited advertisements, at most.
+const ANSWERS_PER_SECOND: u64 = 50;
+
+/// Between prefix advertisements to one mobile router (RFC 6275 §10.6.2).
+const PREFIX_ADVERTISEMENT_GAP: Duration = Duration::from_secs(1);
+
+/// Most mobile routers whose last prefix advertisement is remembered.
+const MAX_TOLD: usize = 1024;
+
+/// The interface identifier of the home agents' anycast address (RFC 2526 §4).
+const ANYCAST_IDENTIFIER: u64 = 0xfdff_ffff_ffff_fffe;
+
+/// What is known of other home agents, and who was told what.
+#[derive(Debug)]
+pub(super) struct Discovery {
+    others: BTreeMap<Ipv6Addr, Other>,
+    told: BTreeMap<HomeAddress, Time>,
+    /// Limits what anybody can make this home agent send.
+    pub limiter: Limiter,
+}
+
+/// Another home agent of the home link (RFC 6275 §10.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Other {
+    addresses: Vec<Ipv6Addr>,
+    preference: u16,
+    router: bool,
+    until: Time,
+}
+
+impl Default for Discovery {
+    fn default() -> Discovery {
+        Discovery { others: BTreeMap::new(), told: BTreeMap::new(), limiter: Limiter::new(ANSWERS_PER_SECOND) }
+    }
+}
+
+/// The home agents' anycast address of a home prefix.
+pub(super) fn anycast(prefix: &Prefix) -> Option<Ipv6Addr> {
+    prefix.with_identifier(ANYCAST_IDENTIFIER)
+}
+
+impl HomeAgent {
+    /// Whether `address` is the home agents' anycast address of one of the home prefixes.
+    pub(super) fn is_anycast(&self, address: Ipv6Addr) -> bool {
+        self.config.home_prefixes.iter().any(|prefix| anycast(prefix) == Some(address))
+    }
+
+    /// Takes the advertisement of a router on the home link.
+    pub(super) fn heard(&mut self, now: Time, router: Ipv6Addr, heard: &RouterAdvertisement, out: &mut Outbox) {
+        let mut other = Other { addresses: Vec::new(), preference: 0, router: false, until: now };
+        let mut lifetime = heard.lifetime;
+        for option in &heard.options {
+            match option {
+                NeighbourOption::HomeAgentInformation { router, preference, lifetime: told } => {
+                    (other.router, other.preference, lifetime) = (*router, *preference, *told);
+                }
+                NeighbourOption::PrefixInformation { address, router_address: true, .. }
+                    if is_unicast(*address) && other.addresses.len() < MAX_HOME_AGENTS =>
+                {
+                    other.addresses.push(*address);
+                }
+                _ => {}
+            }
+        }
+        if !heard.home_agent || lifetime == 0 || other.addresses.is_empty() {
+            self.discovery.others.remove(&router);
+        } else if self.discovery.others.len() < MAX_OTHERS || self.discovery.others.contains_key(&router) {
+            other.until = now + Duration::from_secs(lifetime.into());
+            self.discovery.others.insert(router, other);
+        } else {
+            out.report(Report::TableFull { table: "home agents".into(), limit: MAX_OTHERS });
+        }
+        self.schedule_home_agents();
+    }
+
+    /// Forgets home agents that are no longer advertised.
+    pub(super) fn expire_home_agents(&mut self, now: Time) {
+        self.discovery.others.retain(|_, other| other.until > now);
+        self.schedule_home_agents();
+    }
+
+    fn schedule_home_agents(&mut self) {
+        match self.discovery.others.values().map(|other| other.until).min() {
+            Some(at) => self.agenda.put(Timer::HomeAgents, at),
+            None => self.agenda.drop(&Timer::HomeAgents),
+        }
+    }
+
+    /// Answers a Home Agent Address Discovery Request: the preferred first, equals in random order.
+    pub(super) fn home_agent_request(
+        &mut self,
+        now: Time,
+        from: Ipv6Addr,
+        identifier: u16,
+        router: bool,
+        out: &mut Outbox,
+    ) {
+        if !is_unicast(from) {
+            return;
+        }
+        if !self.discovery.limiter.pass(now) {
+            let detail = "Home Agent Address Discovery Request".into();
+            return out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(from), detail });
+        }
+        let mut ranked = vec![(Reverse(self.config.preference), self.entropy.bits(), self.config.address)];
+        for other in self.discovery.others.values().filter(|other| other.router || !router) {
+            let random = self.entropy.bits();
+            ranked.extend(other.addresses.iter().map(|address| (Reverse(other.preference), random, *address)));
+        }
+        ranked.sort();
+        let addresses: Vec<Ipv6Addr> =
+            ranked.into_iter().map(|(_, _, address)| address).take(MAX_HOME_AGENTS).collect();
+        let reply = Message::HomeAgentReply { identifier, router, addresses };
+        let header = Header::new(self.config.address, from);
+        let bytes = ip6::emit(&header, protocol::ICMPV6, &reply.emit(self.config.address, from));
+        out.transmit(Transmit { via: Via::Route, bytes });
+    }
+
+    /// Tells a mobile router that is away the prefixes of its home link.
+    pub(super) fn mobile_prefix_solicitation(
+        &mut self,
+        now: Time,
+        datagram: &Datagram<'_>,
+        identifier: u16,
+        out: &mut Outbox,
+    ) {
+        let Some(home) = datagram.home_address else { return };
+        let told = &mut self.discovery.told;
+        told.retain(|_, at| now.since(*at) < PREFIX_ADVERTISEMENT_GAP);
+        if told.contains_key(&HomeAddress(home)) || told.len() >= MAX_TOLD {
+            let (reason, from) = (DropReason::RateLimited, Some(datagram.source));
+            return out.report(Report::Dropped { reason, from, detail: "Mobile Prefix Solicitation".into() });
+        }
+        told.insert(HomeAddress(home), now);
+        let options = self.prefix_options();
+        let advertisement = Message::MobilePrefixAdvertisement { identifier, managed: false, other: false, options };
+        let header = Header::new(self.config.address, datagram.source).with_routing_home(home);
+        let message = advertisement.emit(header.real_source(), header.real_destination());
+        out.transmit(Transmit { via: Via::Route, bytes: ip6::emit(&header, protocol::ICMPV6, &message) });
+    }
+}

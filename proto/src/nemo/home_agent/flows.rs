@@ -1,0 +1,110 @@
+//! Flow bindings: what the Flow Identification and Flow Summary options of an update do to the rules in force.
+//! RFC 6089 §5.3, selectors of RFC 6088 as far as they are five-tuples.
+
+use crate::nemo::flow::{FlowRule, Selector};
+use roam6_wire::mobility::{self, FlowIdentification, Span, TrafficSelector};
+use roam6_wire::{Bid, Fid, Prefix};
+use std::net::Ipv6Addr;
+
+/// Most flow rules of one home address.
+pub(super) const MAX_FLOWS: usize = 16;
+
+const ACCEPTED: u8 = 0;
+
+/// The rules from now on, and what became of each option of the update.
+///
+/// Rules the update names nowhere end (RFC 6089 §5.3.4). `bids` are the bindings once the update is in force.
+pub(super) fn merge(
+    known: &[FlowRule],
+    asked: &[FlowIdentification],
+    kept: &[Fid],
+    bids: &[Bid],
+) -> (Vec<FlowRule>, Vec<FlowIdentification>) {
+    let mut rules: Vec<FlowRule> = known.iter().filter(|rule| kept.contains(&Fid(rule.id))).cloned().collect();
+    let mut echoes = Vec::new();
+    for option in asked {
+        let repeated = asked.iter().filter(|other| other.fid == option.fid).count() > 1;
+        let old = known.iter().find(|rule| Fid(rule.id) == option.fid);
+        rules.retain(|rule| Fid(rule.id) != option.fid);
+        let rule = if repeated { Err(FlowIdentification::REJECTED) } else { read(option, old, bids) };
+        let rule = rule.and_then(|rule| match rules.iter().any(|other| other.priority == rule.priority) {
+            true => Err(FlowIdentification::MALFORMED),
+            false if rules.len() >= MAX_FLOWS => Err(FlowIdentification::REJECTED),
+            false => Ok(rule),
+        });
+        let status = rule.as_ref().err().copied().unwrap_or(ACCEPTED);
+        // What is refused changes nothing: the rule it was to take the place of remains.
+        rules.extend(rule.ok().or_else(|| old.filter(|_| !repeated).cloned()));
+        echoes.push(FlowIdentification { status, selector: None, ..option.clone() });
+    }
+    let mut missing: Vec<Fid> = kept.iter().filter(|fid| !known.iter().any(|rule| rule.id == fid.0)).copied().collect();
+    missing.sort();
+    missing.dedup();
+    missing.truncate(MAX_FLOWS);
+    echoes.truncate(MAX_FLOWS);
+    echoes.extend(missing.into_iter().map(|fid| FlowIdentification {
+        fid,
+        priority: 0,
+        status: FlowIdentification::FID_NOT_FOUND,
+        bids: Vec::new(),
+        selector: None,
+    }));
+    rules.truncate(MAX_FLOWS);
+    (rules, echoes)
+}
+
+/// RFC 6089 §5.3.2.1 for a new flow, §5.3.2.2 for a known one.
+fn read(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid]) -> Result<FlowRule, u8> {
+    if option.fid == Fid(0) || option.priority == 0 {
+        return Err(FlowIdentification::MALFORMED);
+    }
+    let selector = match (&option.selector, old) {
+        (Some(TrafficSelector::V6(selector)), _) => five_tuple(selector).ok_or(FlowIdentification::REJECTED)?,
+        (Some(_), _) => return Err(FlowIdentification::SELECTOR_NOT_SUPPORTED),
+        (None, Some(old)) => old.selector.clone(),
+        (None, None) => return Err(FlowIdentification::MALFORMED),
+    };
+    let bid = match (option.bids.as_slice(), old) {
+        ([bid], _) => *bid,
+        ([], Some(old)) => old.bid,
+        ([], None) => return Err(FlowIdentification::MALFORMED),
+        // Copies over several paths are not made.
+        (_, _) => return Err(FlowIdentification::REJECTED),
+    };
+    if !bids.contains(&bid) {
+        return Err(FlowIdentification::BID_NOT_FOUND);
+    }
+    Ok(FlowRule { id: option.fid.0, priority: option.priority, selector, bid })
+}
+
+/// The selector as a five-tuple; `None` if it asks for more than one can say.
+fn five_tuple(selector: &mobility::Selector<Ipv6Addr>) -> Option<Selector> {
+    if selector.spi.is_some() || selector.flow_label.is_some() || selector.traffic_class.is_some() {
+        return None;
+    }
+    let ports = |span: Span<u16>| (span.first <= span.last).then_some((span.first, span.last));
+    Some(Selector {
+        source: all_or_none(selector.source, prefix)?,
+        destination: all_or_none(selector.destination, prefix)?,
+        protocol: all_or_none(selector.protocol, |span| (span.first == span.last).then_some(span.first))?,
+        source_ports: all_or_none(selector.source_port, ports)?,
+        destination_ports: all_or_none(selector.destination_port, ports)?,
+    })
+}
+
+/// `Some(None)` for an absent field, `None` for one that cannot be said.
+fn all_or_none<T, U>(field: Option<T>, read: impl FnOnce(T) -> Option<U>) -> Option<Option<U>> {
+    match field {
+        None => Some(None),
+        Some(field) => read(field).map(Some),
+    }
+}
+
+/// The prefix whose first and last address these are.
+fn prefix(span: Span<Ipv6Addr>) -> Option<Prefix> {
+    let (first, last) = (span.first.to_bits(), span.last.to_bits());
+    let length = u8::try_from((first ^ last).leading_zeros()).ok()?;
+    let prefix = Prefix::new(span.first, length)?;
+    let host_bits = u128::MAX.checked_shr(length.into()).unwrap_or(0);
+    (prefix.address() == span.first && first | host_bits == last).then_some(prefix)
+}

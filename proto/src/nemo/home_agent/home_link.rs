@@ -1,0 +1,270 @@
+//! The home link: finding out whether a home address is free, defending it, and advertising this home agent.
+//! RFC 6275 §7, §10.3.1 and §10.4.1, RFC 3963 §6.2 and §7.3, RFC 4861 §6.2 and §7.2, RFC 4862 §5.4.
+
+use super::binding::Stage;
+use super::timers::Timer;
+use super::{HomeAgent, discovery, forwarding};
+use crate::engine::Outbox;
+use crate::input::{AddressEvent, AddressState, LinkEvent, LinkId, Packet};
+use crate::output::{Transmit, Via};
+use crate::plan::{Anycast, Item, Key};
+use crate::report::Report;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::icmp6::{
+    self, ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, ON_LINK_HOP_LIMIT,
+    RouterAdvertisement,
+};
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::mobility::Status;
+use roam6_wire::{HomeAddress, LinkAddress, Prefix};
+use std::net::Ipv6Addr;
+
+/// How long an answer to the question whether an address is free is waited for (RFC 4861 §10, RetransTimer).
+pub(super) const PROBE_WAIT: Duration = Duration::from_secs(1);
+
+/// The least time between advertisements to all nodes (RFC 6275 §7.5).
+const MINIMUM_ADVERTISEMENT_GAP: Duration = Duration::from_millis(30);
+
+/// Longest wait before an answer to a solicitation (RFC 4861 §10, MAX_RA_DELAY_TIME).
+const ANSWER_DELAY: Duration = Duration::from_millis(500);
+
+/// Advertised lifetime of home prefixes, valid and preferred (RFC 4861 §6.2.1), seconds.
+pub(super) const PREFIX_LIFETIMES: (u32, u32) = (2_592_000, 604_800);
+
+/// What is known of the home link.
+#[derive(Debug, Default)]
+pub(super) struct HomeLink {
+    id: Option<LinkId>,
+    up: bool,
+    mtu: u32,
+    link_address: Option<LinkAddress>,
+    link_local: Option<Ipv6Addr>,
+    advertised: Option<Time>,
+    /// The link whose anycast addresses are held.
+    anycast: Option<LinkId>,
+}
+
+impl HomeLink {
+    /// Its interface, once known.
+    pub(super) fn link(&self) -> Option<LinkId> {
+        self.id
+    }
+
+    /// Largest packet, octets.
+    pub(super) fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// The address advertisements come from.
+    fn source(&self) -> Option<Ipv6Addr> {
+        let derived = || {
+            let identifier = self.link_address?.interface_identifier();
+            Some(Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(identifier)))
+        };
+        self.link_local.or_else(derived)
+    }
+}
+
+impl HomeAgent {
+    /// Learns of an interface; what the home link needs of the host follows it.
+    pub(super) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+        if self.config.home_link.as_ref() != Some(&event.name) {
+            return;
+        }
+        let appeared = event.up && !self.home.up;
+        let other = self.home.id != Some(event.link);
+        let before = self.home.id.replace(event.link);
+        (self.home.up, self.home.mtu, self.home.link_address) = (event.up, event.mtu, event.address);
+        if let Some(before) = before.filter(|_| other) {
+            self.home.link_local = None;
+            for home in self.bindings.keys() {
+                out.drop(Key::Proxy(before, home.0));
+            }
+        }
+        if appeared || other {
+            self.hold_anycast(event.link, out);
+            let bound = self.bindings.iter().filter_map(|(home, binding)| Some((*home, binding.current.as_ref()?)));
+            let proxies: Vec<Item> = bound.map(|(home, bound)| forwarding::proxy(event.link, home, bound)).collect();
+            for proxy in proxies {
+                self.put(proxy, out);
+            }
+        }
+        match self.config.advertise {
+            Some(_) if event.up && appeared => self.agenda.put(Timer::Advertise, now),
+            Some(_) if !event.up => self.agenda.drop(&Timer::Advertise),
+            _ => {}
+        }
+    }
+
+    /// Learns of an address of this host.
+    pub(super) fn address(&mut self, event: &AddressEvent, out: &mut Outbox) {
+        let assigned = event.state == AddressState::Assigned;
+        if Some(event.link) == self.home.id && event.address.is_unicast_link_local() {
+            self.home.link_local = Some(event.address).filter(|_| assigned);
+        }
+        if event.address == self.config.address && assigned && self.config.home_link.is_none() {
+            self.hold_anycast(event.link, out);
+        }
+    }
+
+    /// Holds the home agents' anycast address of every home prefix, for discovery (RFC 6275 §8.4).
+    fn hold_anycast(&mut self, link: LinkId, out: &mut Outbox) {
+        let before = self.home.anycast.replace(link);
+        let addresses: Vec<Ipv6Addr> = self.config.home_prefixes.iter().filter_map(discovery::anycast).collect();
+        for address in addresses {
+            if let Some(before) = before.filter(|before| *before != link) {
+                out.drop(Key::Anycast(before, address));
+            }
+            self.put(Item::Anycast(Anycast { link, address }), out);
+        }
+    }
+
+    /// Whether somebody else on the home link might hold `home` (RFC 6275 §10.3.1).
+    pub(super) fn must_probe(&self, home: HomeAddress) -> bool {
+        let bound = self.bindings.get(&home).is_some_and(|binding| binding.current.is_some());
+        self.config.duplicate_detection && self.home.up && !bound
+    }
+
+    /// Asks the home link whether somebody holds `home`.
+    pub(super) fn probe(&mut self, home: HomeAddress, out: &mut Outbox) {
+        let mut nonce = vec![0; 6];
+        self.entropy.fill(&mut nonce);
+        let options = vec![NeighbourOption::Nonce(nonce)];
+        let question = Message::NeighbourSolicitation(NeighbourSolicitation { target: home.0, options });
+        self.send_on_link(&question, Ipv6Addr::UNSPECIFIED, icmp6::solicited_node(home.0), out);
+    }
+
+    /// Tells the home link that packets for `home` come here from now on.
+    pub(super) fn announce(&mut self, home: HomeAddress, router: bool, out: &mut Outbox) {
+        let Some(link_address) = self.home.link_address else { return };
+        let options = vec![NeighbourOption::TargetLinkAddress(link_address)];
+        let advertisement =
+            NeighbourAdvertisement { router, solicited: false, overrides: true, target: home.0, options };
+        self.send_on_link(&Message::NeighbourAdvertisement(advertisement), self.config.address, ALL_NODES, out);
+    }
+
+    /// Takes a neighbour discovery message of the home link that passed the checks of RFC 4861.
+    pub(super) fn neighbour_discovery(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        datagram: &Datagram<'_>,
+        message: Message,
+        out: &mut Outbox,
+    ) {
+        if packet.sender.is_some() && packet.sender == self.home.link_address {
+            return;
+        }
+        match message {
+            Message::NeighbourAdvertisement(advertisement) => {
+                self.conflict(now, HomeAddress(advertisement.target), out)
+            }
+            Message::NeighbourSolicitation(question) if datagram.source.is_unspecified() => {
+                self.conflict(now, HomeAddress(question.target), out);
+            }
+            Message::RouterSolicitation(_) if self.config.advertise.is_some() => {
+                self.solicited(now, datagram.source, out)
+            }
+            Message::RouterAdvertisement(heard) => self.heard(now, datagram.source, &heard, out),
+            _ => {}
+        }
+    }
+
+    /// Somebody holds, or is about to take, an address that is just being asked about.
+    fn conflict(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        if !binding.pending.as_ref().is_some_and(|pending| matches!(pending.stage, Stage::Probing(_))) {
+            return;
+        }
+        let Some(pending) = binding.pending.take() else { return };
+        binding.current = Some(pending.next);
+        self.end(now, home, out);
+        if let Some(link) = self.home.link() {
+            out.report(Report::Duplicate { link, address: home.0 });
+        }
+        self.refuse(&pending.answer, Status::DUPLICATE_ADDRESS, out);
+    }
+
+    fn solicited(&mut self, now: Time, from: Ipv6Addr, out: &mut Outbox) {
+        if !from.is_unspecified() {
+            if self.discovery.limiter.pass(now) {
+                self.send_advertisement(from, self.router_lifetime(), out);
+            }
+            return;
+        }
+        let delay = u64::try_from(ANSWER_DELAY.as_micros()).unwrap_or(0);
+        let soon = now + Duration::from_micros(self.entropy.below(delay));
+        let earliest = self.home.advertised.map_or(soon, |last| soon.max(last + MINIMUM_ADVERTISEMENT_GAP));
+        if self.agenda.find(&Timer::Advertise).is_none_or(|at| at > earliest) {
+            self.agenda.put(Timer::Advertise, earliest);
+        }
+    }
+
+    /// Advertises to all nodes, and sets the time of the next advertisement.
+    pub(super) fn advertise(&mut self, now: Time, out: &mut Outbox) {
+        let Some(longest) = self.config.advertise.filter(|_| self.home.up) else { return };
+        self.home.advertised = Some(now);
+        self.send_advertisement(ALL_NODES, self.router_lifetime(), out);
+        let shortest = (longest / 3).max(MINIMUM_ADVERTISEMENT_GAP);
+        let spread = u64::try_from(longest.saturating_sub(shortest).as_micros()).unwrap_or(0);
+        self.agenda.put(Timer::Advertise, now + shortest + Duration::from_micros(self.entropy.below(spread)));
+    }
+
+    /// The last advertisement of a home agent that ends in good order (RFC 4861 §6.2.5).
+    pub(super) fn stop_advertising(&mut self, out: &mut Outbox) {
+        if self.config.advertise.is_some() && self.home.up {
+            self.agenda.drop(&Timer::Advertise);
+            self.send_advertisement(ALL_NODES, 0, out);
+        }
+    }
+
+    /// Three times the longest interval (RFC 4861 §6.2.1), seconds.
+    fn router_lifetime(&self) -> u16 {
+        let longest = self.config.advertise.unwrap_or_default();
+        u16::try_from((longest * 3).as_secs().clamp(3, 9000)).unwrap_or(9000)
+    }
+
+    fn send_advertisement(&mut self, to: Ipv6Addr, lifetime: u16, out: &mut Outbox) {
+        let Some(source) = self.home.source() else { return };
+        let longest = self.config.advertise.unwrap_or_default();
+        // RFC 6275 §7.3: an interval below 200 ms is advertised 20 ms longer, for the sender's own delays.
+        let slack = Duration::from_millis(if longest < Duration::from_millis(200) { 20 } else { 0 });
+        let milliseconds = u32::try_from((longest + slack).as_millis()).unwrap_or(u32::MAX);
+        let mut options: Vec<NeighbourOption> =
+            self.home.link_address.map(NeighbourOption::SourceLinkAddress).into_iter().collect();
+        options.push(NeighbourOption::Mtu(self.home.mtu));
+        options.push(NeighbourOption::AdvertisementInterval { milliseconds });
+        options.extend(self.prefix_options());
+        if lifetime > 0 {
+            let preference = self.config.preference;
+            options.push(NeighbourOption::HomeAgentInformation { router: true, preference, lifetime });
+        }
+        let advertisement = RouterAdvertisement { home_agent: lifetime > 0, lifetime, options, ..Default::default() };
+        self.send_on_link(&Message::RouterAdvertisement(advertisement), source, to, out);
+    }
+
+    /// The home prefixes, with this home agent's whole address in the one that holds it (RFC 6275 §7.2).
+    pub(super) fn prefix_options(&self) -> Vec<NeighbourOption> {
+        let option = |prefix: &Prefix| {
+            let router_address = prefix.contains(self.config.address);
+            NeighbourOption::PrefixInformation {
+                prefix: *prefix,
+                address: if router_address { self.config.address } else { prefix.address() },
+                on_link: true,
+                autonomous: prefix.length() == 64,
+                router_address,
+                valid: PREFIX_LIFETIMES.0,
+                preferred: PREFIX_LIFETIMES.1,
+            }
+        };
+        self.config.home_prefixes.iter().map(option).collect()
+    }
+
+    fn send_on_link(&self, message: &Message, source: Ipv6Addr, to: Ipv6Addr, out: &mut Outbox) {
+        let Some(link) = self.home.link() else { return };
+        let header = Header::new(source, to).with_hop_limit(ON_LINK_HOP_LIMIT);
+        let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, to));
+        out.transmit(Transmit { via: Via::Link(link), bytes });
+    }
+}

@@ -1,0 +1,95 @@
+//! Bindings that outlive the daemon, and a prefix table that changes under them (RFC 6275 §9.1, RFC 3963 §6.1.2).
+
+use super::binding::{Binding, CareOf, Registration};
+use super::{HomeAgent, forwarding, sort};
+use crate::crypto::authenticator::Timestamp;
+use crate::engine::Outbox;
+use crate::nemo::config::{PrefixTable, PrefixTableRow};
+use crate::plan::{BindingRecord, Item, Key, Record, RecordKey};
+use crate::report::Report;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::{HomeAddress, Prefix};
+
+impl HomeAgent {
+    /// Binds again what the journal remembers, as soon as the wall clock says how much of each lifetime is left.
+    pub(super) fn recall(&mut self, now: Time, out: &mut Outbox) {
+        let Some(unix_now) = self.clock.unix_micros(now) else { return };
+        for record in core::mem::take(&mut self.recalled) {
+            let Record::Binding(record) = record else { continue };
+            let remaining = Duration::from_micros(record.expires_unix_micros.saturating_sub(unix_now));
+            let remaining = remaining.min(self.config.max_lifetime);
+            let home = record.home_address;
+            if remaining.is_zero() || !self.may_return(&record) {
+                out.drop(Key::Record(RecordKey::Binding(home)));
+                out.report(Report::Deregistered { home_address: home, why: "not taken over from the journal".into() });
+                continue;
+            }
+            self.bind_again(now, record, remaining, out);
+        }
+    }
+
+    fn may_return(&self, record: &BindingRecord) -> bool {
+        !self.bindings.contains_key(&record.home_address)
+            && self.bindings.len() < self.config.max_bindings
+            && !record.care_of.is_empty()
+            && self.row(record.home_address).is_some_and(|row| allows(row, &record.prefixes))
+    }
+
+    fn bind_again(&mut self, now: Time, record: BindingRecord, remaining: Duration, out: &mut Outbox) {
+        let home = record.home_address;
+        let expires = now + remaining;
+        let care_of = record.care_of.iter().map(|(bid, address, priority)| CareOf {
+            bid: *bid,
+            address: *address,
+            priority: *priority,
+            expires,
+        });
+        let mut registration = Registration {
+            care_of: care_of.collect(),
+            prefixes: record.prefixes,
+            explicit: record.explicit,
+            flows: record.flows,
+            router: record.router,
+            lifetime: remaining,
+        };
+        registration.sort();
+        let mut binding = Binding::new(self.name_tunnel(home));
+        binding.sequence = record.sequence;
+        binding.timestamp = Timestamp(record.timestamp);
+        self.tunnels.insert(binding.tunnel, home);
+        self.prefixes.extend(registration.prefixes.iter().map(|prefix| (*prefix, home)));
+        self.care_of.extend(registration.addresses().into_iter().map(|address| (address, home)));
+        let tunnel = binding.tunnel;
+        let mut items: Vec<Item> =
+            self.home.link().map(|link| forwarding::proxy(link, home, &registration)).into_iter().collect();
+        items.push(forwarding::tunnel(tunnel, self.config.address, home, &registration, &[], &self.mtu));
+        items.extend(forwarding::routes(tunnel, home, &registration));
+        binding.current = Some(registration);
+        self.bindings.insert(home, binding);
+        for item in items {
+            self.put(item, out);
+        }
+        self.put_record(home, out);
+        self.schedule(home);
+    }
+
+    /// Takes a new prefix table; bindings it no longer allows end.
+    pub(super) fn reload(&mut self, now: Time, mut table: PrefixTable, out: &mut Outbox) {
+        sort(&mut table);
+        self.config.table = table;
+        let lost = |(home, binding): (&HomeAddress, &Binding)| {
+            let registration = binding.latest()?;
+            let allowed = self.row(*home).is_some_and(|row| allows(row, &registration.prefixes));
+            (!allowed).then_some(*home)
+        };
+        let lost: Vec<HomeAddress> = self.bindings.iter().filter_map(lost).collect();
+        for home in lost {
+            self.unbind(now, home, "no longer in the prefix table", out);
+        }
+    }
+}
+
+fn allows(row: &PrefixTableRow, prefixes: &[Prefix]) -> bool {
+    prefixes.iter().all(|prefix| row.prefixes.iter().any(|own| own.covers(*prefix)))
+}

@@ -1,0 +1,149 @@
+//! The home agent: keeps the bindings of mobile routers and makes the host forward to where they are.
+//! RFC 6275 §8.4 and §10, RFC 3963 §6, RFC 5648 §6, RFC 4285, RFC 6089 §5.3.
+//!
+//! A packet is decoded in `packet`, an update judged in `update`, carried out in `transaction`, answered in `answer`.
+
+mod answer;
+mod binding;
+mod discovery;
+mod flows;
+mod forwarding;
+mod home_link;
+mod journal;
+mod limiter;
+mod multiple;
+mod packet;
+mod path_mtu;
+mod request;
+mod timers;
+mod transaction;
+mod update;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use self::binding::Binding;
+use self::discovery::Discovery;
+use self::home_link::HomeLink;
+use self::limiter::Limiter;
+use self::path_mtu::PathMtu;
+use self::timers::Timer;
+use self::transaction::Transactions;
+use super::config::{HomeAgentConfig, PrefixTable, PrefixTableRow};
+use crate::agenda::Agenda;
+use crate::crypto::authenticator::WallClock;
+use crate::engine::{Engine, Outbox};
+use crate::entropy::Entropy;
+use crate::input::{Input, Order};
+use crate::plan::{Record, TunnelId};
+use crate::time::Time;
+use crate::view::View;
+use roam6_wire::{HomeAddress, Prefix};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+
+/// A home agent.
+#[derive(Debug)]
+pub struct HomeAgent {
+    config: HomeAgentConfig,
+    entropy: Entropy,
+    clock: WallClock,
+    bindings: BTreeMap<HomeAddress, Binding>,
+    tunnels: BTreeMap<TunnelId, HomeAddress>,
+    prefixes: BTreeMap<Prefix, HomeAddress>,
+    care_of: BTreeSet<(Ipv6Addr, HomeAddress)>,
+    agenda: Agenda<Timer>,
+    transactions: Transactions,
+    mtu: PathMtu,
+    home: HomeLink,
+    discovery: Discovery,
+    errors: Limiter,
+    recalled: Vec<Record>,
+}
+
+impl HomeAgent {
+    /// A home agent without bindings. Whoever builds `config` has checked it.
+    pub fn new(mut config: HomeAgentConfig, entropy: Entropy) -> HomeAgent {
+        sort(&mut config.table);
+        HomeAgent {
+            mtu: PathMtu::new(config.path_mtu),
+            home: HomeLink::default(),
+            discovery: Discovery::default(),
+            errors: Limiter::new(packet::BINDING_ERRORS_PER_SECOND),
+            config,
+            entropy,
+            clock: WallClock::default(),
+            bindings: BTreeMap::new(),
+            tunnels: BTreeMap::new(),
+            prefixes: BTreeMap::new(),
+            care_of: BTreeSet::new(),
+            agenda: Agenda::new(),
+            transactions: Transactions::default(),
+            recalled: Vec::new(),
+        }
+    }
+
+    /// What the owner of `home` may register.
+    fn row(&self, home: HomeAddress) -> Option<&PrefixTableRow> {
+        let rows = &self.config.table.rows;
+        let at = rows.binary_search_by_key(&home, |row| row.home_address).ok()?;
+        rows.get(at)
+    }
+
+    /// The tunnel of `home`: the same after a restart, and none that another role of this node would choose.
+    fn name_tunnel(&self, home: HomeAddress) -> TunnelId {
+        let bits = home.0.to_bits();
+        let folded = (bits ^ bits >> 64) as u64;
+        let mixed = folded.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut name = TunnelId((mixed >> 32) as u32 | 1 << 31);
+        while self.tunnels.get(&name).is_some_and(|other| *other != home) {
+            name = TunnelId(name.0.wrapping_add(1) | 1 << 31);
+        }
+        name
+    }
+
+    fn order(&mut self, now: Time, order: &Order, out: &mut Outbox) {
+        match order {
+            Order::Recall(records) => {
+                self.recalled.extend(records.iter().cloned());
+                self.recall(now, out);
+            }
+            Order::PrefixTable(table) => self.reload(now, table.clone(), out),
+            Order::Unbind(home) => self.unbind(now, *home, "ended by hand", out),
+            // Bindings outlive the daemon: it takes the items out of the host itself, the journal stays.
+            Order::Stop => self.stop_advertising(out),
+            Order::Begin | Order::MobileRouter(_) | Order::Flows(_) => {}
+        }
+    }
+}
+
+impl Engine for HomeAgent {
+    fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+        match input {
+            Input::Tick | Input::Neighbour(_) => {}
+            Input::Packet(packet) => self.packet(now, packet, out),
+            Input::Link(event) => self.link(now, event, out),
+            Input::Address(event) => self.address(event, out),
+            Input::Outcome(outcome) => self.outcome(now, outcome, out),
+            Input::Clock(clock) => {
+                self.clock.put(now, clock.unix_micros);
+                self.recall(now, out);
+            }
+            Input::Order(order) => self.order(now, order, out),
+        }
+        self.expire(now, out);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.agenda.deadline()
+    }
+
+    fn view(&self, now: Time, view: &mut View) {
+        self.show(now, view);
+    }
+}
+
+fn sort(table: &mut PrefixTable) {
+    table.rows.sort_by_key(|row| row.home_address);
+}

@@ -1,0 +1,180 @@
+//! Where each packet goes: to the check of updates, to discovery, to path MTU, or nowhere.
+//! RFC 6275 §9.2, §9.3.1 and §9.3.3, RFC 2473 §8.
+
+use super::request::Request;
+use super::timers::Timer;
+use super::update::is_unicast;
+use super::{HomeAgent, binding::Binding};
+use crate::engine::Outbox;
+use crate::input::Packet;
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use roam6_wire::HomeAddress;
+use roam6_wire::icmp6;
+use roam6_wire::ip6::{Datagram, protocol};
+use roam6_wire::mobility::{self, ErrorStatus, kind};
+use std::net::Ipv6Addr;
+
+/// Binding Errors sent, at most (RFC 6275 §9.3.3 asks for a limit).
+pub(super) const BINDING_ERRORS_PER_SECOND: u64 = 10;
+
+impl HomeAgent {
+    /// Takes a received packet. One that is neither for this home agent nor of its home link is none of its business.
+    pub(super) fn packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
+        let Some(destination) = address_at(&packet.bytes, 24) else { return };
+        let ours = destination == self.config.address;
+        let on_link = self.home.link() == Some(packet.link)
+            && (destination.is_multicast() || destination.is_unicast_link_local() || ours);
+        if !(ours || on_link || self.is_anycast(destination)) {
+            return;
+        }
+        match Datagram::parse(&packet.bytes) {
+            Ok(datagram) if datagram.routing_home.is_some() => {}
+            Ok(datagram) => self.datagram(now, packet, &datagram, on_link, out),
+            Err(malformed) if ours => {
+                let from = address_at(&packet.bytes, 8);
+                out.report(Report::Dropped { reason: DropReason::Malformed, from, detail: malformed.to_string() });
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn datagram(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, on_link: bool, out: &mut Outbox) {
+        let ours = datagram.destination == self.config.address;
+        match datagram.protocol {
+            protocol::MOBILITY if ours => self.mobility(now, packet, datagram, out),
+            // The security association says whose they are (RFC 6275 §9.3.1).
+            protocol::ESP | protocol::AUTHENTICATION => {}
+            _ if ours && !self.knows_sender(datagram) => {
+                self.binding_error(now, datagram, ErrorStatus::UNKNOWN_BINDING, out)
+            }
+            // One that does not parse is ordinary traffic of the host, which its own stack judges.
+            protocol::ICMPV6 => {
+                if let Ok(message) = icmp6::Message::parse(datagram) {
+                    self.icmp6(now, packet, datagram, message, on_link, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn mobility(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, out: &mut Outbox) {
+        let from = Some(datagram.source);
+        let message = mobility::Message::parse(datagram.payload, datagram.real_source(), datagram.real_destination());
+        match message {
+            Ok(mobility::Message::BindingUpdate(update)) => {
+                let at_home = self.home.link() == Some(packet.link);
+                let request = Request::read(packet, datagram, &update, at_home);
+                self.update(now, request, out);
+            }
+            Ok(mobility::Message::Unknown { kind, .. }) if !is_assigned(kind) => {
+                self.binding_error(now, datagram, ErrorStatus::UNRECOGNISED_TYPE, out);
+            }
+            Ok(_) if !self.knows_sender(datagram) => {
+                self.binding_error(now, datagram, ErrorStatus::UNKNOWN_BINDING, out);
+            }
+            Ok(mobility::Message::BindingError { status, .. }) => {
+                out.report(Report::BindingError { peer: datagram.source, status: status.0, sent: false });
+            }
+            Ok(_) => {
+                let detail = "a mobility message that is not for a home agent".into();
+                out.report(Report::Dropped { reason: DropReason::NotForUs, from, detail });
+            }
+            Err(malformed) => {
+                out.report(Report::Dropped { reason: DropReason::Malformed, from, detail: malformed.to_string() });
+            }
+        }
+    }
+
+    /// Whether a packet with a Home Address option comes from where that home address is bound; one without needs none.
+    pub(super) fn knows_sender(&self, datagram: &Datagram<'_>) -> bool {
+        let Some(home) = datagram.home_address else { return true };
+        self.bindings.get(&HomeAddress(home)).is_some_and(|binding: &Binding| binding.has_care_of(datagram.source))
+    }
+
+    /// Tells a sender that its mobility header or Home Address option cannot be used, not too often.
+    fn binding_error(&mut self, now: Time, datagram: &Datagram<'_>, status: ErrorStatus, out: &mut Outbox) {
+        let peer = datagram.source;
+        if !is_unicast(peer) {
+            return;
+        }
+        if !self.errors.pass(now) {
+            let detail = "a Binding Error would be the answer".into();
+            return out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(peer), detail });
+        }
+        self.send_error(peer, status, datagram.home_address, out);
+        out.report(Report::BindingError { peer, status: status.0, sent: true });
+    }
+
+    fn icmp6(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        datagram: &Datagram<'_>,
+        message: icmp6::Message,
+        on_link: bool,
+        out: &mut Outbox,
+    ) {
+        match message {
+            icmp6::Message::PacketTooBig { mtu, invoking } => self.packet_too_big(now, mtu, &invoking, out),
+            icmp6::Message::HomeAgentRequest { identifier, router } => {
+                self.home_agent_request(now, datagram.source, identifier, router, out);
+            }
+            icmp6::Message::MobilePrefixSolicitation { identifier } => {
+                self.mobile_prefix_solicitation(now, datagram, identifier, out);
+            }
+            message if on_link && message.check_on_link(datagram).is_ok() => {
+                self.neighbour_discovery(now, packet, datagram, message, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// A router on the way to a care-of address has a narrower link than was thought.
+    fn packet_too_big(&mut self, now: Time, mtu: u32, invoking: &[u8], out: &mut Outbox) {
+        let (source, remote) = (address_at(invoking, 8), address_at(invoking, 24));
+        let Some(remote) = remote.filter(|_| source == Some(self.config.address)) else { return };
+        if self.at(remote).is_empty() {
+            return;
+        }
+        let Some(mtu) = self.mtu.put(now, remote, mtu) else { return };
+        if let Some(until) = self.mtu.expire(now, remote) {
+            self.agenda.put(Timer::PathMtu(remote), until);
+        }
+        self.path_mtu_changed(remote, mtu, out);
+    }
+
+    /// Believes again in the path MTU assumed of all paths.
+    pub(super) fn expire_path_mtu(&mut self, now: Time, remote: Ipv6Addr, out: &mut Outbox) {
+        match self.mtu.expire(now, remote) {
+            Some(until) => self.agenda.put(Timer::PathMtu(remote), until),
+            None => self.path_mtu_changed(remote, self.mtu.find(remote), out),
+        }
+    }
+
+    fn path_mtu_changed(&mut self, remote: Ipv6Addr, mtu: u32, out: &mut Outbox) {
+        let homes = self.at(remote);
+        for home in &homes {
+            self.put_again(*home, out);
+        }
+        if !homes.is_empty() {
+            out.report(Report::PathMtu { remote, mtu });
+        }
+    }
+
+    /// The home addresses bound to a care-of address; hardly ever more than one.
+    fn at(&self, care_of: Ipv6Addr) -> Vec<HomeAddress> {
+        let first = (care_of, HomeAddress(Ipv6Addr::UNSPECIFIED));
+        let last = (care_of, HomeAddress(Ipv6Addr::from_bits(u128::MAX)));
+        self.care_of.range(first..=last).map(|(_, home)| *home).collect()
+    }
+}
+
+/// Return routability: known, though not to be had from a home agent.
+fn is_assigned(kind: u8) -> bool {
+    (kind::HOME_TEST_INIT..=kind::CARE_OF_TEST).contains(&kind)
+}
+
+fn address_at(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
+    bytes.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets))
+}

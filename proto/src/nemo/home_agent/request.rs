@@ -1,0 +1,158 @@
+//! A Binding Update in the home agent's own terms: addresses settled, options sorted.
+//! RFC 6275 §6.1.7 and §9.5.1, RFC 3963 §4.1 and §4.3, RFC 5648 §4.1, RFC 4285 §5.
+
+use super::answer::Answer;
+use super::multiple::{Echo, Offer};
+use crate::crypto::authenticator::Timestamp;
+use crate::input::Packet;
+use crate::output::Via;
+use core::time::Duration;
+use roam6_wire::ip6::Datagram;
+use roam6_wire::mobility::option::{AUTHENTICATION_MN_HA, kind};
+use roam6_wire::mobility::{
+    BindingUpdate, CareOfField, FlowIdentification, MobilityOption, Status, authenticated_part,
+};
+use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, Prefix, Sequence};
+use std::net::Ipv6Addr;
+
+/// What a Binding Update asks for.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// Where it came from.
+    pub source: Ipv6Addr,
+    /// How its answer gets there.
+    pub via: Via,
+    /// Whose home address.
+    pub home: HomeAddress,
+    /// It has a Home Address option.
+    pub routed: bool,
+    /// The Alternate Care-of Address, else the source; not that of its Binding Identifier options.
+    pub care_of: CareOfAddress,
+    /// Orders updates.
+    pub sequence: Sequence,
+    /// Lifetime asked for; zero to end it.
+    pub lifetime: Duration,
+    /// The H flag.
+    pub home_registration: bool,
+    /// The R flag.
+    pub router: bool,
+    /// The O flag.
+    pub overwrite: bool,
+    /// Mobile Network Prefix options.
+    pub prefixes: Vec<Prefix>,
+    /// A Mobile Network Prefix option cannot be read.
+    pub misshapen_prefix: bool,
+    /// Binding Identifier options.
+    pub offers: Vec<Offer>,
+    /// A Binding Identifier option cannot be read.
+    pub misshapen_bid: bool,
+    /// Flow Identification options.
+    pub flows: Vec<FlowIdentification>,
+    /// Flows to be kept as they are.
+    pub summary: Vec<Fid>,
+    /// Replay protection.
+    pub timestamp: Option<Timestamp>,
+    /// MN-HA authentication.
+    pub proof: Option<Proof>,
+}
+
+/// An MN-HA authentication option and what it covers.
+#[derive(Debug)]
+pub(super) struct Proof {
+    /// Which key.
+    pub spi: u32,
+    /// What the authenticator is computed over.
+    pub part: Vec<u8>,
+    /// The authenticator.
+    pub authenticator: Vec<u8>,
+}
+
+impl Request {
+    /// Reads an update; `at_home` says that it was received on the home link.
+    pub(super) fn read(packet: &Packet, datagram: &Datagram<'_>, update: &BindingUpdate, at_home: bool) -> Request {
+        let home = HomeAddress(datagram.real_source());
+        let neighbour = packet.sender.filter(|_| at_home && datagram.source == home.0);
+        let mut request = Request {
+            source: datagram.source,
+            // Until it is acknowledged, the home address may not be resolved on the home link (RFC 6275 §11.5.5).
+            via: neighbour.map_or(Via::Route, |address| Via::Neighbour { link: packet.link, address }),
+            home,
+            routed: datagram.home_address.is_some(),
+            care_of: CareOfAddress(datagram.source),
+            sequence: update.sequence,
+            lifetime: Duration::from_secs(update.lifetime_seconds().into()),
+            home_registration: update.flags.home_registration(),
+            router: update.flags.router(),
+            overwrite: update.flags.overwrite(),
+            prefixes: Vec::new(),
+            misshapen_prefix: false,
+            offers: Vec::new(),
+            misshapen_bid: false,
+            flows: Vec::new(),
+            summary: Vec::new(),
+            timestamp: None,
+            proof: None,
+        };
+        for option in &update.options {
+            request.take(option, datagram.payload);
+        }
+        request
+    }
+
+    fn take(&mut self, option: &MobilityOption, message: &[u8]) {
+        match option {
+            MobilityOption::AlternateCareOf(address) => self.care_of = CareOfAddress(*address),
+            MobilityOption::MobileNetworkPrefix(prefix) => self.prefixes.push(*prefix),
+            MobilityOption::BindingIdentifier(option) => self.offers.push(Offer {
+                bid: option.bid,
+                priority: option.priority,
+                at_home: option.simultaneous_home,
+                care_of: option.care_of,
+            }),
+            MobilityOption::FlowIdentification(flow) => self.flows.push(flow.clone()),
+            MobilityOption::FlowSummary(fids) => self.summary.extend(fids),
+            MobilityOption::ReplayProtection(timestamp) => self.timestamp = Some(Timestamp(*timestamp)),
+            MobilityOption::Authentication { subtype: AUTHENTICATION_MN_HA, spi, data } => {
+                let part = authenticated_part(message).map(|(part, _)| part);
+                self.proof = part.map(|part| Proof { spi: *spi, part, authenticator: data.clone() });
+            }
+            MobilityOption::Misshapen { kind: kind::MOBILE_NETWORK_PREFIX, .. } => self.misshapen_prefix = true,
+            MobilityOption::Misshapen { kind: kind::BINDING_IDENTIFIER, body } => {
+                self.misshapen_bid = true;
+                let bid = body.first_chunk().map_or(Bid(0), |bid| Bid(u16::from_be_bytes(*bid)));
+                let care_of = CareOfField::None;
+                self.offers.push(Offer { bid, priority: 0, at_home: false, care_of });
+            }
+            MobilityOption::Misshapen { kind: kind::FLOW_IDENTIFICATION, body } => {
+                let fid = body.first_chunk().map_or(Fid(0), |fid| Fid(u16::from_be_bytes(*fid)));
+                // Priority 0 is not allowed, so this is answered as malformed.
+                self.flows.push(FlowIdentification { fid, priority: 0, status: 0, bids: Vec::new(), selector: None });
+            }
+            _ => {}
+        }
+    }
+
+    /// It lists its prefixes itself (RFC 3963 §5.2).
+    pub(super) fn explicit(&self) -> bool {
+        !self.prefixes.is_empty() || self.misshapen_prefix
+    }
+
+    /// What an answer says whatever becomes of the update.
+    pub(super) fn answer(&self) -> Answer {
+        let echo = |offer: &Offer| Echo { bid: offer.bid, priority: offer.priority, status: Status::ACCEPTED };
+        Answer {
+            to: self.source,
+            via: self.via,
+            home: self.home,
+            routed: self.routed,
+            care_of: self.care_of,
+            sequence: self.sequence,
+            lifetime: Duration::ZERO,
+            router: self.router,
+            timestamp: self.timestamp,
+            key: None,
+            bids: self.offers.iter().map(echo).collect(),
+            flows: Vec::new(),
+        }
+    }
+}

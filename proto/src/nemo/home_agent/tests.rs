@@ -1,0 +1,5 @@
+//! This in, exactly this out: a home agent on a bench.
+
+mod bench;
+
+mod registration;

@@ -1,0 +1,295 @@
+//! A home agent, a mobile router's pen, and a host that holds whatever it is asked to.
+
+use crate::crypto::authenticator::{Timestamp, authenticate};
+use crate::engine::{Engine, Outbox};
+use crate::entropy::Entropy;
+use crate::input::{Clock, Input, LinkEvent, LinkId, Outcome, Packet};
+use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
+use crate::nemo::home_agent::HomeAgent;
+use crate::output::{Output, Transmit};
+use crate::plan::{Item, Key, Plan};
+use crate::report::Report;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::mobility::{BindingAcknowledgement, BindingUpdate, Message, MobilityOption, UpdateFlags};
+use roam6_wire::{CareOfAddress, HomeAddress, LinkAddress, Prefix, Sequence};
+use std::net::Ipv6Addr;
+
+pub(super) const HOME_LINK: LinkId = LinkId(2);
+pub(super) const OUTSIDE: LinkId = LinkId(3);
+/// Wall clock at the bench's beginning: 2026-01-01.
+const BEGAN: u64 = 1_767_225_600_000_000;
+
+pub(super) fn address(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+pub(super) fn prefix(text: &str) -> Prefix {
+    text.parse().unwrap()
+}
+
+pub(super) fn home() -> HomeAddress {
+    HomeAddress(address("2001:db8::100"))
+}
+
+pub(super) fn agent() -> Ipv6Addr {
+    address("2001:db8::1")
+}
+
+pub(super) fn key() -> SharedKey {
+    SharedKey { spi: 256, secret: (0..16).collect() }
+}
+
+/// One mobile router with a key, one without, one whose home address is not of the home network.
+pub(super) fn config() -> HomeAgentConfig {
+    let row = |home_address: &str, prefixes: &[&str], authentication| PrefixTableRow {
+        home_address: HomeAddress(address(home_address)),
+        prefixes: prefixes.iter().map(|text| prefix(text)).collect(),
+        authentication,
+    };
+    let rows = vec![
+        row("2001:db8::100", &["2001:db8:f00::/56"], Authentication::SharedKey(key())),
+        row("2001:db8::200", &["2001:db8:e00::/56", "2001:db8:e00:100::/56"], Authentication::None),
+        row("2001:db8::300", &[], Authentication::None),
+        row("2001:db8::400", &["2001:db8:e00::/56"], Authentication::None),
+        row("2001:db8:77::1", &["2001:db8:d00::/56"], Authentication::None),
+    ];
+    HomeAgentConfig {
+        address: agent(),
+        home_prefixes: vec![prefix("2001:db8::/64")],
+        home_link: None,
+        table: PrefixTable { rows },
+        max_lifetime: Duration::from_secs(600),
+        refresh_advice: None,
+        multiple_care_of: true,
+        max_bindings: 100,
+        duplicate_detection: true,
+        preference: 10,
+        advertise: None,
+        path_mtu: 1500,
+    }
+}
+
+/// A Binding Update being written.
+#[derive(Debug, Clone)]
+pub(super) struct Update {
+    pub home: HomeAddress,
+    pub source: Ipv6Addr,
+    pub sequence: u16,
+    pub flags: UpdateFlags,
+    pub lifetime_units: u16,
+    pub options: Vec<MobilityOption>,
+    /// Signed with this.
+    pub key: Option<SharedKey>,
+    /// Microseconds this mobile router's clock is ahead; `None`: no timestamp.
+    pub ahead: Option<i64>,
+    /// Care-of address of the authenticator.
+    pub care_of: Ipv6Addr,
+}
+
+impl Update {
+    /// Of the mobile router with a key.
+    pub(super) fn new(sequence: u16, source: &str) -> Update {
+        Update {
+            home: home(),
+            source: address(source),
+            sequence,
+            flags: UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER,
+            lifetime_units: 15,
+            options: Vec::new(),
+            key: Some(key()),
+            ahead: Some(0),
+            care_of: address(source),
+        }
+    }
+
+    /// Of a mobile router without a key.
+    pub(super) fn open(sequence: u16, source: &str) -> Update {
+        let home = HomeAddress(address("2001:db8::200"));
+        Update { home, key: None, ahead: None, ..Update::new(sequence, source) }
+    }
+
+    pub(super) fn with(mut self, option: MobilityOption) -> Update {
+        self.options.push(option);
+        self
+    }
+
+    pub(super) fn lifetime(self, lifetime_units: u16) -> Update {
+        Update { lifetime_units, ..self }
+    }
+
+    /// The packet as sent at `now`.
+    pub(super) fn packet(&self, now: Time) -> Packet {
+        let mut options = self.options.clone();
+        if let Some(ahead) = self.ahead {
+            let unix = (BEGAN + now.as_micros()).wrapping_add_signed(ahead);
+            options.push(MobilityOption::ReplayProtection(Timestamp::from_unix_micros(unix).0));
+        }
+        let message = Message::BindingUpdate(BindingUpdate {
+            sequence: Sequence(self.sequence),
+            flags: self.flags,
+            lifetime_units: self.lifetime_units,
+            options,
+        });
+        let at_home = self.source == self.home.0;
+        let header = Header::new(self.source, agent());
+        let header = if at_home { header } else { header.with_home_address(self.home.0) };
+        let (source, destination) = (header.real_source(), header.real_destination());
+        let bytes = match &self.key {
+            None => message.emit(source, destination),
+            Some(key) => message.emit_authenticated(source, destination, key.spi, |part| {
+                authenticate(&key.secret, CareOfAddress(self.care_of), self.home, part)
+            }),
+        };
+        Packet { link: OUTSIDE, sender: None, bytes: ip6::emit(&header, protocol::MOBILITY, &bytes) }
+    }
+}
+
+/// The home agent and what surrounds it.
+pub(super) struct Bench {
+    pub agent: HomeAgent,
+    pub now: Time,
+    /// What the host holds.
+    pub plan: Plan,
+    /// Keys whose next `Put` the host refuses.
+    pub refuse: Vec<Key>,
+    /// Outcomes are kept back.
+    pub slow: bool,
+    pub kept: Vec<Outcome>,
+}
+
+impl Bench {
+    pub(super) fn new(config: HomeAgentConfig) -> Bench {
+        let agent = HomeAgent::new(config, Entropy::from_number(1));
+        let mut bench =
+            Bench { agent, now: Time::ZERO, plan: Plan::new(), refuse: Vec::new(), slow: false, kept: Vec::new() };
+        bench.feed(Input::Clock(Clock { unix_micros: BEGAN }));
+        bench
+    }
+
+    /// With a home link that is up.
+    pub(super) fn at_home_link(mut config: HomeAgentConfig) -> Bench {
+        config.home_link = Some("home0".into());
+        let mut bench = Bench::new(config);
+        bench.feed(Input::Link(LinkEvent {
+            link: HOME_LINK,
+            name: "home0".into(),
+            address: Some(LinkAddress([2, 0, 0, 0, 0, 1])),
+            up: true,
+            mtu: 1500,
+        }));
+        bench
+    }
+
+    /// Hands in one input and everything the host answers to what follows from it; returns all outputs but outcomes.
+    pub(super) fn feed(&mut self, input: Input) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            let mut out = Outbox::new();
+            self.agent.handle(self.now, &input, &mut out);
+            let mut outcomes: Vec<Outcome> = Vec::new();
+            for output in out.drain() {
+                match &output {
+                    Output::Put(item) => outcomes.push(self.put(item)),
+                    Output::Drop(key) => {
+                        self.plan.drop(key);
+                    }
+                    Output::Transmit(_) | Output::Report(_) => {}
+                }
+                outputs.push(output);
+            }
+            if self.slow {
+                self.kept.append(&mut outcomes);
+            }
+            // Oldest first, before anything else.
+            inputs.extend(outcomes.into_iter().rev().map(Input::Outcome));
+        }
+        outputs
+    }
+
+    fn put(&mut self, item: &Item) -> Outcome {
+        let key = item.key();
+        if let Some(at) = self.refuse.iter().position(|refused| *refused == key) {
+            self.refuse.remove(at);
+            return Outcome { key, refused: Some("no space left on device".into()) };
+        }
+        self.plan.put(item.clone());
+        Outcome { key, refused: None }
+    }
+
+    /// The host's late answers.
+    pub(super) fn release(&mut self) -> Vec<Output> {
+        self.slow = false;
+        let kept = core::mem::take(&mut self.kept);
+        kept.into_iter().flat_map(|outcome| self.feed(Input::Outcome(outcome))).collect()
+    }
+
+    /// Sends an update, a moment after whatever was sent before: no two have the same timestamp.
+    pub(super) fn send(&mut self, update: &Update) -> Vec<Output> {
+        self.now = self.now + Duration::from_micros(1);
+        self.feed(Input::Packet(update.packet(self.now)))
+    }
+
+    /// Lets time pass, waking the home agent whenever it wants to be woken.
+    pub(super) fn pass(&mut self, span: Duration) -> Vec<Output> {
+        let until = self.now + span;
+        let mut outputs = Vec::new();
+        while let Some(at) = self.agent.deadline().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            outputs.extend(self.feed(Input::Tick));
+        }
+        self.now = until;
+        outputs
+    }
+
+    /// The keys the host holds, other than those of discovery.
+    pub(super) fn held(&self) -> Vec<Key> {
+        self.plan.iter().map(|(key, _)| key.clone()).filter(|key| !matches!(key, Key::Anycast(..))).collect()
+    }
+
+    pub(super) fn tunnel(&self) -> Option<&crate::plan::Tunnel> {
+        self.plan.iter().find_map(|(_, item)| match item {
+            Item::Tunnel(tunnel) => Some(tunnel),
+            _ => None,
+        })
+    }
+}
+
+/// Packets sent.
+pub(super) fn sent(outputs: &[Output]) -> Vec<&Transmit> {
+    outputs
+        .iter()
+        .filter_map(|output| match output {
+            Output::Transmit(transmit) => Some(transmit),
+            _ => None,
+        })
+        .collect()
+}
+
+pub(super) fn reports(outputs: &[Output]) -> Vec<&Report> {
+    outputs
+        .iter()
+        .filter_map(|output| match output {
+            Output::Report(report) => Some(report),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The one Binding Acknowledgement among `outputs`, checked to be well formed.
+pub(super) fn acknowledgement(outputs: &[Output]) -> BindingAcknowledgement {
+    let sent = sent(outputs);
+    assert_eq!(sent.len(), 1, "one packet: {outputs:#?}");
+    let datagram = Datagram::parse(&sent[0].bytes).unwrap();
+    match Message::parse(datagram.payload, datagram.real_source(), datagram.real_destination()).unwrap() {
+        Message::BindingAcknowledgement(acknowledgement) => acknowledgement,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The status of the one answer, 0 to 255.
+pub(super) fn status(outputs: &[Output]) -> u8 {
+    acknowledgement(outputs).status.0
+}

@@ -1,0 +1,134 @@
+//! Registration, refresh, movement, de-registration, expiry.
+
+use super::bench::*;
+use crate::crypto::authenticator::verify;
+use crate::output::{Output, Via};
+use crate::plan::{Item, Key, RecordKey, Table};
+use crate::report::Report;
+use core::time::Duration;
+use roam6_wire::ip6::Datagram;
+use roam6_wire::mobility::authenticated_part;
+use roam6_wire::{CareOfAddress, Prefix, Sequence};
+
+/// The kind of each output, in order.
+fn kinds(outputs: &[Output]) -> Vec<&'static str> {
+    outputs
+        .iter()
+        .map(|output| match output {
+            Output::Put(Item::Tunnel(_)) => "tunnel",
+            Output::Put(Item::Route(_)) => "route",
+            Output::Put(Item::Record(_)) => "record",
+            Output::Put(Item::Proxy(_)) => "proxy",
+            Output::Put(_) => "put",
+            Output::Drop(_) => "drop",
+            Output::Transmit(_) => "transmit",
+            Output::Report(report) => report.name(),
+        })
+        .collect()
+}
+
+#[test]
+fn a_first_update_is_acknowledged_once_everything_stands() {
+    let mut bench = Bench::new(config());
+    bench.slow = true;
+    let first = bench.send(&Update::new(7, "2001:db8:1::100"));
+    assert_eq!(kinds(&first), ["tunnel", "route", "route", "record"]);
+    let last = bench.kept.pop().unwrap();
+    assert!(bench.release().is_empty(), "one outcome is missing");
+    let done = bench.feed(crate::input::Input::Outcome(last));
+    assert_eq!(kinds(&done), ["transmit", "registered"]);
+
+    let acknowledgement = acknowledgement(&done);
+    assert_eq!(
+        (acknowledgement.status.0, acknowledgement.sequence, acknowledgement.lifetime_units),
+        (0, Sequence(7), 15)
+    );
+    assert!(acknowledgement.flags.router());
+    let datagram = Datagram::parse(&sent(&done)[0].bytes).unwrap();
+    assert_eq!((datagram.destination, datagram.routing_home), (address("2001:db8:1::100"), Some(home().0)));
+    let (part, at) = authenticated_part(datagram.payload).unwrap();
+    let care_of = CareOfAddress(address("2001:db8:1::100"));
+    assert!(verify(&key().secret, care_of, home(), &part, &datagram.payload[at..]));
+
+    let tunnel = bench.tunnel().unwrap();
+    assert_eq!(tunnel.far, [Prefix::host(home().0), prefix("2001:db8:f00::/56")]);
+    assert_eq!((tunnel.paths.len(), tunnel.paths[0].mtu, tunnel.paths[0].weight), (1, 1460, 1));
+    assert_eq!((tunnel.paths[0].local, tunnel.paths[0].remote), (agent(), address("2001:db8:1::100")));
+}
+
+#[test]
+fn a_refresh_writes_the_record_only() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    bench.pass(Duration::from_secs(20));
+    let refresh = bench.send(&Update::new(2, "2001:db8:1::100"));
+    assert_eq!(kinds(&refresh), ["record", "transmit", "registered"]);
+    assert_eq!(status(&refresh), 0);
+    assert!(bench.pass(Duration::from_secs(45)).iter().all(|output| !matches!(output, Output::Drop(_))));
+}
+
+#[test]
+fn a_move_replaces_the_path_and_lets_in_what_is_on_its_way() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    let moved = bench.send(&Update::new(2, "2001:db8:2::100"));
+    assert_eq!(kinds(&moved), ["tunnel", "record", "transmit", "registered"]);
+    let paths = |bench: &Bench| -> Vec<(String, u16)> {
+        bench.tunnel().unwrap().paths.iter().map(|path| (path.remote.to_string(), path.weight)).collect()
+    };
+    assert_eq!(paths(&bench), [("2001:db8:2::100".into(), 1), ("2001:db8:1::100".into(), 0)]);
+    bench.pass(Duration::from_secs(5));
+    assert_eq!(paths(&bench), [("2001:db8:2::100".into(), 1)]);
+}
+
+#[test]
+fn deregistration_from_home_ends_forwarding_and_refuses_delayed_updates() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    bench.now = bench.now + Duration::from_micros(1);
+    let delayed = Update::new(2, "2001:db8:1::100").packet(bench.now);
+    let done = bench.send(&Update::new(3, "2001:db8::100").lifetime(0));
+    assert_eq!(status(&done), 0);
+    let datagram = Datagram::parse(&sent(&done)[0].bytes).unwrap();
+    assert_eq!((datagram.destination, datagram.routing_home), (home().0, None));
+    assert!(reports(&done).iter().any(|report| matches!(report, Report::Deregistered { .. })));
+    assert!(matches!(bench.held()[..], [Key::Tunnel(_)]), "{:?}", bench.held());
+    assert!(bench.tunnel().unwrap().paths.iter().all(|path| path.weight == 0));
+
+    let answer = bench.feed(crate::input::Input::Packet(delayed));
+    assert_eq!((status(&answer), acknowledgement(&answer).sequence), (135, Sequence(3)));
+    bench.pass(Duration::from_secs(5));
+    assert!(bench.held().is_empty());
+    bench.pass(Duration::from_secs(5));
+    assert_eq!(crate::engine::Engine::deadline(&bench.agent), None);
+    assert_eq!(status(&bench.send(&Update::new(1, "2001:db8:1::100"))), 0, "forgotten after ten seconds");
+}
+
+#[test]
+fn an_answer_to_a_neighbour_at_home_goes_straight_to_it() {
+    let mut bench = Bench::at_home_link(config());
+    let mut bound = bench.send(&Update::new(1, "2001:db8:1::100"));
+    bound.extend(bench.pass(Duration::from_secs(1)));
+    let mut packet = Update::new(2, "2001:db8::100").lifetime(0).packet(bench.now);
+    let neighbour = roam6_wire::LinkAddress([2, 0, 0, 0, 0, 9]);
+    (packet.link, packet.sender) = (HOME_LINK, Some(neighbour));
+    let done = bench.feed(crate::input::Input::Packet(packet));
+    assert_eq!(sent(&done)[0].via, Via::Neighbour { link: HOME_LINK, address: neighbour });
+    assert!(!bench.held().iter().any(|key| matches!(key, Key::Proxy(..))));
+}
+
+#[test]
+fn a_binding_ends_with_its_lifetime_after_one_request_to_refresh_it() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    let quiet = bench.pass(Duration::from_secs(52));
+    assert!(quiet.is_empty());
+    let late = bench.pass(Duration::from_secs(7));
+    assert_eq!(kinds(&late), ["transmit"]);
+    let end = bench.pass(Duration::from_secs(1));
+    assert!(bench.held().is_empty(), "{:?}", bench.held());
+    assert_eq!(kinds(&end).last(), Some(&"deregistered"));
+    let route = Key::Route(Table::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100);
+    assert!(end.contains(&Output::Drop(route)));
+    assert!(end.contains(&Output::Drop(Key::Record(RecordKey::Binding(home())))));
+}

@@ -1,0 +1,125 @@
+//! What a home agent does when time passes (RFC 6275 §9.5.5, §10.3.1, §10.3.2).
+
+use super::binding::{Binding, Stage};
+use super::{HomeAgent, forwarding};
+use crate::engine::Outbox;
+use crate::plan::{Item, Key};
+use crate::report::Report;
+use crate::time::Time;
+use roam6_wire::HomeAddress;
+use std::net::Ipv6Addr;
+
+/// What time brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// Something about this binding; [`Binding::due`] says what.
+    Binding(HomeAddress),
+    /// A path MTU is too old to be believed.
+    PathMtu(Ipv6Addr),
+    /// A Router Advertisement on the home link.
+    Advertise,
+    /// Another home agent's entry ends.
+    HomeAgents,
+}
+
+impl HomeAgent {
+    /// Does what is due by `now`.
+    pub(super) fn expire(&mut self, now: Time, out: &mut Outbox) {
+        while let Some(timer) = self.agenda.expire(now) {
+            match timer {
+                Timer::Binding(home) => self.expire_binding(now, home, out),
+                Timer::PathMtu(remote) => self.expire_path_mtu(now, remote, out),
+                Timer::Advertise => self.advertise(now, out),
+                Timer::HomeAgents => self.expire_home_agents(now),
+            }
+        }
+    }
+
+    /// Sets the timer of a binding to the next thing due.
+    pub(super) fn schedule(&mut self, home: HomeAddress) {
+        match self.bindings.get(&home).and_then(Binding::due) {
+            Some(at) => self.agenda.put(Timer::Binding(home), at),
+            None => self.agenda.drop(&Timer::Binding(home)),
+        }
+    }
+
+    fn expire_binding(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        match binding.pending.as_ref().map(|pending| &pending.stage) {
+            Some(Stage::Probing(until)) if *until <= now => self.install(home, true, out),
+            Some(_) => {}
+            None => self.expire_registration(now, home, out),
+        }
+        self.schedule(home);
+    }
+
+    fn expire_registration(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        if binding.forget.is_some_and(|until| until <= now) {
+            if !binding.left.is_empty() {
+                out.drop(Key::Tunnel(binding.tunnel));
+            }
+            self.tunnels.remove(&binding.tunnel);
+            self.bindings.remove(&home);
+            return;
+        }
+        let gone = binding.left.extract_if(.., |(_, until)| *until <= now).count();
+        let tunnel = binding.tunnel;
+        let Some(current) = binding.current.as_mut() else {
+            if gone > 0 && binding.left.is_empty() {
+                out.drop(Key::Tunnel(tunnel));
+            }
+            return;
+        };
+        let ended = current.care_of.extract_if(.., |care_of| care_of.expires <= now).count();
+        if current.care_of.is_empty() {
+            self.unbind(now, home, "lifetime ended", out);
+            return;
+        }
+        if gone + ended > 0 {
+            self.put_again(home, out);
+        }
+        if ended > 0 {
+            self.put_record(home, out);
+        }
+        self.ask_to_refresh(now, home, out);
+    }
+
+    /// Ends a binding for a reason of this side's.
+    pub(super) fn unbind(&mut self, now: Time, home: HomeAddress, why: &str, out: &mut Outbox) {
+        if self.bindings.get(&home).and_then(Binding::latest).is_some() {
+            self.end(now, home, out);
+            out.report(Report::Deregistered { home_address: home, why: why.into() });
+        }
+    }
+
+    /// Puts the tunnel of a binding in force anew, as paths or their MTU changed. What is pending brings its own.
+    pub(super) fn put_again(&mut self, home: HomeAddress, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get(&home) else { return };
+        let Some(registration) = binding.latest() else { return };
+        let left = binding.leaving(registration);
+        let address = self.config.address;
+        let item = forwarding::tunnel(binding.tunnel, address, home, registration, &left, &self.mtu);
+        self.put(item, out);
+    }
+
+    /// Writes a binding in force to the journal anew.
+    pub(super) fn put_record(&mut self, home: HomeAddress, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get(&home) else { return };
+        let Some(current) = &binding.current else { return };
+        let record = binding.record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default());
+        self.put(Item::Record(record), out);
+    }
+
+    fn ask_to_refresh(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        if binding.ask_at().is_none_or(|at| at > now) {
+            return;
+        }
+        binding.asked = true;
+        let Some(care_of) = binding.current.as_ref().and_then(|current| current.care_of.first()).copied() else {
+            return;
+        };
+        self.request_refresh(home, care_of, out);
+    }
+}

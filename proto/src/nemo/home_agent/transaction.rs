@@ -1,0 +1,253 @@
+//! From an accepted update to its acknowledgement: nothing is acknowledged before the host forwards and the journal is
+//! written; what the host refuses is taken back (RFC 3963 §6.2, RFC 6275 §10.3.1).
+
+use super::binding::{Pending, Registration, Stage};
+use super::{HomeAgent, answer::Answer, forwarding, home_link};
+use crate::engine::Outbox;
+use crate::input::Outcome;
+use crate::plan::{Item, Key, OLD_PATH_LINGER, RecordKey};
+use crate::report::Report;
+use crate::time::Time;
+use roam6_wire::mobility::Status;
+use roam6_wire::{HomeAddress, Prefix};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Who waits for the outcomes of the `Put`s that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Transactions {
+    last: u64,
+    puts: u64,
+    awaited: BTreeMap<(Key, u64), Option<(HomeAddress, u64)>>,
+}
+
+impl Transactions {
+    /// A name for a new transaction.
+    fn begin(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Notes that `waiting` (a home address and its transaction, or nobody) is told of the next outcome for `key`.
+    fn put(&mut self, key: Key, waiting: Option<(HomeAddress, u64)>) {
+        self.puts += 1;
+        self.awaited.insert((key, self.puts), waiting);
+    }
+
+    /// Who waits for this outcome; `None` if the item is not of this engine.
+    fn take(&mut self, key: &Key) -> Option<Option<(HomeAddress, u64)>> {
+        let first = self.awaited.range((key.clone(), 0)..=(key.clone(), u64::MAX)).next()?.0.clone();
+        self.awaited.remove(&first)
+    }
+
+    /// How many outcomes are yet to come.
+    pub(super) fn len(&self) -> usize {
+        self.awaited.len()
+    }
+}
+
+impl HomeAgent {
+    /// Takes an accepted registration on its way: first the question whether the home address is free, if it must be
+    /// asked, then the host. A registration of the same home address that is still on its way gives way to it.
+    pub(super) fn accept(
+        &mut self,
+        now: Time,
+        home: HomeAddress,
+        next: Registration,
+        answer: Answer,
+        out: &mut Outbox,
+    ) {
+        let transaction = self.transactions.begin();
+        let must_probe = self.must_probe(home);
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        let superseded = binding.pending.take();
+        let probing = superseded.as_ref().and_then(|pending| match pending.stage {
+            Stage::Probing(until) => Some(until),
+            Stage::Installing { .. } => None,
+        });
+        let ask = superseded.is_none() && must_probe;
+        let stage = match probing {
+            Some(until) => Stage::Probing(until),
+            None if ask => Stage::Probing(now + home_link::PROBE_WAIT),
+            None => Stage::Installing { missing: 0, refused: None },
+        };
+        let install = matches!(stage, Stage::Installing { .. });
+        let abandoned = superseded.map(|pending| pending.next);
+        binding.pending = Some(Box::new(Pending { transaction, next, stage, answer }));
+        self.claim(home, abandoned.as_ref(), out);
+        if ask {
+            self.probe(home, out);
+        }
+        if install {
+            self.install(home, abandoned.is_some(), out);
+        }
+        self.schedule(home);
+    }
+
+    /// Asks the host for everything the pending registration needs and does not have; with `all`, for everything.
+    pub(super) fn install(&mut self, home: HomeAddress, all: bool, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        let Some(mut pending) = binding.pending.take() else { return };
+        let current = binding.current.as_ref().filter(|_| !all);
+        let left = binding.leaving(&pending.next);
+        let mut items = Vec::new();
+        if current.is_none_or(|current| !current.forwards_like(&pending.next)) {
+            let known = |prefix: Prefix| current.is_some_and(|current| current.prefixes.contains(&prefix));
+            let known = |item: &Item| match item {
+                Item::Route(route) => {
+                    current.is_some() && (known(route.destination) || route.destination.length() == 128)
+                }
+                _ => false,
+            };
+            if current.is_none_or(|current| current.router != pending.next.router) {
+                items.extend(self.home.link().map(|link| forwarding::proxy(link, home, &pending.next)));
+            }
+            let address = self.config.address;
+            items.push(forwarding::tunnel(binding.tunnel, address, home, &pending.next, &left, &self.mtu));
+            items.extend(forwarding::routes(binding.tunnel, home, &pending.next).filter(|item| !known(item)));
+        }
+        let record = binding.record(home, &pending.next, |at| self.clock.unix_micros(at).unwrap_or_default());
+        items.push(Item::Record(record));
+        pending.stage = Stage::Installing { missing: items.len(), refused: None };
+        let waiting = Some((home, pending.transaction));
+        binding.pending = Some(pending);
+        for item in items {
+            self.transactions.put(item.key(), waiting);
+            out.put(item);
+        }
+    }
+
+    /// Asks the host for an item nobody waits for.
+    pub(super) fn put(&mut self, item: Item, out: &mut Outbox) {
+        self.transactions.put(item.key(), None);
+        out.put(item);
+    }
+
+    /// Takes the host's answer to one `Put`.
+    pub(super) fn outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
+        let Some(waiting) = self.transactions.take(&outcome.key) else { return };
+        if let Some(why) = &outcome.refused {
+            out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
+        }
+        let Some((home, transaction)) = waiting else { return };
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        let Some(pending) = binding.pending.as_mut().filter(|pending| pending.transaction == transaction) else {
+            return;
+        };
+        let Stage::Installing { missing, refused } = &mut pending.stage else { return };
+        *missing = missing.saturating_sub(1);
+        if refused.is_none() {
+            refused.clone_from(&outcome.refused);
+        }
+        if *missing == 0 {
+            let failed = refused.is_some();
+            if failed { self.roll_back(now, home, out) } else { self.commit(now, home, out) }
+        }
+    }
+
+    fn commit(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        let Some(pending) = binding.pending.take() else { return };
+        let Pending { next, answer, .. } = *pending;
+        let first = binding.current.is_none();
+        let moved = binding.current.as_ref().is_none_or(|old| old.addresses() != next.addresses());
+        for care_of in binding.leaving(&next) {
+            if !binding.left.iter().any(|(old, _)| old.address == care_of.address) {
+                binding.left.push((care_of, now + OLD_PATH_LINGER));
+            }
+        }
+        binding.left.retain(|(old, _)| !next.care_of.iter().any(|care_of| care_of.address == old.address));
+        binding.asked = false;
+        binding.forget = None;
+        let report = Report::Registered {
+            home_address: home,
+            care_of: next.addresses(),
+            sequence: binding.sequence,
+            lifetime: next.lifetime,
+            moved,
+        };
+        let router = next.router;
+        let old = binding.current.replace(next);
+        self.claim(home, old.as_ref(), out);
+        if first {
+            self.announce(home, router, out);
+        }
+        self.acknowledge(&answer, out);
+        out.report(report);
+        self.schedule(home);
+    }
+
+    fn roll_back(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        let Some(pending) = binding.pending.take() else { return };
+        let Pending { next, answer, .. } = *pending;
+        match binding.current.clone() {
+            Some(current) => {
+                let left = binding.leaving(&current);
+                let tunnel = binding.tunnel;
+                let record = binding.record(home, &current, |at| self.clock.unix_micros(at).unwrap_or_default());
+                let address = self.config.address;
+                self.put(forwarding::tunnel(tunnel, address, home, &current, &left, &self.mtu), out);
+                for route in forwarding::routes(tunnel, home, &current) {
+                    self.put(route, out);
+                }
+                self.put(Item::Record(record), out);
+                self.claim(home, Some(&next), out);
+                self.schedule(home);
+            }
+            None => {
+                binding.current = Some(next);
+                self.end(now, home, out);
+            }
+        }
+        self.refuse(&answer, Status::INSUFFICIENT_RESOURCES, out);
+    }
+
+    /// Takes everything of a binding out of the host at once, and forgets it.
+    pub(super) fn end(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+        self.stop(home, out);
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        out.drop(Key::Tunnel(binding.tunnel));
+        binding.left.clear();
+        binding.forget = Some(now);
+        self.schedule(home);
+    }
+
+    /// Takes the routes, the proxy and the journal's line of a binding out of the host; the tunnel remains.
+    pub(super) fn stop(&mut self, home: HomeAddress, out: &mut Outbox) -> Option<Registration> {
+        let binding = self.bindings.get_mut(&home)?;
+        let abandoned = binding.pending.take().map(|pending| pending.next);
+        let current = binding.current.take();
+        binding.asked = false;
+        out.drop(Key::Record(RecordKey::Binding(home)));
+        if current.is_some() || abandoned.is_some() {
+            out.drop(forwarding::route(binding.tunnel, Prefix::host(home.0)).key());
+            if let Some(link) = self.home.link() {
+                out.drop(Key::Proxy(link, home.0));
+            }
+        }
+        self.claim(home, abandoned.as_ref(), out);
+        self.claim(home, current.as_ref(), out);
+        current.or(abandoned)
+    }
+
+    /// Brings what is found by care-of address and by prefix up to date after `old` gave way: prefixes neither current nor
+    /// pending any more lose their routes.
+    fn claim(&mut self, home: HomeAddress, old: Option<&Registration>, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get(&home) else { return };
+        let pending = binding.pending.iter().map(|pending| &pending.next);
+        let live: Vec<&Registration> = binding.current.iter().chain(pending).collect();
+        let prefixes: BTreeSet<Prefix> = live.iter().flat_map(|live| live.prefixes.iter().copied()).collect();
+        let addresses: BTreeSet<_> = live.iter().flat_map(|live| live.addresses()).collect();
+        if let Some(old) = old {
+            for prefix in old.prefixes.iter().filter(|prefix| !prefixes.contains(prefix)) {
+                self.prefixes.remove(prefix);
+                out.drop(forwarding::route(binding.tunnel, *prefix).key());
+            }
+            for address in old.addresses().into_iter().filter(|address| !addresses.contains(address)) {
+                self.care_of.remove(&(address, home));
+            }
+        }
+        self.prefixes.extend(prefixes.into_iter().map(|prefix| (prefix, home)));
+        self.care_of.extend(addresses.into_iter().map(|address| (address, home)));
+    }
+}

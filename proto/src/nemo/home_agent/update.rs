@@ -1,0 +1,303 @@
+//! One Binding Update: the checks in their order, and what follows from them.
+//! RFC 6275 §9.5.1 and §10.3, RFC 3963 §6.2 and §6.7, RFC 4285 §5.1 and §6, RFC 5648 §6.2.
+
+use super::answer::Answer;
+use super::binding::{Binding, CareOf, INVALID_ENTRY, Registration};
+use super::multiple::{self, Merged};
+use super::request::Request;
+use super::{HomeAgent, flows, forwarding};
+use crate::crypto::authenticator::{Timestamp, verify};
+use crate::engine::Outbox;
+use crate::nemo::config::{Authentication, PrefixTableRow};
+use crate::plan::{Key, OLD_PATH_LINGER};
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::mobility::{LIFETIME_UNIT_SECONDS, Status};
+use roam6_wire::{Bid, Prefix};
+use std::net::Ipv6Addr;
+
+/// Why an update is not accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Dropped without an answer.
+    Silence(DropReason, &'static str),
+    /// Answered with this status.
+    Answer(Status),
+    /// Answered with this status; counted as a packet dropped for this reason.
+    Unproven(Status, DropReason),
+}
+
+/// What an accepted update asks for.
+#[derive(Debug)]
+enum Verdict {
+    /// To be bound like this.
+    Register(Registration),
+    /// To be bound no longer.
+    Deregister,
+}
+
+impl HomeAgent {
+    /// Takes one Binding Update addressed to this home agent.
+    pub(super) fn update(&mut self, now: Time, request: Request, out: &mut Outbox) {
+        let mut answer = request.answer();
+        match self.judge(now, &request, &mut answer) {
+            Ok(verdict) => {
+                self.remember(&request);
+                match verdict {
+                    Verdict::Register(registration) => self.accept(now, request.home, registration, answer, out),
+                    Verdict::Deregister => self.deregister(now, &request, &answer, out),
+                }
+            }
+            Err(Refusal::Silence(reason, why)) => {
+                let from = Some(request.source);
+                out.report(Report::Dropped { reason, from, detail: format!("Binding Update: {why}") });
+            }
+            Err(Refusal::Answer(status)) => {
+                if status == Status::INSUFFICIENT_RESOURCES {
+                    out.report(Report::TableFull { table: "bindings".into(), limit: self.config.max_bindings });
+                }
+                self.refuse(&answer, status, out);
+            }
+            Err(Refusal::Unproven(status, reason)) => {
+                let detail = format!("Binding Update of {}: answered with status {status}", request.home);
+                self.prepare(now, &request, &mut answer, status);
+                self.reply(&answer, status, out);
+                out.report(Report::Dropped { reason, from: Some(request.source), detail });
+            }
+        }
+    }
+
+    /// Every check of an update, in the order the standards give them.
+    fn judge(&self, now: Time, request: &Request, answer: &mut Answer) -> Result<Verdict, Refusal> {
+        let binding = self.bindings.get(&request.home);
+        if !is_unicast(request.home.0) || !is_unicast(request.source) {
+            return Err(Refusal::Silence(DropReason::Malformed, "an address is not a unicast address"));
+        }
+        let row = self.row(request.home);
+        answer.key = row.and_then(|row| match &row.authentication {
+            Authentication::None => None,
+            Authentication::SharedKey(key) => Some(key.clone()),
+        });
+        let Some(row) = row else {
+            return Err(Refusal::Silence(DropReason::NoAssociation, "the home address is not in the prefix table"));
+        };
+        if binding.is_some_and(|binding| !request.sequence.is_newer_than(binding.sequence)) {
+            return Err(Refusal::Unproven(Status::SEQUENCE_OUT_OF_WINDOW, DropReason::StaleSequence));
+        }
+        self.authenticate(now, request, row, binding)?;
+        if !request.home_registration && !request.router {
+            return Err(match binding.filter(|binding| binding.current.is_some()) {
+                Some(_) => Refusal::Answer(Status::REGISTRATION_TYPE_CHANGE),
+                None => Refusal::Silence(DropReason::NotForUs, "not a home registration"),
+            });
+        }
+        self.authorise(now, request, row, binding, answer)
+    }
+
+    /// RFC 4285 §5.1, then §6.
+    fn authenticate(
+        &self,
+        now: Time,
+        request: &Request,
+        row: &PrefixTableRow,
+        binding: Option<&Binding>,
+    ) -> Result<(), Refusal> {
+        let Authentication::SharedKey(key) = &row.authentication else { return Ok(()) };
+        let Some(proof) = &request.proof else {
+            return Err(Refusal::Silence(DropReason::NotAuthenticated, "the authentication option is missing"));
+        };
+        if proof.spi != key.spi {
+            return Err(Refusal::Silence(DropReason::NoAssociation, "no association has this SPI"));
+        }
+        if !verify(&key.secret, request.care_of, request.home, &proof.part, &proof.authenticator) {
+            return Err(Refusal::Unproven(Status::AUTHENTICATION_FAILED, DropReason::BadAuthenticator));
+        }
+        let Some(timestamp) = request.timestamp else {
+            return Err(Refusal::Unproven(Status::MESSAGE_ID_REQUIRED, DropReason::NotAuthenticated));
+        };
+        let close = self.clock.timestamp(now).is_none_or(|clock| timestamp.is_close_to(clock));
+        let fresh =
+            binding.is_none_or(|binding| binding.timestamp == Timestamp(0) || timestamp.is_after(binding.timestamp));
+        if close && fresh { Ok(()) } else { Err(Refusal::Unproven(Status::MESSAGE_ID_MISMATCH, DropReason::Replayed)) }
+    }
+
+    /// Whether its sender, who is who it claims to be, may register this.
+    fn authorise(
+        &self,
+        now: Time,
+        request: &Request,
+        row: &PrefixTableRow,
+        binding: Option<&Binding>,
+        answer: &mut Answer,
+    ) -> Result<Verdict, Refusal> {
+        if self.config.home_prefixes.is_empty() {
+            return Err(Refusal::Answer(Status::HOME_REGISTRATION_NOT_SUPPORTED));
+        }
+        if !self.config.home_prefixes.iter().any(|prefix| prefix.contains(request.home.0)) {
+            return Err(Refusal::Answer(Status::NOT_HOME_SUBNET));
+        }
+        if request.router && !request.home_registration {
+            return Err(Refusal::Answer(Status::MOBILE_ROUTER_NOT_PERMITTED));
+        }
+        let latest = binding.and_then(Binding::latest);
+        let ends = request.lifetime.is_zero() || (request.care_of.0 == request.home.0 && request.offers.is_empty());
+        if !ends && latest.is_some_and(|latest| latest.router != request.router) {
+            return Err(Refusal::Answer(Status::REGISTRATION_TYPE_CHANGE));
+        }
+        if ends && latest.is_none() {
+            return Err(Refusal::Answer(Status::NOT_HOME_AGENT));
+        }
+        if ends && request.offers.is_empty() {
+            return Ok(Verdict::Deregister);
+        }
+        if !ends && binding.is_none() && self.bindings.len() >= self.config.max_bindings {
+            return Err(Refusal::Answer(Status::INSUFFICIENT_RESOURCES));
+        }
+        if !ends && !request.routed {
+            return Err(Refusal::Silence(DropReason::Malformed, "the Home Address option is missing"));
+        }
+        let prefixes = match latest {
+            Some(latest) if ends => latest.prefixes.clone(),
+            _ => self.grant_prefixes(request, row)?,
+        };
+        let lifetime = if ends { Duration::ZERO } else { self.grant_lifetime(request.lifetime) };
+        let merged = self.merge(now + lifetime, request, latest, &prefixes)?;
+        answer.bids = merged.echoes;
+        answer.lifetime = lifetime;
+        if merged.care_of.is_empty() {
+            return Ok(Verdict::Deregister);
+        }
+        let bids: Vec<Bid> = merged.care_of.iter().map(|care_of| care_of.bid).collect();
+        let known = latest.map(|latest| latest.flows.as_slice()).unwrap_or_default();
+        let (rules, echoes) = flows::merge(known, &request.flows, &request.summary, &bids);
+        answer.flows = echoes;
+        let mut next = Registration {
+            care_of: merged.care_of,
+            prefixes,
+            explicit: request.explicit(),
+            flows: rules,
+            router: latest.filter(|_| ends).map_or(request.router, |latest| latest.router),
+            lifetime: if ends { latest.map(|latest| latest.lifetime).unwrap_or_default() } else { lifetime },
+        };
+        next.sort();
+        answer.router = next.router;
+        Ok(Verdict::Register(next))
+    }
+
+    /// The prefixes of explicit mode if they may be registered, of implicit mode if there are any (RFC 3963 §6.2).
+    fn grant_prefixes(&self, request: &Request, row: &PrefixTableRow) -> Result<Vec<Prefix>, Refusal> {
+        if !request.router {
+            return Ok(Vec::new());
+        }
+        let explicit = request.explicit();
+        let asked = if explicit { &request.prefixes } else { &row.prefixes };
+        if asked.is_empty() && !request.misshapen_prefix {
+            return Err(Refusal::Answer(Status::FORWARDING_SETUP_FAILED));
+        }
+        if request.misshapen_prefix || explicit && asked.iter().any(|prefix| !self.is_installable(*prefix)) {
+            return Err(Refusal::Answer(Status::INVALID_PREFIX));
+        }
+        if asked.iter().any(|prefix| !row.prefixes.iter().any(|own| own.covers(*prefix))) {
+            return Err(Refusal::Answer(Status::NOT_AUTHORISED_FOR_PREFIX));
+        }
+        let taken = |prefix: &Prefix| self.prefixes.get(prefix).is_some_and(|owner| *owner != request.home);
+        if asked.iter().any(taken) {
+            let status = if explicit { Status::INVALID_PREFIX } else { Status::FORWARDING_SETUP_FAILED };
+            return Err(Refusal::Answer(status));
+        }
+        let mut prefixes = asked.clone();
+        prefixes.sort();
+        prefixes.dedup();
+        Ok(prefixes)
+    }
+
+    /// A route to it can be made, and takes nothing away from this home agent.
+    fn is_installable(&self, prefix: Prefix) -> bool {
+        let home = self.config.home_prefixes.iter().any(|home| prefix.covers(*home));
+        prefix.length() > 0 && is_unicast(prefix.address()) && !prefix.contains(self.config.address) && !home
+    }
+
+    fn grant_lifetime(&self, asked: Duration) -> Duration {
+        let unit = Duration::from_secs(LIFETIME_UNIT_SECONDS.into());
+        let granted = asked.min(self.config.max_lifetime).as_secs() / unit.as_secs();
+        unit * u32::try_from(granted.max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// The care-of addresses once this update is in force.
+    fn merge(
+        &self,
+        expires: Time,
+        request: &Request,
+        latest: Option<&Registration>,
+        prefixes: &[Prefix],
+    ) -> Result<Merged, Refusal> {
+        let usable = |address: Ipv6Addr| {
+            address != self.config.address
+                && address != request.home.0
+                && !prefixes.iter().any(|prefix| prefix.contains(address))
+        };
+        if !request.offers.is_empty() {
+            let refused = |status| Err(Refusal::Answer(status));
+            if !self.config.multiple_care_of {
+                return refused(Status::MCOA_PROHIBITED);
+            }
+            if request.misshapen_bid {
+                return refused(Status::MCOA_MALFORMED);
+            }
+            let known = latest.map(|latest| latest.care_of.as_slice()).unwrap_or_default();
+            let order = multiple::Order { ends: request.lifetime.is_zero(), overwrite: request.overwrite, expires };
+            return multiple::merge(known, &request.offers, &order, usable).map_err(Refusal::Answer);
+        }
+        let address = request.care_of.0;
+        if !is_unicast(address) || !usable(address) {
+            return Err(Refusal::Answer(Status::INVALID_CARE_OF));
+        }
+        let care_of = CareOf { bid: Bid(0), address, priority: 0, expires };
+        Ok(Merged { care_of: vec![care_of], echoes: Vec::new() })
+    }
+
+    /// From here on, older updates are stale.
+    fn remember(&mut self, request: &Request) {
+        let tunnel = self.name_tunnel(request.home);
+        let binding = self.bindings.entry(request.home).or_insert_with(|| Binding::new(tunnel));
+        self.tunnels.insert(binding.tunnel, request.home);
+        binding.sequence = request.sequence;
+        binding.timestamp = request.timestamp.unwrap_or(Timestamp(0));
+    }
+
+    /// What an answer says besides its status when the update proved nothing (RFC 6275 §9.5.1, RFC 4285 §6).
+    fn prepare(&self, now: Time, request: &Request, answer: &mut Answer, status: Status) {
+        if let Some(binding) = self.bindings.get(&request.home).filter(|_| status == Status::SEQUENCE_OUT_OF_WINDOW) {
+            answer.sequence = binding.sequence;
+        }
+        if status == Status::MESSAGE_ID_MISMATCH {
+            let clock = self.clock.timestamp(now);
+            answer.timestamp = answer.timestamp.zip(clock).map(|(theirs, ours)| theirs.resynchronised_to(ours));
+        }
+    }
+
+    /// RFC 3963 §6.7 and RFC 6275 §10.3.2: what leads away from home ends at once; what is still on its way is let in.
+    fn deregister(&mut self, now: Time, request: &Request, answer: &Answer, out: &mut Outbox) {
+        let home = request.home;
+        let old = self.stop(home, out);
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        binding.forget = Some(now + INVALID_ENTRY);
+        if let Some(old) = old {
+            let until = now + OLD_PATH_LINGER;
+            binding.left = old.care_of.iter().map(|care_of| (*care_of, until)).collect();
+            let tunnel = forwarding::closing_tunnel(binding.tunnel, self.config.address, home, &old, &self.mtu);
+            self.put(tunnel, out);
+        } else {
+            out.drop(Key::Tunnel(binding.tunnel));
+        }
+        self.reply(answer, Status::ACCEPTED, out);
+        out.report(Report::Deregistered { home_address: home, why: "de-registered".into() });
+        self.schedule(home);
+    }
+}
+
+/// A global or unique local unicast address: it can be routed to (RFC 6275 §9.5.1).
+pub(super) fn is_unicast(address: Ipv6Addr) -> bool {
+    !(address.is_multicast() || address.is_unspecified() || address.is_loopback() || address.is_unicast_link_local())
+}

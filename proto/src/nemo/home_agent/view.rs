@@ -1,0 +1,91 @@
+//! What an operator sees of a home agent.
+
+use super::binding::{Binding, CareOf, Registration};
+use super::{HomeAgent, forwarding};
+use crate::plan::Item;
+use crate::time::Time;
+use crate::view::{BindingView, LinkView, TimerView, TunnelView, View};
+use roam6_wire::HomeAddress;
+
+/// So many of the nearest timers are shown.
+const TIMERS_SHOWN: usize = 16;
+
+impl HomeAgent {
+    /// Adds bindings, tunnels, the home link and the nearest timers to `view`.
+    pub(super) fn show(&self, now: Time, view: &mut View) {
+        for (home, binding) in &self.bindings {
+            let Some(registration) = binding.latest() else { continue };
+            let row = |care_of| self.show_binding(now, *home, binding, registration, care_of);
+            view.bindings.extend(registration.care_of.iter().map(row));
+            let left = binding.leaving(registration);
+            let address = self.config.address;
+            let tunnel = forwarding::tunnel(binding.tunnel, address, *home, registration, &left, &self.mtu);
+            if let (Item::Tunnel(tunnel), Some(_)) = (tunnel, &binding.current) {
+                let used = registration.care_of.len();
+                view.tunnels.extend(tunnel.paths.iter().enumerate().map(|(at, path)| {
+                    TunnelView {
+                        tunnel: tunnel.id.0,
+                        bid: path.bid,
+                        local: path.local,
+                        remote: path.remote,
+                        mtu: path.mtu,
+                        weight: path.weight,
+                        far: tunnel.far.clone(),
+                        state: match (at < used, path.weight) {
+                            (false, _) => "left",
+                            (true, 0) => "standby",
+                            (true, _) => "up",
+                        }
+                        .into(),
+                    }
+                }));
+            }
+        }
+        view.links.extend(self.config.home_link.iter().map(|name| self.show_link(name)));
+        view.timers.extend(
+            self.agenda
+                .iter()
+                .take(TIMERS_SHOWN)
+                .map(|(at, timer)| TimerView { name: format!("home agent: {timer:?}"), remaining: at.since(now) }),
+        );
+        let mut count = |name: &str, number: usize| {
+            view.counters.insert(format!("home_agent_{name}"), u64::try_from(number).unwrap_or(u64::MAX));
+        };
+        count("bindings", self.bindings.values().filter(|binding| binding.current.is_some()).count());
+        count("timers", self.agenda.len());
+        count("outcomes_awaited", self.transactions.len());
+    }
+
+    fn show_binding(
+        &self,
+        now: Time,
+        home: HomeAddress,
+        binding: &Binding,
+        registration: &Registration,
+        care_of: &CareOf,
+    ) -> BindingView {
+        BindingView {
+            role: "home_agent".into(),
+            home_address: home,
+            bid: care_of.bid,
+            care_of: Some(care_of.address),
+            home_agent: self.config.address,
+            prefixes: registration.prefixes.clone(),
+            sequence: binding.sequence,
+            remaining: care_of.expires.since(now),
+            state: if binding.pending.is_some() { "registering" } else { "bound" }.into(),
+        }
+    }
+
+    fn show_link(&self, name: &str) -> LinkView {
+        LinkView {
+            name: name.into(),
+            role: "home".into(),
+            up: self.home.link().is_some(),
+            mtu: self.home.mtu(),
+            router: None,
+            addresses: vec![self.config.address],
+            state: if self.home.link().is_some() { "home" } else { "down" }.into(),
+        }
+    }
+}
