@@ -1,6 +1,7 @@
 //! One host, as the daemon's loop sees it: [`Host::wait`] brings what happened, [`Host::execute`] does what the engines
 //! want. The daemon's own descriptors may be waited for in the same place ([`Host::watch`]).
 
+use crate::backend::{self, Backend};
 use crate::clock::Clock;
 use crate::door::packet::{Kind, Tap};
 use crate::door::quiet::Quiet;
@@ -43,6 +44,12 @@ pub struct HostOptions {
     pub state_dir: PathBuf,
     /// Names of the interfaces the roles use: uplinks, ingress interfaces, the home link. They may come and go.
     pub interfaces: BTreeSet<String>,
+    /// What carries the tunnels.
+    pub backend: Backend,
+    /// Name of the tunnel device, where the back end has one for all.
+    pub device: String,
+    /// Most tunnels.
+    pub tunnels: u32,
 }
 
 /// Something [`Host::wait`] brings.
@@ -108,7 +115,13 @@ const DAEMON: u64 = 16;
 impl Host {
     /// Opens everything. Nothing changes yet but that the kernel keeps quiet about mobility messages.
     /// The first [`Host::wait`] brings the wall clock, and the interfaces and addresses that are there.
-    pub fn new(options: HostOptions, tunnels: Box<dyn Tunnels + Send>) -> Result<Host, Error> {
+    pub fn new(options: HostOptions) -> Result<Host, Error> {
+        let tunnels = backend::open(&options)?;
+        Host::with_tunnels(options, tunnels)
+    }
+
+    /// [`Host::new`] with tunnels of one's own making, whatever the options say of them.
+    pub fn with_tunnels(options: HostOptions, tunnels: Box<dyn Tunnels + Send>) -> Result<Host, Error> {
         let (journal, recalled) = Journal::open(&options.state_dir)?;
         let (quiet, lesser) = Quiet::keep()?;
         let mut host = Host {

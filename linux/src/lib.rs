@@ -1,5 +1,6 @@
 //! Everything of roam6 that touches the Linux kernel.
 
+mod backend;
 #[cfg(feature = "bpf")]
 mod bpf;
 pub mod clock;
@@ -12,5 +13,6 @@ mod plan;
 mod sys;
 pub mod tunnel;
 
+pub use backend::Backend;
 pub use error::Error;
 pub use host::{Host, HostOptions, Interest, Ready, Wake};

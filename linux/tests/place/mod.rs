@@ -5,7 +5,7 @@
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 use roam6_linux::tunnel::Tunnels;
-use roam6_linux::{Error, Host, HostOptions, Wake};
+use roam6_linux::{Backend, Error, Host, HostOptions, Wake};
 use roam6_proto::plan::{Tunnel, TunnelId};
 use roam6_proto::{Input, Item, LinkEvent, LinkId, Output};
 use std::collections::BTreeMap;
@@ -77,9 +77,12 @@ pub fn host(directory: &tempfile::TempDir, interfaces: &[&str], device: Option<L
         run_dir: directory.path().join("run"),
         state_dir: directory.path().join("state"),
         interfaces: interfaces.iter().map(|name| (*name).to_owned()).collect(),
+        backend: Backend::Auto,
+        device: "roam6".to_owned(),
+        tunnels: 16,
     };
     let tunnels = Pretended { device, mtu: BTreeMap::new() };
-    Host::new(options, Box::new(tunnels)).unwrap()
+    Host::with_tunnels(options, Box::new(tunnels)).unwrap()
 }
 
 /// Everything the host brings until it has been quiet for `span`.

@@ -1,0 +1,43 @@
+//! Chooses what carries the tunnels.
+
+use crate::error::Error;
+use crate::host::HostOptions;
+use crate::tunnel::Tunnels;
+
+/// What carries tunnels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// BPF programs where the kernel takes them, else its tunnel devices.
+    Auto,
+    /// BPF programs.
+    Bpf,
+    /// A device of the kernel's ip6_tunnel for each path.
+    Ip6tnl,
+}
+
+/// Opens the back end asked for.
+pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
+    match options.backend {
+        Backend::Bpf => bpf(options),
+        Backend::Ip6tnl => ip6tnl(),
+        Backend::Auto => {
+            bpf(options).or_else(|why| ip6tnl().map_err(|error| Error::new("no tunnels", format!("{why}; {error}"))))
+        }
+    }
+}
+
+#[cfg(feature = "bpf")]
+fn bpf(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
+    use crate::tunnel::bpf::{Bpf, Options};
+    let HostOptions { run_dir, device, tunnels, .. } = options.clone();
+    Ok(Box::new(Bpf::open(Options { device, run: run_dir, tunnels })?))
+}
+
+#[cfg(not(feature = "bpf"))]
+fn bpf(_: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
+    Err(Error::new("tunnels by BPF", "not part of this build"))
+}
+
+fn ip6tnl() -> Result<Box<dyn Tunnels + Send>, Error> {
+    Err(Error::new("tunnels by ip6_tunnel", "not part of this build"))
+}
