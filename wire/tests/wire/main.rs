@@ -1,6 +1,12 @@
 //! Tests of the codecs from outside: golden octets, round trips, hostile bytes, the committed corpus, another decoder.
 
 #[cfg(test)]
+mod dissector;
+#[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod round_trip;
 #[cfg(test)]
 mod samples;

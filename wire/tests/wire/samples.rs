@@ -1,10 +1,21 @@
-//! Addresses and messages that several tests share.
+//! Addresses, and one message of every kind, that several tests share.
 
-use std::net::Ipv6Addr;
+use roam6_wire::icmp6::{
+    self, Echo, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterAdvertisement, RouterPreference,
+    RouterSolicitation,
+};
+use roam6_wire::ip6::{self, Header, protocol};
+use roam6_wire::mobility::{
+    self, AckFlags, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, ErrorStatus,
+    FlowIdentification, MobilityOption, Selector, Span, Status, TrafficSelector, UpdateFlags,
+};
+use roam6_wire::{Bid, Fid, LinkAddress, Sequence};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub(crate) const HOME: &str = "2001:db8::100";
 pub(crate) const HOME_AGENT: &str = "2001:db8::1";
 pub(crate) const CARE_OF: &str = "2001:db8:1::100";
+pub(crate) const ROUTER: &str = "fe80::ff:fe00:1";
 
 pub(crate) fn address(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
@@ -12,4 +23,254 @@ pub(crate) fn address(text: &str) -> Ipv6Addr {
 
 pub(crate) fn octets(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}
+
+/// Pseudo-random octets, the same for the same seed (xorshift64*).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit.max(1)
+    }
+
+    pub(crate) fn octets(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.below(256) as u8).collect()
+    }
+}
+
+/// Every mobility message, with every option somewhere.
+pub(crate) fn mobility_messages() -> Vec<mobility::Message> {
+    use mobility::Message;
+    vec![
+        Message::BindingRefreshRequest { options: vec![] },
+        Message::BindingUpdate(update(vec![])),
+        Message::BindingUpdate(update(vec![
+            MobilityOption::AlternateCareOf(address(CARE_OF)),
+            MobilityOption::MobileNetworkPrefix("2001:db8:f00::/56".parse().unwrap()),
+            MobilityOption::MobileNetworkPrefix("2001:db8:e00::/64".parse().unwrap()),
+            MobilityOption::MobileNodeIdentifier { subtype: 1, identifier: b"mr@example.org".to_vec() },
+            MobilityOption::ReplayProtection(0xe5f1_2345_8000_0000),
+            MobilityOption::Authentication { subtype: 1, spi: 256, data: vec![7; 12] },
+        ])),
+        Message::BindingUpdate(update(vec![
+            binding(1, CareOfField::V6(address(CARE_OF))),
+            binding(2, CareOfField::V4(Ipv4Addr::new(192, 0, 2, 7))),
+            binding(3, CareOfField::None),
+            MobilityOption::FlowSummary(vec![Fid(1), Fid(2), Fid(3)]),
+        ])),
+        Message::BindingUpdate(update(flows())),
+        Message::BindingUpdate(update(vec![
+            MobilityOption::Ipv4HomeAddress {
+                prefix_length: 24,
+                prefix_wanted: true,
+                address: Ipv4Addr::new(192, 0, 2, 1),
+            },
+            MobilityOption::Ipv4CareOf(Ipv4Addr::new(198, 51, 100, 1)),
+            MobilityOption::LinkLayerAddress { code: 2, address: vec![2, 0, 0, 0, 0, 1] },
+            MobilityOption::NonceIndices { home: 1, care_of: 2 },
+            MobilityOption::BindingAuthorisation(vec![9; 12]),
+        ])),
+        Message::BindingAcknowledgement(acknowledgement(Status::ACCEPTED, vec![])),
+        Message::BindingAcknowledgement(acknowledgement(
+            Status::MCOA_NOT_COMPLETE,
+            vec![
+                MobilityOption::BindingRefreshAdvice(7),
+                binding(1, CareOfField::None),
+                MobilityOption::NatDetection { force_udp: true, refresh_seconds: 110 },
+                MobilityOption::Ipv4AddressAcknowledgement {
+                    status: 0,
+                    prefix_length: 24,
+                    address: Ipv4Addr::new(192, 0, 2, 1),
+                },
+                MobilityOption::Unknown { kind: 200, body: vec![1, 2, 3] },
+            ],
+        )),
+        Message::BindingError { status: ErrorStatus::UNKNOWN_BINDING, home_address: address(HOME) },
+        Message::Unknown { kind: 13, body: vec![0, 0, 0, 0, 0, 1, 1, 0, 0, 0] },
+    ]
+}
+
+/// Every ICMPv6 message, with every option somewhere, and the addresses it may go between.
+pub(crate) fn icmp6_messages() -> Vec<(Header, icmp6::Message)> {
+    use icmp6::Message;
+    let global = Header::new(address(HOME), address(HOME_AGENT));
+    let link = Header::new(address(ROUTER), icmp6::ALL_NODES).with_hop_limit(icmp6::ON_LINK_HOP_LIMIT);
+    let dad = Header::new(Ipv6Addr::UNSPECIFIED, icmp6::solicited_node(address(HOME))).with_hop_limit(255);
+    let invoking = ip6::emit(&global, protocol::NONE, &[]);
+    let router = LinkAddress([2, 0, 0, 0, 0, 1]);
+    vec![
+        (global, Message::DestinationUnreachable { code: 1, invoking: invoking.clone() }),
+        (global, Message::PacketTooBig { mtu: 1460, invoking: invoking.clone() }),
+        (global, Message::TimeExceeded { code: 0, invoking: invoking.clone() }),
+        (global, Message::ParameterProblem { code: 0, pointer: 40, invoking }),
+        (global, Message::EchoRequest(Echo { identifier: 7, sequence: 1, data: b"roam6".to_vec() })),
+        (global, Message::EchoReply(Echo { identifier: 7, sequence: 1, data: vec![] })),
+        (
+            Header { destination: icmp6::ALL_ROUTERS, ..link },
+            Message::RouterSolicitation(RouterSolicitation {
+                options: vec![NeighbourOption::SourceLinkAddress(router)],
+            }),
+        ),
+        (link, Message::RouterAdvertisement(advertisement(router))),
+        (
+            dad,
+            Message::NeighbourSolicitation(NeighbourSolicitation {
+                target: address(HOME),
+                options: vec![NeighbourOption::Nonce(vec![1, 2, 3, 4, 5, 6])],
+            }),
+        ),
+        (
+            link,
+            Message::NeighbourAdvertisement(NeighbourAdvertisement {
+                router: true,
+                solicited: false,
+                overrides: true,
+                target: address(HOME),
+                options: vec![NeighbourOption::TargetLinkAddress(router)],
+            }),
+        ),
+        (global, Message::HomeAgentRequest { identifier: 0x1234, router: true }),
+        (
+            global,
+            Message::HomeAgentReply {
+                identifier: 0x1234,
+                router: true,
+                addresses: vec![address(HOME_AGENT), address("2001:db8::2")],
+            },
+        ),
+        (
+            Header::new(address(CARE_OF), address(HOME_AGENT)).with_home_address(address(HOME)),
+            Message::MobilePrefixSolicitation { identifier: 0x4321 },
+        ),
+        (
+            Header::new(address(HOME_AGENT), address(CARE_OF)).with_routing_home(address(HOME)),
+            Message::MobilePrefixAdvertisement {
+                identifier: 0x4321,
+                managed: false,
+                other: true,
+                options: vec![prefix_information()],
+            },
+        ),
+        (global, Message::Unknown { kind: 200, code: 3, body: vec![1, 2, 3, 4] }),
+    ]
+}
+
+/// Whole packets: every message above in the headers it travels in, and a tunnel.
+pub(crate) fn packets() -> Vec<Vec<u8>> {
+    let up = Header::new(address(CARE_OF), address(HOME_AGENT)).with_home_address(address(HOME));
+    let down = Header::new(address(HOME_AGENT), address(CARE_OF)).with_routing_home(address(HOME));
+    let mut packets = Vec::new();
+    for message in mobility_messages() {
+        let header = if message.kind() == mobility::kind::BINDING_UPDATE { up } else { down };
+        let bytes = message.emit(header.real_source(), header.real_destination());
+        packets.push(ip6::emit(&header, protocol::MOBILITY, &bytes));
+    }
+    for (header, message) in icmp6_messages() {
+        let bytes = message.emit(header.real_source(), header.real_destination());
+        packets.push(ip6::emit(&header, protocol::ICMPV6, &bytes));
+    }
+    let outer = Header::new(address(CARE_OF), address(HOME_AGENT));
+    let inner = packets.last().cloned().unwrap();
+    packets.push(ip6::encapsulate(&outer, &inner));
+    packets.push(ip6::encapsulate(&outer.with_encapsulation_limit(4), &inner));
+    packets
+}
+
+fn update(options: Vec<MobilityOption>) -> BindingUpdate {
+    let flags = UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER;
+    BindingUpdate { sequence: Sequence(77), flags, lifetime_units: 15, options }
+}
+
+fn acknowledgement(status: Status, options: Vec<MobilityOption>) -> BindingAcknowledgement {
+    BindingAcknowledgement { status, flags: AckFlags::ROUTER, sequence: Sequence(77), lifetime_units: 15, options }
+}
+
+fn binding(bid: u16, care_of: CareOfField) -> MobilityOption {
+    MobilityOption::BindingIdentifier(BindingIdentifier {
+        bid: Bid(bid),
+        status: Status::ACCEPTED,
+        simultaneous_home: false,
+        priority: 5,
+        care_of,
+    })
+}
+
+fn flows() -> Vec<MobilityOption> {
+    let over_6 = Selector {
+        source: Some(Span::one(address(HOME_AGENT))),
+        destination: Some(Span { first: address("2001:db8:f00::"), last: address("2001:db8:f00:ff::") }),
+        flow_label: Some(Span { first: 1, last: 9 }),
+        source_port: Some(Span::one(443)),
+        protocol: Some(Span::one(protocol::TCP)),
+        ..Selector::default()
+    };
+    let over_4 = Selector {
+        source: Some(Span::one(Ipv4Addr::new(192, 0, 2, 1))),
+        spi: Some(Span { first: 256, last: 300 }),
+        destination_port: Some(Span { first: 5000, last: 5010 }),
+        traffic_class: Some(Span::one(0xb8)),
+        ..Selector::default()
+    };
+    let selectors = [
+        Some(TrafficSelector::V6(over_6)),
+        Some(TrafficSelector::V4(over_4)),
+        Some(TrafficSelector::Unknown { format: 77, body: vec![1, 2, 3] }),
+        None,
+    ];
+    let flow = |(number, selector)| {
+        MobilityOption::FlowIdentification(FlowIdentification {
+            fid: Fid(number),
+            priority: number * 10,
+            status: 0,
+            bids: vec![Bid(1), Bid(2)],
+            selector,
+        })
+    };
+    (1..).zip(selectors).map(flow).collect()
+}
+
+fn prefix_information() -> NeighbourOption {
+    NeighbourOption::PrefixInformation {
+        prefix: "2001:db8::/64".parse().unwrap(),
+        address: address(HOME_AGENT),
+        on_link: true,
+        autonomous: true,
+        router_address: true,
+        valid: 86400,
+        preferred: u32::MAX,
+    }
+}
+
+fn advertisement(router: LinkAddress) -> RouterAdvertisement {
+    let route = |prefix: &str, preference| NeighbourOption::RouteInformation {
+        prefix: prefix.parse().unwrap(),
+        preference,
+        lifetime: 600,
+    };
+    RouterAdvertisement {
+        hop_limit: 64,
+        managed: true,
+        other: true,
+        home_agent: true,
+        preference: RouterPreference::High,
+        proxy: true,
+        lifetime: 1800,
+        reachable_ms: 30_000,
+        retransmit_ms: 1000,
+        options: vec![
+            NeighbourOption::SourceLinkAddress(router),
+            NeighbourOption::Mtu(1500),
+            prefix_information(),
+            NeighbourOption::AdvertisementInterval { milliseconds: 70 },
+            NeighbourOption::HomeAgentInformation { router: true, preference: 9, lifetime: 1800 },
+            route("::/0", RouterPreference::Low),
+            route("2001:db8:f00::/56", RouterPreference::Medium),
+            route("2001:db8:f00::1/128", RouterPreference::High),
+            NeighbourOption::RecursiveDns { lifetime: 600, servers: vec![address(HOME_AGENT)] },
+            NeighbourOption::Unknown { kind: 200, body: vec![0; 14] },
+        ],
+    }
 }

@@ -1,0 +1,58 @@
+//! Another decoder's opinion: tshark must find nothing malformed and no checksum wrong in what is emitted.
+//! It does not verify the checksum of a Mobility Header; the golden octets do.
+
+use crate::samples::packets;
+use std::fs;
+use std::process::Command;
+
+const LINKTYPE_RAW: u32 = 101;
+/// Expert severities above this one are warnings and errors; notes only say that there is no dissector.
+const NOTE: u32 = 0x40_0000;
+/// Status of a checksum that was looked at and found right.
+const GOOD: &str = "1";
+
+#[test]
+fn tshark_has_no_complaint() {
+    let packets = packets();
+    let file = std::env::temp_dir().join(format!("roam6-wire-{}.pcap", std::process::id()));
+    fs::write(&file, capture(&packets)).unwrap();
+    let output = Command::new("tshark")
+        .args(["-T", "fields", "-E", "separator=|", "-e", "frame.number", "-e", "frame.protocols"])
+        .args(["-e", "_ws.malformed", "-e", "icmpv6.checksum.status", "-e", "_ws.expert.severity", "-r"])
+        .arg(&file)
+        .output();
+    fs::remove_file(&file).unwrap();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => {
+            println!("skipped: tshark_has_no_complaint: tshark: {error}");
+            return;
+        }
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(text.lines().count(), packets.len(), "{}", String::from_utf8_lossy(&output.stderr));
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('|').collect();
+        let [_, protocols, malformed, checksum, severities] = fields[..] else { panic!("{line}") };
+        assert_eq!(malformed, "", "{line}");
+        assert!(protocols.contains("mipv6") || checksum.split(',').all(|status| status == GOOD), "{line}");
+        let severities = severities.split(',').filter(|text| !text.is_empty());
+        assert!(severities.map(|text| text.parse::<u32>().unwrap()).all(|severity| severity <= NOTE), "{line}");
+    }
+}
+
+/// A capture file: magic and version, then each packet with its lengths.
+fn capture(packets: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0002_0004, 0, 0, 65535, LINKTYPE_RAW] {
+        file.extend(word.to_be_bytes());
+    }
+    for packet in packets {
+        let length = packet.len() as u32;
+        for word in [0, 0, length, length] {
+            file.extend(word.to_be_bytes());
+        }
+        file.extend(packet);
+    }
+    file
+}

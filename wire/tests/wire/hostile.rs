@@ -1,0 +1,74 @@
+//! Random octets, valid messages with octets changed, and the committed corpus through every scenario.
+
+use crate::samples::{HOME, HOME_AGENT, Random, address, icmp6_messages, mobility_messages, packets};
+use roam6_wire::scenario;
+use std::fs;
+use std::path::Path;
+
+const ROUNDS: usize = 60_000;
+
+/// Runs `scenario` over what `valid` becomes when octets change, vanish, double or are made up.
+fn disturb(seed: u64, valid: &[Vec<u8>], scenario: fn(&[u8])) {
+    let mut random = Random(seed);
+    for sample in valid {
+        scenario(sample);
+    }
+    for _ in 0..ROUNDS {
+        let mut bytes = match random.below(8) {
+            0 => {
+                let length = random.below(160);
+                random.octets(length)
+            }
+            _ => valid[random.below(valid.len())].clone(),
+        };
+        for _ in 0..random.below(6) {
+            let at = random.below(bytes.len());
+            match random.below(6) {
+                0 => bytes.truncate(at),
+                1 => bytes.extend_from_within(at..),
+                2 => bytes.insert(at.min(bytes.len()), random.below(256) as u8),
+                _ if bytes.is_empty() => {}
+                3 => bytes[at] ^= 1 << random.below(8),
+                4 => bytes[at] = random.below(64) as u8,
+                _ => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+            }
+        }
+        scenario(&bytes);
+    }
+}
+
+#[test]
+fn packets_survive_disturbance() {
+    disturb(0x6275, &packets(), scenario::ip6);
+}
+
+#[test]
+fn icmp6_messages_survive_disturbance() {
+    let valid: Vec<_> =
+        icmp6_messages().iter().map(|(header, message)| message.emit(header.source, header.destination)).collect();
+    disturb(0x4861, &valid, scenario::icmp6);
+}
+
+#[test]
+fn mobility_headers_survive_disturbance() {
+    let valid: Vec<_> =
+        mobility_messages().iter().map(|message| message.emit(address(HOME), address(HOME_AGENT))).collect();
+    disturb(0x3963, &valid, scenario::mobility);
+}
+
+#[test]
+fn the_committed_corpus_passes() {
+    for (target, scenario) in [
+        ("wire_ip6", scenario::ip6 as fn(&[u8])),
+        ("wire_icmp6", scenario::icmp6),
+        ("wire_mobility", scenario::mobility),
+    ] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
+        let mut read = 0;
+        for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+            scenario(&fs::read(entry.unwrap().path()).unwrap());
+            read += 1;
+        }
+        assert!(read > 0, "{} is empty", folder.display());
+    }
+}

@@ -1,0 +1,191 @@
+//! What is emitted is read back as it was, down to code points nobody has assigned.
+
+use crate::samples::{CARE_OF, HOME, HOME_AGENT, address, icmp6_messages, mobility_messages, octets};
+use roam6_wire::icmp6;
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::mobility::{self, MobilityOption, authenticated_part, parameter_problem};
+use roam6_wire::{Malformed, Why};
+
+fn parse_mobility(bytes: &[u8]) -> Result<mobility::Message, Malformed> {
+    mobility::Message::parse(bytes, address(HOME), address(HOME_AGENT))
+}
+
+/// A Binding Update whose options are these octets; put together by hand, so that it can be wrong.
+fn update_with(options: &[u8]) -> Vec<u8> {
+    let mut body = octets("000184000001");
+    body.extend_from_slice(options);
+    let unknown = mobility::Message::Unknown { kind: mobility::kind::BINDING_UPDATE, body };
+    unknown.emit(address(HOME), address(HOME_AGENT))
+}
+
+fn options_of(bytes: &[u8]) -> Result<Vec<MobilityOption>, Malformed> {
+    parse_mobility(bytes).map(|message| message.options().to_vec())
+}
+
+#[test]
+fn every_mobility_message() {
+    for message in mobility_messages() {
+        let bytes = message.emit(address(HOME), address(HOME_AGENT));
+        assert_eq!(bytes.len() % 8, 0);
+        assert_eq!(parse_mobility(&bytes), Ok(message));
+    }
+}
+
+#[test]
+fn every_icmp6_message_in_its_packet() {
+    for (header, message) in icmp6_messages() {
+        let bytes = message.emit(header.real_source(), header.real_destination());
+        let packet = ip6::emit(&header, protocol::ICMPV6, &bytes);
+        let datagram = Datagram::parse(&packet).unwrap();
+        assert_eq!(datagram.header(), header);
+        assert_eq!(icmp6::Message::parse(&datagram), Ok(message.clone()));
+        assert_eq!(message.check_on_link(&datagram), Ok(()));
+    }
+}
+
+#[test]
+fn every_code_point_of_mobility() {
+    for code in 0..=255 {
+        let kind = mobility::Message::Unknown { kind: code, body: vec![0; 26] };
+        let read = parse_mobility(&kind.emit(address(HOME), address(HOME_AGENT))).unwrap();
+        assert_eq!(read.kind(), code);
+        if code > mobility::kind::BINDING_ERROR {
+            assert_eq!(read, kind);
+        }
+        if code > mobility::option::kind::FLOW_IDENTIFICATION {
+            let options = vec![MobilityOption::Unknown { kind: code, body: vec![code; 5] }];
+            let message = mobility::Message::BindingRefreshRequest { options };
+            assert_eq!(parse_mobility(&message.emit(address(HOME), address(HOME_AGENT))), Ok(message));
+        }
+    }
+}
+
+#[test]
+fn header_with_the_home_address_option_is_the_one_everybody_sends() {
+    let header = Header::new(address(CARE_OF), address(HOME_AGENT)).with_home_address(address(HOME));
+    let packet = ip6::emit(&header, protocol::MOBILITY, &[]);
+    assert_eq!(packet[40..], octets("8702010200 00c91020010db8000000000000000000000100".replace(' ', "").as_str()));
+}
+
+#[test]
+fn header_with_the_encapsulation_limit_is_eight_octets() {
+    let outer = Header::new(address(CARE_OF), address(HOME_AGENT)).with_encapsulation_limit(4);
+    let inner = ip6::emit(&Header::new(address(HOME), address(HOME_AGENT)), protocol::NONE, &[]);
+    let packet = ip6::encapsulate(&outer, &inner);
+    assert_eq!(packet[40..48], octets("2900040104010100"));
+    let datagram = Datagram::parse(&packet).unwrap();
+    assert_eq!((datagram.encapsulation_limit, datagram.payload_at), (Some(4), 48));
+    assert_eq!(datagram.payload, inner);
+}
+
+#[test]
+fn link_padding_is_cut_and_a_packet_cut_short_refused() {
+    let mut packet = ip6::emit(&Header::new(address(HOME), address(HOME_AGENT)), protocol::UDP, &[1, 2, 3]);
+    packet.extend([0; 6]);
+    assert_eq!(Datagram::parse(&packet).unwrap().payload, [1, 2, 3]);
+    let short = Datagram::parse(&packet[..42]).unwrap_err();
+    assert_eq!(short.why, Why::Short { has: 2, needs: 3 });
+}
+
+#[test]
+fn second_home_address_is_refused() {
+    let header = Header::new(address(CARE_OF), address(HOME_AGENT)).with_home_address(address(HOME));
+    let once = ip6::emit(&header, protocol::DESTINATION, &[]);
+    let mut twice = ip6::emit(&header, protocol::DESTINATION, &once[40..]);
+    twice[64] = protocol::NONE;
+    let refused = Datagram::parse(&twice).unwrap_err();
+    assert_eq!(refused, Malformed { what: "Home Address option", at: 70, why: Why::Misplaced });
+}
+
+#[test]
+fn home_address_that_is_no_home_is_refused() {
+    for home in ["ff02::1", "::", "::1", "fe80::1"] {
+        let header = Header::new(address(CARE_OF), address(HOME_AGENT));
+        assert!(Datagram::parse(&ip6::emit(&header.with_home_address(address(home)), 59, &[])).is_err());
+        assert!(Datagram::parse(&ip6::emit(&header.with_routing_home(address(home)), 59, &[])).is_err());
+    }
+}
+
+#[test]
+fn refusals_that_want_a_parameter_problem_say_where_it_points() {
+    let good = mobility_messages()[1].emit(address(HOME), address(HOME_AGENT));
+    for (at, value, pointer) in [(0, 58, Some(0)), (1, 0, Some(1)), (6, 9, None)] {
+        let mut bad = good.clone();
+        bad[at] = value;
+        if pointer.is_some() {
+            let length = (usize::from(bad[1]) + 1) * 8;
+            bad[4..6].fill(0);
+            let sum = roam6_wire::checksum::checksum(address(HOME), address(HOME_AGENT), 135, &bad[..length]);
+            bad[4..6].copy_from_slice(&sum.to_be_bytes());
+        }
+        assert_eq!(parameter_problem(&parse_mobility(&bad).unwrap_err()), pointer);
+    }
+}
+
+#[test]
+fn misshapen_options_that_are_answered_reach_the_engine() {
+    // A Binding Identifier of 5 octets, and a prefix of 129 bits.
+    let identifier = options_of(&update_with(&octets("230500010000ff"))).unwrap();
+    assert_eq!(identifier, [MobilityOption::Misshapen { kind: 35, body: octets("00010000ff") }]);
+    let prefix = octets("061200812001 0db8000000000000000000000000".replace(' ', "").as_str());
+    assert!(matches!(options_of(&update_with(&prefix)).unwrap()[..], [MobilityOption::Misshapen { kind: 6, .. }]));
+}
+
+#[test]
+fn misshapen_options_that_are_not_answered_are_malformed() {
+    let refused = options_of(&update_with(&octets("030400000000"))).unwrap_err();
+    assert_eq!(refused, Malformed { what: "mobility option", at: 14, why: Why::Length { has: 4, needs: 16 } });
+    assert_eq!(refused.to_string(), "mobility option at 14: length 4, needs 16");
+    assert!(options_of(&update_with(&octets("0303000000"))).is_err());
+    assert!(options_of(&update_with(&octets("c8ff00"))).is_err(), "longer than the message");
+}
+
+#[test]
+fn nothing_may_follow_the_authenticator() {
+    let proof = "09110100000100aaaaaaaaaaaaaaaaaaaaaaaa";
+    let after = update_with(&octets(&format!("{proof}c80100")));
+    assert_eq!(options_of(&after).unwrap_err().why, Why::Misplaced);
+    assert_eq!(authenticated_part(&after), None);
+    let padded = update_with(&octets(&format!("{proof}00")));
+    assert!(authenticated_part(&padded).is_some());
+    let second = update_with(&octets(&format!("{proof}{}", proof.replace("091101", "091102"))));
+    assert_eq!(authenticated_part(&second).unwrap().1, 19, "MN-HA comes before MN-AAA");
+    assert_eq!(authenticated_part(&update_with(&[])), None);
+}
+
+#[test]
+fn options_are_bounded() {
+    let many = update_with(&octets("c800").repeat(mobility::option::MAX_OPTIONS + 1));
+    assert_eq!(options_of(&many).unwrap_err().why, Why::TooMany(mobility::option::MAX_OPTIONS));
+    let huge = vec![MobilityOption::Unknown { kind: 200, body: vec![0; 255] }; 20];
+    let message = mobility::Message::BindingRefreshRequest { options: huge };
+    let emitted = message.emit(address(HOME), address(HOME_AGENT));
+    assert!(emitted.len() <= mobility::MAX_LENGTH);
+    assert_eq!(options_of(&emitted).unwrap().len(), 7);
+}
+
+#[test]
+fn neighbour_discovery_from_off_the_link_is_refused() {
+    for (header, message) in icmp6_messages().into_iter().filter(|(header, _)| header.hop_limit == 255) {
+        let bytes = message.emit(header.source, header.destination);
+        let packet = ip6::emit(&header.with_hop_limit(254), protocol::ICMPV6, &bytes);
+        let refused = message.check_on_link(&Datagram::parse(&packet).unwrap());
+        assert_eq!(refused, Err(Malformed { what: "hop limit", at: 0, why: Why::Value(254) }));
+    }
+}
+
+#[test]
+fn neighbour_option_of_no_length_ends_the_message() {
+    let header = Header::new(address(HOME), address(HOME_AGENT));
+    let message =
+        icmp6::Message::Unknown { kind: icmp6::kind::ROUTER_SOLICITATION, code: 0, body: octets("000000000100") };
+    let bytes = message.emit(header.source, header.destination);
+    let packet = ip6::emit(&header, protocol::ICMPV6, &bytes);
+    let refused = icmp6::Message::parse(&Datagram::parse(&packet).unwrap()).unwrap_err();
+    assert_eq!(refused.why, Why::Length { has: 0, needs: 1 });
+}
+
+#[test]
+fn solicited_node_group_is_that_of_rfc4291() {
+    assert_eq!(icmp6::solicited_node(address("4037::1:800:200e:8c6c")), address("ff02::1:ff0e:8c6c"));
+}
