@@ -4,6 +4,7 @@
 //! thread or source of randomness, so the daemon, the simulator, the tests and the fuzzers drive the same code.
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod agenda;
 pub mod case;
 pub mod crypto;

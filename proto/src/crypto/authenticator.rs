@@ -14,7 +14,7 @@ pub const AUTHENTICATOR_LENGTH: usize = 12;
 pub const TIMESTAMP_WINDOW: Duration = Duration::from_secs(7);
 
 /// Seconds from the beginning of NTP time (1900) to that of Unix time (1970).
-const NTP_TO_UNIX_SECONDS: u64 = 2_208_988_800;
+pub const NTP_TO_UNIX_SECONDS: u64 = 2_208_988_800;
 
 /// The authenticator of `part`: a Mobility Header from its first octet through the SPI of the authentication option.
 ///

@@ -3,3 +3,4 @@
 pub mod config;
 pub mod flow;
 pub mod home_agent;
+pub mod mobile_router;

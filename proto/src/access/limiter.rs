@@ -1,0 +1,50 @@
+//! A token bucket: so many at once, then one each interval (RFC 6275 §11.8, RFC 4861 §6.2.6).
+
+use crate::time::Time;
+use core::time::Duration;
+
+/// Lets a burst through, then one each interval.
+#[derive(Debug, Clone)]
+pub struct Limiter {
+    burst: u32,
+    interval: Duration,
+    /// The moment at which the bucket is full again.
+    full: Time,
+}
+
+impl Limiter {
+    /// A full bucket of `burst` tokens; one comes back each `interval`.
+    pub fn new(burst: u32, interval: Duration) -> Limiter {
+        Limiter { burst, interval, full: Time::ZERO }
+    }
+
+    /// Takes a token, if there is one.
+    pub fn take(&mut self, now: Time) -> bool {
+        if self.next() > now {
+            return false;
+        }
+        self.full = self.full.max(now) + self.interval;
+        true
+    }
+
+    /// When there is a token.
+    pub fn next(&self) -> Time {
+        self.full - self.interval * self.burst.saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_passes_then_one_each_interval() {
+        let mut limiter = Limiter::new(3, Duration::from_millis(333));
+        let start = Time::from_micros(5_000_000);
+        assert!(limiter.take(start) && limiter.take(start) && limiter.take(start));
+        assert!(!limiter.take(start));
+        assert_eq!(limiter.next(), start + Duration::from_millis(333));
+        assert!(limiter.take(start + Duration::from_millis(333)));
+        assert!(!limiter.take(start + Duration::from_millis(334)));
+    }
+}

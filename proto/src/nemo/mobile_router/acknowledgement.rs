@@ -1,0 +1,263 @@
+//! What the home agent says: Binding Acknowledgements, each status to its consequence, and its requests and errors
+//! (RFC 6275 §11.7.3 and §11.7.4, RFC 3963 §5.4, RFC 5648 §5, RFC 4285 §5.1 and §6).
+
+use super::MobileRouter;
+use super::packet::drop_malformed;
+use super::registration::{CareOf, Place, RefreshAdvice, Sent, Wanted};
+use super::update::lifetime;
+use crate::crypto::authenticator::{NTP_TO_UNIX_SECONDS, Timestamp, verify};
+use crate::engine::Outbox;
+use crate::input::LinkId;
+use crate::nemo::config::Authentication;
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use roam6_wire::Bid;
+use roam6_wire::ip6::Datagram;
+use roam6_wire::mobility::option::AUTHENTICATION_MN_HA;
+use roam6_wire::mobility::{
+    BindingAcknowledgement, BindingIdentifier, ErrorStatus, Message, MobilityOption, Status, authenticated_part,
+};
+
+/// What a status is answered with.
+enum Consequence {
+    /// The home agent holds what was asked.
+    Accepted,
+    /// The same update again, with what the answer told.
+    Again,
+    /// Without RFC 5648.
+    Single,
+    /// De-register, then register anew.
+    Afresh,
+    /// This home agent does not serve us.
+    Refused,
+}
+
+impl MobileRouter {
+    /// Takes a Mobility Header.
+    pub(super) fn hear_mobility(&mut self, now: Time, _link: LinkId, datagram: &Datagram<'_>, out: &mut Outbox) {
+        let from = Some(datagram.source);
+        let (source, destination) = (datagram.real_source(), datagram.real_destination());
+        let message = match Message::parse(datagram.payload, source, destination) {
+            Ok(message) => message,
+            Err(why) => return drop_malformed(from, why, out),
+        };
+        let drop = |reason, detail: &str, out: &mut Outbox| {
+            out.report(Report::Dropped { reason, from, detail: detail.to_owned() });
+        };
+        if destination != self.config.home_address.0 {
+            // A Binding Error goes to the care-of address alone: the home address was not believed (RFC 6275 §9.3.3).
+            match message {
+                Message::BindingError { status, .. } => self.hear_error(now, datagram, status, out),
+                _ => drop(DropReason::NotForUs, "mobility header", out),
+            }
+            return;
+        }
+        if !self.agents.contains(datagram.source) {
+            return drop(DropReason::NoAssociation, "mobility header not from a home agent of ours", out);
+        }
+        match message {
+            Message::BindingAcknowledgement(acknowledgement) => {
+                self.hear_acknowledgement(now, datagram, &acknowledgement, out);
+            }
+            Message::BindingRefreshRequest { .. } if self.registration.binding().is_some() => {
+                if self.hints.take(now) {
+                    self.registration.refresh();
+                } else {
+                    drop(DropReason::RateLimited, "binding refresh request", out);
+                }
+            }
+            Message::BindingError { status, .. } => self.hear_error(now, datagram, status, out),
+            _ => drop(DropReason::Unsolicited, "mobility header", out),
+        }
+    }
+
+    /// The home agent has no binding for us, or says so: nothing proves it, so we only ask again.
+    fn hear_error(&mut self, now: Time, datagram: &Datagram<'_>, status: ErrorStatus, out: &mut Outbox) {
+        let peer = datagram.source;
+        if !self.agents.contains(peer) || !self.hints.take(now) {
+            let detail = "binding error".to_owned();
+            out.report(Report::Dropped { reason: DropReason::Unsolicited, from: Some(peer), detail });
+            return;
+        }
+        out.report(Report::BindingError { peer, status: status.0, sent: false });
+        if status == ErrorStatus::UNKNOWN_BINDING {
+            self.registration.refresh();
+        }
+    }
+
+    fn hear_acknowledgement(
+        &mut self,
+        now: Time,
+        datagram: &Datagram<'_>,
+        message: &BindingAcknowledgement,
+        out: &mut Outbox,
+    ) {
+        let drop = |reason, out: &mut Outbox| {
+            let detail = format!("binding acknowledgement {}, sequence {}", message.status, message.sequence);
+            out.report(Report::Dropped { reason, from: Some(datagram.source), detail });
+        };
+        let answered = match message.status {
+            // This one carries the home agent's number, not ours (RFC 6275 §11.7.3).
+            Status::SEQUENCE_OUT_OF_WINDOW => self.registration.find_last(),
+            _ => self.registration.find_sent(message.sequence),
+        };
+        let Some((wanted, sent)) = answered.filter(|(wanted, _)| wanted.home_agent == datagram.source) else {
+            return drop(DropReason::Unsolicited, out);
+        };
+        let (wanted, sent) = (wanted.clone(), sent);
+        if let Err(reason) = self.verify(datagram, message, &wanted) {
+            return drop(reason, out);
+        }
+        let (home_agent, status, sequence) = (wanted.home_agent, message.status.0, message.sequence);
+        let granted = lifetime(message.lifetime_units);
+        out.report(Report::AckReceived { home_agent, status, sequence, lifetime: granted });
+        self.begun = true;
+        match self.consequence(now, message, &wanted) {
+            Consequence::Accepted => self.accept(now, message, wanted, sent, out),
+            Consequence::Again => self.registration.retry(now),
+            Consequence::Single => {
+                self.single = true;
+                self.registration.retry(now);
+            }
+            Consequence::Afresh => {
+                if let Some(message) = self.goodbye(now, &wanted, out) {
+                    out.transmit(message);
+                }
+                self.registration.drop_binding();
+                self.registration.retry(now);
+            }
+            Consequence::Refused if wanted.care_of().is_empty() => self.accept(now, message, wanted, sent, out),
+            Consequence::Refused => {
+                self.refused = matches!(message.status, Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX);
+                self.next_home_agent(now, &message.status.to_string(), out);
+            }
+        }
+    }
+
+    /// Whether the acknowledgement comes from the home agent and belongs to our latest words (RFC 4285 §5.1).
+    fn verify(
+        &self,
+        datagram: &Datagram<'_>,
+        message: &BindingAcknowledgement,
+        wanted: &Wanted,
+    ) -> Result<(), DropReason> {
+        let away = !wanted.care_of().is_empty();
+        if away != datagram.routing_home.is_some() {
+            return Err(DropReason::NotForUs);
+        }
+        let Authentication::SharedKey(key) = &self.config.authentication else {
+            return Ok(());
+        };
+        let last = message.options.iter().rev().find_map(|option| match option {
+            MobilityOption::Authentication { subtype: AUTHENTICATION_MN_HA, spi, data } => Some((*spi, data)),
+            _ => None,
+        });
+        let (spi, data) = last.ok_or(DropReason::NotAuthenticated)?;
+        let (part, _) = authenticated_part(datagram.payload).ok_or(DropReason::NotAuthenticated)?;
+        if spi != key.spi {
+            return Err(DropReason::NoAssociation);
+        }
+        if !verify(&key.secret, self.source(wanted), self.config.home_address, &part, data) {
+            return Err(DropReason::BadAuthenticator);
+        }
+        Ok(())
+    }
+
+    fn consequence(&mut self, now: Time, message: &BindingAcknowledgement, wanted: &Wanted) -> Consequence {
+        let multiple = matches!(wanted.place, Place::Away { multiple: true, .. });
+        match message.status {
+            Status::SEQUENCE_OUT_OF_WINDOW => {
+                self.registration.resume(message.sequence);
+                Consequence::Again
+            }
+            Status::MESSAGE_ID_MISMATCH => {
+                self.resynchronise(now, message);
+                Consequence::Again
+            }
+            Status::REGISTRATION_TYPE_CHANGE => Consequence::Afresh,
+            Status::MCOA_MALFORMED
+            | Status::MCOA_NON_MCOA_BINDING_EXISTS
+            | Status::MCOA_PROHIBITED
+            | Status::MCOA_UNKNOWN_CARE_OF
+            | Status::MCOA_BULK_PROHIBITED
+            | Status::MCOA_SIMULTANEOUS_PROHIBITED
+                if multiple =>
+            {
+                Consequence::Single
+            }
+            // Without R it does not forward for networks (RFC 3963 §5.3).
+            status if status.is_accepted() && (message.flags.router() || wanted.care_of().is_empty()) => {
+                Consequence::Accepted
+            }
+            _ => Consequence::Refused,
+        }
+    }
+
+    /// Sets our clock by the home agent's (RFC 4285 §6): its seconds are in the high half.
+    fn resynchronise(&mut self, now: Time, message: &BindingAcknowledgement) {
+        let told = message.options.iter().find_map(|option| match option {
+            MobilityOption::ReplayProtection(timestamp) => Some(*timestamp),
+            _ => None,
+        });
+        if let Some(unix) = told.and_then(|timestamp| (timestamp >> 32).checked_sub(NTP_TO_UNIX_SECONDS)) {
+            self.clock.put(now, unix.saturating_mul(1_000_000));
+            self.stamped = Timestamp::default();
+        }
+    }
+
+    fn accept(&mut self, now: Time, message: &BindingAcknowledgement, wanted: Wanted, sent: Sent, out: &mut Outbox) {
+        let home_agent = wanted.home_agent;
+        let before = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
+        let advice = message.options.iter().find_map(|option| match option {
+            MobilityOption::BindingRefreshAdvice(units) => Some(RefreshAdvice(lifetime(*units))),
+            _ => None,
+        });
+        let asked = wanted.clone();
+        let held = held(wanted, message);
+        if !asked.care_of().is_empty() && held.care_of().is_empty() {
+            self.next_home_agent(now, "no care-of address accepted", out);
+            return;
+        }
+        let granted = lifetime(message.lifetime_units).min(sent.lifetime);
+        self.single |= matches!(asked.place, Place::Away { multiple: true, .. })
+            && matches!(held.place, Place::Away { multiple: false, .. });
+        let care_of: Vec<_> = held.care_of().iter().map(|care_of| care_of.address.0).collect();
+        self.registration.accept(held, sent, granted, advice);
+        self.linger(now, &before);
+        self.refused = false;
+        if asked.care_of().is_empty() {
+            self.arrive_home(out);
+            return;
+        }
+        out.report(Report::Bound { home_agent, care_of, lifetime: granted });
+    }
+}
+
+/// What the home agent holds of what it was asked to: the care-of addresses whose identifiers it accepted; the first
+/// alone if it mentions none, since then it does not know RFC 5648 (§5.1).
+fn held(mut wanted: Wanted, message: &BindingAcknowledgement) -> Wanted {
+    let Place::Away { care_of, multiple } = &mut wanted.place else {
+        return wanted;
+    };
+    if !*multiple {
+        return wanted;
+    }
+    let answers: Vec<&BindingIdentifier> = message
+        .options
+        .iter()
+        .filter_map(|option| match option {
+            MobilityOption::BindingIdentifier(answer) => Some(answer),
+            _ => None,
+        })
+        .collect();
+    if answers.is_empty() {
+        *multiple = false;
+        care_of.truncate(1);
+        care_of.iter_mut().for_each(|care_of| care_of.bid = Bid(0));
+        return wanted;
+    }
+    let accepted =
+        |care_of: &CareOf| answers.iter().any(|answer| answer.bid == care_of.bid && answer.status.is_accepted());
+    care_of.retain(accepted);
+    wanted
+}

@@ -1,0 +1,257 @@
+//! What the host should hold, read off the engine's state: addresses, routes, rules and the tunnel with its paths
+//! (RFC 3963 §5.3, §5.5 and §6.5; RFC 6275 §11.5.5 for paths just left).
+
+use super::MobileRouter;
+use super::registration::CareOf;
+use super::uplink::Uplink;
+use crate::input::LinkId;
+use crate::nemo::config::Sharing;
+use crate::nemo::flow::{FlowRule, Selector};
+use crate::plan::{Address, Item, Knob, Path, Plan, Route, Rule, Setting, Table, Target, Tunnel, TunnelFlow, TunnelId};
+use crate::time::Time;
+use roam6_wire::{Bid, Prefix};
+use std::net::Ipv6Addr;
+
+/// The tunnel to the home agent.
+pub const TUNNEL: TunnelId = TunnelId(1);
+/// Where packets from the mobile network and the home address look. An uplink's table is this plus its identifier.
+pub const TUNNEL_TABLE: Table = Table(6_275_000);
+
+/// Packets to the mobile network never leave it.
+const RULE_INSIDE: u32 = 1000;
+/// Packets from a care-of address take that uplink.
+const RULE_CARE_OF: u32 = 1100;
+/// Packets from the mobile network and the home address go home.
+const RULE_HOME: u32 = 1200;
+
+const DEFAULT_METRIC: u32 = 512;
+/// Worse than any route to a real network.
+const LAST_METRIC: u32 = 1 << 30;
+/// An outer IPv6 header, octets.
+const OVERHEAD: u32 = 40;
+/// What any IPv6 link carries; an outer packet that does not fit is fragmented (RFC 2473 §7.1).
+const MIN_MTU: u32 = 1280;
+
+impl MobileRouter {
+    /// Everything the host should hold now.
+    ///
+    /// There is no default route without a rule: a packet from inside whose source is not of the mobile network finds
+    /// no way out (RFC 3963 §6.5, §9), and the router's own sockets find theirs by source address.
+    pub(super) fn plan(&self) -> Plan {
+        let mut plan = Plan::new();
+        self.put_settings(&mut plan);
+        for uplink in &self.uplinks {
+            self.put_uplink(uplink, &mut plan);
+        }
+        self.put_inside(&mut plan);
+        self.put_home_address(&mut plan);
+        self.put_way_home(&mut plan);
+        plan
+    }
+
+    /// The paths of the tunnel, best first. A path that is not yet acknowledged, or was left a moment ago, receives.
+    pub(super) fn paths(&self) -> Vec<Path> {
+        let live = self.live();
+        let best = live.iter().map(|care_of| care_of.priority).min().unwrap_or_default();
+        let mut paths: Vec<Path> = Vec::new();
+        for (index, care_of) in live.iter().enumerate() {
+            let weight = match self.config.sharing {
+                Sharing::Weights if care_of.priority == best => self.weight(care_of.bid),
+                Sharing::Single | Sharing::Standby if index == 0 => 1,
+                _ => 0,
+            };
+            paths.extend(self.path(care_of, weight));
+        }
+        if let Some(first) = paths.first_mut()
+            && first.weight == 0
+        {
+            first.weight = 1;
+        }
+        let registered = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
+        let pending = self.registration.pending().map(|wanted| wanted.care_of()).unwrap_or_default();
+        let left = self.left.iter().map(|left| &left.care_of);
+        for care_of in registered.iter().chain(pending).chain(left) {
+            if paths.iter().all(|path| path.local != care_of.address.0) {
+                paths.extend(self.path(care_of, 0));
+            }
+        }
+        paths
+    }
+
+    /// The care-of addresses that carry traffic now, best first: those the home agent holds, as far as they still work;
+    /// else those it is just being told, since it will hold them before the next packet arrives.
+    fn live(&self) -> Vec<CareOf> {
+        let works = |care_of: &&CareOf| self.uplink_of(care_of).is_some_and(Uplink::is_up);
+        let speaks = |care_of: &&CareOf| !self.uplink_of(care_of).is_some_and(|uplink| uplink.prober.is_silent());
+        let Some(binding) = self.registration.binding() else {
+            return Vec::new();
+        };
+        let pending = self.registration.pending().filter(|wanted| wanted.home_agent == binding.wanted.home_agent);
+        let pending = pending.map(|wanted| wanted.care_of()).unwrap_or_default();
+        let held: Vec<CareOf> = binding.care_of().iter().filter(works).copied().collect();
+        let speaking: Vec<CareOf> = held.iter().filter(speaks).copied().collect();
+        let mut live = match (speaking.is_empty(), pending.is_empty()) {
+            (false, _) => speaking,
+            (true, false) => pending.iter().filter(works).copied().collect(),
+            (true, true) => held,
+        };
+        live.sort_by_key(|care_of| care_of.priority);
+        live
+    }
+
+    fn path(&self, care_of: &CareOf, weight: u16) -> Option<Path> {
+        let here = |uplink: &&Uplink| uplink.up() == Some(care_of.link) && uplink.has_had(care_of.address);
+        let uplink = self.uplinks.iter().find(here)?;
+        Some(Path {
+            bid: care_of.bid,
+            local: care_of.address.0,
+            remote: self.registration.binding()?.wanted.home_agent,
+            link: Some(care_of.link),
+            mtu: uplink.mtu().saturating_sub(OVERHEAD).max(MIN_MTU),
+            weight,
+        })
+    }
+
+    /// The uplink that has this care-of address now.
+    pub(super) fn uplink_of(&self, care_of: &CareOf) -> Option<&Uplink> {
+        self.uplinks.iter().find(|uplink| {
+            uplink.link() == Some(care_of.link)
+                && uplink.formed.as_ref().is_some_and(|formed| formed.address == care_of.address)
+        })
+    }
+
+    fn weight(&self, bid: Bid) -> u16 {
+        self.uplinks.iter().find(|uplink| uplink.config.bid == bid).map_or(1, |uplink| uplink.config.weight)
+    }
+
+    fn put_settings(&self, plan: &mut Plan) {
+        let mut put = |link, knob, value| plan.put(Item::Setting(Setting { link, knob, value }));
+        put(None, Knob::Forwarding, 1);
+        for link in self.uplinks.iter().filter_map(Uplink::link) {
+            for knob in [Knob::AcceptRa, Knob::Autoconf, Knob::AcceptDad, Knob::RouterSolicitations] {
+                put(Some(link), knob, 0);
+            }
+        }
+        for ingress in self.ingress.iter().filter_map(|ingress| ingress.interface.as_ref()) {
+            for knob in [Knob::AcceptRa, Knob::Autoconf, Knob::AcceptDad, Knob::RouterSolicitations] {
+                put(Some(ingress.link), knob, 0);
+            }
+        }
+    }
+
+    fn put_uplink(&self, uplink: &Uplink, plan: &mut Plan) {
+        let Some((link, formed)) = uplink.up().zip(uplink.formed.as_ref().filter(|formed| formed.usable)) else {
+            return;
+        };
+        let address = formed.address.0;
+        plan.put(address_item(link, address, formed.prefix_length(), formed.preferred));
+        let table = Table(TUNNEL_TABLE.0.saturating_add(uplink.config.bid.0.into()));
+        if formed.on_link {
+            plan.put(route(table, formed.prefix, DEFAULT_METRIC, Target::Link(link)));
+        }
+        let gateway = Target::Gateway { link, router: formed.router };
+        plan.put(route(table, Prefix::ALL, DEFAULT_METRIC, gateway));
+        let source = Prefix::host(address);
+        plan.put(Item::Rule(Rule { priority: RULE_CARE_OF, source, destination: Prefix::ALL, table }));
+    }
+
+    /// The mobile network itself: what it does not have is refused rather than sent round in circles.
+    fn put_inside(&self, plan: &mut Plan) {
+        for prefix in &self.config.prefixes {
+            let (source, destination) = (Prefix::ALL, *prefix);
+            plan.put(Item::Rule(Rule { priority: RULE_INSIDE, source, destination, table: Table::MAIN }));
+            plan.put(route(Table::MAIN, *prefix, LAST_METRIC, Target::Unreachable));
+        }
+        for ingress in &self.ingress {
+            if let Some((interface, address)) = ingress.interface.as_ref().zip(ingress.address())
+                && interface.up
+            {
+                plan.put(address_item(interface.link, address, ingress.config.prefix.length(), true));
+            }
+        }
+        // Addresses that still receive although the uplink has moved on.
+        for path in self.paths() {
+            if let Some(link) = path.link
+                && plan.find(&crate::plan::Key::Address(link, path.local)).is_none()
+            {
+                plan.put(address_item(link, path.local, 128, false));
+            }
+        }
+    }
+
+    /// Away, the home address lives inside; on the home link once the home agent is told to let go of it.
+    fn put_home_address(&self, plan: &mut Plan) {
+        let home = self.config.home_address.0;
+        if let Some(link) = self.home_link().filter(|_| self.is_home_told()) {
+            plan.put(address_item(link, home, self.config.home_prefix.length(), true));
+            return;
+        }
+        let interfaces = || self.ingress.iter().filter_map(|ingress| ingress.interface.as_ref());
+        if let Some(interface) = interfaces().find(|interface| interface.up).or_else(|| interfaces().next())
+            && !plan.iter().any(|(_, item)| matches!(item, Item::Address(held) if held.address == home))
+        {
+            plan.put(address_item(interface.link, home, 128, true));
+        }
+    }
+
+    /// Whether the home agent was asked to let go of the home address.
+    fn is_home_told(&self) -> bool {
+        self.home.as_ref().is_some_and(|home| home.told)
+    }
+
+    /// The way of packets from the mobile network and the home address: the tunnel, or at home the home router.
+    fn put_way_home(&self, plan: &mut Plan) {
+        let paths = self.paths();
+        if !self.begun {
+            return;
+        }
+        let at_home = self.home_router().filter(|_| self.is_home_told() && self.live().is_empty());
+        if let Some((link, router)) = at_home {
+            plan.put(route(TUNNEL_TABLE, self.config.home_prefix, DEFAULT_METRIC, Target::Link(link)));
+            plan.put(route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, Target::Gateway { link, router }));
+        } else {
+            plan.put(route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, Target::Tunnel(TUNNEL)));
+        }
+        let home = Prefix::host(self.config.home_address.0);
+        let mut near = vec![home];
+        near.extend(self.config.prefixes.iter().copied());
+        for source in &near {
+            let (source, destination) = (*source, Prefix::ALL);
+            plan.put(Item::Rule(Rule { priority: RULE_HOME, source, destination, table: TUNNEL_TABLE }));
+        }
+        let flows = if self.config.sharing == Sharing::Single { Vec::new() } else { self.flows() };
+        plan.put(Item::Tunnel(Tunnel { id: TUNNEL, near, far: vec![Prefix::ALL], paths, flows }));
+    }
+
+    fn flows(&self) -> Vec<TunnelFlow> {
+        let mut rules: Vec<&FlowRule> = self.config.flows.iter().collect();
+        rules.sort_by_key(|rule| rule.priority);
+        rules.iter().map(|rule| TunnelFlow { selector: outward(&rule.selector), bid: rule.bid }).collect()
+    }
+}
+
+/// A selector is written as the correspondent's packets look (RFC 6088 §3); ours look the other way.
+fn outward(selector: &Selector) -> Selector {
+    Selector {
+        source: selector.destination,
+        destination: selector.source,
+        protocol: selector.protocol,
+        source_ports: selector.destination_ports,
+        destination_ports: selector.source_ports,
+    }
+}
+
+fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8, preferred: bool) -> Item {
+    Item::Address(Address { link, address, prefix_length, preferred })
+}
+
+fn route(table: Table, destination: Prefix, metric: u32, target: Target) -> Item {
+    Item::Route(Route { table, destination, source: Prefix::ALL, metric, target, mtu: None })
+}
+
+/// When a path that was left a moment ago no longer receives.
+#[derive(Debug, Clone)]
+pub(super) struct Left {
+    pub(super) care_of: CareOf,
+    pub(super) until: Time,
+}

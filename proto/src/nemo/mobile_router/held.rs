@@ -1,0 +1,65 @@
+//! What the host was asked to hold, so that only differences are asked for: new items before a packet that needs them
+//! leaves, stale ones dropped after.
+
+use crate::engine::Outbox;
+use crate::input::Outcome;
+use crate::plan::{Key, Plan};
+use crate::report::Report;
+use crate::time::Time;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+/// A refused item is asked for again after this long.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The items asked for, and those the host refused.
+#[derive(Debug, Default, Clone)]
+pub struct Held {
+    plan: Plan,
+    refused: BTreeMap<Key, Time>,
+}
+
+impl Held {
+    /// Asks for what `desired` has and the host has not, in building order.
+    pub fn put(&mut self, now: Time, desired: &Plan, out: &mut Outbox) {
+        for (key, item) in desired.iter() {
+            let due = self.refused.get(key).is_some_and(|at| *at <= now);
+            if self.plan.find(key) != Some(item) || due {
+                self.refused.remove(key);
+                self.plan.put(item.clone());
+                out.put(item.clone());
+            }
+        }
+    }
+
+    /// Drops what `desired` has no longer, in the reverse of building order.
+    pub fn drop(&mut self, desired: &Plan, out: &mut Outbox) {
+        let stale: Vec<Key> = self.plan.iter().rev().map(|(key, _)| key.clone()).collect();
+        for key in stale.into_iter().filter(|key| desired.find(key).is_none()) {
+            self.plan.drop(&key);
+            self.refused.remove(&key);
+            out.drop(key);
+        }
+    }
+
+    /// Hears what became of a `Put`.
+    pub fn hear(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
+        if self.plan.find(&outcome.key).is_none() {
+            return;
+        }
+        match &outcome.refused {
+            None => {
+                self.refused.remove(&outcome.key);
+            }
+            Some(why) => {
+                self.refused.insert(outcome.key.clone(), now + RETRY);
+                out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
+            }
+        }
+    }
+
+    /// When a refused item is asked for again.
+    pub fn deadline(&self) -> Option<Time> {
+        self.refused.values().min().copied()
+    }
+}

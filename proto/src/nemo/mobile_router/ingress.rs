@@ -1,0 +1,89 @@
+//! The interfaces of the mobile network: their addresses and what the nodes inside are told (RFC 3963 §5.4.3 and §5.5,
+//! RFC 4861 §6.2).
+
+use super::MobileRouter;
+use super::uplink::Interface;
+use crate::access::advertiser::{Advertiser, Content};
+use crate::engine::Outbox;
+use crate::entropy::Entropy;
+use crate::input::{LinkEvent, LinkId};
+use crate::nemo::config::Ingress;
+use crate::time::Time;
+use std::net::Ipv6Addr;
+
+/// An interface of the mobile network.
+#[derive(Debug, Clone)]
+pub(super) struct Inside {
+    pub(super) config: Ingress,
+    pub(super) interface: Option<Interface>,
+    pub(super) advertiser: Option<Advertiser>,
+}
+
+impl Inside {
+    /// An interface not seen yet.
+    pub(super) fn new(config: Ingress) -> Inside {
+        Inside { config, interface: None, advertiser: None }
+    }
+
+    /// The router's own address: identifier 1.
+    pub(super) fn address(&self) -> Option<Ipv6Addr> {
+        self.config.prefix.with_identifier(1)
+    }
+
+    /// Takes a link event.
+    pub(super) fn hear_link(&mut self, event: &LinkEvent) {
+        let interface = Interface::of(event);
+        let same = self.interface.as_ref().is_some_and(|before| before.link == interface.link);
+        if !event.up || !same {
+            self.advertiser = None;
+        }
+        self.interface = Some(interface);
+    }
+
+    /// Sends what is due.
+    pub(super) fn expire(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) {
+        if let Some(advertiser) = &mut self.advertiser {
+            advertiser.expire(now, entropy, out);
+        }
+    }
+
+    fn advertise(&mut self, now: Time, content: Content) {
+        let Some(interface) = self.interface.as_ref().filter(|interface| interface.up) else {
+            return;
+        };
+        match (&mut self.advertiser, interface.address) {
+            (Some(advertiser), _) => advertiser.put(now, content),
+            (None, Some(address)) => {
+                self.advertiser = Some(Advertiser::new(now, interface.link, address, content));
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+impl MobileRouter {
+    /// Tells the nodes inside what is now true: the prefix, and the largest packet that goes through in one piece.
+    pub(super) fn settle_inside(&mut self, now: Time, out: &mut Outbox) {
+        let tunnel = self.paths().iter().filter(|path| path.weight > 0).map(|path| path.mtu).min();
+        self.inside_mtu = if self.home.is_some() { None } else { tunnel.or(self.inside_mtu) };
+        let (mtu, refused) = (self.inside_mtu, self.refused);
+        for inside in &mut self.ingress {
+            let link_mtu = inside.interface.as_ref().map_or(u32::MAX, |interface| interface.mtu);
+            let content = Content {
+                prefix: inside.config.prefix,
+                // Said also when it is the link's own: an option left out would not undo an earlier one.
+                mtu: Some(mtu.unwrap_or(link_mtu).min(link_mtu)).filter(|mtu| *mtu < u32::MAX),
+                usable: !refused,
+                interval: inside.config.advertise,
+            };
+            inside.advertise(now, content);
+            inside.expire(now, &mut self.entropy, out);
+        }
+    }
+
+    /// The interface of the mobile network on `link`.
+    pub(super) fn inside_on(&mut self, link: LinkId) -> Option<&mut Inside> {
+        let on_link = |inside: &&mut Inside| inside.interface.as_ref().is_some_and(|held| held.link == link);
+        self.ingress.iter_mut().find(on_link)
+    }
+}

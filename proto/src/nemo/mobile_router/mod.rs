@@ -1,0 +1,325 @@
+//! The mobile router: follows its uplinks from network to network and keeps its home agent, its tunnel and the nodes
+//! inside in step (RFC 3963 §5, RFC 6275 §11, RFC 5648 §5).
+
+pub mod acknowledgement;
+pub mod discovery;
+pub mod forwarding;
+pub mod held;
+mod home;
+mod ingress;
+mod order;
+mod packet;
+pub mod probe;
+pub mod registration;
+pub mod update;
+pub mod uplink;
+mod view;
+
+use crate::access::limiter::Limiter;
+use crate::crypto::authenticator::{Timestamp, WallClock};
+use crate::engine::{Engine, Outbox};
+use crate::entropy::Entropy;
+use crate::input::{AddressState, Input, LinkEvent, LinkId};
+use crate::nemo::config::{MobileRouterConfig, Sharing};
+use crate::plan::OLD_PATH_LINGER;
+use crate::report::{Lost, Report};
+use crate::time::Time;
+use crate::view::View;
+use core::time::Duration;
+use discovery::HomeAgents;
+use forwarding::Left;
+use held::Held;
+use home::HomeLink;
+use ingress::Inside;
+use probe::Change;
+use registration::{CareOf, Place, Registration, Wanted};
+use roam6_wire::{Bid, Sequence};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use uplink::{Policy, Uplink};
+
+/// Paths left a moment ago that still receive; the oldest makes room.
+pub const MAX_LEFT: usize = 8;
+/// Interfaces remembered in case a new configuration names them.
+pub const MAX_INTERFACES: usize = 256;
+/// Unauthenticated hints to register anew (Binding Refresh Request, Binding Error) heeded: one each interval.
+const HINT_INTERVAL: Duration = Duration::from_secs(3);
+
+/// The engine of a mobile router.
+#[derive(Debug, Clone)]
+pub struct MobileRouter {
+    config: MobileRouterConfig,
+    entropy: Entropy,
+    clock: WallClock,
+    /// The last timestamp sent: the next is later (RFC 4285 §6).
+    stamped: Timestamp,
+    uplinks: Vec<Uplink>,
+    ingress: Vec<Inside>,
+    agents: HomeAgents,
+    registration: Registration,
+    home: Option<HomeLink>,
+    left: Vec<Left>,
+    held: Held,
+    hints: Limiter,
+    /// A binding may exist: one was acknowledged, asked for, or an earlier life remembered.
+    known: bool,
+    /// The tunnel is managed: from the first answer on, so that an earlier life's forwards until then.
+    begun: bool,
+    /// The home agent in use does not know RFC 5648.
+    single: bool,
+    /// Prefixes the home agent refused are not advertised inside (RFC 3963 §5.4.3).
+    refused: bool,
+    stopping: bool,
+    /// Every interface of the host as last heard, by name.
+    interfaces: BTreeMap<String, LinkEvent>,
+    /// Largest packet the nodes inside are told of, octets.
+    inside_mtu: Option<u32>,
+    /// Proves that an echo answers a probe of ours.
+    cookie: u64,
+    /// The time of the last input.
+    now: Time,
+}
+
+impl MobileRouter {
+    /// A mobile router that knows nothing yet but its configuration.
+    pub fn new(config: MobileRouterConfig, mut entropy: Entropy) -> MobileRouter {
+        let sequence = Sequence(u16::try_from(entropy.below(1 << 16)).unwrap_or_default());
+        MobileRouter {
+            uplinks: config.uplinks.iter().cloned().map(Uplink::new).collect(),
+            ingress: config.ingress.iter().cloned().map(Inside::new).collect(),
+            agents: HomeAgents::new(&config.home_agents),
+            registration: Registration::new(sequence),
+            config,
+            cookie: entropy.bits(),
+            entropy,
+            clock: WallClock::default(),
+            stamped: Timestamp::default(),
+            home: None,
+            left: Vec::new(),
+            held: Held::default(),
+            hints: Limiter::new(1, HINT_INTERVAL),
+            known: false,
+            begun: false,
+            single: false,
+            refused: false,
+            stopping: false,
+            interfaces: BTreeMap::new(),
+            inside_mtu: None,
+            now: Time::ZERO,
+        }
+    }
+
+    fn hear_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+        if self.interfaces.len() < MAX_INTERFACES || self.interfaces.contains_key(&event.name) {
+            self.interfaces.insert(event.name.clone(), event.clone());
+        }
+        if let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.config.interface == event.name) {
+            uplink.hear_link(now, event, out);
+        } else if let Some(inside) = self.ingress.iter_mut().find(|inside| inside.config.interface == event.name) {
+            inside.hear_link(event);
+        }
+    }
+
+    fn uplink_on(&mut self, link: LinkId) -> Option<&mut Uplink> {
+        self.uplinks.iter_mut().find(|uplink| uplink.up() == Some(link))
+    }
+
+    /// Another node has the address `address` on `link`.
+    fn hear_duplicate(&mut self, now: Time, link: LinkId, address: Ipv6Addr, out: &mut Outbox) {
+        let detection = self.config.duplicate_detection;
+        let policy = Policy { detection, entropy: &mut self.entropy };
+        if let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.up() == Some(link)) {
+            uplink.conflict(now, address, policy, out);
+        }
+    }
+
+    /// Everything that is due at `now`.
+    fn expire(&mut self, now: Time, out: &mut Outbox) {
+        for uplink in &mut self.uplinks {
+            uplink.expire(now, out);
+        }
+        self.expire_probes(now, out);
+        for inside in &mut self.ingress {
+            inside.expire(now, &mut self.entropy, out);
+        }
+        self.left.retain(|left| left.until > now);
+        if let Some(binding) = self.registration.expire(now) {
+            let home_agent = binding.wanted.home_agent;
+            out.report(Report::Unbound { home_agent, why: Lost::Expired.to_string() });
+        }
+        if self.registration.is_unanswered() && self.agents.has_other() {
+            self.next_home_agent(now, "no answer", out);
+        }
+        self.expire_home(now, out);
+        self.expire_discovery(now, out);
+    }
+
+    /// Brings everything in line with what is now known: addresses, then the home agent, then the host.
+    fn settle(&mut self, now: Time, out: &mut Outbox) {
+        for uplink in &mut self.uplinks {
+            let home = (self.config.home_address, self.config.home_prefix);
+            let policy = Policy { detection: self.config.duplicate_detection, entropy: &mut self.entropy };
+            uplink.settle(now, home, policy, out);
+        }
+        self.settle_home(now, out);
+        let wanted = self.wanted(now);
+        let mut messages = Vec::new();
+        if self.registration.settle(now, wanted.as_ref())
+            && let Some(wanted) = wanted
+        {
+            self.known = true;
+            self.tell_home();
+            messages.extend(self.update(now, &wanted, out));
+        }
+        self.settle_inside(now, out);
+        let plan = self.plan();
+        self.held.put(now, &plan, out);
+        for message in messages {
+            out.transmit(message);
+        }
+        self.held.drop(&plan, out);
+    }
+
+    /// What the home agent is to hold now; `None` while there is nothing to tell or nobody to tell it to.
+    fn wanted(&self, now: Time) -> Option<Wanted> {
+        let home_agent = self.agents.current(now)?;
+        if let Some(home) = &self.home {
+            let reachable = home.home_agent.is_some() && self.known && !home.done;
+            return reachable.then_some(Wanted { home_agent, place: Place::Home { link: home.link } });
+        }
+        let mut care_of = self.candidates();
+        let multiple = self.config.sharing != Sharing::Single && !self.single;
+        if !multiple {
+            care_of.truncate(1);
+            care_of.iter_mut().for_each(|care_of| care_of.bid = Bid(0));
+        }
+        (!care_of.is_empty()).then_some(Wanted { home_agent, place: Place::Away { care_of, multiple } })
+    }
+
+    /// Care-of addresses worth registering, best first. A path that does not answer is left out as long as another
+    /// does; if none does the home agent is at fault, and what it holds stays.
+    fn candidates(&self) -> Vec<CareOf> {
+        let mut usable: Vec<&Uplink> = self.uplinks.iter().filter(|uplink| uplink.care_of().is_some()).collect();
+        let registered = |uplink: &&Uplink| {
+            let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
+            uplink.care_of().is_some_and(|mine| held.iter().any(|care_of| care_of.address == mine.address))
+        };
+        if usable.iter().any(|uplink| !uplink.prober.is_silent()) {
+            usable.retain(|uplink| !uplink.prober.is_silent());
+        } else if usable.iter().any(registered) {
+            usable.retain(registered);
+        }
+        usable.sort_by_key(|uplink| uplink.config.priority);
+        usable.iter().filter_map(|uplink| uplink.care_of()).collect()
+    }
+
+    /// Turns to the next home agent, leaving word with the one that did not serve.
+    fn next_home_agent(&mut self, now: Time, why: &str, out: &mut Outbox) {
+        if let Some(home_agent) = self.agents.in_use() {
+            out.report(Report::Unbound { home_agent, why: why.to_owned() });
+        }
+        self.registration.drop_pending();
+        self.registration.drop_binding();
+        self.single = false;
+        self.agents.next(now);
+    }
+
+    /// Keeps receiving on the paths of `before` that are not in the binding any more (RFC 6275 §11.5.5).
+    fn linger(&mut self, now: Time, before: &[CareOf]) {
+        let held = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
+        for care_of in before {
+            if held.iter().all(|other| other.address != care_of.address) {
+                if self.left.len() >= MAX_LEFT {
+                    self.left.remove(0);
+                }
+                self.left.push(Left { care_of: *care_of, until: now + OLD_PATH_LINGER });
+            }
+        }
+        self.left.retain(|left| held.iter().all(|care_of| care_of.address != left.care_of.address));
+    }
+
+    fn report_path(&self, bid: Bid, change: Change, out: &mut Outbox) {
+        let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
+        let Some(care_of) = uplink.and_then(|uplink| uplink.formed.as_ref()).map(|formed| formed.address.0) else {
+            return;
+        };
+        out.report(match change {
+            Change::Silent => Report::PathDown { bid, care_of, why: Lost::Silent },
+            Change::Answers => Report::PathUp { bid, care_of },
+        });
+    }
+
+    fn expire_probes(&mut self, now: Time, out: &mut Outbox) {
+        let Some(probe) = self.config.probe.filter(|_| self.home.is_none() && self.agents.in_use().is_some()) else {
+            return;
+        };
+        for index in 0..self.uplinks.len() {
+            let Some(uplink) = self.uplinks.get_mut(index).filter(|uplink| uplink.care_of().is_some()) else {
+                continue;
+            };
+            let bid = uplink.config.bid;
+            let Some((sequence, change)) = uplink.prober.expire(now, probe) else {
+                continue;
+            };
+            if let Some(change) = change {
+                self.report_path(bid, change, out);
+            }
+            if let Some(message) = self.uplinks.get(index).and_then(|uplink| self.echo(uplink, sequence)) {
+                out.transmit(message);
+            }
+        }
+    }
+
+    fn expire_discovery(&mut self, now: Time, out: &mut Outbox) {
+        let Some(care_of) = self.candidates().first().copied() else {
+            return;
+        };
+        let fresh = u16::try_from(self.entropy.bits() >> 48).unwrap_or_default();
+        if let Some(identifier) = self.agents.expire(now, fresh) {
+            out.transmit(self.discovery_request(care_of, identifier));
+        }
+    }
+}
+
+impl Engine for MobileRouter {
+    fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+        self.now = now;
+        if self.stopping {
+            return;
+        }
+        match input {
+            Input::Tick => {}
+            Input::Packet(packet) => self.hear_packet(now, packet, out),
+            Input::Link(event) => self.hear_link(now, event, out),
+            Input::Address(event) if event.state == AddressState::Duplicated => {
+                self.hear_duplicate(now, event.link, event.address, out);
+            }
+            Input::Address(_) => {}
+            Input::Neighbour(event) if !event.reachable => {
+                if let Some(attachment) = self.uplink_on(event.link).and_then(|uplink| uplink.attachment.as_mut()) {
+                    attachment.drop_router(now, event.address, Lost::Unreachable, out);
+                }
+            }
+            Input::Neighbour(_) => {}
+            Input::Outcome(outcome) => self.held.hear(now, outcome, out),
+            Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
+            Input::Order(order) => self.obey(now, order, out),
+        }
+        if self.stopping {
+            return;
+        }
+        self.expire(now, out);
+        self.settle(now, out);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.next_deadline()
+    }
+
+    fn view(&self, now: Time, view: &mut View) {
+        self.show(now, view);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! What an operator or the daemon wants: recall, reload, stop (RFC 6275 §11.7.1 for the last update).
+
+use super::MobileRouter;
+use super::discovery::HomeAgents;
+use super::ingress::Inside;
+use super::registration::{Place, Registration, Wanted};
+use super::uplink::Uplink;
+use crate::engine::Outbox;
+use crate::input::Order;
+use crate::nemo::config::MobileRouterConfig;
+use crate::plan::{Plan, Record};
+use crate::time::Time;
+use roam6_wire::Sequence;
+
+/// Updates that may have left after the number in the journal was written.
+const UNWRITTEN: u16 = 16;
+
+impl MobileRouter {
+    /// Does what is ordered.
+    pub(super) fn obey(&mut self, now: Time, order: &Order, out: &mut Outbox) {
+        match order {
+            Order::Recall(records) => self.recall(records),
+            Order::MobileRouter(config) => self.reload(now, config, out),
+            Order::Flows(flows) => {
+                self.config.flows.clone_from(flows);
+                self.registration.refresh();
+            }
+            Order::Stop => self.stop(now, out),
+            Order::Begin | Order::PrefixTable(_) | Order::Unbind(_) => {}
+        }
+    }
+
+    fn recall(&mut self, records: &[Record]) {
+        for record in records {
+            if let Record::Sequence(record) = record
+                && record.home_address == self.config.home_address
+            {
+                self.registration.resume(Sequence(record.sequence.0.wrapping_add(UNWRITTEN)));
+                self.known = true;
+            }
+        }
+    }
+
+    /// Applies what changed; bindings, links and paths that remain are not disturbed.
+    fn reload(&mut self, now: Time, config: &MobileRouterConfig, out: &mut Outbox) {
+        if config.home_address != self.config.home_address {
+            self.deregister(now, out);
+            self.registration = Registration::new(self.registration.sequence());
+            self.known = false;
+        } else if said(config) != said(&self.config) {
+            self.registration.refresh();
+        }
+        if config.home_agents != self.config.home_agents {
+            let in_use = self.agents.in_use();
+            self.agents = HomeAgents::new(&config.home_agents);
+            self.agents.prefer(in_use);
+        }
+        let mut before = core::mem::take(&mut self.uplinks);
+        for wanted in &config.uplinks {
+            let kept = before.iter().position(|uplink| uplink.config.interface == wanted.interface);
+            let mut uplink = match kept {
+                Some(index) => before.swap_remove(index),
+                None => Uplink::new(wanted.clone()),
+            };
+            uplink.config = wanted.clone();
+            self.uplinks.push(uplink);
+        }
+        let mut before = core::mem::take(&mut self.ingress);
+        for wanted in &config.ingress {
+            let kept = before.iter().position(|inside| inside.config.interface == wanted.interface);
+            let mut inside = match kept {
+                Some(index) => before.swap_remove(index),
+                None => Inside::new(wanted.clone()),
+            };
+            inside.config = wanted.clone();
+            self.ingress.push(inside);
+        }
+        for gone in &before {
+            gone.advertiser.iter().for_each(|advertiser| advertiser.stop(out));
+        }
+        self.config = config.clone();
+        let seen: Vec<_> = self.interfaces.values().cloned().collect();
+        for event in seen {
+            if !self.is_attached(&event.name) {
+                self.hear_link(now, &event, out);
+            }
+        }
+    }
+
+    fn is_attached(&self, name: &str) -> bool {
+        let uplink = self.uplinks.iter().any(|uplink| uplink.config.interface == name && uplink.interface.is_some());
+        let inside = self.ingress.iter().any(|inside| inside.config.interface == name && inside.interface.is_some());
+        uplink || inside
+    }
+
+    fn stop(&mut self, now: Time, out: &mut Outbox) {
+        self.deregister(now, out);
+        for inside in &self.ingress {
+            inside.advertiser.iter().for_each(|advertiser| advertiser.stop(out));
+        }
+        self.stopping = true;
+        self.held.drop(&Plan::new(), out);
+    }
+
+    /// Asks the home agent to forget us, without waiting for its answer.
+    fn deregister(&mut self, now: Time, out: &mut Outbox) {
+        let asked = self.registration.pending().cloned();
+        let Some(last) = asked.or_else(|| self.registration.binding().map(|binding| binding.wanted.clone())) else {
+            return;
+        };
+        if let Place::Away { .. } = last.place {
+            let goodbye = Wanted { home_agent: last.home_agent, place: last.place };
+            if let Some(message) = self.goodbye(now, &goodbye, out) {
+                out.transmit(message);
+            }
+        }
+    }
+}
+
+/// What of the configuration an update says.
+fn said(config: &MobileRouterConfig) -> impl PartialEq + '_ {
+    (&config.prefixes, config.mode, &config.authentication, config.lifetime, &config.flows)
+}

@@ -1,0 +1,264 @@
+//! Received packets, each to the part of the mobile router that waits for it; what nobody waits for is counted
+//! (RFC 4861 §6.1 and §7.1, RFC 6275 §9.2).
+
+use super::MobileRouter;
+use super::discovery;
+use super::registration::CareOf;
+use super::uplink::Uplink;
+use crate::engine::Outbox;
+use crate::input::{LinkId, Packet};
+use crate::output::{Transmit, Via};
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::icmp6::{Echo, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
+use roam6_wire::icmp6::{RouterAdvertisement, RouterSolicitation};
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::{LinkAddress, Malformed};
+use std::net::Ipv6Addr;
+
+/// RFC 8201 §5.2: a path MTU learnt is believed this long.
+const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
+/// Least path MTU (RFC 8200 §5).
+const MIN_MTU: u32 = 1280;
+
+impl MobileRouter {
+    /// Takes a packet.
+    pub(super) fn hear_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
+        let own = self.uplink_on(packet.link).and_then(|uplink| uplink.interface.as_ref()?.address);
+        if own.is_some() && packet.sender == own {
+            return;
+        }
+        let datagram = match Datagram::parse(&packet.bytes) {
+            Ok(datagram) => datagram,
+            Err(why) => return drop_malformed(None, why, out),
+        };
+        match datagram.protocol {
+            protocol::ICMPV6 => self.hear_icmp6(now, packet, &datagram, out),
+            protocol::MOBILITY => self.hear_mobility(now, packet.link, &datagram, out),
+            protocol::IPV6 => self.hear_tunnelled(&datagram, out),
+            _ => {}
+        }
+    }
+
+    fn hear_icmp6(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, out: &mut Outbox) {
+        let from = (packet.link, datagram.source, packet.sender);
+        let message = match Message::parse(datagram) {
+            Ok(message) => message,
+            Err(why) => return drop_malformed(Some(datagram.source), why, out),
+        };
+        if let Err(why) = message.check_on_link(datagram) {
+            out.report(Report::Dropped {
+                reason: DropReason::NotOnLink,
+                from: Some(datagram.source),
+                detail: why.to_string(),
+            });
+            return;
+        }
+        match message {
+            Message::RouterAdvertisement(message) => self.hear_router(now, from, &message, out),
+            Message::RouterSolicitation(message) => self.hear_host(now, from, &message, out),
+            Message::NeighbourSolicitation(message) => self.hear_solicitation(now, from, &message, out),
+            Message::NeighbourAdvertisement(message) => self.hear_neighbour(now, from, &message, out),
+            Message::EchoReply(echo) => self.hear_echo(datagram, &echo, out),
+            Message::PacketTooBig { mtu, invoking } => self.hear_too_big(now, mtu, &invoking, out),
+            Message::HomeAgentReply { identifier, router, addresses } => {
+                self.hear_home_agents(datagram, identifier, router, addresses, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// A router of a visited link. What we advertise inside must not be mistaken for one.
+    fn hear_router(
+        &mut self,
+        now: Time,
+        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        message: &RouterAdvertisement,
+        out: &mut Outbox,
+    ) {
+        let ours = |option: &NeighbourOption| match option {
+            NeighbourOption::PrefixInformation { prefix, .. } => {
+                self.config.prefixes.iter().any(|mine| mine.covers(*prefix) || prefix.covers(*mine))
+            }
+            _ => false,
+        };
+        if message.options.iter().any(ours) {
+            let detail = "advertises a prefix of our own mobile network".to_owned();
+            out.report(Report::Dropped { reason: DropReason::NotForUs, from: Some(source), detail });
+            return;
+        }
+        if let Some(attachment) = self.uplink_on(link).and_then(|uplink| uplink.attachment.as_mut()) {
+            attachment.hear(now, source, sender, message, out);
+        }
+    }
+
+    /// A node inside that looks for its router.
+    fn hear_host(
+        &mut self,
+        now: Time,
+        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        message: &RouterSolicitation,
+        out: &mut Outbox,
+    ) {
+        let told = message.options.iter().find_map(|option| match option {
+            NeighbourOption::SourceLinkAddress(address) => Some(*address),
+            _ => None,
+        });
+        let Some(advertiser) = self.inside_on(link).and_then(|inside| inside.advertiser.as_mut()) else {
+            return;
+        };
+        if !advertiser.answer(now, source, told.or(sender), out) {
+            let detail = "router solicitation".to_owned();
+            out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(source), detail });
+        }
+    }
+
+    /// Somebody else checks an address: ours, if it is the one we are checking (RFC 4862 §5.4.3).
+    fn hear_solicitation(
+        &mut self,
+        now: Time,
+        (link, source, _): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        message: &NeighbourSolicitation,
+        out: &mut Outbox,
+    ) {
+        let checking = self.uplink_on(link).is_some_and(|uplink| uplink.is_checking(message.target));
+        if source.is_unspecified() && checking {
+            self.hear_duplicate(now, link, message.target, out);
+        }
+    }
+
+    fn hear_neighbour(
+        &mut self,
+        now: Time,
+        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        message: &NeighbourAdvertisement,
+        out: &mut Outbox,
+    ) {
+        let told = message.options.iter().find_map(|option| match option {
+            NeighbourOption::TargetLinkAddress(address) => Some(*address),
+            _ => None,
+        });
+        if message.target == self.config.home_address.0 {
+            if let Some(defender) = told.or(sender) {
+                self.hear_defender(link, defender);
+            }
+            return;
+        }
+        let Some(uplink) = self.uplink_on(link) else {
+            return;
+        };
+        if uplink.is_checking(message.target) {
+            self.hear_duplicate(now, link, message.target, out);
+        } else if message.target == source
+            && message.solicited
+            && let Some(attachment) = &mut uplink.attachment
+        {
+            attachment.confirm(now, source);
+        }
+    }
+
+    /// A packet from the tunnel that was not unwrapped on its way here: only answers to our probes come to us.
+    fn hear_tunnelled(&mut self, outer: &Datagram<'_>, out: &mut Outbox) {
+        if !self.agents.contains(outer.source) {
+            return;
+        }
+        if let Ok(inner) = Datagram::parse(outer.payload)
+            && let Ok(Message::EchoReply(echo)) = Message::parse(&inner)
+        {
+            self.hear_echo(&inner, &echo, out);
+        }
+    }
+
+    /// An answer to a probe.
+    fn hear_echo(&mut self, datagram: &Datagram<'_>, echo: &Echo, out: &mut Outbox) {
+        let expected = self.cookie.to_be_bytes();
+        if !self.agents.contains(datagram.source) || echo.data != expected {
+            return;
+        }
+        let probed = self.uplinks.iter_mut().find(|uplink| uplink.config.bid.0 == echo.identifier);
+        if let Some((bid, change)) =
+            probed.and_then(|uplink| Some((uplink.config.bid, uplink.prober.answer(echo.sequence)?)))
+        {
+            self.report_path(bid, change, out);
+        }
+    }
+
+    /// The probe of uplink `index`: through the tunnel if the home agent holds its care-of address, whose data plane
+    /// sends the answer back on the path the identifier names; else past it.
+    pub(super) fn echo(&self, uplink: &Uplink, sequence: u16) -> Option<Transmit> {
+        let home_agent = self.agents.in_use()?;
+        let care_of = uplink.care_of()?;
+        let data = self.cookie.to_be_bytes().to_vec();
+        let message = Message::EchoRequest(Echo { identifier: care_of.bid.0, sequence, data });
+        let held = self.registration.binding().filter(|binding| binding.wanted.home_agent == home_agent);
+        let held = held.map(|binding| binding.care_of()).unwrap_or_default();
+        let registered = held.iter().any(|held| held.address == care_of.address);
+        let from = |source: Ipv6Addr| {
+            let header = Header::new(source, home_agent);
+            ip6::emit(&header, protocol::ICMPV6, &message.emit(source, home_agent))
+        };
+        let outer = Header::new(care_of.address.0, home_agent);
+        let bytes = if registered {
+            ip6::encapsulate(&outer, &from(self.config.home_address.0))
+        } else {
+            from(care_of.address.0)
+        };
+        Some(Transmit { via: Via::Link(care_of.link), bytes })
+    }
+
+    /// A router on the way to the home agent cannot pass our outer packets on (RFC 2473 §7.1, RFC 8201 §4).
+    fn hear_too_big(&mut self, now: Time, mtu: u32, invoking: &[u8], out: &mut Outbox) {
+        let address = |at: usize| {
+            let octets: [u8; 16] = invoking.get(at..at + 16)?.try_into().ok()?;
+            Some(Ipv6Addr::from(octets))
+        };
+        let Some((source, remote)) = address(8).zip(address(24)).filter(|(_, remote)| self.agents.contains(*remote))
+        else {
+            return;
+        };
+        let sent_by = |uplink: &&mut Uplink| uplink.formed.as_ref().is_some_and(|formed| formed.address.0 == source);
+        let mtu = mtu.max(MIN_MTU);
+        if let Some(uplink) = self.uplinks.iter_mut().find(sent_by)
+            && mtu < uplink.mtu()
+        {
+            uplink.path_mtu = Some((mtu, now + PATH_MTU_LIFETIME));
+            out.report(Report::PathMtu { remote, mtu });
+        }
+    }
+
+    /// Home agents that answered discovery; only those that serve mobile routers count (RFC 3963 §7.2).
+    fn hear_home_agents(
+        &mut self,
+        datagram: &Datagram<'_>,
+        identifier: u16,
+        router: bool,
+        addresses: Vec<Ipv6Addr>,
+        out: &mut Outbox,
+    ) {
+        let global: Vec<Ipv6Addr> = addresses.into_iter().filter(|address| is_global(*address)).collect();
+        if !router || !self.agents.hear(identifier, &global) {
+            let detail = "home agent address discovery reply".to_owned();
+            out.report(Report::Dropped { reason: DropReason::Unsolicited, from: Some(datagram.source), detail });
+            return;
+        }
+        out.report(Report::HomeAgents { addresses: global });
+    }
+
+    /// Asks the home network which home agents it has.
+    pub(super) fn discovery_request(&self, care_of: CareOf, identifier: u16) -> Transmit {
+        let (source, anycast) = (care_of.address.0, discovery::anycast(self.config.home_prefix));
+        let message = Message::HomeAgentRequest { identifier, router: true };
+        let bytes = ip6::emit(&Header::new(source, anycast), protocol::ICMPV6, &message.emit(source, anycast));
+        Transmit { via: Via::Link(care_of.link), bytes }
+    }
+}
+
+/// Reports a packet that is not what it claims to be.
+pub(super) fn drop_malformed(from: Option<Ipv6Addr>, why: Malformed, out: &mut Outbox) {
+    out.report(Report::Dropped { reason: DropReason::Malformed, from, detail: why.to_string() });
+}
+
+fn is_global(address: Ipv6Addr) -> bool {
+    !(address.is_multicast() || address.is_unspecified() || address.is_loopback() || address.is_unicast_link_local())
+}

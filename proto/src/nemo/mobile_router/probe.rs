@@ -1,0 +1,135 @@
+//! Whether a path still carries packets: one echo to the home agent each interval, with damping (no RFC; the numbers are
+//! the operator's, [`Probe`]).
+
+use crate::nemo::config::Probe;
+use crate::time::Time;
+
+/// No relapse makes a path wait for more answers than this before it is trusted again.
+const MAX_RECOVERED: u32 = 1024;
+/// After this many answers in a row on a live path, earlier relapses are forgiven.
+const FORGIVEN: u32 = 300;
+
+/// The health of one uplink's path to the home agent; a new one is believed alive.
+#[derive(Debug, Default, Clone)]
+pub struct Prober {
+    next: Option<Time>,
+    sequence: u16,
+    missed: u32,
+    answered: u32,
+    needed: u32,
+    silent: bool,
+}
+
+/// What an interval or an answer changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The path is dead.
+    Silent,
+    /// The path is alive again.
+    Answers,
+}
+
+impl Prober {
+    /// Whether the path is believed dead.
+    pub fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    /// Begins anew, as after a move: the first probe is due at once.
+    pub fn restart(&mut self, now: Time) {
+        *self = Prober { next: Some(now), needed: self.needed, sequence: self.sequence, ..Prober::default() };
+    }
+
+    /// Sends no more.
+    pub fn stop(&mut self) {
+        self.next = None;
+        self.silent = false;
+    }
+
+    /// When the next probe is due.
+    pub fn deadline(&self) -> Option<Time> {
+        self.next
+    }
+
+    /// The sequence number of the probe to send now, if one is due, and what the silence since the last one means.
+    pub fn expire(&mut self, now: Time, probe: Probe) -> Option<(u16, Option<Change>)> {
+        self.next.filter(|next| *next <= now)?;
+        let mut change = None;
+        if self.missed >= probe.lost {
+            self.answered = 0;
+            if !self.silent {
+                self.silent = true;
+                self.needed = if self.needed == 0 { probe.recovered } else { self.needed * 2 }.min(MAX_RECOVERED);
+                change = Some(Change::Silent);
+            }
+        }
+        self.missed = self.missed.saturating_add(1);
+        self.sequence = self.sequence.wrapping_add(1);
+        self.next = Some(now + probe.interval);
+        Some((self.sequence, change))
+    }
+
+    /// Takes the answer to probe number `sequence`.
+    pub fn answer(&mut self, sequence: u16) -> Option<Change> {
+        // An answer to none of the probes of the last while proves nothing.
+        if self.next.is_none() || self.sequence.wrapping_sub(sequence) > 64 || self.missed == 0 {
+            return None;
+        }
+        self.missed = 0;
+        self.answered = self.answered.saturating_add(1);
+        if !self.silent && self.answered >= FORGIVEN {
+            self.needed = 0;
+        }
+        if self.silent && self.answered >= self.needed {
+            self.silent = false;
+            self.answered = 0;
+            return Some(Change::Answers);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    const PROBE: Probe = Probe { interval: Duration::from_millis(200), lost: 3, recovered: 5 };
+
+    /// Runs `answered` intervals with an answer and then counts those until the path is dead.
+    fn intervals_until(prober: &mut Prober, now: &mut Time, answers: bool, change: Change) -> u32 {
+        for count in 1..10_000 {
+            let (sequence, silence) = prober.expire(*now, PROBE).unwrap();
+            *now = prober.deadline().unwrap();
+            let answer = if answers { prober.answer(sequence) } else { None };
+            if silence.or(answer) == Some(change) {
+                return count;
+            }
+        }
+        panic!("never {change:?}");
+    }
+
+    #[test]
+    fn dead_after_three_lost_alive_after_five_answers_then_ten() {
+        let mut prober = Prober::default();
+        let mut now = Time::ZERO;
+        prober.restart(now);
+        assert_eq!(intervals_until(&mut prober, &mut now, false, Change::Silent), 4);
+        assert_eq!(intervals_until(&mut prober, &mut now, true, Change::Answers), 5);
+        assert_eq!(intervals_until(&mut prober, &mut now, false, Change::Silent), 4);
+        assert_eq!(intervals_until(&mut prober, &mut now, true, Change::Answers), 10);
+    }
+
+    #[test]
+    fn a_late_answer_still_counts_and_a_stray_one_does_not() {
+        let mut prober = Prober::default();
+        prober.restart(Time::ZERO);
+        let (first, _) = prober.expire(Time::ZERO, PROBE).unwrap();
+        prober.expire(Time::from_micros(200_000), PROBE).unwrap();
+        prober.expire(Time::from_micros(400_000), PROBE).unwrap();
+        assert_eq!(prober.answer(first.wrapping_sub(100)), None);
+        assert_eq!(prober.missed, 3);
+        prober.answer(first);
+        assert_eq!(prober.missed, 0);
+    }
+}

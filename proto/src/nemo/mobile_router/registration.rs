@@ -1,0 +1,366 @@
+//! What the home agent is asked to hold and what it has acknowledged: when updates are sent, repeated and refreshed
+//! (RFC 6275 §11.7.1, §11.7.3, §11.8; RFC 3963 §5; RFC 5648 §5).
+
+use crate::access::limiter::Limiter;
+use crate::input::LinkId;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::{Bid, CareOfAddress, Sequence};
+use std::net::Ipv6Addr;
+
+/// RFC 6275 §12: wait for the acknowledgement of a first registration.
+const FIRST_TIMEOUT: Duration = Duration::from_millis(1500);
+/// RFC 6275 §12: INITIAL_BINDACK_TIMEOUT.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// RFC 6275 §12: MAX_BINDACK_TIMEOUT.
+const MAX_TIMEOUT: Duration = Duration::from_secs(32);
+/// RFC 6275 §12: MAX_UPDATE_RATE, 3 a second; as a bucket, so that a quick second move does not wait.
+const UPDATE_BURST: u32 = 3;
+const UPDATE_INTERVAL: Duration = Duration::from_millis(334);
+/// Repetitions of one update whose acknowledgement may still come.
+const MAX_OUTSTANDING: usize = 8;
+
+/// What a home agent is to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Which home agent.
+    pub home_agent: Ipv6Addr,
+    /// Where we are.
+    pub place: Place,
+}
+
+/// Where the mobile router is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// On the home link: the home agent is to hold nothing.
+    Home {
+        /// The home link.
+        link: LinkId,
+    },
+    /// In one or more visited networks; the first care-of address is that of the update itself.
+    Away {
+        /// Never empty.
+        care_of: Vec<CareOf>,
+        /// With binding identifiers (RFC 5648).
+        multiple: bool,
+    },
+}
+
+/// A care-of address as registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CareOf {
+    /// Its binding identifier, 0 without RFC 5648.
+    pub bid: Bid,
+    /// The address.
+    pub address: CareOfAddress,
+    /// BID-PRI (RFC 6089 §4.1).
+    pub priority: u8,
+    /// The interface that holds it.
+    pub link: LinkId,
+    /// Length of its on-link prefix, 128 for none.
+    pub prefix_length: u8,
+}
+
+/// What the home agent has acknowledged.
+#[derive(Debug, Clone)]
+pub struct Binding {
+    /// What it holds.
+    pub wanted: Wanted,
+    /// What it was asked to hold: it may hold less.
+    asked: Wanted,
+    /// When it forgets.
+    pub expires: Time,
+    refresh: Time,
+}
+
+/// An update that waits for its acknowledgement.
+#[derive(Debug, Clone)]
+struct Pending {
+    wanted: Wanted,
+    sent: Vec<Sent>,
+    next: Time,
+    timeout: Duration,
+}
+
+/// One transmission of an update.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    /// Its sequence number.
+    pub sequence: Sequence,
+    /// When it left.
+    pub at: Time,
+    /// The lifetime it asked for.
+    pub lifetime: Duration,
+}
+
+/// The registration with one home agent at a time.
+#[derive(Debug, Clone)]
+pub struct Registration {
+    sequence: Sequence,
+    binding: Option<Binding>,
+    pending: Option<Pending>,
+    limiter: Limiter,
+    stale: bool,
+}
+
+impl Registration {
+    /// Nothing registered; the next update has the number after `sequence`.
+    pub fn new(sequence: Sequence) -> Registration {
+        Registration {
+            sequence,
+            binding: None,
+            pending: None,
+            limiter: Limiter::new(UPDATE_BURST, UPDATE_INTERVAL),
+            stale: false,
+        }
+    }
+
+    /// Continues from a sequence number used before: a journal's, or the home agent's (status 135).
+    pub fn resume(&mut self, sequence: Sequence) {
+        self.sequence = sequence;
+    }
+
+    /// The last number used.
+    pub fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
+    /// What the home agent holds as far as we know.
+    pub fn binding(&self) -> Option<&Binding> {
+        self.binding.as_ref()
+    }
+
+    /// What it was asked to hold and has not answered.
+    pub fn pending(&self) -> Option<&Wanted> {
+        self.pending.as_ref().map(|pending| &pending.wanted)
+    }
+
+    /// Asks for an update although nothing changed.
+    pub fn refresh(&mut self) {
+        self.stale = true;
+    }
+
+    /// Forgets what the home agent held.
+    pub fn drop_binding(&mut self) -> Option<Binding> {
+        self.binding.take()
+    }
+
+    /// Gives up waiting, as when the answer was a refusal.
+    pub fn drop_pending(&mut self) {
+        self.pending = None;
+    }
+
+    /// Lets the next update go at once, as when the answer says how to do better.
+    pub fn retry(&mut self, now: Time) {
+        if let Some(pending) = &mut self.pending {
+            pending.next = now;
+            pending.timeout = TIMEOUT;
+            pending.sent.clear();
+        }
+    }
+
+    /// Decides whether an update for `wanted` is to leave now.
+    pub fn settle(&mut self, now: Time, wanted: Option<&Wanted>) -> bool {
+        let Some(wanted) = wanted else {
+            self.pending = None;
+            return false;
+        };
+        match &self.pending {
+            Some(pending) if pending.wanted == *wanted && !self.stale => {}
+            None if self.holds(now, wanted) => return false,
+            _ => {
+                let timeout = if self.binding.is_some() { TIMEOUT } else { FIRST_TIMEOUT };
+                self.pending = Some(Pending { wanted: wanted.clone(), sent: Vec::new(), next: now, timeout });
+                self.stale = false;
+            }
+        }
+        self.pending.as_ref().is_some_and(|pending| pending.next <= now) && self.limiter.take(now)
+    }
+
+    /// Takes the next sequence number for the update that leaves now.
+    pub fn put_sent(&mut self, now: Time, lifetime: Duration) -> Sequence {
+        self.sequence = self.sequence.next();
+        let sequence = self.sequence;
+        if let Some(pending) = &mut self.pending {
+            if pending.sent.len() >= MAX_OUTSTANDING {
+                pending.sent.remove(0);
+            }
+            if !pending.sent.is_empty() {
+                pending.timeout = (pending.timeout * 2).min(MAX_TIMEOUT);
+            }
+            pending.sent.push(Sent { sequence, at: now, lifetime });
+            pending.next = now + pending.timeout;
+        }
+        sequence
+    }
+
+    /// The transmission that `sequence` answers, if one of the pending update does.
+    pub fn find_sent(&self, sequence: Sequence) -> Option<(&Wanted, Sent)> {
+        let pending = self.pending.as_ref()?;
+        let sent = pending.sent.iter().find(|sent| sent.sequence == sequence)?;
+        Some((&pending.wanted, *sent))
+    }
+
+    /// The last transmission of the pending update.
+    pub fn find_last(&self) -> Option<(&Wanted, Sent)> {
+        let pending = self.pending.as_ref()?;
+        Some((&pending.wanted, *pending.sent.last()?))
+    }
+
+    /// Whether the home agent has been silent for as long as RFC 6275 §11.8 gives it before another one is tried.
+    pub fn is_unanswered(&self) -> bool {
+        self.pending.as_ref().is_some_and(|pending| pending.timeout >= MAX_TIMEOUT)
+    }
+
+    /// The home agent accepted the pending update sent as `sent`: it holds `wanted` for `granted`, and wants to hear of
+    /// us again after `advice`.
+    pub fn accept(&mut self, wanted: Wanted, sent: Sent, granted: Duration, advice: Option<RefreshAdvice>) {
+        let asked = self.pending.take().map_or_else(|| wanted.clone(), |pending| pending.wanted);
+        let expires = sent.at + granted.min(sent.lifetime);
+        // Early enough for several repetitions before the end.
+        let mut refresh = sent.at + granted.min(sent.lifetime) * 3 / 4;
+        if let Some(RefreshAdvice(advice)) = advice.filter(|RefreshAdvice(advice)| !advice.is_zero()) {
+            refresh = refresh.min(sent.at + advice.max(Duration::from_secs(4)));
+        }
+        self.binding = Some(Binding { wanted, asked, expires, refresh });
+    }
+
+    /// When [`Registration::settle`] or [`Registration::expire`] has something to do.
+    pub fn deadline(&self) -> Option<Time> {
+        let update = match (&self.pending, &self.binding) {
+            (Some(pending), _) => Some(pending.next.max(self.limiter.next())),
+            (None, Some(binding)) if binding.is_away() => Some(binding.refresh),
+            _ => None,
+        };
+        let end = self.binding.iter().filter(|binding| binding.is_away()).map(|binding| binding.expires);
+        end.chain(update).min()
+    }
+
+    /// Takes out the binding if it has ended.
+    pub fn expire(&mut self, now: Time) -> Option<Binding> {
+        self.binding.take_if(|binding| binding.is_away() && binding.expires <= now)
+    }
+
+    fn holds(&self, now: Time, wanted: &Wanted) -> bool {
+        !self.stale
+            && self.binding.as_ref().is_some_and(|binding| {
+                binding.asked.is_same_place(wanted) && !(binding.is_away() && binding.refresh <= now)
+            })
+    }
+}
+
+/// The interval of a Binding Refresh Advice option (RFC 6275 §6.2.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefreshAdvice(pub Duration);
+
+impl Binding {
+    /// Whether the home agent holds care-of addresses.
+    pub fn is_away(&self) -> bool {
+        matches!(self.wanted.place, Place::Away { .. })
+    }
+
+    /// The care-of addresses it holds, the first carries traffic.
+    pub fn care_of(&self) -> &[CareOf] {
+        self.wanted.care_of()
+    }
+
+    /// When it is refreshed.
+    pub fn refresh(&self) -> Time {
+        self.refresh
+    }
+}
+
+impl Wanted {
+    /// The care-of addresses, none at home.
+    pub fn care_of(&self) -> &[CareOf] {
+        match &self.place {
+            Place::Away { care_of, .. } => care_of,
+            Place::Home { .. } => &[],
+        }
+    }
+
+    /// Whether the home agent would hold the same; at home, whichever way we came.
+    fn is_same_place(&self, other: &Wanted) -> bool {
+        match (&self.place, &other.place) {
+            (Place::Home { .. }, Place::Home { .. }) => true,
+            _ => self == other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::from_micros(millis * 1000)
+    }
+
+    fn wanted(last: u16) -> Wanted {
+        let address = CareOfAddress(Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, last));
+        let care_of = CareOf { bid: Bid(0), address, priority: 1, link: LinkId(1), prefix_length: 64 };
+        Wanted {
+            home_agent: "2001:db8::1".parse().unwrap(),
+            place: Place::Away { care_of: vec![care_of], multiple: false },
+        }
+    }
+
+    const LIFETIME: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn repeats_with_new_numbers_after_1_5_then_3_6_12_24_and_32_seconds() {
+        let mut registration = Registration::new(Sequence(9));
+        let mut sent = Vec::new();
+        let mut now = at(0);
+        for _ in 0..8 {
+            assert!(registration.settle(now, Some(&wanted(1))));
+            sent.push((now.as_micros() / 1000, registration.put_sent(now, LIFETIME).0));
+            assert!(!registration.settle(now, Some(&wanted(1))));
+            now = registration.deadline().unwrap();
+        }
+        let expected =
+            [(0, 10), (1500, 11), (4500, 12), (10500, 13), (22500, 14), (46500, 15), (78500, 16), (110500, 17)];
+        assert_eq!(sent, expected);
+        assert!(registration.is_unanswered());
+    }
+
+    #[test]
+    fn a_move_is_told_at_once_and_an_answer_to_the_former_place_is_nobody_s() {
+        let mut registration = Registration::new(Sequence(0));
+        assert!(registration.settle(at(0), Some(&wanted(1))));
+        let first = registration.put_sent(at(0), LIFETIME);
+        assert!(registration.settle(at(5), Some(&wanted(2))));
+        let second = registration.put_sent(at(5), LIFETIME);
+        assert!(registration.find_sent(first).is_none());
+        let (_, sent) = registration.find_sent(second).unwrap();
+        registration.accept(wanted(2), sent, LIFETIME, None);
+        assert!(!registration.settle(at(6), Some(&wanted(2))));
+        assert_eq!(registration.deadline(), Some(at(5 + 45_000)));
+        assert!(registration.settle(at(45_005), Some(&wanted(2))), "refreshed well before the end");
+    }
+
+    #[test]
+    fn more_than_three_at_once_wait_for_the_limiter() {
+        let mut registration = Registration::new(Sequence(0));
+        for last in 1..=3 {
+            assert!(registration.settle(at(0), Some(&wanted(last))));
+            registration.put_sent(at(0), LIFETIME);
+        }
+        assert!(!registration.settle(at(0), Some(&wanted(4))));
+        let next = registration.deadline().unwrap();
+        assert_eq!(next, at(334));
+        assert!(registration.settle(next, Some(&wanted(4))));
+    }
+
+    #[test]
+    fn a_binding_ends_when_the_lifetime_that_was_granted_does() {
+        let mut registration = Registration::new(Sequence(0));
+        assert!(registration.settle(at(0), Some(&wanted(1))));
+        let sequence = registration.put_sent(at(0), LIFETIME);
+        let (_, sent) = registration.find_sent(sequence).unwrap();
+        registration.accept(wanted(1), sent, Duration::from_secs(20), Some(RefreshAdvice(Duration::from_secs(8))));
+        assert_eq!(registration.deadline(), Some(at(8_000)));
+        assert!(registration.expire(at(19_999)).is_none());
+        assert!(registration.expire(at(20_000)).is_some());
+    }
+}

@@ -1,0 +1,172 @@
+//! From carrier-up to the first packet through the tunnel, and on to the next network.
+
+use super::*;
+
+#[test]
+fn everything_leaves_in_the_very_batch_of_its_cause() {
+    let mut bench = Bench::new(config());
+    let outputs = bench.link(WIFI, true);
+    let sent = transmits(&outputs);
+    assert_eq!(sent[0].via, Via::Neighbour { link: WIFI, address: LinkAddress([0x33, 0x33, 0, 0, 0, 2]) });
+    let datagram = Datagram::parse(&sent[0].bytes).unwrap();
+    assert_eq!((datagram.source, datagram.hop_limit), (ip("fe80::ff:fe00:2"), 255));
+    let options = vec![NeighbourOption::SourceLinkAddress(MAC)];
+    assert_eq!(messages(&outputs), [icmp6::Message::RouterSolicitation(RouterSolicitation { options })]);
+
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    let care_of = ip("2001:db8:1::ff:fe00:2");
+    let update = update(&outputs);
+    assert_eq!((update.source, update.home_agent, update.via), (care_of, ip("2001:db8::1"), Via::Link(WIFI)));
+    let flags = UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER;
+    assert_eq!((update.message.flags, update.message.lifetime_units), (flags, 15));
+    assert_eq!(update.message.sequence, Sequence(84 + 16 + 1));
+    assert_eq!(update.care_of(), [care_of]);
+    let sent = position(&outputs, "send 135");
+    for before in ["put Address", "put Route(Table(6275001), ::/0", "put Rule(1100", "put Record"] {
+        assert!(position(&outputs, before) < sent, "{before}");
+    }
+    assert!(bench.paths().is_empty());
+
+    let outputs = bench.answer(&update, Status::ACCEPTED);
+    assert_eq!(bench.paths(), [(care_of, 1)]);
+    assert!(updates(&outputs).is_empty());
+    let tunnel = bench.tunnel().unwrap();
+    assert_eq!(tunnel.near, [net("2001:db8::100/128"), net("2001:db8:f00::/56")]);
+    assert_eq!((tunnel.paths[0].remote, tunnel.paths[0].mtu), (ip("2001:db8::1"), 1460));
+    let route = Key::Route(Table(6_275_000), Prefix::ALL, Prefix::ALL, 512);
+    assert!(matches!(bench.plan.find(&route), Some(Item::Route(route)) if route.target == Target::Tunnel(TunnelId(1))));
+    assert!(reports(&outputs).iter().any(|report| report.name() == "bound"));
+}
+
+#[test]
+fn a_replugged_interface_leaves_nothing_of_the_old_network_and_tunnels_before_the_answer() {
+    let mut bench = Bench::new(config());
+    bench.attach(WIFI, "2001:db8:1::/64");
+    bench.now = at(1000);
+    let outputs = bench.link(WIFI, false);
+    assert!(updates(&outputs).is_empty());
+    assert!(bench.paths().is_empty());
+    assert!(bench.plan.iter().all(|(key, _)| !format!("{key:?}").contains("2001:db8:1:")), "{:#?}", bench.plan);
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:2::/64");
+    let moved = update(&outputs);
+    assert_eq!(moved.message.sequence, Sequence(102));
+    // The home agent will forward to the new address before its answer is here.
+    assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:2"), 1)]);
+    assert!(position(&outputs, "put Tunnel") < position(&outputs, "send 135"));
+    bench.answer(&moved, Status::ACCEPTED);
+    assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:2"), 1)]);
+}
+
+#[test]
+fn back_in_the_same_network_nothing_needs_to_be_told() {
+    let mut bench = Bench::new(config());
+    bench.attach(WIFI, "2001:db8:1::/64");
+    bench.now = at(1000);
+    bench.link(WIFI, false);
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    assert!(updates(&outputs).is_empty());
+    assert_eq!(bench.paths(), [(ip("2001:db8:1::ff:fe00:2"), 1)]);
+}
+
+#[test]
+fn another_network_on_a_link_that_stayed_up_is_noticed_by_its_advertisement() {
+    for router in ["fe80::1", "fe80::2"] {
+        let mut bench = Bench::new(config());
+        bench.attach(WIFI, "2001:db8:1::/64");
+        bench.now = at(5000);
+        let outputs = bench.hear_router(WIFI, ip(router), "2001:db8:2::/64", 1800);
+        assert_eq!(update(&outputs).care_of(), [ip("2001:db8:2::ff:fe00:2")]);
+        // The old address still receives what is on its way, and goes when that has arrived.
+        assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:2"), 1), (ip("2001:db8:1::ff:fe00:2"), 0)]);
+        bench.answer(&update(&outputs), Status::ACCEPTED);
+        assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:2"), 1), (ip("2001:db8:1::ff:fe00:2"), 0)]);
+        bench.wait(11_000);
+        assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:2"), 1)]);
+        assert!(bench.plan.find(&Key::Address(WIFI, ip("2001:db8:1::ff:fe00:2"))).is_none());
+    }
+}
+
+#[test]
+fn solicitations_begin_fast_and_back_off() {
+    let mut bench = Bench::new(config());
+    bench.link(WIFI, true);
+    let mut sent = Vec::new();
+    while let Some(next) = bench.router.deadline().filter(|next| *next < at(12_000)) {
+        let outputs = bench.wait(next.as_micros() / 1000 + 1);
+        sent.extend(messages(&outputs).iter().map(|_| next.as_micros() / 1000));
+    }
+    assert_eq!(sent, [20, 60, 140, 300, 620, 1260, 2540, 5100, 10220]);
+}
+
+#[test]
+fn refreshes_before_the_end_and_starts_anew_after_it() {
+    let mut bench = Bench::new(config());
+    bench.attach(WIFI, "2001:db8:1::/64");
+    let outputs = bench.wait(45_000);
+    assert_eq!(update(&outputs).message.lifetime_units, 15);
+    let outputs = bench.wait(60_000);
+    assert!(reports(&outputs).iter().any(|report| report.name() == "unbound"));
+    assert!(bench.paths().is_empty());
+    assert!(updates(&outputs).len() >= 3);
+    assert_eq!(bench.tunnel().unwrap().paths, []);
+}
+
+#[test]
+fn a_lost_router_is_replaced_or_looked_for() {
+    let mut bench = Bench::new(config());
+    bench.attach(WIFI, "2001:db8:1::/64");
+    let event = NeighbourEvent { link: WIFI, address: ip("fe80::1"), link_address: None, reachable: false };
+    let outputs = bench.feed(Input::Neighbour(event));
+    assert!(matches!(messages(&outputs)[..], [icmp6::Message::RouterSolicitation(_)]));
+    assert!(bench.plan.find(&Key::Address(WIFI, ip("2001:db8:1::ff:fe00:2"))).is_some(), "may still receive");
+    let outputs = bench.hear_router(WIFI, ip("fe80::7"), "2001:db8:7::/64", 1800);
+    assert_eq!(update(&outputs).care_of(), [ip("2001:db8:7::ff:fe00:2")]);
+}
+
+#[test]
+fn a_duplicate_is_given_up_and_another_address_formed() {
+    let mut bench = Bench::new(config());
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    let target = ip("2001:db8:1::ff:fe00:2");
+    let check = icmp6::Message::NeighbourSolicitation(NeighbourSolicitation { target, options: Vec::new() });
+    assert!(messages(&outputs).contains(&check));
+    let defence = icmp6::Message::NeighbourAdvertisement(NeighbourAdvertisement {
+        router: false,
+        solicited: false,
+        overrides: true,
+        target,
+        options: vec![NeighbourOption::TargetLinkAddress(ROUTER_MAC)],
+    });
+    let outputs = bench.neighbour(WIFI, target, icmp6::ALL_NODES, &defence);
+    let other = update(&outputs).source;
+    assert!(other != target && net("2001:db8:1::/64").contains(other));
+    assert!(bench.plan.find(&Key::Address(WIFI, target)).is_none());
+    assert!(bench.plan.find(&Key::Address(WIFI, other)).is_some());
+    assert!(reports(&outputs).contains(&&Report::Duplicate { link: WIFI, address: target }));
+}
+
+#[test]
+fn waiting_for_detection_delays_the_update_by_a_second() {
+    let mut bench = Bench::new(MobileRouterConfig { duplicate_detection: DuplicateDetection::Wait, ..config() });
+    bench.link(WIFI, true);
+    assert!(updates(&bench.advertise(WIFI, "2001:db8:1::/64")).is_empty());
+    assert!(updates(&bench.wait(999)).is_empty());
+    update(&bench.wait(1000));
+}
+
+#[test]
+fn stopping_says_goodbye_to_everybody_and_leaves_nothing() {
+    let mut bench = Bench::new(config());
+    bench.link(LAN, true);
+    bench.attach(WIFI, "2001:db8:1::/64");
+    let outputs = bench.feed(Input::Order(Order::Stop));
+    let goodbye = update(&outputs);
+    assert_eq!(goodbye.message.lifetime_units, 0);
+    let last = messages(&outputs);
+    assert!(matches!(&last[..], [icmp6::Message::RouterAdvertisement(message)] if message.lifetime == 0));
+    assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::Record(_))), "{:#?}", bench.plan);
+    assert_eq!(bench.router.deadline(), None);
+}

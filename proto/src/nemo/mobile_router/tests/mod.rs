@@ -1,0 +1,334 @@
+//! A mobile router on a bench: what goes in by hand, what comes out looked at.
+
+mod attach;
+
+use super::*;
+use crate::crypto::authenticator::{authenticate, verify};
+use crate::input::{Clock, NeighbourEvent, Order, Packet};
+use crate::nemo::config::{self, Authentication, DuplicateDetection, Ingress, PrefixMode, SharedKey, Sharing};
+use crate::output::{Output, Transmit, Via};
+use crate::plan::{Item, Key, Plan, Record, SequenceRecord, Table, Target, Tunnel, TunnelId};
+use core::time::Duration;
+use roam6_wire::icmp6::{self, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
+use roam6_wire::icmp6::{RouterAdvertisement, RouterSolicitation};
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::mobility::{
+    self, AckFlags, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, MobilityOption, Status,
+    UpdateFlags, authenticated_part,
+};
+use roam6_wire::{CareOfAddress, HomeAddress, LinkAddress, Prefix};
+
+const WIFI: LinkId = LinkId(2);
+const CELL: LinkId = LinkId(3);
+const LAN: LinkId = LinkId(4);
+const MAC: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 2]);
+const ROUTER_MAC: LinkAddress = LinkAddress([2, 0, 0, 0, 1, 1]);
+const KEY: [u8; 16] = *b"0123456789abcdef";
+const LIFETIME: u16 = 15;
+
+fn ip(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+fn net(text: &str) -> Prefix {
+    text.parse().unwrap()
+}
+
+fn at(millis: u64) -> Time {
+    Time::from_micros(millis * 1000)
+}
+
+fn config() -> MobileRouterConfig {
+    let uplink = |interface: &str, bid: u16, priority: u8| config::Uplink {
+        interface: interface.to_owned(),
+        bid: Bid(bid),
+        priority,
+        weight: 1,
+    };
+    MobileRouterConfig {
+        home_address: HomeAddress(ip("2001:db8::100")),
+        home_prefix: net("2001:db8::/64"),
+        home_agents: vec![ip("2001:db8::1")],
+        prefixes: vec![net("2001:db8:f00::/56")],
+        mode: PrefixMode::Implicit,
+        authentication: Authentication::SharedKey(SharedKey { spi: 256, secret: KEY.to_vec() }),
+        lifetime: Duration::from_secs(60),
+        uplinks: vec![uplink("wifi", 1, 1), uplink("cell", 2, 2)],
+        sharing: Sharing::Single,
+        ingress: vec![Ingress {
+            interface: "lan".to_owned(),
+            prefix: net("2001:db8:f00::/64"),
+            advertise: Duration::from_secs(10),
+        }],
+        duplicate_detection: DuplicateDetection::Optimistic,
+        probe: None,
+        flows: Vec::new(),
+    }
+}
+
+/// A router under test, and the host it believes to have.
+struct Bench {
+    router: MobileRouter,
+    plan: Plan,
+    now: Time,
+}
+
+impl Bench {
+    fn new(config: MobileRouterConfig) -> Bench {
+        let router = MobileRouter::new(config, Entropy::from_number(1));
+        let mut bench = Bench { router, plan: Plan::new(), now: Time::ZERO };
+        let sequence = SequenceRecord { home_address: HomeAddress(ip("2001:db8::100")), sequence: Sequence(84) };
+        bench.feed(Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
+        if bench.router.config.authentication != Authentication::None {
+            bench.feed(Input::Order(Order::Recall(vec![Record::Sequence(sequence)])));
+        }
+        bench
+    }
+
+    /// Feeds `input` now; what came out, in order. The host obeys.
+    fn feed(&mut self, input: Input) -> Vec<Output> {
+        let mut out = Outbox::new();
+        self.router.handle(self.now, &input, &mut out);
+        let outputs: Vec<Output> = out.drain().collect();
+        for output in &outputs {
+            match output {
+                Output::Put(item) => {
+                    self.plan.put(item.clone());
+                }
+                Output::Drop(key) => {
+                    self.plan.drop(key);
+                }
+                _ => {}
+            }
+        }
+        outputs
+    }
+
+    /// Lets time pass to `millis`, with every tick asked for on the way.
+    fn wait(&mut self, millis: u64) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        for _ in 0..100_000 {
+            let Some(next) = self.router.deadline().filter(|next| *next <= at(millis)) else {
+                self.now = at(millis);
+                return outputs;
+            };
+            self.now = self.now.max(next);
+            outputs.extend(self.feed(Input::Tick));
+        }
+        panic!("never at rest: {:?}", self.router.deadline());
+    }
+
+    fn link(&mut self, link: LinkId, up: bool) -> Vec<Output> {
+        let name = match link {
+            WIFI => "wifi",
+            CELL => "cell",
+            _ => "lan",
+        };
+        let address = LinkAddress([2, 0, 0, 0, 0, link.0 as u8]);
+        let event = LinkEvent { link, name: name.to_owned(), address: Some(address), up, mtu: 1500 };
+        self.feed(Input::Link(event))
+    }
+
+    /// An advertisement of `fe80::1` for the /64 of `prefix`.
+    fn advertise(&mut self, link: LinkId, prefix: &str) -> Vec<Output> {
+        self.hear_router(link, ip("fe80::1"), prefix, 1800)
+    }
+
+    fn hear_router(&mut self, link: LinkId, source: Ipv6Addr, prefix: &str, lifetime: u16) -> Vec<Output> {
+        let message = icmp6::Message::RouterAdvertisement(RouterAdvertisement {
+            hop_limit: 64,
+            lifetime,
+            options: vec![NeighbourOption::SourceLinkAddress(ROUTER_MAC), information(prefix)],
+            ..RouterAdvertisement::default()
+        });
+        self.neighbour(link, source, icmp6::ALL_NODES, &message)
+    }
+
+    /// A neighbour discovery message from somebody else.
+    fn neighbour(
+        &mut self,
+        link: LinkId,
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+        message: &icmp6::Message,
+    ) -> Vec<Output> {
+        let header = Header::new(source, destination).with_hop_limit(255);
+        let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, destination));
+        self.feed(Input::Packet(Packet { link, sender: Some(ROUTER_MAC), bytes }))
+    }
+
+    /// The home agent's answer to `update`.
+    fn answer(&mut self, update: &Update, status: Status) -> Vec<Output> {
+        let options = update.identifiers().into_iter().map(MobilityOption::BindingIdentifier).collect();
+        self.answer_with(update, status, AckFlags::ROUTER, update.message.sequence, options)
+    }
+
+    fn answer_with(
+        &mut self,
+        update: &Update,
+        status: Status,
+        flags: AckFlags,
+        sequence: Sequence,
+        mut options: Vec<MobilityOption>,
+    ) -> Vec<Output> {
+        let home = self.router.config.home_address;
+        options.push(MobilityOption::ReplayProtection(0));
+        let lifetime_units = if status.is_accepted() { update.message.lifetime_units.min(LIFETIME) } else { 0 };
+        let message = BindingAcknowledgement { status, flags, sequence, lifetime_units, options };
+        let message = mobility::Message::BindingAcknowledgement(message);
+        let care_of = CareOfAddress(update.source);
+        let payload =
+            message.emit_authenticated(update.home_agent, home.0, 256, |part| authenticate(&KEY, care_of, home, part));
+        let mut header = Header::new(update.home_agent, update.source);
+        if update.source != home.0 {
+            header = header.with_routing_home(home.0);
+        }
+        let bytes = ip6::emit(&header, protocol::MOBILITY, &payload);
+        self.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }))
+    }
+
+    /// Up on `link` in the network of `prefix`, and registered; the update that did it.
+    fn attach(&mut self, link: LinkId, prefix: &str) -> Update {
+        self.link(link, true);
+        let outputs = self.advertise(link, prefix);
+        let update = update(&outputs);
+        self.answer(&update, Status::ACCEPTED);
+        update
+    }
+
+    fn tunnel(&self) -> Option<&Tunnel> {
+        match self.plan.find(&Key::Tunnel(TunnelId(1)))? {
+            Item::Tunnel(tunnel) => Some(tunnel),
+            _ => None,
+        }
+    }
+
+    /// The paths of the tunnel: near end and weight.
+    fn paths(&self) -> Vec<(Ipv6Addr, u16)> {
+        self.tunnel()
+            .map(|tunnel| tunnel.paths.iter().map(|path| (path.local, path.weight)).collect())
+            .unwrap_or_default()
+    }
+}
+
+fn information(prefix: &str) -> NeighbourOption {
+    let prefix = net(prefix);
+    NeighbourOption::PrefixInformation {
+        prefix,
+        address: prefix.address(),
+        on_link: true,
+        autonomous: true,
+        router_address: false,
+        valid: 86_400,
+        preferred: 14_400,
+    }
+}
+
+/// A Binding Update as it was sent.
+#[derive(Debug, Clone)]
+struct Update {
+    via: Via,
+    source: Ipv6Addr,
+    home_agent: Ipv6Addr,
+    message: BindingUpdate,
+}
+
+impl Update {
+    fn identifiers(&self) -> Vec<BindingIdentifier> {
+        let options = self.message.options.iter();
+        options
+            .filter_map(|option| match option {
+                MobilityOption::BindingIdentifier(identifier) => Some(*identifier),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn care_of(&self) -> Vec<Ipv6Addr> {
+        let options = self.message.options.iter();
+        options
+            .filter_map(|option| match option {
+                MobilityOption::BindingIdentifier(BindingIdentifier { care_of: CareOfField::V6(address), .. }) => {
+                    Some(*address)
+                }
+                MobilityOption::AlternateCareOf(address) => Some(*address),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+fn transmits(outputs: &[Output]) -> Vec<&Transmit> {
+    outputs
+        .iter()
+        .filter_map(|output| match output {
+            Output::Transmit(transmit) => Some(transmit),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The Binding Updates among `outputs`, each with a valid authenticator.
+fn updates(outputs: &[Output]) -> Vec<Update> {
+    let mut found = Vec::new();
+    for transmit in transmits(outputs) {
+        let datagram = Datagram::parse(&transmit.bytes).unwrap();
+        if datagram.protocol != protocol::MOBILITY {
+            continue;
+        }
+        let home = HomeAddress(datagram.real_source());
+        let parsed = mobility::Message::parse(datagram.payload, home.0, datagram.destination).unwrap();
+        let mobility::Message::BindingUpdate(message) = parsed else {
+            panic!("{parsed:?}");
+        };
+        if let Some(MobilityOption::Authentication { data, .. }) = message.options.last() {
+            let (part, _) = authenticated_part(datagram.payload).unwrap();
+            assert!(verify(&KEY, CareOfAddress(datagram.source), home, &part, data));
+        }
+        let (source, home_agent) = (datagram.source, datagram.destination);
+        found.push(Update { via: transmit.via, source, home_agent, message });
+    }
+    found
+}
+
+fn update(outputs: &[Output]) -> Update {
+    let found = updates(outputs);
+    assert_eq!(found.len(), 1, "{outputs:#?}");
+    found[0].clone()
+}
+
+fn messages(outputs: &[Output]) -> Vec<icmp6::Message> {
+    let datagrams = transmits(outputs).into_iter().map(|transmit| Datagram::parse(&transmit.bytes).unwrap());
+    datagrams.filter_map(|datagram| icmp6::Message::parse(&datagram).ok()).collect()
+}
+
+fn reports(outputs: &[Output]) -> Vec<&Report> {
+    outputs
+        .iter()
+        .filter_map(|output| match output {
+            Output::Report(report) => Some(report),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The kinds of outputs in their order, for what must come before what.
+fn kinds(outputs: &[Output]) -> Vec<String> {
+    outputs
+        .iter()
+        .filter_map(|output| match output {
+            Output::Put(item) => Some(format!("put {:?}", item.key())),
+            Output::Drop(key) => Some(format!("drop {key:?}")),
+            Output::Transmit(transmit) => {
+                let datagram = Datagram::parse(&transmit.bytes).unwrap();
+                Some(format!("send {} {}", datagram.protocol, datagram.destination))
+            }
+            Output::Report(_) => None,
+        })
+        .collect()
+}
+
+fn position(outputs: &[Output], what: &str) -> usize {
+    let kinds = kinds(outputs);
+    kinds.iter().position(|kind| kind.starts_with(what)).unwrap_or_else(|| panic!("no {what} in {kinds:#?}"))
+}

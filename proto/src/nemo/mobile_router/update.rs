@@ -1,0 +1,156 @@
+//! Builds Binding Updates (RFC 6275 §6.1.7 and §11.7.1, RFC 3963 §5.2, RFC 5648 §5, RFC 6089 §5.1, RFC 4285 §5.1).
+
+use super::MobileRouter;
+use super::registration::{Place, Wanted};
+use crate::crypto::authenticator::{Timestamp, authenticate};
+use crate::engine::Outbox;
+use crate::nemo::config::{Authentication, PrefixMode};
+use crate::nemo::flow::FlowRule;
+use crate::output::{Transmit, Via};
+use crate::plan::{Item, Record, SequenceRecord};
+use crate::report::Report;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::ip6::{self, Header, protocol};
+use roam6_wire::mobility::{
+    BindingIdentifier, BindingUpdate, CareOfField, Message, MobilityOption, Status, UpdateFlags,
+};
+use roam6_wire::mobility::{FlowIdentification, LIFETIME_UNIT_SECONDS, Selector, Span, TrafficSelector};
+use roam6_wire::{CareOfAddress, Fid, Prefix, Sequence};
+use std::net::Ipv6Addr;
+
+impl MobileRouter {
+    /// The update for `wanted`, as it leaves now.
+    pub(super) fn update(&mut self, now: Time, wanted: &Wanted, out: &mut Outbox) -> Option<Transmit> {
+        let units = match &wanted.place {
+            Place::Home { .. } => 0,
+            Place::Away { .. } => self.lifetime_units(now, wanted),
+        };
+        let sequence = self.registration.put_sent(now, lifetime(units));
+        self.build(now, wanted, sequence, units, out)
+    }
+
+    /// The update that ends what `wanted` registered.
+    pub(super) fn goodbye(&mut self, now: Time, wanted: &Wanted, out: &mut Outbox) -> Option<Transmit> {
+        let sequence = self.registration.put_sent(now, Duration::ZERO);
+        self.build(now, wanted, sequence, 0, out)
+    }
+
+    /// What an update was sent from, which the authenticators cover (RFC 4285 §5.1).
+    pub(super) fn source(&self, wanted: &Wanted) -> CareOfAddress {
+        wanted.care_of().first().map_or(CareOfAddress(self.config.home_address.0), |care_of| care_of.address)
+    }
+
+    fn build(
+        &mut self,
+        now: Time,
+        wanted: &Wanted,
+        sequence: Sequence,
+        lifetime_units: u16,
+        out: &mut Outbox,
+    ) -> Option<Transmit> {
+        let home_address = self.config.home_address;
+        let record = SequenceRecord { home_address, sequence };
+        out.put(Item::Record(Record::Sequence(record)));
+
+        let mut flags = UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER;
+        let mut options = Vec::new();
+        let (via, care_of) = match &wanted.place {
+            Place::Home { link } => {
+                let address = self.home.as_ref()?.home_agent?;
+                (Via::Neighbour { link: *link, address }, &[][..])
+            }
+            Place::Away { care_of, .. } => (Via::Link(care_of.first()?.link), &care_of[..]),
+        };
+        if let Place::Away { multiple, care_of } = &wanted.place {
+            if *multiple && lifetime_units > 0 {
+                // Everything each time: what is not listed is no longer held (RFC 5648 §4.2).
+                flags = flags | UpdateFlags::OVERWRITE;
+                options.extend(care_of.iter().map(|care_of| {
+                    MobilityOption::BindingIdentifier(BindingIdentifier {
+                        bid: care_of.bid,
+                        status: Status::ACCEPTED,
+                        simultaneous_home: false,
+                        priority: care_of.priority,
+                        care_of: CareOfField::V6(care_of.address.0),
+                    })
+                }));
+                options.extend(self.config.flows.iter().map(flow));
+            } else if lifetime_units > 0 {
+                options.extend(care_of.first().map(|care_of| MobilityOption::AlternateCareOf(care_of.address.0)));
+            }
+            if self.config.mode == PrefixMode::Explicit && lifetime_units > 0 {
+                let prefixes = self.config.prefixes.iter();
+                options.extend(prefixes.map(|prefix| MobilityOption::MobileNetworkPrefix(*prefix)));
+            }
+        }
+        let message = BindingUpdate { sequence, flags, lifetime_units, options };
+        let source = self.source(wanted);
+        let header = match care_of {
+            [] => Header::new(home_address.0, wanted.home_agent),
+            _ => Header::new(source.0, wanted.home_agent).with_home_address(home_address.0),
+        };
+        let payload = self.sign(now, message, source, wanted.home_agent);
+        out.report(Report::UpdateSent {
+            home_agent: wanted.home_agent,
+            care_of: care_of.iter().map(|care_of| care_of.address.0).collect(),
+            sequence,
+            lifetime: lifetime(lifetime_units),
+        });
+        Some(Transmit { via, bytes: ip6::emit(&header, protocol::MOBILITY, &payload) })
+    }
+
+    /// The Mobility Header, proven to come from us, now.
+    fn sign(&mut self, now: Time, mut update: BindingUpdate, care_of: CareOfAddress, home_agent: Ipv6Addr) -> Vec<u8> {
+        let home = self.config.home_address;
+        let Authentication::SharedKey(key) = self.config.authentication.clone() else {
+            return Message::BindingUpdate(update).emit(home.0, home_agent);
+        };
+        // Later than any before, also if the clock was set back; without a clock the home agent will tell its own.
+        let told = self.clock.timestamp(now).unwrap_or(Timestamp(now.as_micros()));
+        self.stamped = if told.is_after(self.stamped) { told } else { Timestamp(self.stamped.0.wrapping_add(1)) };
+        update.options.push(MobilityOption::ReplayProtection(self.stamped.0));
+        Message::BindingUpdate(update)
+            .emit_authenticated(home.0, home_agent, key.spi, |part| authenticate(&key.secret, care_of, home, part))
+    }
+
+    /// The lifetime to ask for: no longer than the care-of addresses themselves live (RFC 6275 §11.7.1).
+    fn lifetime_units(&self, now: Time, wanted: &Wanted) -> u16 {
+        let addresses = wanted.care_of().iter().filter_map(|care_of| self.uplink_of(care_of)?.formed.as_ref());
+        let shortest = addresses.map(|formed| formed.valid_until.since(now)).fold(self.config.lifetime, Duration::min);
+        let units = shortest.as_secs() / u64::from(LIFETIME_UNIT_SECONDS);
+        u16::try_from(units).unwrap_or(u16::MAX).max(1)
+    }
+}
+
+/// A lifetime of so many units.
+pub(super) fn lifetime(units: u16) -> Duration {
+    Duration::from_secs(u64::from(units) * u64::from(LIFETIME_UNIT_SECONDS))
+}
+
+/// A flow rule as the home agent is told it.
+fn flow(rule: &FlowRule) -> MobilityOption {
+    let selector = &rule.selector;
+    let ports = |ports: Option<(u16, u16)>| ports.map(|(first, last)| Span { first, last });
+    MobilityOption::FlowIdentification(FlowIdentification {
+        fid: Fid(rule.id),
+        priority: rule.priority,
+        status: 0,
+        bids: vec![rule.bid],
+        selector: Some(TrafficSelector::V6(Selector {
+            source: selector.source.map(span),
+            destination: selector.destination.map(span),
+            protocol: selector.protocol.map(Span::one),
+            source_port: ports(selector.source_ports),
+            destination_port: ports(selector.destination_ports),
+            ..Selector::default()
+        })),
+    })
+}
+
+/// The addresses of a prefix, first to last.
+fn span(prefix: Prefix) -> Span<Ipv6Addr> {
+    let host = u128::MAX.checked_shr(prefix.length().into()).unwrap_or(0);
+    let first = prefix.address();
+    Span { first, last: Ipv6Addr::from_bits(first.to_bits() | host) }
+}

@@ -1,0 +1,308 @@
+//! One interface that may attach to visited networks: from carrier-up to a care-of address (RFC 6275 §11.5.2, §11.5.3).
+
+use super::probe::Prober;
+use super::registration::CareOf;
+use crate::access::duplicate::DuplicateCheck;
+use crate::access::movement::Attachment;
+use crate::engine::Outbox;
+use crate::entropy::Entropy;
+use crate::input::{LinkEvent, LinkId};
+use crate::nemo::config::{self, DuplicateDetection};
+use crate::report::Report;
+use crate::time::Time;
+use roam6_wire::{Bid, CareOfAddress, HomeAddress, LinkAddress, Prefix};
+use std::net::Ipv6Addr;
+
+/// Former addresses that are remembered.
+const MAX_HAD: usize = 8;
+/// Addresses tried in one prefix before it is given up as hopeless.
+const MAX_ATTEMPTS: u8 = 3;
+
+/// An uplink.
+#[derive(Debug, Clone)]
+pub struct Uplink {
+    /// What the operator says of it.
+    pub config: config::Uplink,
+    /// The interface, once it exists.
+    pub interface: Option<Interface>,
+    /// The link it is on, while it is up.
+    pub attachment: Option<Attachment>,
+    /// The address formed on it.
+    pub formed: Option<Formed>,
+    /// Addresses formed since the link came up, the latest last: a former one may still receive.
+    had: Vec<CareOfAddress>,
+    /// Whether it is on the home link.
+    pub home: bool,
+    /// Whether its path carries packets.
+    pub prober: Prober,
+    /// Path MTU to the home agent as learnt from Packet Too Big, octets.
+    pub path_mtu: Option<(u32, Time)>,
+}
+
+/// A network interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Which.
+    pub link: LinkId,
+    /// Its link-layer address.
+    pub address: Option<LinkAddress>,
+    /// Up and with carrier.
+    pub up: bool,
+    /// Octets.
+    pub mtu: u32,
+}
+
+/// A care-of address.
+#[derive(Debug, Clone)]
+pub struct Formed {
+    /// The address.
+    pub address: CareOfAddress,
+    /// The prefix it was formed from.
+    pub prefix: Prefix,
+    /// Whether the prefix is on-link.
+    pub on_link: bool,
+    /// The router that advertised it.
+    pub router: Ipv6Addr,
+    /// Not deprecated.
+    pub preferred: bool,
+    /// End of its valid lifetime.
+    pub valid_until: Time,
+    /// May be registered: duplicate address detection is over, or does not wait.
+    pub usable: bool,
+    check: Option<DuplicateCheck>,
+    attempts: u8,
+}
+
+impl Interface {
+    /// What `event` says.
+    pub fn of(event: &LinkEvent) -> Interface {
+        Interface { link: event.link, address: event.address, up: event.up, mtu: event.mtu }
+    }
+}
+
+impl Uplink {
+    /// An uplink whose interface has not been seen yet.
+    pub fn new(config: config::Uplink) -> Uplink {
+        Uplink {
+            config,
+            interface: None,
+            attachment: None,
+            formed: None,
+            had: Vec::new(),
+            home: false,
+            prober: Prober::default(),
+            path_mtu: None,
+        }
+    }
+
+    /// The interface's number.
+    pub fn link(&self) -> Option<LinkId> {
+        self.interface.as_ref().map(|interface| interface.link)
+    }
+
+    /// The number, while the interface is up.
+    pub fn up(&self) -> Option<LinkId> {
+        self.interface.as_ref().filter(|interface| interface.up).map(|interface| interface.link)
+    }
+
+    /// Whether the interface is up.
+    pub fn is_up(&self) -> bool {
+        self.up().is_some()
+    }
+
+    /// The care-of address to register, with the identifier and priority of this uplink.
+    pub fn care_of(&self) -> Option<CareOf> {
+        let formed = self.formed.as_ref().filter(|formed| formed.usable)?;
+        Some(CareOf {
+            bid: self.config.bid,
+            address: formed.address,
+            priority: self.config.priority,
+            link: self.link()?,
+            prefix_length: formed.prefix_length(),
+        })
+    }
+
+    /// Whether packets to `address` may still arrive here.
+    pub fn has_had(&self, address: CareOfAddress) -> bool {
+        self.is_up() && self.had.contains(&address)
+    }
+
+    /// Takes a link event; a re-plugged interface begins from nothing.
+    pub fn hear_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+        let before = self.interface.replace(Interface::of(event));
+        let was_up = before.as_ref().is_some_and(|interface| interface.up && interface.link == event.link);
+        let same_address = before.is_some_and(|interface| interface.address == event.address);
+        if was_up && event.up && same_address {
+            return;
+        }
+        if was_up {
+            self.leave(out);
+            out.report(Report::LinkDown { link: event.link, name: event.name.clone() });
+        }
+        if event.up {
+            out.report(Report::LinkUp { link: event.link, name: event.name.clone() });
+            let mut attachment = Attachment::new(now, event.link, event.address);
+            attachment.expire(now, out);
+            self.attachment = Some(attachment);
+        }
+    }
+
+    /// Forgets everything about the link it was on.
+    fn leave(&mut self, out: &mut Outbox) {
+        self.attachment = None;
+        self.had.clear();
+        self.home = false;
+        self.path_mtu = None;
+        self.prober.stop();
+        self.drop_formed(out);
+    }
+
+    /// Brings the care-of address in line with what the routers say. `home` is the home address: on its own link no
+    /// care-of address is formed (RFC 6275 §11.5.2).
+    pub fn settle(&mut self, now: Time, home: (HomeAddress, Prefix), policy: Policy<'_>, out: &mut Outbox) {
+        let Some(attachment) = &self.attachment else {
+            return;
+        };
+        self.home = attachment
+            .find_on_link(now, home.0.0)
+            .is_some_and(|(_, known)| home.1.covers(known.prefix) || known.prefix == home.1);
+        let on_link = attachment.care_of_prefix(now).filter(|_| !self.home);
+        let Some((known, router)) = on_link.zip(attachment.router()) else {
+            self.drop_formed(out);
+            return;
+        };
+        let (known, router) = (known.clone(), router.address);
+        if let Some(formed) = self.formed.as_mut().filter(|formed| formed.prefix == known.prefix) {
+            formed.on_link = known.on_link;
+            formed.router = router;
+            formed.preferred = known.preferred_until > now;
+            formed.valid_until = known.valid_until;
+            return;
+        }
+        self.drop_formed(out);
+        let identifier = self.interface.as_ref().and_then(|interface| interface.address);
+        let identifier = identifier.map_or_else(|| policy.entropy.bits(), LinkAddress::interface_identifier);
+        let Some(address) = known.prefix.with_identifier(identifier) else {
+            return;
+        };
+        self.formed = Some(Formed {
+            address: CareOfAddress(address),
+            prefix: known.prefix,
+            on_link: known.on_link,
+            router,
+            preferred: known.preferred_until > now,
+            valid_until: known.valid_until,
+            usable: false,
+            check: None,
+            attempts: 0,
+        });
+        self.begin(now, policy.detection, out);
+    }
+
+    /// Another node holds our address: it is given up at once and another identifier tried (RFC 4862 §5.4.5,
+    /// RFC 4429 §3.3).
+    pub fn conflict(&mut self, now: Time, address: Ipv6Addr, policy: Policy<'_>, out: &mut Outbox) {
+        let Some(link) = self.link() else {
+            return;
+        };
+        let Some(formed) = self.formed.as_mut().filter(|formed| formed.address.0 == address) else {
+            return;
+        };
+        out.report(Report::Duplicate { link, address });
+        formed.attempts = formed.attempts.saturating_add(1);
+        formed.usable = false;
+        formed.check = None;
+        let other = formed.prefix.with_identifier(policy.entropy.bits() & !UNIVERSAL);
+        if formed.attempts < MAX_ATTEMPTS
+            && let Some(other) = other
+        {
+            formed.address = CareOfAddress(other);
+            self.begin(now, policy.detection, out);
+        }
+    }
+
+    /// Whether duplicate address detection of `address` runs here.
+    pub fn is_checking(&self, address: Ipv6Addr) -> bool {
+        self.formed.as_ref().is_some_and(|formed| formed.address.0 == address && formed.check.is_some())
+    }
+
+    /// Sends and ends what is due.
+    pub fn expire(&mut self, now: Time, out: &mut Outbox) {
+        if let Some(attachment) = &mut self.attachment {
+            attachment.expire(now, out);
+        }
+        if let Some(formed) = &mut self.formed
+            && formed.check.as_ref().is_some_and(|check| check.until <= now)
+        {
+            formed.check = None;
+            formed.usable = true;
+        }
+        self.path_mtu.take_if(|(_, until)| *until <= now);
+    }
+
+    /// When [`Uplink::expire`] has something to do.
+    pub fn deadline(&self) -> Option<Time> {
+        let attachment = self.attachment.as_ref().and_then(Attachment::deadline);
+        let check = self.formed.as_ref().and_then(|formed| formed.check.as_ref()).map(|check| check.until);
+        let path_mtu = self.path_mtu.map(|(_, until)| until);
+        attachment.into_iter().chain(check).chain(path_mtu).min()
+    }
+
+    /// Largest packet on the way to the home agent, octets: interface, advertised link MTU and path.
+    pub fn mtu(&self) -> u32 {
+        let interface = self.interface.as_ref().map_or(1280, |interface| interface.mtu);
+        let advertised = self.attachment.as_ref().and_then(|attachment| attachment.router()?.mtu);
+        let path = self.path_mtu.map(|(mtu, _)| mtu);
+        advertised.into_iter().chain(path).fold(interface, u32::min)
+    }
+
+    fn begin(&mut self, now: Time, detection: DuplicateDetection, out: &mut Outbox) {
+        let Some((link, bid)) = self.link().map(|link| (link, self.config.bid)) else {
+            return;
+        };
+        let own = self.interface.as_ref().and_then(|interface| interface.address);
+        let Some(formed) = &mut self.formed else {
+            return;
+        };
+        formed.usable = detection != DuplicateDetection::Wait;
+        if detection != DuplicateDetection::Off {
+            formed.check = Some(DuplicateCheck::begin(now, (link, own), formed.address.0, out));
+        }
+        out.report(Report::CareOfFormed { link, bid, address: formed.address.0 });
+        if self.had.len() >= MAX_HAD {
+            self.had.remove(0);
+        }
+        self.had.push(formed.address);
+        self.path_mtu = None;
+        self.prober.restart(now);
+    }
+
+    fn drop_formed(&mut self, out: &mut Outbox) {
+        if let Some((formed, link)) = self.formed.take().zip(self.link()) {
+            out.report(Report::CareOfGone { link, bid: self.bid(), address: formed.address.0 });
+        }
+    }
+
+    fn bid(&self) -> Bid {
+        self.config.bid
+    }
+}
+
+/// How addresses are formed and checked.
+#[derive(Debug)]
+pub struct Policy<'a> {
+    /// The operator's choice.
+    pub detection: DuplicateDetection,
+    /// For identifiers that are not the interface's.
+    pub entropy: &'a mut Entropy,
+}
+
+impl Formed {
+    /// Length of the on-link prefix, 128 for none.
+    pub fn prefix_length(&self) -> u8 {
+        if self.on_link { self.prefix.length() } else { 128 }
+    }
+}
+
+/// The universal/local bit of a modified EUI-64 identifier: 0 for one not made from a hardware address (RFC 4291 §2.5.1).
+const UNIVERSAL: u64 = 0x0200_0000_0000_0000;

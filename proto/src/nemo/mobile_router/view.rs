@@ -1,0 +1,128 @@
+//! What an operator sees of the mobile router, and when it next has something to do.
+
+use super::MobileRouter;
+use super::uplink::Uplink;
+use crate::time::Time;
+use crate::view::{BindingView, LinkView, TimerView, TunnelView, View};
+use core::time::Duration;
+use roam6_wire::{Bid, Prefix};
+use std::net::Ipv6Addr;
+
+impl MobileRouter {
+    /// Every running timer with its name.
+    fn timers(&self, now: Time) -> Vec<(String, Time)> {
+        let mut timers = Vec::new();
+        let mut add = |name: String, at: Option<Time>| timers.extend(at.map(|at| (name, at)));
+        for uplink in &self.uplinks {
+            let name = &uplink.config.interface;
+            add(format!("{name}: link"), uplink.deadline());
+            add(format!("{name}: probe"), self.probe_deadline(uplink));
+        }
+        for inside in &self.ingress {
+            let deadline = inside.advertiser.as_ref().map(|advertiser| advertiser.deadline());
+            add(format!("{}: advertisement", inside.config.interface), deadline);
+        }
+        add("registration".to_owned(), self.registration.deadline());
+        add("home agent discovery".to_owned(), self.agents.deadline(now));
+        add("home link".to_owned(), self.home_deadline());
+        add("old path".to_owned(), self.left.iter().map(|left| left.until).min());
+        add("refused item".to_owned(), self.held.deadline());
+        timers
+    }
+
+    /// The nearest of all timers.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        if self.stopping { None } else { self.timers(self.now).into_iter().map(|(_, at)| at).min() }
+    }
+
+    /// When the next probe of `uplink` leaves.
+    fn probe_deadline(&self, uplink: &Uplink) -> Option<Time> {
+        let probing = self.config.probe.is_some() && self.home.is_none() && uplink.care_of().is_some();
+        uplink.prober.deadline().filter(|_| probing && self.agents.in_use().is_some())
+    }
+
+    /// Adds all there is to see to `view`.
+    pub(super) fn show(&self, now: Time, view: &mut View) {
+        view.bindings.extend(self.show_bindings(now));
+        view.links.extend(self.uplinks.iter().map(|uplink| self.show_uplink(uplink)));
+        view.links.extend(self.ingress.iter().map(|inside| LinkView {
+            name: inside.config.interface.clone(),
+            role: "ingress".to_owned(),
+            up: inside.interface.as_ref().is_some_and(|interface| interface.up),
+            mtu: inside.interface.as_ref().map_or(0, |interface| interface.mtu),
+            router: None,
+            addresses: inside.address().into_iter().collect(),
+            state: if inside.advertiser.is_some() { "advertising" } else { "down" }.to_owned(),
+        }));
+        view.tunnels.extend(self.paths().iter().map(|path| TunnelView {
+            tunnel: super::forwarding::TUNNEL.0,
+            bid: path.bid,
+            local: path.local,
+            remote: path.remote,
+            mtu: path.mtu,
+            weight: path.weight,
+            far: vec![Prefix::ALL],
+            state: if path.weight > 0 { "up" } else { "standby" }.to_owned(),
+        }));
+        let remaining = |at: Time| at.since(now);
+        view.timers.extend(self.timers(now).into_iter().map(|(name, at)| TimerView { name, remaining: remaining(at) }));
+    }
+
+    fn show_bindings(&self, now: Time) -> Vec<BindingView> {
+        let row =
+            |home_agent: Ipv6Addr, bid: Bid, care_of: Option<Ipv6Addr>, remaining: Duration, state: &str| BindingView {
+                role: "mobile_router".to_owned(),
+                home_address: self.config.home_address,
+                bid,
+                care_of,
+                home_agent,
+                prefixes: self.config.prefixes.clone(),
+                sequence: self.registration.sequence(),
+                remaining,
+                state: state.to_owned(),
+            };
+        let in_use = self.agents.in_use().unwrap_or(Ipv6Addr::UNSPECIFIED);
+        if self.home.as_ref().is_some_and(|home| home.done) {
+            return vec![row(in_use, Bid(0), None, Duration::ZERO, "home")];
+        }
+        let mut rows = Vec::new();
+        if let Some(binding) = self.registration.binding() {
+            let (home_agent, remaining) = (binding.wanted.home_agent, binding.expires.since(now));
+            let bound = |held: &super::registration::CareOf| {
+                row(home_agent, held.bid, Some(held.address.0), remaining, "bound")
+            };
+            rows.extend(binding.care_of().iter().map(bound));
+        }
+        if let Some(wanted) = self.registration.pending() {
+            for care_of in wanted.care_of() {
+                if rows.iter().all(|row| row.care_of != Some(care_of.address.0)) {
+                    let care_of = (care_of.bid, Some(care_of.address.0));
+                    rows.push(row(wanted.home_agent, care_of.0, care_of.1, Duration::ZERO, "registering"));
+                }
+            }
+        }
+        rows
+    }
+
+    fn show_uplink(&self, uplink: &Uplink) -> LinkView {
+        let router = uplink.attachment.as_ref().and_then(|attachment| attachment.router());
+        let state = match (uplink.up(), uplink.home, router, &uplink.formed) {
+            (None, ..) => "down",
+            (_, true, ..) => "home",
+            (_, _, None, _) => "no router",
+            (_, _, _, None) => "no address",
+            _ if uplink.prober.is_silent() => "silent",
+            (_, _, _, Some(formed)) if !formed.usable => "checking address",
+            _ => "visited",
+        };
+        LinkView {
+            name: uplink.config.interface.clone(),
+            role: if uplink.home { "home" } else { "uplink" }.to_owned(),
+            up: uplink.up().is_some(),
+            mtu: uplink.mtu(),
+            router: router.map(|router| router.address),
+            addresses: uplink.formed.iter().map(|formed| formed.address.0).collect(),
+            state: state.to_owned(),
+        }
+    }
+}
