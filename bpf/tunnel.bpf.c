@@ -109,7 +109,8 @@ static __always_inline int hairpin(struct __sk_buff *skb, __u32 l2, struct setti
 	return bpf_redirect(hop->link, 0);
 }
 
-/* Out of a tunnel. Where the next hop is not at hand, the kernel routes the inner packet: it may be for this host. */
+/* Out of a tunnel. Where the next hop is not at hand, the tunnel device receives the inner packet and the kernel routes
+ * it: it may be for this host, and whoever listens on the device (a tap for signalling, tcpdump) sees it there. */
 static __always_inline int leave(struct __sk_buff *skb, __u32 l2, struct settings *set, struct opened *opened)
 {
 	struct journey journey = { opened->source, opened->destination, 0, skb->ifindex, 0 };
@@ -139,7 +140,7 @@ static __always_inline int leave(struct __sk_buff *skb, __u32 l2, struct setting
 	count(DECAPSULATED);
 	frame = begin(skb);
 	if (!hop || frame + ETH_HLEN > end(skb))
-		return TC_ACT_OK;
+		return bpf_redirect(set->device, BPF_F_INGRESS);
 	write_ethernet(frame, hop);
 	return bpf_redirect(hop->link, 0);
 }
