@@ -189,3 +189,17 @@ fn neighbour_option_of_no_length_ends_the_message() {
 fn solicited_node_group_is_that_of_rfc4291() {
     assert_eq!(icmp6::solicited_node(address("4037::1:800:200e:8c6c")), address("ff02::1:ff0e:8c6c"));
 }
+
+#[test]
+fn no_option_makes_a_message_longer_than_its_length_field_can_say() {
+    let long = mobility::Message::Unknown { kind: 200, body: vec![1; 5000] };
+    let emitted = long.emit(address(HOME), address(HOME_AGENT));
+    assert_eq!(emitted.len(), mobility::MAX_LENGTH);
+    assert!(parse_mobility(&emitted).is_ok());
+
+    let packet = ip6::emit(&Header::new(address(HOME), address(HOME_AGENT)), protocol::UDP, &vec![0; 70_000]);
+    assert_eq!(Datagram::parse(&packet).unwrap().payload.len(), 65_535);
+
+    let invoking = icmp6::Message::PacketTooBig { mtu: 1280, invoking: vec![0; 1500] };
+    assert_eq!(invoking.emit(address(HOME), address(HOME_AGENT)).len(), 1240);
+}
