@@ -55,8 +55,7 @@ pub fn on_link(
 ) -> Transmit {
     let header = Header::new(source, destination).with_hop_limit(icmp6::ON_LINK_HOP_LIMIT);
     let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, destination));
-    let group = Some(destination).filter(Ipv6Addr::is_multicast).map(multicast);
-    let via = match link_address.or(group).filter(|_| own.is_some()) {
+    let via = match link_address.filter(|_| own.is_some()) {
         Some(address) => Via::Neighbour { link, address },
         None => Via::Link(link),
     };
@@ -66,10 +65,4 @@ pub fn on_link(
 /// Whether `prefix` lies in `fe80::/10`.
 pub fn is_link_local(prefix: Prefix) -> bool {
     prefix.length() >= 10 && prefix.address().is_unicast_link_local()
-}
-
-/// The Ethernet group of an IPv6 group (RFC 2464 §7).
-fn multicast(group: Ipv6Addr) -> LinkAddress {
-    let [.., a, b, c, d] = group.octets();
-    LinkAddress([0x33, 0x33, a, b, c, d])
 }

@@ -7,9 +7,10 @@ fn everything_leaves_in_the_very_batch_of_its_cause() {
     let mut bench = Bench::new(config());
     let outputs = bench.link(WIFI, true);
     let sent = transmits(&outputs);
-    assert_eq!(sent[0].via, Via::Neighbour { link: WIFI, address: LinkAddress([0x33, 0x33, 0, 0, 0, 2]) });
+    assert_eq!(sent[0].via, Via::Link(WIFI));
     let datagram = Datagram::parse(&sent[0].bytes).unwrap();
     assert_eq!((datagram.source, datagram.hop_limit), (ip("fe80::ff:fe00:2"), 255));
+    assert_eq!(datagram.destination, icmp6::ALL_ROUTERS);
     let options = vec![NeighbourOption::SourceLinkAddress(MAC)];
     assert_eq!(messages(&outputs), [icmp6::Message::RouterSolicitation(RouterSolicitation { options })]);
 
