@@ -2,4 +2,10 @@
 
 mod bench;
 
+mod discovery;
+mod home_link;
+mod path;
 mod registration;
+mod restart;
+mod several;
+mod statuses;

@@ -1,0 +1,142 @@
+//! Duplicate address detection, proxies and advertisements on the home link.
+
+use super::bench::*;
+use crate::input::{Input, LinkEvent, LinkId, Packet};
+use crate::nemo::config::HomeAgentConfig;
+use crate::output::{Output, Via};
+use crate::plan::{Item, Key};
+use crate::report::Report;
+use core::time::Duration;
+use roam6_wire::LinkAddress;
+use roam6_wire::icmp6::{
+    ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterSolicitation,
+    solicited_node,
+};
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use std::net::Ipv6Addr;
+
+/// A neighbour discovery message from a neighbour on the home link.
+pub(super) fn from_neighbour(message: &Message, source: Ipv6Addr, to: Ipv6Addr) -> Input {
+    let header = Header::new(source, to).with_hop_limit(255);
+    let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, to));
+    Input::Packet(Packet { link: HOME_LINK, sender: Some(LinkAddress([2, 0, 0, 0, 0, 9])), bytes })
+}
+
+/// The ICMPv6 messages sent, with their sources and destinations.
+pub(super) fn messages(outputs: &[Output]) -> Vec<(Ipv6Addr, Ipv6Addr, Message)> {
+    let parse = |bytes: &[u8]| {
+        let datagram = Datagram::parse(bytes).unwrap();
+        let message = Message::parse(&datagram).unwrap();
+        assert_eq!(message.check_on_link(&datagram), Ok(()));
+        (datagram.source, datagram.destination, message)
+    };
+    let icmp6 = |bytes: &&[u8]| Datagram::parse(bytes).unwrap().protocol == protocol::ICMPV6;
+    sent(outputs).iter().map(|transmit| &transmit.bytes[..]).filter(icmp6).map(parse).collect()
+}
+
+#[test]
+fn a_free_home_address_is_proxied_and_announced() {
+    let mut bench = Bench::at_home_link(config());
+    let asked = bench.send(&Update::new(1, "2001:db8:1::100"));
+    let [(source, destination, Message::NeighbourSolicitation(question))] = &messages(&asked)[..] else { panic!() };
+    assert_eq!((*source, *destination), (Ipv6Addr::UNSPECIFIED, solicited_node(home().0)));
+    assert_eq!((question.target, sent(&asked)[0].via), (home().0, Via::Link(HOME_LINK)));
+    assert!(bench.held().is_empty(), "nothing before the answer");
+    assert!(bench.pass(Duration::from_millis(999)).is_empty());
+
+    let done = bench.pass(Duration::from_millis(2));
+    let [(_, ALL_NODES, Message::NeighbourAdvertisement(announced))] = &messages(&done)[..] else { panic!() };
+    assert_eq!((announced.router, announced.solicited, announced.overrides), (true, false, true));
+    let link_address = NeighbourOption::TargetLinkAddress(LinkAddress([2, 0, 0, 0, 0, 1]));
+    assert_eq!((announced.target, &announced.options[..]), (home().0, &[link_address][..]));
+    let Some(Item::Proxy(proxy)) = bench.plan.find(&Key::Proxy(HOME_LINK, home().0)) else { panic!() };
+    assert!(proxy.router, "RFC 3963 §6.2");
+    assert!(matches!(reports(&done)[..], [Report::Registered { .. }]));
+
+    let refresh = bench.send(&Update::new(2, "2001:db8:1::100"));
+    assert!(messages(&refresh).is_empty(), "asked once");
+}
+
+#[test]
+fn a_home_address_in_use_is_refused() {
+    let claims = [
+        Message::NeighbourAdvertisement(NeighbourAdvertisement {
+            router: false,
+            solicited: false,
+            overrides: true,
+            target: home().0,
+            options: vec![],
+        }),
+        Message::NeighbourSolicitation(NeighbourSolicitation { target: home().0, options: vec![] }),
+    ];
+    for claim in claims {
+        let mut bench = Bench::at_home_link(config());
+        bench.send(&Update::new(1, "2001:db8:1::100"));
+        let (source, to) = match claim {
+            Message::NeighbourSolicitation(_) => (Ipv6Addr::UNSPECIFIED, solicited_node(home().0)),
+            _ => (home().0, ALL_NODES),
+        };
+        let outputs = bench.feed(from_neighbour(&claim, source, to));
+        assert_eq!(status(&outputs), 134);
+        assert!(reports(&outputs).contains(&&Report::Duplicate { link: HOME_LINK, address: home().0 }));
+        assert!(bench.pass(Duration::from_secs(2)).is_empty() && bench.held().is_empty());
+    }
+}
+
+#[test]
+fn an_update_while_the_question_is_open_is_the_one_answered() {
+    let mut bench = Bench::at_home_link(config());
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    assert!(bench.send(&Update::new(2, "2001:db8:2::100")).is_empty());
+    let done = bench.pass(Duration::from_secs(1));
+    assert_eq!(bench.tunnel().unwrap().paths[0].remote, address("2001:db8:2::100"));
+    assert!(matches!(reports(&done)[..], [Report::Registered { sequence, .. }] if sequence.0 == 2));
+}
+
+#[test]
+fn detection_can_be_switched_off() {
+    let mut bench = Bench::at_home_link(HomeAgentConfig { duplicate_detection: false, ..config() });
+    let outputs = bench.send(&Update::new(1, "2001:db8:1::100"));
+    assert!(reports(&outputs).iter().any(|report| matches!(report, Report::Registered { .. })));
+}
+
+#[test]
+fn a_home_link_that_comes_later_gets_its_proxies() {
+    let mut bench = Bench::new(HomeAgentConfig { home_link: Some("home0".into()), ..config() });
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    let event = |link, name: &str| {
+        Input::Link(LinkEvent { link: LinkId(link), name: name.into(), address: None, up: true, mtu: 1500 })
+    };
+    assert!(bench.feed(event(8, "other0")).is_empty());
+    bench.feed(event(2, "home0"));
+    assert!(bench.held().contains(&Key::Proxy(HOME_LINK, home().0)));
+    bench.feed(event(5, "home0"));
+    assert!(bench.held().contains(&Key::Proxy(LinkId(5), home().0)));
+    assert!(!bench.held().contains(&Key::Proxy(HOME_LINK, home().0)), "the interface was made anew");
+}
+
+#[test]
+fn advertisements_say_what_a_home_agent_must() {
+    let mut bench = Bench::at_home_link(HomeAgentConfig { advertise: Some(Duration::from_secs(3)), ..config() });
+    let mut heard = Vec::new();
+    for _ in 0..10 {
+        heard.extend(messages(&bench.pass(Duration::from_secs(3))));
+    }
+    assert!((9..=30).contains(&heard.len()), "{} in 30 s", heard.len());
+    let (source, ALL_NODES, Message::RouterAdvertisement(advertisement)) = &heard[0] else { panic!() };
+    assert_eq!(*source, address("fe80::ff:fe00:1"));
+    assert!(advertisement.home_agent && advertisement.lifetime == 9);
+    let information = NeighbourOption::HomeAgentInformation { router: true, preference: 10, lifetime: 9 };
+    assert!(advertisement.options.contains(&information));
+    assert!(advertisement.options.contains(&NeighbourOption::SourceLinkAddress(LinkAddress([2, 0, 0, 0, 0, 1]))));
+    assert!(advertisement.options.iter().any(|option| matches!(option,
+        NeighbourOption::PrefixInformation { address, router_address: true, .. } if *address == agent())));
+
+    let host = address("fe80::9");
+    let asked = Message::RouterSolicitation(RouterSolicitation::default());
+    let answer = messages(&bench.feed(from_neighbour(&asked, host, address("ff02::2"))));
+    assert!(matches!(answer[..], [(_, to, Message::RouterAdvertisement(_))] if to == host));
+    let last = messages(&bench.feed(Input::Order(crate::input::Order::Stop)));
+    assert!(matches!(&last[..], [(_, ALL_NODES, Message::RouterAdvertisement(last))] if last.lifetime == 0));
+    assert!(bench.pass(Duration::from_secs(60)).is_empty());
+}

@@ -1,0 +1,189 @@
+//! Several care-of addresses and flows bound to them.
+
+use super::bench::*;
+use crate::nemo::config::HomeAgentConfig;
+use crate::output::Output;
+use crate::report::Report;
+use core::time::Duration;
+use roam6_wire::mobility::{
+    BindingIdentifier, CareOfField, FlowIdentification, MobilityOption, Selector, Span, Status, TrafficSelector,
+    UpdateFlags,
+};
+use roam6_wire::{Bid, Fid};
+
+fn bid(bid: u16, priority: u8, care_of: &str) -> MobilityOption {
+    let care_of = address(care_of);
+    let care_of = if care_of.is_unspecified() { CareOfField::None } else { CareOfField::V6(care_of) };
+    let simultaneous_home = false;
+    MobilityOption::BindingIdentifier(BindingIdentifier {
+        bid: Bid(bid),
+        status: Status::ACCEPTED,
+        simultaneous_home,
+        priority,
+        care_of,
+    })
+}
+
+fn flow(fid: u16, to: &[u16]) -> FlowIdentification {
+    let port = Some(Span { first: 443, last: 443 });
+    let selector = Selector {
+        source: None,
+        destination: None,
+        spi: None,
+        flow_label: None,
+        source_port: port,
+        destination_port: None,
+        traffic_class: None,
+        protocol: Some(Span { first: 6, last: 6 }),
+    };
+    FlowIdentification {
+        fid: Fid(fid),
+        priority: fid,
+        status: 0,
+        bids: to.iter().map(|bid| Bid(*bid)).collect(),
+        selector: Some(TrafficSelector::V6(selector)),
+    }
+}
+
+fn both(sequence: u16, overwrite: bool) -> Update {
+    let update =
+        Update::new(sequence, "2001:db8:1::100").with(bid(1, 2, "2001:db8:1::100")).with(bid(2, 1, "2001:db8:2::100"));
+    let flags = if overwrite { update.flags | UpdateFlags::OVERWRITE } else { update.flags };
+    Update { flags, ..update }
+}
+
+fn paths(bench: &Bench) -> Vec<(u16, u16)> {
+    bench.tunnel().unwrap().paths.iter().map(|path| (path.bid.0, path.weight)).collect()
+}
+
+fn bid_statuses(outputs: &[Output]) -> Vec<(u16, u8)> {
+    let options = acknowledgement(outputs).options;
+    options
+        .iter()
+        .filter_map(|option| match option {
+            MobilityOption::BindingIdentifier(option) => Some((option.bid.0, option.status.0)),
+            _ => None,
+        })
+        .collect()
+}
+
+fn flow_statuses(outputs: &[Output]) -> Vec<(u16, u8)> {
+    let options = acknowledgement(outputs).options;
+    options
+        .iter()
+        .filter_map(|option| match option {
+            MobilityOption::FlowIdentification(option) => Some((option.fid.0, option.status)),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn bulk_registration_stands_by_priority() {
+    let mut bench = Bench::new(config());
+    let outputs = bench.send(&both(1, true));
+    assert_eq!((status(&outputs), bid_statuses(&outputs)), (0, vec![(1, 0), (2, 0)]));
+    assert_eq!(paths(&bench), [(2, 1), (1, 0)]);
+    let equal = Update::new(2, "2001:db8:1::100").with(bid(1, 1, "::"));
+    assert_eq!(status(&bench.send(&equal)), 0);
+    assert_eq!(paths(&bench), [(1, 1), (2, 1)], "equal priorities share");
+}
+
+#[test]
+fn a_dead_uplink_is_deleted_by_its_identifier() {
+    let mut bench = Bench::new(config());
+    bench.send(&both(1, true));
+    let outputs = bench.send(&Update::new(2, "2001:db8:1::100").with(bid(2, 1, "::")).lifetime(0));
+    assert_eq!((status(&outputs), acknowledgement(&outputs).lifetime_units), (0, 0));
+    assert_eq!(paths(&bench), [(1, 1), (2, 0)], "what is on its way is let in");
+    bench.pass(Duration::from_secs(5));
+    assert_eq!(paths(&bench), [(1, 1)]);
+    assert_eq!(status(&bench.send(&Update::new(3, "2001:db8:1::100").with(bid(2, 1, "::")).lifetime(0))), 133);
+    let last = bench.send(&Update::new(4, "2001:db8:1::100").with(bid(1, 1, "::")).lifetime(0));
+    assert!(reports(&last).iter().any(|report| matches!(report, Report::Deregistered { .. })));
+}
+
+#[test]
+fn each_identifier_has_its_own_lifetime() {
+    let mut bench = Bench::new(config());
+    bench.send(&both(1, true));
+    bench.pass(Duration::from_secs(30));
+    bench.send(&Update::new(2, "2001:db8:1::100").with(bid(1, 2, "::")));
+    bench.pass(Duration::from_secs(30));
+    assert_eq!(paths(&bench), [(1, 1)]);
+    bench.pass(Duration::from_secs(30));
+    assert!(bench.held().is_empty());
+}
+
+#[test]
+fn statuses_of_the_whole_and_of_one() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    assert_eq!(status(&bench.send(&both(2, false))), 165);
+    assert_eq!(status(&bench.send(&both(3, true))), 0);
+    let mixed = bench.send(&Update::new(4, "2001:db8:1::100").with(bid(1, 1, "::")).with(bid(9, 1, "::")));
+    assert_eq!((status(&mixed), bid_statuses(&mixed)), (4, vec![(1, 0), (9, 167)]));
+    let unknown = bench.send(&Update::new(5, "2001:db8:1::100").with(bid(9, 1, "::")));
+    assert_eq!((status(&unknown), bid_statuses(&unknown)), (167, vec![(9, 0)]));
+    let misshapen = MobilityOption::Misshapen { kind: 35, body: vec![0, 3, 0, 0, 1, 2] };
+    assert_eq!(status(&bench.send(&Update::new(6, "2001:db8:1::100").with(misshapen))), 164);
+    let home = MobilityOption::BindingIdentifier(BindingIdentifier {
+        bid: Bid(3),
+        status: Status::ACCEPTED,
+        simultaneous_home: true,
+        priority: 1,
+        care_of: CareOfField::V6(address("2001:db8::100")),
+    });
+    assert_eq!(status(&bench.send(&Update::new(7, "2001:db8:1::100").with(home))), 169);
+    assert_eq!(paths(&bench).len(), 2, "nothing of that changed what is bound");
+    let plain = bench.send(&Update::new(8, "2001:db8:3::100"));
+    assert_eq!((status(&plain), paths(&bench)[0]), (0, (0, 1)));
+
+    let mut single = Bench::new(HomeAgentConfig { multiple_care_of: false, ..config() });
+    assert_eq!(status(&single.send(&both(1, true))), 166);
+}
+
+#[test]
+fn flows_are_bound_kept_and_removed() {
+    let mut bench = Bench::new(config());
+    let with = |sequence, flow| both(sequence, false).with(MobilityOption::FlowIdentification(flow));
+    let outputs = bench.send(&with(1, flow(5, &[1])));
+    assert_eq!(flow_statuses(&outputs), [(5, 0)]);
+    let rule = &bench.tunnel().unwrap().flows[0];
+    assert_eq!((rule.bid, rule.selector.protocol, rule.selector.source_ports), (Bid(1), Some(6), Some((443, 443))));
+
+    let kept = bench.send(&both(2, false).with(MobilityOption::FlowSummary(vec![Fid(5), Fid(6)])));
+    assert_eq!(flow_statuses(&kept), [(6, 132)]);
+    assert_eq!(bench.tunnel().unwrap().flows.len(), 1);
+    let moved = FlowIdentification { selector: None, ..flow(5, &[2]) };
+    assert_eq!(flow_statuses(&bench.send(&with(3, moved))), [(5, 0)]);
+    assert_eq!(bench.tunnel().unwrap().flows[0].bid, Bid(2));
+    bench.send(&both(4, false));
+    assert!(bench.tunnel().unwrap().flows.is_empty(), "named nowhere");
+}
+
+#[test]
+fn statuses_of_flows() {
+    let mut bench = Bench::new(config());
+    let mut sequence = 0;
+    let mut ask = |flow: FlowIdentification| {
+        sequence += 1;
+        let outputs = bench.send(&both(sequence, true).with(MobilityOption::FlowIdentification(flow)));
+        assert_eq!(status(&outputs), 0, "flows do not touch the binding");
+        flow_statuses(&outputs)[0].1
+    };
+    assert_eq!(ask(flow(1, &[7])), FlowIdentification::BID_NOT_FOUND);
+    assert_eq!(ask(flow(1, &[])), FlowIdentification::MALFORMED);
+    assert_eq!(ask(flow(0, &[1])), FlowIdentification::MALFORMED);
+    assert_eq!(ask(flow(1, &[1, 2])), FlowIdentification::REJECTED);
+    assert_eq!(ask(FlowIdentification { selector: None, ..flow(1, &[1]) }), FlowIdentification::MALFORMED);
+    let unknown = TrafficSelector::Unknown { format: 9, body: vec![] };
+    assert_eq!(
+        ask(FlowIdentification { selector: Some(unknown), ..flow(1, &[1]) }),
+        FlowIdentification::SELECTOR_NOT_SUPPORTED
+    );
+    let twice = both(100, true)
+        .with(MobilityOption::FlowIdentification(flow(1, &[1])))
+        .with(MobilityOption::FlowIdentification(flow(1, &[2])));
+    assert_eq!(flow_statuses(&bench.send(&twice)), [(1, 129), (1, 129)]);
+}

@@ -1,0 +1,254 @@
+//! Every status a home agent answers with, and every update it answers with silence.
+
+use super::bench::*;
+use crate::input::Input;
+use crate::nemo::config::HomeAgentConfig;
+use crate::output::{Output, hex};
+use crate::plan::{Item, Key, RecordKey, Table};
+use crate::report::{DropReason, Report};
+use core::time::Duration;
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::mobility::{MobilityOption, UpdateFlags};
+use roam6_wire::{HomeAddress, Prefix, Sequence};
+
+const H: UpdateFlags = UpdateFlags::HOME_REGISTRATION;
+const R: UpdateFlags = UpdateFlags::ROUTER;
+
+fn network(text: &str) -> MobilityOption {
+    MobilityOption::MobileNetworkPrefix(prefix(text))
+}
+
+fn of(home: &str, update: Update) -> Update {
+    Update { home: HomeAddress(address(home)), ..update }
+}
+
+/// What a fresh home agent says to one update, having checked that a refusal leaves nothing behind.
+fn answer(config: HomeAgentConfig, update: &Update) -> u8 {
+    let mut bench = Bench::new(config);
+    let outputs = bench.send(update);
+    let status = status(&outputs);
+    assert!(status == 0 || bench.held().is_empty(), "{:?}", bench.held());
+    status
+}
+
+/// Why a fresh home agent drops one update without a word.
+fn silence(update: &Update) -> DropReason {
+    let mut bench = Bench::new(config());
+    let outputs = bench.send(update);
+    assert!(sent(&outputs).is_empty() && bench.held().is_empty());
+    match reports(&outputs)[..] {
+        [Report::Dropped { reason, .. }] => *reason,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn policy_of_the_home_agent() {
+    let update = Update::open(1, "2001:db8:1::2");
+    assert_eq!(answer(config(), &update), 0);
+    assert_eq!(answer(HomeAgentConfig { max_bindings: 0, ..config() }, &update), 130);
+    assert_eq!(answer(HomeAgentConfig { home_prefixes: vec![], ..config() }, &update), 131);
+    assert_eq!(answer(config(), &of("2001:db8:77::1", update.clone())), 132);
+    assert_eq!(answer(config(), &update.clone().lifetime(0)), 133);
+    assert_eq!(answer(config(), &Update { flags: R, ..update }), 140);
+}
+
+#[test]
+fn a_full_table_is_told_of() {
+    let mut bench = Bench::new(HomeAgentConfig { max_bindings: 1, ..config() });
+    bench.send(&Update::new(1, "2001:db8:1::1"));
+    let outputs = bench.send(&Update::open(1, "2001:db8:1::2"));
+    assert_eq!(status(&outputs), 130);
+    assert!(reports(&outputs).contains(&&Report::TableFull { table: "bindings".into(), limit: 1 }));
+    assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::1"))), 0, "who is bound stays bound");
+}
+
+#[test]
+fn registration_type_cannot_change() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::open(1, "2001:db8:1::2"));
+    let before = bench.held();
+    assert_eq!(status(&bench.send(&Update { flags: H, ..Update::open(2, "2001:db8:1::2") })), 139);
+    assert_eq!(status(&bench.send(&Update { flags: UpdateFlags::NONE, ..Update::open(3, "2001:db8:1::2") })), 139);
+    assert_eq!(bench.held(), before);
+    let ended = Update { flags: H, ..Update::open(4, "2001:db8:1::2") }.lifetime(0);
+    assert_eq!(status(&bench.send(&ended)), 0, "R does not matter for ending it (RFC 3963 §6.2)");
+}
+
+#[test]
+fn prefixes_in_explicit_mode() {
+    let explicit = |text| answer(config(), &Update::open(1, "2001:db8:1::2").with(network(text)));
+    assert_eq!(explicit("2001:db8:e00::/56"), 0);
+    assert_eq!(explicit("2001:db8:e00:7::/64"), 0, "part of what is its own");
+    for wrong in ["::/0", "ff00::/8", "fe80::/64", "2001:db8::/32", "2001:db8::/64"] {
+        assert_eq!(explicit(wrong), 141, "{wrong}");
+    }
+    assert_eq!(explicit("2001:db8:f00::/56"), 142);
+    let one_wrong =
+        Update::open(1, "2001:db8:1::2").with(network("2001:db8:e00::/56")).with(network("2001:db8:f00::/56"));
+    assert_eq!(answer(config(), &one_wrong), 142, "all or nothing");
+    let misshapen = MobilityOption::Misshapen { kind: 6, body: vec![0; 3] };
+    assert_eq!(answer(config(), &Update::open(1, "2001:db8:1::2").with(misshapen)), 141);
+}
+
+#[test]
+fn prefixes_in_implicit_mode() {
+    assert_eq!(answer(config(), &of("2001:db8::300", Update::open(1, "2001:db8:1::3"))), 143);
+    let mut bench = Bench::new(config());
+    bench.send(&Update::open(1, "2001:db8:1::2"));
+    let far = &bench.tunnel().unwrap().far;
+    assert_eq!(far.len(), 3, "home address and both prefixes of the table: {far:?}");
+}
+
+#[test]
+fn a_prefix_has_one_owner() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::open(1, "2001:db8:1::2"));
+    let other = of("2001:db8::400", Update::open(1, "2001:db8:1::4"));
+    assert_eq!(status(&bench.send(&other)), 143);
+    let other = Update { sequence: 2, ..other }.with(network("2001:db8:e00::/56"));
+    assert_eq!(status(&bench.send(&other)), 141);
+    bench.send(&Update::open(2, "2001:db8:1::2").lifetime(0));
+    assert_eq!(status(&bench.send(&Update { sequence: 3, ..other })), 0, "given up by the first");
+}
+
+#[test]
+fn prefixes_no_longer_listed_lose_their_routes() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::open(1, "2001:db8:1::2"));
+    let fewer = bench.send(&Update::open(2, "2001:db8:1::2").with(network("2001:db8:e00::/56")));
+    let gone = Key::Route(Table::MAIN, prefix("2001:db8:e00:100::/56"), Prefix::ALL, 100);
+    assert!(fewer.contains(&Output::Drop(gone.clone())));
+    assert!(!bench.held().contains(&gone));
+    assert_eq!(status(&fewer), 0);
+}
+
+#[test]
+fn a_mobile_host_gets_its_home_address_only() {
+    let mut bench = Bench::new(config());
+    let outputs =
+        bench.send(&Update { flags: H, ..Update::open(1, "2001:db8:1::2") }.with(network("2001:db8:e00::/56")));
+    assert_eq!((status(&outputs), acknowledgement(&outputs).flags.router()), (0, false));
+    assert_eq!(bench.tunnel().unwrap().far, [Prefix::host(address("2001:db8::200"))]);
+}
+
+#[test]
+fn care_of_addresses_that_cannot_be() {
+    let care_of =
+        |text| answer(config(), &Update::open(1, "2001:db8:1::2").with(MobilityOption::AlternateCareOf(address(text))));
+    assert_eq!(care_of("2001:db8:1::3"), 0);
+    for wrong in ["::", "::1", "ff02::1", "fe80::1", "2001:db8::1", "2001:db8:e00::1"] {
+        assert_eq!(care_of(wrong), 174, "{wrong}");
+    }
+}
+
+#[test]
+fn sequence_numbers_out_of_window_are_told_the_last_one() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::open(100, "2001:db8:1::2"));
+    let before = bench.held();
+    for stale in [100, 99, 32868] {
+        let outputs = bench.send(&Update::open(stale, "2001:db8:6::6"));
+        let acknowledgement = acknowledgement(&outputs);
+        assert_eq!((acknowledgement.status.0, acknowledgement.sequence), (135, Sequence(100)), "{stale}");
+        assert!(matches!(reports(&outputs)[..], [Report::Dropped { reason: DropReason::StaleSequence, .. }]));
+    }
+    assert_eq!(bench.held(), before);
+    assert_eq!(status(&bench.send(&Update::open(32867, "2001:db8:1::2"))), 0);
+}
+
+#[test]
+fn what_is_not_authentic_is_not_believed() {
+    let right = Update::new(1, "2001:db8:1::100");
+    let wrong_key = crate::nemo::config::SharedKey { spi: 256, secret: vec![9; 16] };
+    let wrong_spi = crate::nemo::config::SharedKey { spi: 257, ..key() };
+    assert_eq!(answer(config(), &right), 0);
+    assert_eq!(answer(config(), &Update { key: Some(wrong_key), ..right.clone() }), 146);
+    assert_eq!(answer(config(), &Update { care_of: address("2001:db8:1::101"), ..right.clone() }), 146);
+    assert_eq!(silence(&Update { key: None, ..right.clone() }), DropReason::NotAuthenticated);
+    assert_eq!(silence(&Update { key: Some(wrong_spi), ..right.clone() }), DropReason::NoAssociation);
+    assert_eq!(silence(&of("2001:db8::999", right.clone())), DropReason::NoAssociation);
+    assert_eq!(silence(&of("2001:db8:5::1", Update::open(1, "2001:db8:1::2"))), DropReason::NoAssociation);
+    assert_eq!(silence(&Update { flags: UpdateFlags::NONE, ..right }), DropReason::NotForUs);
+}
+
+#[test]
+fn timestamps_guard_against_replay() {
+    let right = Update::new(1, "2001:db8:1::100");
+    assert_eq!(answer(config(), &Update { ahead: None, ..right.clone() }), 145);
+    assert_eq!(answer(config(), &Update { ahead: Some(6_900_000), ..right.clone() }), 0);
+    for far in [-8_000_000, 8_000_000, 1 << 50] {
+        assert_eq!(answer(config(), &Update { ahead: Some(far), ..right.clone() }), 144);
+    }
+    let mut bench = Bench::new(config());
+    let late = Update { ahead: Some(-8_000_000), ..right.clone() };
+    let outputs = bench.send(&late);
+    let told = acknowledgement(&outputs).options.iter().find_map(|option| match option {
+        MobilityOption::ReplayProtection(timestamp) => Some(*timestamp),
+        _ => None,
+    });
+    let unix = 1_767_225_600_000_000 + bench.now.as_micros();
+    let clock = crate::crypto::authenticator::Timestamp::from_unix_micros(unix).0;
+    assert_eq!(told.unwrap() >> 32, clock >> 32, "the high half is this side's clock");
+    assert!(matches!(reports(&outputs)[..], [Report::Dropped { reason: DropReason::Replayed, .. }]));
+
+    // The same packet with the next sequence number cannot be made; the next timestamp cannot be an earlier one.
+    bench.send(&Update { ahead: Some(5_000_000), ..right });
+    assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::100"))), 144);
+    bench.pass(Duration::from_secs(5));
+    assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::100"))), 0);
+}
+
+#[test]
+fn what_the_host_refuses_is_taken_back() {
+    let mut bench = Bench::new(config());
+    let record = Key::Record(RecordKey::Binding(home()));
+    let route = Key::Route(Table::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100);
+    for (sequence, refused) in [(1, record.clone()), (2, route.clone())] {
+        bench.refuse.push(refused.clone());
+        let outputs = bench.send(&Update::new(sequence, "2001:db8:1::100"));
+        assert_eq!(status(&outputs), 130);
+        assert!(bench.held().is_empty(), "{:?}", bench.held());
+        assert!(reports(&outputs).iter().any(|report| matches!(report, Report::Failed { key, .. } if *key == refused)));
+    }
+    assert_eq!(status(&bench.send(&Update::new(3, "2001:db8:1::100"))), 0);
+    let (held, tunnel) = (bench.held(), bench.tunnel().cloned());
+    bench.refuse.push(record.clone());
+    assert_eq!(status(&bench.send(&Update::new(4, "2001:db8:2::100"))), 130);
+    assert_eq!((bench.held(), bench.tunnel().cloned()), (held, tunnel));
+    let Some(Item::Record(crate::plan::Record::Binding(kept))) = bench.plan.find(&record) else { panic!() };
+    assert_eq!(kept.care_of[0].1, address("2001:db8:1::100"));
+}
+
+#[test]
+fn a_newer_update_takes_the_place_of_one_not_yet_acknowledged() {
+    let mut bench = Bench::new(config());
+    bench.slow = true;
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    bench.send(&Update::new(2, "2001:db8:2::100"));
+    let outputs = bench.release();
+    assert_eq!(acknowledgement(&outputs).sequence, Sequence(2), "only the newer is answered");
+    assert_eq!(bench.tunnel().unwrap().paths[0].remote, address("2001:db8:2::100"));
+}
+
+#[test]
+fn golden_update_and_acknowledgement_of_the_standards_digest() {
+    let mut open = config();
+    let row = open.table.rows.iter_mut().find(|row| row.home_address == home()).unwrap();
+    row.authentication = crate::nemo::config::Authentication::None;
+    let mut bench = Bench::new(open);
+    let update = "3b06050027e70001c400000f0100031020010db8000100000000000000000100\
+                  010200000612003820010db80f0000000000000000000000";
+    let header = Header::new(address("2001:db8:1::100"), agent()).with_home_address(home().0);
+    let bytes = ip6::emit(&header, protocol::MOBILITY, &hex::decode(update).unwrap());
+    let outputs = bench.feed(Input::Packet(crate::input::Packet { link: OUTSIDE, sender: None, bytes }));
+    let datagram = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
+    assert_eq!(hex::encode(datagram.payload), "3b01060060a200400001000f01020000");
+
+    let signed = "3b09050043b00001c400000f0100031020010db8000100000000000000000100\
+                  010200000612003820010db80f0000000000000000000000\
+                  010300000009110100000100f05c21184c357afd9c595c0d";
+    let bytes = ip6::emit(&header, protocol::MOBILITY, &hex::decode(signed).unwrap());
+    let outputs = Bench::new(config()).feed(Input::Packet(crate::input::Packet { link: OUTSIDE, sender: None, bytes }));
+    assert_eq!(status(&outputs), 145, "authentic, though without a timestamp");
+}
