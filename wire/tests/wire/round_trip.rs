@@ -203,3 +203,51 @@ fn no_option_makes_a_message_longer_than_its_length_field_can_say() {
     let invoking = icmp6::Message::PacketTooBig { mtu: 1280, invoking: vec![0; 1500] };
     assert_eq!(invoking.emit(address(HOME), address(HOME_AGENT)).len(), 1240);
 }
+
+/// Type and body length of each option of an update or acknowledgement, padding left out, with where it starts.
+fn options_on_the_wire(bytes: &[u8]) -> Vec<(usize, u8, u8)> {
+    let mut at = 12;
+    let mut found = Vec::new();
+    while at < bytes.len() {
+        let (kind, length) = (bytes[at], if bytes[at] == 0 { 0 } else { bytes[at + 1] });
+        if kind > 1 {
+            found.push((at, kind, length));
+        }
+        at += if kind == 0 { 1 } else { 2 + usize::from(length) };
+    }
+    found
+}
+
+#[test]
+fn every_option_starts_where_its_standard_says() {
+    let mut seen = 0;
+    for message in mobility_messages().iter().filter(|message| matches!(message.kind(), 5 | 6)) {
+        for (at, kind, length) in options_on_the_wire(&message.emit(address(HOME), address(HOME_AGENT))) {
+            let (step, offset) = match (kind, length) {
+                (3, _) => (8, 6),
+                (6, _) => (8, 4),
+                (9, _) => (4, 1),
+                (5 | 10, _) | (35, 20) => (8, 2),
+                (29..=32, _) => (4, 0),
+                (2 | 4 | 35 | 44 | 45, _) => (2, 0),
+                _ => (1, 0),
+            };
+            assert_eq!(at % step, offset, "option {kind} at {at}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 24);
+}
+
+#[test]
+fn reserved_bits_are_ignored() {
+    for (reserved, name) in [(3, "Reserved of the header"), (14, "Reserved of the prefix option")] {
+        let mut bytes = update_with(&octets("0612003820010db80f0000000000000000000000"));
+        let good = parse_mobility(&bytes).unwrap();
+        bytes[reserved] = 0xff;
+        bytes[4..6].fill(0);
+        let sum = roam6_wire::checksum::checksum(address(HOME), address(HOME_AGENT), protocol::MOBILITY, &bytes);
+        bytes[4..6].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(parse_mobility(&bytes), Ok(good), "{name}");
+    }
+}
