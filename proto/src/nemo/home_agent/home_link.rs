@@ -84,6 +84,7 @@ impl HomeAgent {
         }
         if appeared || other {
             self.hold_anycast(event.link, out);
+            self.put_ways_home(event.link, out);
             let bound = self.bindings.iter().filter_map(|(home, binding)| Some((*home, binding.current.as_ref()?)));
             let proxies: Vec<Item> = bound.map(|(home, bound)| forwarding::proxy(event.link, home, bound)).collect();
             for proxy in proxies {

@@ -77,7 +77,9 @@ impl HomeAgent {
     /// Takes a new prefix table; bindings it no longer allows end.
     pub(super) fn reload(&mut self, now: Time, mut table: PrefixTable, out: &mut Outbox) {
         sort(&mut table);
+        let ways = self.ways_home();
         self.config.table = table;
+        self.change_ways_home(&ways, out);
         let lost = |(home, binding): (&HomeAddress, &Binding)| {
             let registration = binding.latest()?;
             let allowed = self.row(*home).is_some_and(|row| allows(row, &registration.prefixes));

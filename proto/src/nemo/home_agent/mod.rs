@@ -4,6 +4,7 @@
 //! A packet is decoded in `packet`, an update judged in `update`, carried out in `transaction`, answered in `answer`.
 
 mod answer;
+mod at_home;
 mod binding;
 mod discovery;
 mod flows;

@@ -1,5 +1,6 @@
 //! This in, exactly this out: a home agent on a bench.
 
+mod at_home;
 mod bench;
 
 mod discovery;

@@ -7,7 +7,7 @@ use crate::input::{Clock, Input, LinkEvent, LinkId, Outcome, Packet};
 use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
 use crate::nemo::home_agent::HomeAgent;
 use crate::output::{Output, Transmit};
-use crate::plan::{Item, Key, Plan};
+use crate::plan::{Item, Key, Plan, Target};
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
@@ -244,9 +244,14 @@ impl Bench {
         outputs
     }
 
-    /// The keys the host holds, other than those of discovery.
+    /// The keys the host holds, other than those it holds without any binding: of discovery, and the ways home.
     pub(super) fn held(&self) -> Vec<Key> {
-        self.plan.iter().map(|(key, _)| key.clone()).filter(|key| !matches!(key, Key::Anycast(..))).collect()
+        let always = |item: &Item| match item {
+            Item::Anycast(_) => true,
+            Item::Route(route) => matches!(route.target, Target::Gateway { .. }),
+            _ => false,
+        };
+        self.plan.iter().filter(|(_, item)| !always(item)).map(|(key, _)| key.clone()).collect()
     }
 
     pub(super) fn tunnel(&self) -> Option<&crate::plan::Tunnel> {
