@@ -4,6 +4,8 @@
 //! event the checks look at everything. The same seed is the same world to the last packet.
 #![forbid(unsafe_code)]
 
+pub mod attacker;
+pub mod check;
 pub mod clock;
 pub mod datagram;
 pub mod host;
@@ -14,8 +16,10 @@ mod living;
 pub mod map;
 pub mod medium;
 mod passage;
+pub mod play;
 pub mod remark;
 pub mod router;
+pub mod scenario;
 pub mod signal;
 pub mod talker;
 pub mod world;

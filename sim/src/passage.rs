@@ -19,6 +19,8 @@ const ECHO_REPLY: u8 = 129;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 const HOP_LIMIT: u8 = 64;
+/// The bit of a link-layer address that means more than one listener.
+const GROUP: u8 = 1;
 /// How long the kernel asks for a neighbour before it gives up (RFC 4861 §10: three solicitations, one second each).
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Sender of frames nobody owns up to.
@@ -56,6 +58,7 @@ impl World {
             return self.lose(host, "too big for the medium");
         }
         let frame = Frame { sender, bytes: Rc::new(packet) };
+        let to = to.filter(|address| address.0[0] & GROUP == 0);
         let carried = self.carry(medium, (host, link), to, &frame);
         if !carried {
             self.lose(host, "swallowed by the medium");

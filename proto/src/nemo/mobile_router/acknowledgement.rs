@@ -5,7 +5,7 @@ use super::MobileRouter;
 use super::packet::drop_malformed;
 use super::registration::{CareOf, Place, RefreshAdvice, Sent, Wanted};
 use super::update::lifetime;
-use crate::crypto::authenticator::{NTP_TO_UNIX_SECONDS, Timestamp, verify};
+use crate::crypto::authenticator::{NTP_TO_UNIX_SECONDS, verify};
 use crate::engine::Outbox;
 use crate::input::LinkId;
 use crate::nemo::config::Authentication;
@@ -201,7 +201,7 @@ impl MobileRouter {
         });
         if let Some(unix) = told.and_then(|timestamp| (timestamp >> 32).checked_sub(NTP_TO_UNIX_SECONDS)) {
             self.clock.put(now, unix.saturating_mul(1_000_000));
-            self.stamped = Timestamp::default();
+            self.stamped = None;
         }
     }
 

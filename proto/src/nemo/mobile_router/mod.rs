@@ -52,7 +52,7 @@ pub struct MobileRouter {
     entropy: Entropy,
     clock: WallClock,
     /// The last timestamp sent: the next is later (RFC 4285 §6).
-    stamped: Timestamp,
+    stamped: Option<Timestamp>,
     uplinks: Vec<Uplink>,
     ingress: Vec<Inside>,
     agents: HomeAgents,
@@ -93,7 +93,7 @@ impl MobileRouter {
             cookie: entropy.bits(),
             entropy,
             clock: WallClock::default(),
-            stamped: Timestamp::default(),
+            stamped: None,
             home: None,
             left: Vec::new(),
             held: Held::default(),

@@ -108,8 +108,12 @@ impl MobileRouter {
         };
         // Later than any before, also if the clock was set back; without a clock the home agent will tell its own.
         let told = self.clock.timestamp(now).unwrap_or(Timestamp(now.as_micros()));
-        self.stamped = if told.is_after(self.stamped) { told } else { Timestamp(self.stamped.0.wrapping_add(1)) };
-        update.options.push(MobilityOption::ReplayProtection(self.stamped.0));
+        let stamp = match self.stamped {
+            Some(last) if !told.is_after(last) => Timestamp(last.0.wrapping_add(1)),
+            _ => told,
+        };
+        self.stamped = Some(stamp);
+        update.options.push(MobilityOption::ReplayProtection(stamp.0));
         Message::BindingUpdate(update)
             .emit_authenticated(home.0, home_agent, key.spi, |part| authenticate(&key.secret, care_of, home, part))
     }

@@ -1,0 +1,348 @@
+//! What must hold after every event of a world, whatever happens in it.
+//!
+//! The checks watch from outside: they read the messages on the wire, the hosts' forwarding state and what the engines
+//! show an operator, and keep a binding cache of their own to compare with (RFC 3963 §6.2, RFC 6275 §9.5.1, §10.3).
+
+use crate::host::HostId;
+use crate::map::Map;
+use crate::signal::{self, Acknowledgement, Signal, Update};
+use crate::world::{Fact, Happening};
+use core::time::Duration;
+use roam6_proto::plan::{Record, RecordKey, Route, Table, Target, TunnelId};
+use roam6_proto::{Item, Key, Time};
+use roam6_wire::{HomeAddress, Prefix, Sequence};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+
+/// Clocks differ, and time passes between the acknowledgement and the look at it.
+const SLACK: Duration = Duration::from_secs(1);
+/// How long an update may be on its way, or wait at the home agent, and still bring about forwarding.
+const UPDATE_AGE: Duration = Duration::from_secs(15);
+/// How long a home agent come back to life may take to put right what it finds.
+const WAKING: Duration = Duration::from_secs(1);
+/// Updates remembered of each mobile router.
+const MEMORY: usize = 64;
+/// More items than this no host of these worlds has any use for.
+const MAX_ITEMS: usize = 200;
+/// More timers than this no engine of these worlds has any use for.
+const MAX_TIMERS: usize = 100;
+
+/// The onlooker.
+#[derive(Debug, Default)]
+pub struct Checks {
+    senders: BTreeMap<HostId, Sender>,
+    genuine: BTreeMap<HomeAddress, Vec<(Time, Update)>>,
+    cache: BTreeMap<(HostId, HomeAddress), Bound>,
+    grants: BTreeMap<(HostId, HomeAddress), BTreeMap<Ipv6Addr, Time>>,
+    born: BTreeMap<HostId, Time>,
+    /// How far wall clocks were stepped in all: a journal's lifetimes are wrong by as much.
+    stepped: Duration,
+    /// Acknowledgements seen.
+    pub acknowledged: u64,
+    /// Updates refused.
+    pub refused: u64,
+}
+
+/// A mobile router as seen on the wire.
+#[derive(Debug)]
+struct Sender {
+    last: Sequence,
+}
+
+/// A binding as it must be at a home agent.
+#[derive(Debug, Clone)]
+struct Bound {
+    care_of: BTreeSet<Ipv6Addr>,
+    sequence: Sequence,
+    ends: Time,
+}
+
+impl Checks {
+    /// Notes what the script did, as far as it excuses anything.
+    pub fn excuse(&mut self, happening: &Happening) {
+        if let Happening::StepClock(_, micros) = happening {
+            self.stepped += Duration::from_micros(micros.unsigned_abs());
+        }
+    }
+
+    /// Looks at everything after one event.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn look(&mut self, map: &mut Map, facts: &[Fact]) -> Result<(), String> {
+        let now = map.world.now();
+        for fact in facts {
+            match fact {
+                Fact::Busy(host) => return Err(format!("{} goes round in circles", map.world.host(*host).name)),
+                Fact::Born(host) => {
+                    self.born.insert(*host, now);
+                    self.senders.remove(host);
+                    self.relearn(map, *host);
+                }
+                Fact::Died(_) | Fact::Told(..) => {}
+                Fact::Sent(host, packet) => match signal::read(packet) {
+                    Some(Signal::Update(update)) => self.see_update(now, *host, update, map)?,
+                    Some(Signal::Acknowledgement(ack)) => self.see_acknowledgement(now, *host, &ack, map)?,
+                    None => {}
+                },
+                Fact::Tunnelled(host, tunnel, remote) => self.see_forwarding(now, map, (*host, *tunnel), *remote)?,
+                Fact::Handled(host) => self.see_view(now, map, *host)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the home agents hold, for each mobile router, what they last acknowledged; and whether that is a binding.
+    pub fn is_bound(&self, now: Time, home_address: HomeAddress) -> bool {
+        self.cache.iter().any(|((_, home), bound)| *home == home_address && bound.ends > now)
+    }
+
+    fn see_update(&mut self, now: Time, host: HostId, update: Update, map: &Map) -> Result<(), String> {
+        if !map.mobiles.iter().any(|mobile| mobile.host == host && mobile.home_address == update.home_address) {
+            return Err(format!("{} sends an update for {}", map.world.host(host).name, update.home_address));
+        }
+        let last = self.senders.get(&host).map(|sender| sender.last);
+        if let Some(last) = last.filter(|last| !update.sequence.is_newer_than(*last)) {
+            let name = &map.world.host(host).name;
+            return Err(format!("{name} sends sequence number {} after {last}", update.sequence));
+        }
+        self.senders.insert(host, Sender { last: update.sequence });
+        let known = self.genuine.entry(update.home_address).or_default();
+        if known.len() >= MEMORY {
+            known.remove(0);
+        }
+        known.push((now, update));
+        Ok(())
+    }
+
+    fn see_acknowledgement(
+        &mut self,
+        now: Time,
+        host: HostId,
+        ack: &Acknowledgement,
+        map: &mut Map,
+    ) -> Result<(), String> {
+        let Some(index) = map.agents.iter().position(|agent| agent.host == host) else {
+            return Err(format!("{} is no home agent", map.world.host(host).name));
+        };
+        if ack.status >= 128 {
+            self.refused += 1;
+            return Ok(());
+        }
+        self.acknowledged += 1;
+        let Some(mobile) = map.mobiles.iter().position(|mobile| mobile.home_address == ack.home_address) else {
+            return Err(format!("binding of a stranger, {}, acknowledged", ack.home_address));
+        };
+        let Some(update) = self.find_update(ack.home_address, ack.sequence).cloned() else {
+            return Err(format!("update {} of {} acknowledged, but never sent", ack.sequence, ack.home_address));
+        };
+        map.announce(mobile, index);
+        if ack.lifetime.is_zero() || update.is_farewell() {
+            self.cache.remove(&(host, ack.home_address));
+            self.grant(now, host, ack.home_address, &BTreeSet::new(), Duration::ZERO);
+            return Ok(());
+        }
+        let known = self.cache.get(&(host, ack.home_address)).filter(|bound| bound.ends > now);
+        if let Some(known) = known.filter(|known| !ack.sequence.is_newer_than(known.sequence)) {
+            return Err(format!(
+                "update {} of {} acknowledged after {}",
+                ack.sequence, ack.home_address, known.sequence
+            ));
+        }
+        self.check_standing(now, host, ack, map)?;
+        let care_of = standing_care_of(map, host, ack.home_address);
+        let asked: BTreeSet<Ipv6Addr> = update.care_of.iter().map(|(_, address)| *address).collect();
+        let care_of: BTreeSet<Ipv6Addr> = care_of.intersection(&asked).copied().collect();
+        if care_of.is_empty() {
+            return Err(format!("update {} of {} acknowledged without a path", ack.sequence, ack.home_address));
+        }
+        self.grant(now, host, ack.home_address, &care_of, ack.lifetime);
+        let bound = Bound { care_of, sequence: ack.sequence, ends: now + ack.lifetime };
+        self.cache.insert((host, ack.home_address), bound);
+        Ok(())
+    }
+
+    /// No acknowledged binding without forwarding, nor without a record that outlives a crash.
+    fn check_standing(&self, now: Time, host: HostId, ack: &Acknowledgement, map: &mut Map) -> Result<(), String> {
+        let far: Vec<Prefix> = far(map, ack.home_address);
+        let world = &mut map.world;
+        let name = world.host(host).name.clone();
+        for prefix in far {
+            if tunnel_towards(&world.host(host).kernel, prefix).is_none() {
+                return Err(format!("{name} acknowledged {} without forwarding to {prefix}", ack.sequence));
+            }
+        }
+        let key = RecordKey::Binding(ack.home_address);
+        match world.host_mut(host).journal.synced(now).get(&key) {
+            Some(Record::Binding(record)) if !ack.sequence.is_newer_than(record.sequence) => Ok(()),
+            other => Err(format!("{name} acknowledged {} while its journal has {other:?}", ack.sequence)),
+        }
+    }
+
+    /// No forwarding to a care-of address beyond the lifetime of its binding.
+    fn see_forwarding(
+        &self,
+        now: Time,
+        map: &Map,
+        (host, tunnel): (HostId, TunnelId),
+        remote: Ipv6Addr,
+    ) -> Result<(), String> {
+        let alive = map.world.host(host).life.as_ref().is_some_and(|life| life.begun);
+        let awake = self.born.get(&host).is_none_or(|born| now > *born + WAKING);
+        if !map.agents.iter().any(|agent| agent.host == host) || !alive || !awake {
+            return Ok(());
+        }
+        let Some(home) = owner(map, host, tunnel) else {
+            return Err(format!("{} forwards into a tunnel of nobody", map.world.host(host).name));
+        };
+        let until = self.grants.get(&(host, home)).and_then(|grants| grants.get(&remote));
+        let granted = until.is_some_and(|until| now <= *until + SLACK + self.stepped);
+        let asked = self.genuine.get(&home).into_iter().flatten().any(|(sent, update)| {
+            now <= *sent + UPDATE_AGE && update.care_of.iter().any(|(_, care_of)| *care_of == remote)
+        });
+        match granted || asked {
+            true => Ok(()),
+            false => {
+                Err(format!("{} forwards for {home} to {remote}, bound until {until:?}", map.world.host(host).name))
+            }
+        }
+    }
+
+    /// What the home agent shows is what it has acknowledged, or a newer update it is about to.
+    fn see_view(&mut self, now: Time, map: &Map, host: HostId) -> Result<(), String> {
+        let state = map.world.host(host);
+        let Some(life) = &state.life else { return Ok(()) };
+        if state.kernel.plan().len() > MAX_ITEMS {
+            return Err(format!("{} holds {} items", state.name, state.kernel.plan().len()));
+        }
+        if !map.agents.iter().any(|agent| agent.host == host) {
+            return Ok(());
+        }
+        let view = state.view(now);
+        if view.timers.len() > MAX_TIMERS {
+            return Err(format!("{} runs {} timers", state.name, view.timers.len()));
+        }
+        let mut shown: BTreeMap<HomeAddress, BTreeSet<Ipv6Addr>> = BTreeMap::new();
+        for binding in view.bindings.iter().filter(|binding| binding.role == "home_agent") {
+            shown.entry(binding.home_address).or_default().extend(binding.care_of);
+        }
+        for (home, care_of) in &shown {
+            let newer = self.cache.get(&(host, *home)).map(|bound| bound.sequence);
+            for address in care_of {
+                self.check_shown(now, (host, *home), *address, newer, &state.name)?;
+            }
+        }
+        let due = self.cache.iter().filter(|((of, _), bound)| *of == host && bound.ends > now + SLACK + self.stepped);
+        for ((_, home), bound) in due.filter(|_| life.begun) {
+            let has = shown.get(home).is_some_and(|shown| shown.intersection(&bound.care_of).next().is_some());
+            if !has && !self.is_overtaken(now, *home, bound.sequence) {
+                let ends = bound.ends;
+                return Err(format!("{} no longer shows the binding of {home}, good until {ends}", state.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_shown(
+        &self,
+        now: Time,
+        (host, home): (HostId, HomeAddress),
+        care_of: Ipv6Addr,
+        acknowledged: Option<Sequence>,
+        name: &str,
+    ) -> Result<(), String> {
+        let until = self.grants.get(&(host, home)).and_then(|grants| grants.get(&care_of));
+        let granted = until.is_some_and(|until| now <= *until + SLACK + self.stepped);
+        let coming = self.genuine.get(&home).into_iter().flatten().any(|(sent, update)| {
+            let newer = acknowledged.is_none_or(|last| update.sequence.is_newer_than(last));
+            newer && now <= *sent + UPDATE_AGE && update.care_of.iter().any(|(_, address)| *address == care_of)
+        });
+        match granted || coming {
+            true => Ok(()),
+            false => Err(format!("{name} shows {home} at {care_of}, which nobody asked for or which has ended")),
+        }
+    }
+
+    /// Whether the mobile router has sent another update that may have reached the home agent.
+    fn is_overtaken(&self, now: Time, home: HomeAddress, sequence: Sequence) -> bool {
+        self.genuine
+            .get(&home)
+            .into_iter()
+            .flatten()
+            .any(|(sent, update)| update.sequence.is_newer_than(sequence) && now <= *sent + UPDATE_AGE)
+    }
+
+    fn find_update(&self, home: HomeAddress, sequence: Sequence) -> Option<&Update> {
+        let known = self.genuine.get(&home)?;
+        known.iter().rev().map(|(_, update)| update).find(|update| update.sequence == sequence)
+    }
+
+    fn grant(&mut self, now: Time, host: HostId, home: HomeAddress, care_of: &BTreeSet<Ipv6Addr>, lifetime: Duration) {
+        let grants = self.grants.entry((host, home)).or_default();
+        for until in grants.values_mut() {
+            *until = now.min(*until);
+        }
+        grants.extend(care_of.iter().map(|address| (*address, now + lifetime)));
+    }
+
+    /// A home agent come back knows what its journal kept: an update may be in it that was never acknowledged.
+    fn relearn(&mut self, map: &mut Map, host: HostId) {
+        let now = map.world.now();
+        let records: Vec<Record> = map.world.host(host).journal.recall();
+        for record in records {
+            let Record::Binding(record) = record else { continue };
+            let key = (host, record.home_address);
+            let newer = self.cache.get(&key).is_none_or(|bound| record.sequence.is_newer_than(bound.sequence));
+            if newer && let Some(update) = self.find_update(record.home_address, record.sequence) {
+                let ends = now + update.lifetime;
+                let care_of: BTreeSet<Ipv6Addr> = record.care_of.iter().map(|(_, address, _)| *address).collect();
+                self.grants.entry(key).or_default().extend(care_of.iter().map(|address| (*address, ends)));
+                self.cache.remove(&key);
+            }
+        }
+        let kept = map.world.host(host).journal.recall();
+        let kept = |home: HomeAddress| {
+            kept.iter().any(|record| matches!(record, Record::Binding(binding) if binding.home_address == home))
+        };
+        // A farewell may be on disk though it was never acknowledged.
+        self.cache.retain(|(of, home), bound| {
+            *of != host
+                || kept(*home)
+                || !self
+                    .genuine
+                    .get(home)
+                    .into_iter()
+                    .flatten()
+                    .any(|(_, update)| update.is_farewell() && update.sequence.is_newer_than(bound.sequence))
+        });
+    }
+}
+
+/// The prefixes a home agent must forward for this home address.
+fn far(map: &Map, home: HomeAddress) -> Vec<Prefix> {
+    let prefixes = map.mobiles.iter().filter(|mobile| mobile.home_address == home).map(|mobile| mobile.prefix);
+    core::iter::once(Prefix::host(home.0)).chain(prefixes).collect()
+}
+
+fn tunnel_towards(kernel: &crate::kernel::Kernel, prefix: Prefix) -> Option<TunnelId> {
+    kernel.plan().iter().find_map(|(key, item)| match (key, item) {
+        (Key::Route(Table::MAIN, to, _, _), Item::Route(Route { target: Target::Tunnel(id), .. })) if *to == prefix => {
+            kernel.tunnel(*id).map(|tunnel| tunnel.id)
+        }
+        _ => None,
+    })
+}
+
+/// The far ends of the tunnel of this home address.
+fn standing_care_of(map: &Map, host: HostId, home: HomeAddress) -> BTreeSet<Ipv6Addr> {
+    let kernel = &map.world.host(host).kernel;
+    let tunnel = tunnel_towards(kernel, Prefix::host(home.0)).and_then(|id| kernel.tunnel(id));
+    tunnel.into_iter().flat_map(|tunnel| &tunnel.paths).map(|path| path.remote).collect()
+}
+
+/// Whose tunnel it is.
+fn owner(map: &Map, host: HostId, tunnel: TunnelId) -> Option<HomeAddress> {
+    let far = &map.world.host(host).kernel.tunnel(tunnel)?.far;
+    let homes = map.mobiles.iter().map(|mobile| mobile.home_address);
+    homes.into_iter().find(|home| far.contains(&Prefix::host(home.0)))
+}

@@ -1,0 +1,142 @@
+//! Plays a scenario to its end and says what came of it.
+
+use crate::attacker::Attacker;
+use crate::check::Checks;
+use crate::scenario::{Kind, Scenario};
+use core::fmt;
+use core::time::Duration;
+use roam6_proto::Time;
+
+/// Within so long after the last fault everybody is where he belongs.
+pub const SETTLE: Duration = Duration::from_secs(120);
+/// For so long afterwards nothing may be lost.
+const QUIET: Duration = Duration::from_secs(20);
+/// So long without loss counts as settled.
+const STREAK: Duration = Duration::from_secs(3);
+/// How long a packet may be on its way.
+const TRANSIT: Duration = Duration::from_millis(500);
+
+/// What came of a world in which everything held.
+#[derive(Debug, Clone, Copy)]
+pub struct Tale {
+    /// What it was about.
+    pub kind: Kind,
+    /// From the last fault until everybody was where he belonged.
+    pub settled_after: Duration,
+    /// Events.
+    pub events: u64,
+    /// Acknowledgements of accepted updates.
+    pub acknowledged: u64,
+    /// Updates refused.
+    pub refused: u64,
+}
+
+/// What did not hold.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// Which world.
+    pub seed: u64,
+    /// What it was about.
+    pub kind: Kind,
+    /// When.
+    pub at: Time,
+    /// What.
+    pub what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { seed, kind, at, what } = self;
+        writeln!(f, "world {seed} ({kind}) at {at}: {what}")?;
+        write!(f, "  to see it: ROAM6_SEED={seed} cargo test -p roam6-sim one_world -- --nocapture")
+    }
+}
+
+/// Plays the world of `seed`, telling every event on standard output if `loud`.
+///
+/// # Errors
+/// The first thing that does not hold.
+pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
+    let mut scenario = Scenario::new(seed);
+    scenario.map.world.loud = loud;
+    let mut play = Play { attacker: Attacker::new(seed), checks: Checks::default(), events: 0, scenario };
+    let kind = play.scenario.kind;
+    play.run().map_err(|what| Failure { seed, kind, at: play.scenario.map.world.now(), what })
+}
+
+struct Play {
+    scenario: Scenario,
+    checks: Checks,
+    attacker: Attacker,
+    events: u64,
+}
+
+impl Play {
+    fn run(&mut self) -> Result<Tale, String> {
+        for (after, happening) in core::mem::take(&mut self.scenario.script) {
+            self.checks.excuse(&happening);
+            self.scenario.map.world.plan(after, happening);
+        }
+        self.scenario.map.start();
+        let calm = Time::ZERO + self.scenario.calm;
+        self.advance(calm + STREAK + TRANSIT)?;
+        let mut end = calm + STREAK + TRANSIT;
+        while let Err(why) = self.settled(end) {
+            if end > calm + SETTLE {
+                return Err(format!("not settled after {} s: {why}", SETTLE.as_secs()));
+            }
+            end = end + Duration::from_secs(1);
+            self.advance(end)?;
+        }
+        self.advance(end + QUIET)?;
+        self.settled(end + QUIET)?;
+        let missing = self.missing(end, end + QUIET - TRANSIT);
+        if missing > 0 {
+            return Err(format!("{missing} packets lost in peace"));
+        }
+        Ok(Tale {
+            kind: self.scenario.kind,
+            settled_after: end.since(calm) - STREAK,
+            events: self.events,
+            acknowledged: self.checks.acknowledged,
+            refused: self.checks.refused,
+        })
+    }
+
+    fn advance(&mut self, end: Time) -> Result<(), String> {
+        let hostile = self.scenario.kind == Kind::Hostile;
+        while let Some(facts) = self.scenario.map.world.step(end) {
+            self.events += 1;
+            if facts.is_empty() {
+                continue;
+            }
+            self.checks.look(&mut self.scenario.map, &facts)?;
+            if hostile && self.scenario.map.world.now() < Time::ZERO + self.scenario.calm {
+                self.attacker.act(&mut self.scenario.map, &facts);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether everybody is where he belongs at `now`, and all packets of the last while have arrived.
+    fn settled(&self, now: Time) -> Result<(), String> {
+        let map = &self.scenario.map;
+        for (index, mobile) in map.mobiles.iter().enumerate() {
+            let home = self.scenario.home.contains(&index);
+            let bound = self.checks.is_bound(now, mobile.home_address);
+            if home == bound {
+                let place = if home { "at home" } else { "away" };
+                let state = if bound { "bound" } else { "not bound" };
+                return Err(format!("{} is {place} and {state}", mobile.home_address));
+            }
+        }
+        let missing = self.missing(now - STREAK - TRANSIT, now - TRANSIT);
+        if missing > 0 { Err(format!("{missing} packets lost lately")) } else { Ok(()) }
+    }
+
+    fn missing(&self, since: Time, until: Time) -> usize {
+        let mobiles = self.scenario.map.mobiles.iter();
+        let lost = |tally: &std::cell::RefCell<crate::talker::Tally>| tally.borrow().missing(since, until);
+        mobiles.map(|mobile| lost(&mobile.upward) + lost(&mobile.downward)).sum()
+    }
+}

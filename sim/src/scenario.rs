@@ -1,0 +1,392 @@
+//! Worlds made from a number: who is there, how it is configured, and what goes wrong until it stops going wrong.
+
+use crate::host::{Brain, HostId};
+use crate::link::LinkSpec;
+use crate::map::{self, Map};
+use crate::medium::MediumId;
+use crate::world::Happening;
+use core::fmt;
+use core::time::Duration;
+use roam6_proto::nemo::config::{
+    Authentication, DuplicateDetection, HomeAgentConfig, Ingress, MobileRouterConfig, PrefixMode, PrefixTable,
+    PrefixTableRow, Probe, SharedKey, Sharing, Uplink,
+};
+use roam6_proto::nemo::home_agent::HomeAgent;
+use roam6_proto::nemo::mobile_router::MobileRouter;
+use roam6_proto::{Entropy, LinkId};
+use roam6_wire::Bid;
+use std::net::Ipv6Addr;
+
+/// What a world is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// One uplink moves from network to network.
+    Moves,
+    /// Two uplinks, the best carries everything.
+    Standby,
+    /// Two uplinks share the load.
+    Weights,
+    /// Two home agents, of which one may die for good.
+    Fallback,
+    /// A mobile router in the network of another.
+    Nested,
+    /// Away and home again.
+    Home,
+    /// Home agent and mobile router crash.
+    Crashes,
+    /// Clocks are wrong, drift and are stepped.
+    Skew,
+    /// Somebody off the path sends forged, mutated and replayed messages.
+    Hostile,
+    /// Others have the address one would like.
+    Conflict,
+}
+
+/// All kinds; a seed's last digit says which it is.
+pub const KINDS: [Kind; 10] = [
+    Kind::Moves,
+    Kind::Standby,
+    Kind::Weights,
+    Kind::Fallback,
+    Kind::Nested,
+    Kind::Home,
+    Kind::Crashes,
+    Kind::Skew,
+    Kind::Hostile,
+    Kind::Conflict,
+];
+
+const VISITED: u16 = 3;
+const SECOND: u64 = 1_000_000;
+
+/// A world and its script.
+#[derive(Debug)]
+pub struct Scenario {
+    /// What it is about.
+    pub kind: Kind,
+    /// Everything and everybody.
+    pub map: Map,
+    /// What is to happen, and when.
+    pub script: Vec<(Duration, Happening)>,
+    /// From then on nothing goes wrong any more.
+    pub calm: Duration,
+    /// Mobile routers that are at home in the end.
+    pub home: Vec<usize>,
+}
+
+impl Scenario {
+    /// The world of `seed`.
+    pub fn new(seed: u64) -> Scenario {
+        let index = usize::try_from(seed % 10).unwrap_or(0);
+        let kind = KINDS.get(index).copied().unwrap_or(Kind::Moves);
+        let mut dice = Dice(Entropy::from_number(seed ^ 0x5eed_0000));
+        let mut map = Map::new(seed, VISITED);
+        let mobiles = if kind == Kind::Nested { 2 } else { 1 };
+        let rows: Vec<PrefixTableRow> = (0..mobiles).map(|index| row(index, kind, &mut dice)).collect();
+        for index in 0..if kind == Kind::Fallback { 2 } else { 1 } {
+            let config = home_agent(index, &rows, &mut dice);
+            let seed = dice.0.bits();
+            map.add_agent(move |life| birth(seed, life, |entropy| HomeAgent::new(config.clone(), entropy)));
+        }
+        for (index, row) in rows.iter().enumerate() {
+            let config = mobile_router(u16::try_from(index).unwrap_or(0), kind, row, &mut dice);
+            let uplinks = config.uplinks.len();
+            let seed = dice.0.bits();
+            map.add_mobile(uplinks, move |life| {
+                birth(seed, life, |entropy| MobileRouter::new(config.clone(), entropy))
+            });
+        }
+        let calm = Duration::from_micros(dice.between(30 * SECOND, 70 * SECOND));
+        let mut scenario = Scenario { kind, map, script: Vec::new(), calm, home: Vec::new() };
+        scenario.set_clocks(&mut dice);
+        scenario.set_squatters(&mut dice);
+        scenario.write_beginning(&mut dice);
+        scenario.write_chaos(&mut dice);
+        scenario.write_end(&mut dice);
+        scenario
+    }
+
+    fn set_clocks(&mut self, dice: &mut Dice) {
+        let engines: Vec<HostId> = self.engines().collect();
+        for host in engines {
+            let clock = &mut self.map.world.host_mut(host).clock;
+            let (far, near) = (dice.signed(1_000 * SECOND), dice.signed(2 * SECOND));
+            match self.kind {
+                Kind::Skew => {
+                    clock.drift_ppm = i32::try_from(dice.signed(200)).unwrap_or(0);
+                    clock.ahead_micros = if dice.one_in(2) { far } else { near };
+                }
+                _ => clock.ahead_micros = near / 10,
+            }
+        }
+    }
+
+    fn set_squatters(&mut self, dice: &mut Dice) {
+        if self.kind != Kind::Conflict {
+            return;
+        }
+        for index in 0..VISITED {
+            let taken = self.map.mobiles.first().and_then(|mobile| Some((mobile.host, *mobile.uplinks.first()?)));
+            let (Some(port), false) = (taken, dice.one_in(3)) else { continue };
+            let identifier = self.map.link_address(port).interface_identifier();
+            let address = map::visited_prefix(index).with_identifier(identifier).unwrap_or(Ipv6Addr::UNSPECIFIED);
+            if let Some(medium) = self.map.visited.get(usize::from(index)).copied() {
+                self.map.add_squatter(medium, address);
+            }
+        }
+    }
+
+    fn engines(&self) -> impl Iterator<Item = HostId> {
+        self.map.agents.iter().map(|agent| agent.host).chain(self.map.mobiles.iter().map(|mobile| mobile.host))
+    }
+
+    /// The uplinks of the mobile router `index` and where each may go.
+    fn uplinks(&self, index: usize) -> Vec<(HostId, LinkId)> {
+        let mobile = self.map.mobiles.get(index);
+        mobile.into_iter().flat_map(|mobile| mobile.uplinks.iter().map(|link| (mobile.host, *link))).collect()
+    }
+
+    fn haunts(&self, index: usize) -> Vec<MediumId> {
+        let mut haunts = self.map.visited.clone();
+        match self.kind {
+            Kind::Home => haunts.extend([self.map.home; 2]),
+            Kind::Nested if index > 0 => {
+                haunts.extend([self.map.mobiles.first().map_or(self.map.home, |m| m.inside); 4])
+            }
+            _ => {}
+        }
+        haunts
+    }
+
+    fn write_beginning(&mut self, dice: &mut Dice) {
+        for index in 0..self.map.mobiles.len() {
+            let haunts = self.haunts(index);
+            for (host, link) in self.uplinks(index) {
+                let medium = dice.pick(&haunts);
+                let at = Duration::from_micros(dice.between(0, 2 * SECOND));
+                self.script.push((at, Happening::Plug(host, link, medium)));
+            }
+        }
+    }
+
+    fn write_chaos(&mut self, dice: &mut Dice) {
+        let mut at = Duration::from_secs(2);
+        let pace = dice.between(SECOND, 10 * SECOND);
+        loop {
+            at += Duration::from_micros(dice.between(200_000, 2 * pace));
+            if at >= self.calm {
+                return;
+            }
+            match dice.below(10) {
+                0..4 => self.write_move(at, dice),
+                4..6 => self.write_weather(at, dice),
+                6 => self.write_flap(at, dice),
+                7 => self.write_refusals(at, dice),
+                _ => self.write_speciality(at, dice),
+            }
+        }
+    }
+
+    fn write_move(&mut self, at: Duration, dice: &mut Dice) {
+        let index = dice.index(self.map.mobiles.len());
+        let ports = self.uplinks(index);
+        let haunts = self.haunts(index);
+        let Some((host, link)) = dice.pick(&ports) else { return };
+        let medium = dice.pick(&haunts).filter(|_| !dice.one_in(8));
+        self.script.push((at, Happening::Plug(host, link, None)));
+        let gap = Duration::from_micros(dice.between(0, SECOND / 2));
+        if let Some(medium) = medium {
+            self.script.push((at + gap, Happening::Plug(host, link, Some(medium))));
+        }
+    }
+
+    fn write_weather(&mut self, at: Duration, dice: &mut Dice) {
+        let media: Vec<MediumId> = self.map.world.media().collect();
+        let Some(medium) = dice.pick(&media) else { return };
+        let share = |dice: &mut Dice, most: u64| if dice.one_in(2) { dice.below(most) as f64 / 1000.0 } else { 0.0 };
+        let spec = LinkSpec {
+            delay: Duration::from_micros(dice.between(500, 60_000)),
+            jitter: Duration::from_micros(dice.between(0, 20_000)),
+            loss: share(dice, 300),
+            duplicate: share(dice, 200),
+            reorder: share(dice, 200),
+            ..LinkSpec::default()
+        };
+        self.script.push((at, Happening::Quality(medium, spec)));
+    }
+
+    fn write_flap(&mut self, at: Duration, dice: &mut Dice) {
+        let Some(medium) = dice.pick(&self.map.visited) else { return };
+        let until = at + Duration::from_micros(dice.between(50_000, 6 * SECOND));
+        let (begin, end) = match dice.one_in(2) {
+            true => (Happening::Carrier(medium, false), Happening::Carrier(medium, true)),
+            false => (Happening::BlackHole(medium, true), Happening::BlackHole(medium, false)),
+        };
+        self.script.extend([(at, begin), (until, end)]);
+    }
+
+    fn write_refusals(&mut self, at: Duration, dice: &mut Dice) {
+        let engines: Vec<HostId> = self.engines().collect();
+        let Some(host) = dice.pick(&engines) else { return };
+        let permille = u16::try_from(dice.between(10, 300)).unwrap_or(0);
+        let until = at + Duration::from_micros(dice.between(SECOND / 10, 8 * SECOND));
+        self.script.extend([(at, Happening::Refuse(host, permille)), (until, Happening::Refuse(host, 0))]);
+    }
+
+    /// What the kind of the world is about, as far as it happens at times.
+    fn write_speciality(&mut self, at: Duration, dice: &mut Dice) {
+        let engines: Vec<HostId> = self.engines().collect();
+        match self.kind {
+            Kind::Crashes | Kind::Fallback => {
+                let Some(host) = dice.pick(&engines) else { return };
+                let end = if dice.one_in(3) { Happening::PowerOff(host) } else { Happening::Kill(host) };
+                let down = Duration::from_micros(dice.between(SECOND / 20, 15 * SECOND));
+                self.script.extend([(at, end), (at + down, Happening::Start(host))]);
+            }
+            Kind::Skew => {
+                let Some(host) = dice.pick(&engines) else { return };
+                let most = if dice.one_in(2) { SECOND } else { 3_000 * SECOND };
+                self.script.push((at, Happening::StepClock(host, dice.signed(most))));
+            }
+            _ => self.write_move(at, dice),
+        }
+    }
+
+    /// Everything works again, and everybody gets somewhere to stay.
+    fn write_end(&mut self, dice: &mut Dice) {
+        self.script.retain(|(at, _)| *at < self.calm);
+        let mut last: Vec<Happening> = Vec::new();
+        for medium in self.map.world.media() {
+            last.push(Happening::Quality(medium, map::calm()));
+            last.push(Happening::Carrier(medium, true));
+            last.push(Happening::BlackHole(medium, false));
+        }
+        last.extend(self.engines().flat_map(|host| [Happening::Refuse(host, 0), Happening::Start(host)]));
+        for index in 0..self.map.mobiles.len() {
+            let mut haunts = self.haunts(index);
+            if self.kind == Kind::Home && dice.one_in(2) {
+                haunts = vec![self.map.home];
+                self.home.push(index);
+            } else {
+                haunts.retain(|medium| *medium != self.map.home);
+            }
+            for (host, link) in self.uplinks(index) {
+                last.push(Happening::Plug(host, link, dice.pick(&haunts)));
+            }
+        }
+        self.script.extend(last.into_iter().map(|happening| (self.calm, happening)));
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Chance, in the forms scripts ask for it.
+#[derive(Debug)]
+struct Dice(Entropy);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0.below(bound)
+    }
+
+    fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.0.below(most.saturating_sub(least) + 1)
+    }
+
+    fn signed(&mut self, most: u64) -> i64 {
+        let number = i64::try_from(self.0.below(most + 1)).unwrap_or(0);
+        if self.one_in(2) { -number } else { number }
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.0.below(count) == 0
+    }
+
+    fn index(&mut self, count: usize) -> usize {
+        usize::try_from(self.0.below(u64::try_from(count).unwrap_or(0))).unwrap_or(0)
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+        let index = self.index(from.len());
+        from.get(index).cloned()
+    }
+}
+
+fn birth<E: roam6_proto::Engine + 'static>(seed: u64, life: u32, make: impl Fn(Entropy) -> E) -> Brain {
+    Box::new(make(Entropy::from_number(seed.wrapping_add(u64::from(life)))))
+}
+
+fn row(index: u16, kind: Kind, dice: &mut Dice) -> PrefixTableRow {
+    let mut secret = vec![0; 16];
+    dice.0.fill(&mut secret);
+    let open = kind != Kind::Hostile && dice.one_in(5);
+    let authentication = match open {
+        true => Authentication::None,
+        false => Authentication::SharedKey(SharedKey { spi: 256 + u32::from(index), secret }),
+    };
+    PrefixTableRow { home_address: map::home_address(index), prefixes: vec![map::mobile_prefix(index)], authentication }
+}
+
+fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgentConfig {
+    HomeAgentConfig {
+        address: map::agent_address(index),
+        home_prefixes: vec![map::home_prefix()],
+        home_link: Some(map::FIRST_INTERFACE.to_owned()),
+        table: PrefixTable { rows: rows.to_vec() },
+        max_lifetime: Duration::from_secs(dice.between(20, 600)),
+        refresh_advice: dice.one_in(3).then_some(Duration::from_secs(16)),
+        multiple_care_of: !dice.one_in(8),
+        max_bindings: 8,
+        duplicate_detection: dice.one_in(2),
+        preference: index,
+        advertise: Some(Duration::from_secs(3)),
+        path_mtu: 1500,
+    }
+}
+
+fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) -> MobileRouterConfig {
+    let names: &[&str] = match kind {
+        Kind::Standby | Kind::Weights => &[map::FIRST_INTERFACE, map::SECOND_INTERFACE],
+        _ => &[map::FIRST_INTERFACE],
+    };
+    let shares = kind == Kind::Weights;
+    let uplink = |(name, number): (&&str, u8)| Uplink {
+        interface: (*name).to_owned(),
+        bid: Bid(u16::from(number)),
+        priority: if shares { 1 } else { number },
+        weight: u16::from(number),
+    };
+    let agents = if kind == Kind::Fallback { 2 } else { 1 };
+    let told = kind == Kind::Fallback || !dice.one_in(6);
+    MobileRouterConfig {
+        home_address: row.home_address,
+        home_prefix: map::home_prefix(),
+        home_agents: if told { (0..agents).map(map::agent_address).collect() } else { Vec::new() },
+        prefixes: row.prefixes.clone(),
+        mode: if dice.one_in(2) { PrefixMode::Implicit } else { PrefixMode::Explicit },
+        authentication: row.authentication.clone(),
+        lifetime: Duration::from_secs(dice.between(12, 120)),
+        uplinks: names.iter().zip(1..).map(uplink).collect(),
+        sharing: match kind {
+            Kind::Standby => Sharing::Standby,
+            Kind::Weights => Sharing::Weights,
+            _ => Sharing::Single,
+        },
+        ingress: vec![Ingress {
+            interface: map::INSIDE_INTERFACE.to_owned(),
+            prefix: map::mobile_prefix(index),
+            advertise: Duration::from_secs(dice.between(2, 10)),
+        }],
+        duplicate_detection: match dice.below(3) {
+            0 => DuplicateDetection::Wait,
+            1 if kind != Kind::Conflict => DuplicateDetection::Off,
+            _ => DuplicateDetection::Optimistic,
+        },
+        probe: (kind != Kind::Moves || dice.one_in(2)).then(Probe::default),
+        flows: Vec::new(),
+    }
+}
