@@ -5,7 +5,9 @@ use roam6_proto::case::Line;
 use roam6_proto::{Input, Output};
 use roam6_wire::icmp6::{self, NeighbourOption};
 use roam6_wire::ip6::{Datagram, protocol};
-use roam6_wire::mobility::{self, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, MobilityOption};
+use roam6_wire::mobility::{
+    self, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, MobilityOption,
+};
 
 /// What `bytes` is, from whom and to whom.
 pub fn packet(bytes: &[u8]) -> String {

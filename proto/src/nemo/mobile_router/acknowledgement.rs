@@ -97,8 +97,12 @@ impl MobileRouter {
             out.report(Report::Dropped { reason, from: Some(datagram.source), detail });
         };
         let answered = match message.status {
-            // This one carries the home agent's number, not ours (RFC 6275 §11.7.3).
-            Status::SEQUENCE_OUT_OF_WINDOW => self.registration.find_last(),
+            // This one carries the home agent's number, not ours (RFC 6275 §11.7.3). If our last number is newer than
+            // that, it answers an older update or a copy of one, and our last will be accepted.
+            Status::SEQUENCE_OUT_OF_WINDOW => {
+                let stale = self.registration.sequence().is_newer_than(message.sequence);
+                self.registration.find_last().filter(|_| !stale)
+            }
             _ => self.registration.find_sent(message.sequence),
         };
         let Some((wanted, sent)) = answered.filter(|(wanted, _)| wanted.home_agent == datagram.source) else {
