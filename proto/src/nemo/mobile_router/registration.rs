@@ -101,6 +101,8 @@ pub struct Registration {
     pending: Option<Pending>,
     limiter: Limiter,
     stale: bool,
+    /// There is nothing to tell the home agent, or no way: a refresh that is due waits.
+    idle: bool,
 }
 
 impl Registration {
@@ -112,6 +114,7 @@ impl Registration {
             pending: None,
             limiter: Limiter::new(UPDATE_BURST, UPDATE_INTERVAL),
             stale: false,
+            idle: true,
         }
     }
 
@@ -161,6 +164,7 @@ impl Registration {
 
     /// Decides whether an update for `wanted` is to leave now.
     pub fn settle(&mut self, now: Time, wanted: Option<&Wanted>) -> bool {
+        self.idle = wanted.is_none();
         let Some(wanted) = wanted else {
             self.pending = None;
             return false;
@@ -229,7 +233,7 @@ impl Registration {
     pub fn deadline(&self) -> Option<Time> {
         let update = match (&self.pending, &self.binding) {
             (Some(pending), _) => Some(pending.next.max(self.limiter.next())),
-            (None, Some(binding)) if binding.is_away() => Some(binding.refresh),
+            (None, Some(binding)) if binding.is_away() && !self.idle => Some(binding.refresh),
             _ => None,
         };
         let end = self.binding.iter().filter(|binding| binding.is_away()).map(|binding| binding.expires);

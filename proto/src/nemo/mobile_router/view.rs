@@ -23,7 +23,8 @@ impl MobileRouter {
             add(format!("{}: advertisement", inside.config.interface), deadline);
         }
         add("registration".to_owned(), self.registration.deadline());
-        add("home agent discovery".to_owned(), self.agents.deadline(now));
+        let discovery = self.agents.deadline(now).filter(|_| !self.candidates().is_empty());
+        add("home agent discovery".to_owned(), discovery);
         add("home link".to_owned(), self.home_deadline());
         add("old path".to_owned(), self.left.iter().map(|left| left.until).min());
         add("refused item".to_owned(), self.held.deadline());
