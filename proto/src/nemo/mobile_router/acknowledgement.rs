@@ -132,6 +132,11 @@ impl MobileRouter {
             }
             Consequence::Refused if wanted.care_of().is_empty() => self.accept(now, message, wanted, sent, out),
             Consequence::Refused => {
+                if message.status.is_accepted()
+                    && let Some(message) = self.goodbye(now, &wanted, out)
+                {
+                    out.transmit(message);
+                }
                 self.refused = matches!(message.status, Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX);
                 self.next_home_agent(now, &message.status.to_string(), out);
             }

@@ -57,9 +57,7 @@ impl MobileRouter {
         };
         home.home_agent = heard.or(home.home_agent);
         if !known && !home.done {
-            home.told = true;
-            home.done = true;
-            out.report(Report::AtHome { link: home.link });
+            self.arrive_home(out);
         }
         self.expire_home(now, out);
     }
@@ -97,11 +95,8 @@ impl MobileRouter {
             out.transmit(neighbour::anonymous_solicitation(home.link, own, target));
             return;
         }
-        home.told = true;
-        home.done = true;
-        let link = home.link;
         self.registration.drop_binding();
-        out.report(Report::AtHome { link });
+        self.arrive_home(out);
     }
 
     /// When [`MobileRouter::expire_home`] has something to do.
@@ -116,8 +111,9 @@ impl MobileRouter {
         }
     }
 
-    /// The home agent has let go.
+    /// The home agent has let go, or never held anything: the home address is ours on the home link.
     pub(super) fn arrive_home(&mut self, out: &mut Outbox) {
+        self.begun = true;
         if let Some(home) = &mut self.home {
             home.told = true;
             home.done = true;

@@ -63,7 +63,7 @@ pub struct MobileRouter {
     hints: Limiter,
     /// A binding may exist: one was acknowledged, asked for, or an earlier life remembered.
     known: bool,
-    /// The tunnel is managed: from the first answer on, so that an earlier life's forwards until then.
+    /// Somebody has answered, or nobody needs to: from now on the tunnel is managed. An earlier life's forwards until then.
     begun: bool,
     /// The home agent in use does not know RFC 5648.
     single: bool,
@@ -151,7 +151,6 @@ impl MobileRouter {
             self.next_home_agent(now, "no answer", out);
         }
         self.expire_home(now, out);
-        self.expire_discovery(now, out);
     }
 
     /// Brings everything in line with what is now known: addresses, then the home agent, then the host.
@@ -162,6 +161,7 @@ impl MobileRouter {
             uplink.settle(now, home, policy, out);
         }
         self.settle_home(now, out);
+        self.expire_discovery(now, out);
         let wanted = self.wanted(now);
         let mut messages = Vec::new();
         if self.registration.settle(now, wanted.as_ref())

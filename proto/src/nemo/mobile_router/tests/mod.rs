@@ -1,6 +1,9 @@
 //! A mobile router on a bench: what goes in by hand, what comes out looked at.
 
 mod attach;
+mod home;
+mod hostile;
+mod multiple;
 
 use super::*;
 use crate::crypto::authenticator::{authenticate, verify};

@@ -1,0 +1,140 @@
+//! Coming home, being there, and leaving again.
+
+use super::*;
+
+const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
+
+impl Bench {
+    /// The home agent advertises the home link.
+    fn advertise_home(&mut self, router: bool) -> Vec<Output> {
+        let mut prefix = information("2001:db8::/64");
+        if let NeighbourOption::PrefixInformation { address, router_address, .. } = &mut prefix {
+            *address = ip("2001:db8::1");
+            *router_address = router;
+        }
+        let message = icmp6::Message::RouterAdvertisement(RouterAdvertisement {
+            home_agent: router,
+            lifetime: 1800,
+            options: vec![NeighbourOption::SourceLinkAddress(ROUTER_MAC), prefix],
+            ..RouterAdvertisement::default()
+        });
+        self.neighbour(WIFI, ip("fe80::a"), icmp6::ALL_NODES, &message)
+    }
+
+    /// Where packets from the mobile network go.
+    fn way_out(&self) -> Option<Target> {
+        match self.plan.find(&Key::Route(Table(6_275_000), Prefix::ALL, Prefix::ALL, 512))? {
+            Item::Route(route) => Some(route.target),
+            _ => None,
+        }
+    }
+
+    fn home_address_on(&self, link: LinkId) -> bool {
+        self.plan.find(&Key::Address(link, ip("2001:db8::100"))).is_some()
+    }
+}
+
+#[test]
+fn coming_home_ends_the_binding_over_the_link_before_the_address_is_announced() {
+    let mut bench = Bench::new(config());
+    bench.link(LAN, true);
+    bench.attach(WIFI, "2001:db8:1::/64");
+    assert!(bench.home_address_on(LAN) && !bench.home_address_on(WIFI));
+    bench.now = at(3000);
+    bench.link(WIFI, false);
+    bench.link(WIFI, true);
+    let outputs = bench.advertise_home(true);
+    let update = update(&outputs);
+    assert_eq!(update.via, Via::Neighbour { link: WIFI, address: ROUTER_MAC });
+    assert_eq!((update.source, update.message.lifetime_units), (ip("2001:db8::100"), 0));
+    assert!(update.message.flags.router() && update.care_of().is_empty());
+    assert!(bench.home_address_on(WIFI) && !bench.home_address_on(LAN), "it answers solicitations from now on");
+    let outputs = bench.answer(&update, Status::ACCEPTED);
+    assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
+    assert_eq!(bench.way_out(), Some(Target::Gateway { link: WIFI, router: ip("fe80::a") }));
+    assert!(bench.paths().is_empty());
+    assert!(updates(&bench.wait(200_000)).is_empty(), "nothing to refresh at home");
+
+    bench.link(WIFI, false);
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    let away = super::update(&outputs);
+    assert_eq!((away.source, away.message.lifetime_units), (ip(CARE_OF), 15));
+    assert!(bench.home_address_on(LAN) && !bench.home_address_on(WIFI));
+    bench.answer(&away, Status::ACCEPTED);
+    assert_eq!((bench.way_out(), bench.paths()), (Some(Target::Tunnel(TunnelId(1))), vec![(ip(CARE_OF), 1)]));
+}
+
+#[test]
+fn coming_home_while_another_uplink_works_keeps_the_tunnel_until_the_answer_and_a_while_after() {
+    let mut bench = Bench::new(config());
+    bench.attach(CELL, "2001:db8:2::/64");
+    bench.now = at(3000);
+    bench.link(WIFI, true);
+    let update = update(&bench.advertise_home(true));
+    assert_eq!(bench.way_out(), Some(Target::Tunnel(TunnelId(1))));
+    assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:3"), 1)]);
+    bench.answer(&update, Status::ACCEPTED);
+    assert_eq!(bench.way_out(), Some(Target::Gateway { link: WIFI, router: ip("fe80::a") }));
+    assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:3"), 0)]);
+    bench.wait(8001);
+    assert!(bench.paths().is_empty());
+}
+
+#[test]
+fn a_home_agent_that_is_not_the_router_is_found_by_what_it_defends() {
+    let mut bench = Bench::new(config());
+    bench.attach(WIFI, "2001:db8:1::/64");
+    bench.now = at(3000);
+    bench.link(WIFI, false);
+    bench.link(WIFI, true);
+    let outputs = bench.advertise_home(false);
+    let target = ip("2001:db8::100");
+    let ask = icmp6::Message::NeighbourSolicitation(NeighbourSolicitation { target, options: Vec::new() });
+    assert_eq!(messages(&outputs), [ask]);
+    let defender = LinkAddress([2, 0, 0, 0, 9, 9]);
+    let defence = icmp6::Message::NeighbourAdvertisement(NeighbourAdvertisement {
+        router: true,
+        solicited: false,
+        overrides: true,
+        target,
+        options: vec![NeighbourOption::TargetLinkAddress(defender)],
+    });
+    let outputs = bench.neighbour(WIFI, ip("2001:db8::1"), icmp6::ALL_NODES, &defence);
+    assert_eq!(update(&outputs).via, Via::Neighbour { link: WIFI, address: defender });
+}
+
+#[test]
+fn nobody_defends_the_address_so_it_is_ours() {
+    let mut bench = Bench::new(config());
+    bench.attach(WIFI, "2001:db8:1::/64");
+    bench.now = at(3000);
+    bench.link(WIFI, false);
+    bench.link(WIFI, true);
+    bench.advertise_home(false);
+    let outputs = bench.wait(6000);
+    assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
+    assert!(bench.home_address_on(WIFI));
+}
+
+#[test]
+fn a_router_that_starts_at_home_for_the_first_time_tells_nobody() {
+    let config = MobileRouterConfig { authentication: Authentication::None, ..config() };
+    let mut bench = Bench::new(config);
+    bench.link(WIFI, true);
+    let outputs = bench.advertise_home(true);
+    assert!(updates(&outputs).is_empty());
+    assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
+    assert!(bench.home_address_on(WIFI));
+    assert_eq!(bench.way_out(), Some(Target::Gateway { link: WIFI, router: ip("fe80::a") }));
+}
+
+#[test]
+fn a_home_agent_that_knows_nothing_of_us_is_no_obstacle() {
+    let mut bench = Bench::new(config());
+    bench.link(WIFI, true);
+    let update = update(&bench.advertise_home(true));
+    let outputs = bench.answer(&update, Status::NOT_HOME_AGENT);
+    assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
+    assert_eq!(bench.way_out(), Some(Target::Gateway { link: WIFI, router: ip("fe80::a") }));
+}

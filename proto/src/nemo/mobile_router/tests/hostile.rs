@@ -1,0 +1,255 @@
+//! Answers that are errors, and packets that mean no good.
+
+use super::*;
+use crate::report::DropReason;
+
+const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
+
+fn explicit() -> MobileRouterConfig {
+    let home_agents = vec![ip("2001:db8::1"), ip("2001:db8::2")];
+    MobileRouterConfig { mode: PrefixMode::Explicit, home_agents, ..config() }
+}
+
+/// Up in a visited network, with the update that waits for an answer.
+fn asking(config: MobileRouterConfig) -> (Bench, Update) {
+    let mut bench = Bench::new(config);
+    bench.link(LAN, true);
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    let update = update(&outputs);
+    (bench, update)
+}
+
+fn dropped(outputs: &[Output]) -> Vec<DropReason> {
+    reports(outputs)
+        .into_iter()
+        .filter_map(|report| match report {
+            Report::Dropped { reason, .. } => Some(*reason),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn the_sequence_number_of_the_home_agent_is_adopted() {
+    let (mut bench, first) = asking(config());
+    let status = Status::SEQUENCE_OUT_OF_WINDOW;
+    let outputs = bench.answer_with(&first, status, AckFlags::ROUTER, Sequence(40_000), Vec::new());
+    let second = update(&outputs);
+    assert_eq!(second.message.sequence, Sequence(40_001));
+    bench.answer(&second, Status::ACCEPTED);
+    assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
+}
+
+#[test]
+fn the_clock_of_the_home_agent_is_adopted() {
+    let (mut bench, first) = asking(config());
+    let seconds = 2_208_988_800 + 1_800_000_000_u64;
+    let sequence = first.message.sequence;
+    let told = vec![MobilityOption::ReplayProtection(seconds << 32 | 5)];
+    let outputs = bench.answer_with(&first, Status::MESSAGE_ID_MISMATCH, AckFlags::ROUTER, sequence, told);
+    let options = update(&outputs).message.options;
+    let stamp = options.iter().find_map(|option| match option {
+        MobilityOption::ReplayProtection(stamp) => Some(*stamp >> 32),
+        _ => None,
+    });
+    assert_eq!(stamp, Some(seconds));
+}
+
+#[test]
+fn explicit_mode_lists_the_prefixes() {
+    let (_, update) = asking(explicit());
+    assert!(update.message.options.contains(&MobilityOption::MobileNetworkPrefix(net("2001:db8:f00::/56"))));
+}
+
+#[test]
+fn a_refused_prefix_is_no_longer_advertised_and_the_next_home_agent_is_asked() {
+    let (mut bench, first) = asking(explicit());
+    let outputs = bench.answer(&first, Status::NOT_AUTHORISED_FOR_PREFIX);
+    let deprecated = messages(&outputs).into_iter().find_map(|message| match message {
+        icmp6::Message::RouterAdvertisement(message) => Some(message.options),
+        _ => None,
+    });
+    let preferred = deprecated.unwrap().into_iter().find_map(|option| match option {
+        NeighbourOption::PrefixInformation { preferred, .. } => Some(preferred),
+        _ => None,
+    });
+    assert_eq!(preferred, Some(0));
+    assert!(reports(&outputs).iter().any(|report| report.name() == "unbound"));
+    let second = update(&bench.wait(1500));
+    assert_eq!(second.home_agent, ip("2001:db8::2"));
+    let outputs = bench.answer(&second, Status::MOBILE_ROUTER_NOT_PERMITTED);
+    assert!(updates(&outputs).is_empty());
+    assert!(updates(&bench.wait(33_000)).is_empty(), "all have refused");
+    assert_eq!(update(&bench.wait(34_000)).home_agent, ip("2001:db8::1"));
+}
+
+#[test]
+fn a_home_agent_that_serves_no_routers_is_left_with_a_goodbye() {
+    let (mut bench, first) = asking(explicit());
+    let sequence = first.message.sequence;
+    let outputs = bench.answer_with(&first, Status::ACCEPTED, AckFlags::NONE, sequence, Vec::new());
+    assert_eq!(update(&outputs).message.lifetime_units, 0);
+    assert!(bench.paths().is_empty());
+    assert_eq!(update(&bench.wait(1500)).home_agent, ip("2001:db8::2"));
+}
+
+#[test]
+fn forged_stale_and_unexpected_answers_change_nothing() {
+    let (mut bench, first) = asking(config());
+    let mut forged = first.clone();
+    forged.source = ip("2001:db8:1::bad");
+    let outputs = bench.answer(&forged, Status::ACCEPTED);
+    assert_eq!(dropped(&outputs), [DropReason::BadAuthenticator]);
+    let sequence = Sequence(first.message.sequence.0.wrapping_sub(1));
+    let outputs = bench.answer_with(&first, Status::ACCEPTED, AckFlags::ROUTER, sequence, Vec::new());
+    assert_eq!(dropped(&outputs), [DropReason::Unsolicited]);
+    forged = first.clone();
+    forged.home_agent = ip("2001:db8::bad");
+    let outputs = bench.answer(&forged, Status::ACCEPTED);
+    assert_eq!(dropped(&outputs), [DropReason::NoAssociation]);
+    assert!(bench.paths().is_empty());
+    bench.answer(&first, Status::ACCEPTED);
+    let outputs = bench.answer(&first, Status::ACCEPTED);
+    assert_eq!(dropped(&outputs), [DropReason::Unsolicited], "once is enough");
+}
+
+#[test]
+fn requests_to_register_anew_are_heeded_once_in_a_while() {
+    let (mut bench, first) = asking(config());
+    bench.answer(&first, Status::ACCEPTED);
+    let error = mobility::Message::BindingError {
+        status: mobility::ErrorStatus::UNKNOWN_BINDING,
+        home_address: ip("2001:db8::100"),
+    };
+    let (home_agent, care_of) = (ip("2001:db8::1"), ip(CARE_OF));
+    let payload = error.emit(home_agent, care_of);
+    let bytes = ip6::emit(&Header::new(home_agent, care_of), protocol::MOBILITY, &payload);
+    let mut sent = 0;
+    for millis in 10_000..12_000 {
+        bench.now = at(millis);
+        let packet = Packet { link: WIFI, sender: None, bytes: bytes.clone() };
+        sent += updates(&bench.feed(Input::Packet(packet))).len();
+    }
+    assert!(sent <= 2, "{sent}");
+}
+
+#[test]
+fn advertisements_from_afar_or_of_our_own_prefix_are_not_believed() {
+    let mut bench = Bench::new(config());
+    bench.link(WIFI, true);
+    let outputs = bench.hear_router(WIFI, ip("2001:db8:1::1"), "2001:db8:1::/64", 1800);
+    assert_eq!(dropped(&outputs), [DropReason::NotOnLink]);
+    let outputs = bench.advertise(WIFI, "2001:db8:f00::/64");
+    assert_eq!(dropped(&outputs), [DropReason::NotForUs]);
+    assert!(bench.advertise(LAN, "2001:db8:1::/64").is_empty());
+    assert!(bench.router.uplinks[0].formed.is_none());
+}
+
+#[test]
+fn a_storm_of_false_routers_moves_us_a_few_times_and_fills_nothing() {
+    let (mut bench, first) = asking(config());
+    bench.answer(&first, Status::ACCEPTED);
+    bench.now = at(5000);
+    let mut sent = 0;
+    for number in 0..500 {
+        bench.now = bench.now + Duration::from_millis(1);
+        let router = ip(&format!("fe80::bad:{number:x}"));
+        let outputs = bench.hear_router(WIFI, router, &format!("2001:db8:bad:{number:x}::/64"), 1800);
+        sent += updates(&outputs).len();
+    }
+    assert!(sent <= 7, "{sent}");
+    assert!(bench.plan.len() < 60, "{}", bench.plan.len());
+}
+
+#[test]
+fn a_narrow_path_is_told_to_the_nodes_inside() {
+    let (mut bench, first) = asking(config());
+    bench.answer(&first, Status::ACCEPTED);
+    bench.wait(9000);
+    let (home_agent, care_of) = (ip("2001:db8::1"), ip(CARE_OF));
+    let mut invoking = ip6::emit(&Header::new(care_of, home_agent), protocol::IPV6, &[0; 1400]);
+    invoking.truncate(100);
+    let (router, message) = (ip("2001:db8:1::1"), icmp6::Message::PacketTooBig { mtu: 1400, invoking });
+    let bytes = ip6::emit(&Header::new(router, care_of), protocol::ICMPV6, &message.emit(router, care_of));
+    let outputs = bench.feed(Input::Packet(Packet { link: WIFI, sender: None, bytes }));
+    assert!(reports(&outputs).contains(&&Report::PathMtu { remote: home_agent, mtu: 1400 }));
+    assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1360);
+    let told = messages(&outputs).into_iter().find_map(|message| match message {
+        icmp6::Message::RouterAdvertisement(message) => Some(message.options.contains(&NeighbourOption::Mtu(1360))),
+        _ => None,
+    });
+    assert_eq!(told, Some(true));
+}
+
+#[test]
+fn nodes_inside_get_an_answer_at_once() {
+    let mut bench = Bench::new(config());
+    bench.link(LAN, true);
+    bench.wait(40_000);
+    let node = ip("fe80::55");
+    let options = vec![NeighbourOption::SourceLinkAddress(ROUTER_MAC)];
+    let message = icmp6::Message::RouterSolicitation(RouterSolicitation { options });
+    let outputs = bench.neighbour(LAN, node, icmp6::ALL_ROUTERS, &message);
+    let sent = transmits(&outputs);
+    assert_eq!(sent[0].via, Via::Neighbour { link: LAN, address: ROUTER_MAC });
+    let icmp6::Message::RouterAdvertisement(advertisement) = &messages(&outputs)[0] else {
+        panic!("{outputs:?}");
+    };
+    assert_eq!(advertisement.lifetime, 30);
+    assert!(bench.plan.find(&Key::Address(LAN, ip("2001:db8:f00::1"))).is_some());
+    let outputs = bench.neighbour(WIFI, node, icmp6::ALL_ROUTERS, &message);
+    assert!(messages(&outputs).is_empty(), "never on a visited link");
+}
+
+#[test]
+fn home_agents_are_found_by_asking_the_home_network() {
+    let mut bench = Bench::new(MobileRouterConfig { home_agents: Vec::new(), ..config() });
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    let sent = transmits(&outputs);
+    let request = Datagram::parse(&sent.last().unwrap().bytes).unwrap();
+    assert_eq!(request.destination, ip("2001:db8::fdff:ffff:ffff:fffe"));
+    let Ok(icmp6::Message::HomeAgentRequest { identifier, router: true }) = icmp6::Message::parse(&request) else {
+        panic!("{request:?}");
+    };
+    let addresses = vec![ip("2001:db8::9"), ip("2001:db8::1")];
+    let reply = icmp6::Message::HomeAgentReply { identifier, router: true, addresses };
+    let (home_agent, care_of) = (ip("2001:db8::9"), ip(CARE_OF));
+    let bytes = ip6::emit(&Header::new(home_agent, care_of), protocol::ICMPV6, &reply.emit(home_agent, care_of));
+    let outputs = bench.feed(Input::Packet(Packet { link: WIFI, sender: None, bytes }));
+    assert_eq!(update(&outputs).home_agent, home_agent);
+}
+
+#[test]
+fn a_new_configuration_disturbs_nothing_that_remains() {
+    let (mut bench, first) = asking(config());
+    bench.answer(&first, Status::ACCEPTED);
+    let mut config = config();
+    config.uplinks.swap(0, 1);
+    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(config.clone()))));
+    assert!(outputs.is_empty(), "{outputs:?}");
+    config.lifetime = Duration::from_secs(120);
+    config.ingress.push(Ingress {
+        interface: "cell".to_owned(),
+        prefix: net("2001:db8:f00:1::/64"),
+        advertise: Duration::from_secs(10),
+    });
+    config.uplinks.remove(0);
+    bench.now = at(3000);
+    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(config))));
+    assert_eq!(update(&outputs).message.lifetime_units, 30);
+    assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
+    bench.link(CELL, true);
+    assert!(bench.plan.find(&Key::Address(CELL, ip("2001:db8:f00:1::1"))).is_some());
+}
+
+#[test]
+fn a_refused_item_is_asked_for_again() {
+    let (mut bench, _) = asking(config());
+    let key = Key::Address(WIFI, ip(CARE_OF));
+    let refused = Some("File exists".to_owned());
+    let outputs = bench.feed(Input::Outcome(crate::Outcome { key: key.clone(), refused }));
+    assert!(reports(&outputs).iter().any(|report| report.name() == "failed"));
+    assert!(position(&bench.wait(1000), "put Address") < usize::MAX);
+}

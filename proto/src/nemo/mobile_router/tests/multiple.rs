@@ -1,0 +1,208 @@
+//! Several uplinks: planned moves, registration of all of them, dead paths.
+
+use super::*;
+use crate::nemo::config::Probe;
+use crate::nemo::flow::{FlowRule, Selector};
+use crate::report::Lost;
+use roam6_wire::icmp6::Echo;
+use roam6_wire::mobility::FlowIdentification;
+
+const ON_WIFI: &str = "2001:db8:1::ff:fe00:2";
+const ON_CELL: &str = "2001:db8:2::ff:fe00:3";
+
+fn sharing(sharing: Sharing) -> MobileRouterConfig {
+    MobileRouterConfig { sharing, ..config() }
+}
+
+/// Registered over both uplinks.
+fn both(config: MobileRouterConfig) -> Bench {
+    let mut bench = Bench::new(config);
+    bench.attach(WIFI, "2001:db8:1::/64");
+    bench.now = at(2000);
+    bench.link(CELL, true);
+    let outputs = bench.advertise(CELL, "2001:db8:2::/64");
+    for update in updates(&outputs) {
+        bench.answer(&update, Status::ACCEPTED);
+    }
+    bench
+}
+
+#[test]
+fn a_planned_move_keeps_the_old_path_until_the_new_one_stands_and_a_while_after() {
+    let mut bench = Bench::new(config());
+    bench.attach(CELL, "2001:db8:2::/64");
+    bench.now = at(2000);
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    let update = update(&outputs);
+    assert_eq!((update.via, update.care_of()), (Via::Link(WIFI), vec![ip(ON_WIFI)]));
+    assert_eq!(bench.paths(), [(ip(ON_CELL), 1), (ip(ON_WIFI), 0)]);
+    let outputs = bench.answer(&update, Status::ACCEPTED);
+    assert_eq!(bench.paths(), [(ip(ON_WIFI), 1), (ip(ON_CELL), 0)]);
+    assert!(kinds(&outputs).iter().all(|kind| !kind.starts_with("drop")));
+    bench.wait(7001);
+    assert_eq!(bench.paths(), [(ip(ON_WIFI), 1)]);
+    assert!(bench.plan.find(&Key::Address(CELL, ip(ON_CELL))).is_some(), "ready for the way back");
+}
+
+#[test]
+fn the_loss_of_the_active_uplink_moves_everything_in_one_update() {
+    let mut bench = both(config());
+    bench.now = at(10_000);
+    let outputs = bench.link(WIFI, false);
+    assert_eq!(update(&outputs).via, Via::Link(CELL));
+    assert_eq!(bench.paths(), [(ip(ON_CELL), 1)]);
+}
+
+#[test]
+fn all_uplinks_are_registered_in_one_update_with_their_priorities() {
+    let mut bench = Bench::new(sharing(Sharing::Standby));
+    bench.attach(WIFI, "2001:db8:1::/64");
+    bench.now = at(2000);
+    bench.link(CELL, true);
+    let outputs = bench.advertise(CELL, "2001:db8:2::/64");
+    let update = update(&outputs);
+    assert!(update.message.flags.overwrite());
+    let told: Vec<_> = update.identifiers().iter().map(|identifier| (identifier.bid, identifier.priority)).collect();
+    assert_eq!(told, [(Bid(1), 1), (Bid(2), 2)]);
+    assert_eq!(update.care_of(), [ip(ON_WIFI), ip(ON_CELL)]);
+    bench.answer(&update, Status::ACCEPTED);
+    assert_eq!(bench.paths(), [(ip(ON_WIFI), 1), (ip(ON_CELL), 0)]);
+
+    bench.now = at(4000);
+    let outputs = bench.link(WIFI, false);
+    assert_eq!(bench.paths(), [(ip(ON_CELL), 1)], "at once, without asking");
+    assert_eq!(super::update(&outputs).care_of(), [ip(ON_CELL)]);
+}
+
+#[test]
+fn a_home_agent_without_identifiers_is_used_without_them() {
+    let mut bench = Bench::new(sharing(Sharing::Standby));
+    bench.link(WIFI, true);
+    let first = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
+    let sequence = first.message.sequence;
+    let outputs = bench.answer_with(&first, Status::ACCEPTED, AckFlags::ROUTER, sequence, Vec::new());
+    assert_eq!(bench.paths(), [(ip(ON_WIFI), 1)]);
+    let again = update(&outputs);
+    assert_eq!((again.identifiers().len(), again.care_of()), (0, vec![ip(ON_WIFI)]));
+    bench.answer(&again, Status::ACCEPTED);
+    bench.now = at(5000);
+    bench.link(CELL, true);
+    assert!(updates(&bench.advertise(CELL, "2001:db8:2::/64")).is_empty(), "the worse one is not registered");
+}
+
+#[test]
+fn flows_are_hashed_over_the_best_by_weight_and_bound_ones_follow_their_identifier() {
+    let mut config = sharing(Sharing::Weights);
+    config.uplinks[0].weight = 3;
+    config.uplinks[1].priority = 1;
+    let selector =
+        Selector { source: Some(net("2001:db8:c::/48")), source_ports: Some((80, 80)), ..Default::default() };
+    config.flows = vec![FlowRule { id: 7, priority: 1, selector, bid: Bid(2) }];
+    let mut bench = both(config.clone());
+    assert_eq!(bench.paths(), [(ip(ON_WIFI), 3), (ip(ON_CELL), 1)]);
+    let flow = &bench.tunnel().unwrap().flows[0];
+    assert_eq!((flow.bid, flow.selector.destination), (Bid(2), Some(net("2001:db8:c::/48"))));
+    assert_eq!((flow.selector.destination_ports, flow.selector.source_ports), (Some((80, 80)), None));
+
+    bench.now = at(9000);
+    config.flows[0].bid = Bid(1);
+    let outputs = bench.feed(Input::Order(Order::Flows(config.flows)));
+    let told = update(&outputs).message.options;
+    let flow = told.iter().find_map(|option| match option {
+        MobilityOption::FlowIdentification(FlowIdentification { fid, bids, .. }) => Some((fid.0, bids.clone())),
+        _ => None,
+    });
+    assert_eq!(flow, Some((7, vec![Bid(1)])));
+}
+
+/// The probes among `outputs`: identifier, sequence, whether through the tunnel.
+fn probes(outputs: &[Output]) -> Vec<(Echo, bool)> {
+    let mut found = Vec::new();
+    for transmit in transmits(outputs) {
+        let outer = Datagram::parse(&transmit.bytes).unwrap();
+        let tunnelled = outer.protocol == protocol::IPV6;
+        let inner = if tunnelled { Datagram::parse(outer.payload).unwrap() } else { outer };
+        if let Ok(icmp6::Message::EchoRequest(echo)) = icmp6::Message::parse(&inner) {
+            found.push((echo, tunnelled));
+        }
+    }
+    found
+}
+
+impl Bench {
+    /// Lets time pass to `millis`; the home agent answers the probes of the uplinks in `alive`.
+    fn probe(&mut self, millis: u64, alive: &[u16]) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        while let Some(next) = self.router.deadline().filter(|next| *next <= at(millis)) {
+            self.now = self.now.max(next);
+            let round = self.feed(Input::Tick);
+            for (echo, _) in probes(&round).into_iter().filter(|(echo, _)| alive.contains(&echo.identifier)) {
+                let (home_agent, home) = (ip("2001:db8::1"), ip("2001:db8::100"));
+                let reply = icmp6::Message::EchoReply(echo).emit(home_agent, home);
+                let bytes = ip6::emit(&Header::new(home_agent, home), protocol::ICMPV6, &reply);
+                outputs.extend(self.feed(Input::Packet(Packet { link: LAN, sender: None, bytes })));
+            }
+            for update in updates(&round) {
+                outputs.extend(self.answer(&update, Status::ACCEPTED));
+            }
+            outputs.extend(round);
+        }
+        self.now = at(millis);
+        outputs
+    }
+}
+
+#[test]
+fn a_black_hole_is_left_within_a_second_and_used_again_when_it_answers() {
+    for mode in [Sharing::Single, Sharing::Standby] {
+        let mut config = sharing(mode);
+        config.probe = Some(Probe::default());
+        let mut bench = both(config);
+        let outputs = bench.probe(4000, &[1, 2]);
+        assert!(probes(&outputs).iter().any(|(echo, tunnelled)| echo.identifier == 1 && *tunnelled));
+        assert_eq!(probes(&outputs).iter().any(|(_, tunnelled)| !*tunnelled), mode == Sharing::Single);
+        assert_eq!(bench.paths()[0], (ip(ON_WIFI), 1));
+
+        let outputs = bench.probe(4900, &[2]);
+        assert_eq!(updates(&outputs).len(), 1);
+        assert_eq!(bench.paths()[0], (ip(ON_CELL), 1));
+        let down = Report::PathDown { bid: Bid(1), care_of: ip(ON_WIFI), why: Lost::Silent };
+        assert!(reports(&outputs).contains(&&down));
+
+        bench.probe(10_000, &[2]);
+        assert_eq!(bench.paths(), [(ip(ON_CELL), 1)]);
+        let outputs = bench.probe(12_000, &[1, 2]);
+        assert!(reports(&outputs).contains(&&Report::PathUp { bid: Bid(1), care_of: ip(ON_WIFI) }));
+        assert_eq!(bench.paths()[0], (ip(ON_WIFI), 1), "{mode:?}");
+    }
+}
+
+#[test]
+fn if_no_path_answers_the_home_agent_is_at_fault_and_nothing_moves() {
+    let mut config = sharing(Sharing::Standby);
+    config.probe = Some(Probe::default());
+    let mut bench = both(config);
+    bench.probe(4000, &[1, 2]);
+    let outputs = bench.probe(8000, &[]);
+    assert_eq!(bench.paths()[0], (ip(ON_WIFI), 1));
+    assert!(updates(&outputs).len() <= 2, "{:#?}", updates(&outputs));
+}
+
+#[test]
+fn an_answer_without_our_cookie_proves_nothing() {
+    let mut config = config();
+    config.probe = Some(Probe::default());
+    let mut bench = Bench::new(config);
+    bench.attach(WIFI, "2001:db8:1::/64");
+    let outputs = bench.wait(2000);
+    assert!(reports(&outputs).iter().any(|report| report.name() == "path_down"));
+    for sequence in 0..64 {
+        let echo = Echo { identifier: 1, sequence, data: vec![0; 8] };
+        let (home_agent, home) = (ip("2001:db8::1"), ip("2001:db8::100"));
+        let reply = icmp6::Message::EchoReply(echo).emit(home_agent, home);
+        let bytes = ip6::emit(&Header::new(home_agent, home), protocol::ICMPV6, &reply);
+        let outputs = bench.feed(Input::Packet(Packet { link: LAN, sender: None, bytes }));
+        assert!(reports(&outputs).is_empty());
+    }
+}
