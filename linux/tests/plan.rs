@@ -273,3 +273,42 @@ fn sorted(text: &str) -> Vec<&str> {
     lines.sort_unstable();
     lines
 }
+
+#[test]
+fn memory_of_ten_thousand_bindings() {
+    let Some((_here, _there)) = Place::pair("memory_of_ten_thousand_bindings") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], Some(LinkId(1)));
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap().to_owned();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    let before = resident();
+    let began = host.now();
+    for batch in 0..100u128 {
+        let mut outputs = Vec::new();
+        for number in batch * 100..(batch + 1) * 100 {
+            let far = Prefix::new(std::net::Ipv6Addr::from_bits(0x2001_0db8_u128 << 96 | number << 64), 64).unwrap();
+            let home = Prefix::host(std::net::Ipv6Addr::from_bits(0x2001_0db9_u128 << 96 | number));
+            let id = TunnelId(number as u32 + 1);
+            let Item::Tunnel(mut tunnel) = tunnel(id.0, 1400, "2001:db8:f::7", "2001:db8:70::/48") else { panic!() };
+            tunnel.far = vec![home, far];
+            tunnel.paths[0].remote = std::net::Ipv6Addr::from_bits(0x2001_0dba_u128 << 96 | number);
+            outputs.push(Output::Put(Item::Tunnel(tunnel)));
+            outputs.push(Output::Put(Item::Route(Route { destination: home, ..route("::/0", Target::Tunnel(id)) })));
+            outputs.push(Output::Put(Item::Route(Route { destination: far, ..route("::/0", Target::Tunnel(id)) })));
+            outputs.push(Output::Put(Item::Record(Record::Sequence(SequenceRecord {
+                home_address: HomeAddress(home.address()),
+                sequence: Sequence(3),
+            }))));
+        }
+        let outcomes = host.execute(outputs, |report| panic!("{report:?}"));
+        assert!(outcomes.iter().all(|outcome| outcome.refused.is_none()));
+        host.wait(Some(host.now())).unwrap();
+    }
+    println!("10 000 bindings put in {:?}, {} B each", host.now().since(began), (resident() - before) * 1024 / 10_000);
+    let began = host.now();
+    host.settle().unwrap();
+    println!("compared in {:?}", host.now().since(began));
+}

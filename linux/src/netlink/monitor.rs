@@ -3,7 +3,8 @@
 use super::route::KernelRoute;
 use super::socket::Netlink;
 use super::{address, link, neighbour, rule};
-use crate::error::Error;
+use crate::error::{Context, Error};
+use crate::sys::FilterStep;
 use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
 use roam6_proto::input::{AddressEvent, LinkEvent, LinkId, NeighbourEvent};
@@ -40,7 +41,9 @@ pub(crate) struct Monitor {
 
 impl Monitor {
     pub(crate) fn open() -> Result<Monitor, Error> {
-        Ok(Monitor { netlink: Netlink::listen(&GROUPS)? })
+        let netlink = Netlink::listen(&GROUPS)?;
+        crate::sys::attach_filter(&netlink, &without(libc::RTM_NEWROUTE)).context("netlink announcements")?;
+        Ok(Monitor { netlink })
     }
 
     /// What one datagram announces; nothing if there is none.
@@ -57,6 +60,19 @@ impl AsFd for Monitor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.netlink.as_fd()
     }
+}
+
+/// Passes announcements of all types but one: our own routes, told back to us one by one.
+fn without(message_type: u16) -> [FilterStep; 4] {
+    const TYPE: u32 = 4;
+    let step = |code: u32, jf, k| FilterStep { code: code as u16, jt: 0, jf, k };
+    [
+        step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, TYPE),
+        // Filters load in network order; the header is in the machine's.
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, u32::from(message_type.to_be())),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0),
+        step(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
+    ]
 }
 
 /// What a message tells; `None` if it does not concern us.

@@ -2,6 +2,7 @@
 //! undo. Routing requests go to the kernel in batches, journal records to the disk with one sync a batch.
 
 mod anycast;
+mod holdings;
 mod reconcile;
 mod setting;
 
@@ -12,12 +13,13 @@ use crate::netlink::socket::{Netlink, Request};
 use crate::netlink::{address, neighbour, rule};
 use crate::tunnel::Tunnels;
 use anycast::Anycasts;
+use holdings::{Holdings, mask};
 use nix::net::if_::if_indextoname;
 use roam6_proto::plan::{Knob, Route, Setting, Target, Tunnel, TunnelId};
-use roam6_proto::{Item, Key, LinkId, Outcome, Plan, Report};
+use roam6_proto::{Item, Key, LinkId, Outcome, Report};
 use roam6_wire::Prefix;
 use setting::{Name, Settings};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::path::Path;
 
@@ -31,13 +33,11 @@ pub(crate) struct Executor {
     settings: Settings,
     anycasts: Anycasts,
     journal: Journal,
-    plan: Plan,
-    /// Routes into tunnels, as the kernel was last told.
-    through: BTreeMap<(TunnelId, Key), KernelRoute>,
+    held: Holdings,
     /// Where the paths of tunnels lead.
     remotes: BTreeSet<(Ipv6Addr, TunnelId)>,
-    /// How many addresses each link answers for.
-    proxies: BTreeMap<LinkId, usize>,
+    /// Links on which addresses are answered for.
+    answering: BTreeSet<LinkId>,
     /// What others have removed.
     missing: BTreeSet<Key>,
     waiting: Vec<Waiting>,
@@ -70,10 +70,9 @@ impl Executor {
             settings: Settings::open(run_dir)?,
             anycasts: Anycasts::open()?,
             journal,
-            plan: Plan::new(),
-            through: BTreeMap::new(),
+            held: Holdings::default(),
             remotes: BTreeSet::new(),
-            proxies: BTreeMap::new(),
+            answering: BTreeSet::new(),
             missing: BTreeSet::new(),
             waiting: Vec::new(),
             records: Vec::new(),
@@ -94,7 +93,7 @@ impl Executor {
             }
             return;
         }
-        let former = self.plan.put(item.clone());
+        let former = self.held.put(&item);
         let applied = self.apply(&item, former.as_ref());
         let put = Put { position, item, former };
         match applied {
@@ -109,10 +108,10 @@ impl Executor {
 
     /// Takes up a `Drop`.
     pub(crate) fn drop(&mut self, key: &Key) {
-        let result = match (key, self.plan.drop(key)) {
-            (Key::Record(record), _) => self.journal.drop(record).map(|()| Vec::new()),
-            (_, Some(item)) => self.unapply(&item),
-            (_, None) => Ok(Vec::new()),
+        let result = match key {
+            Key::Record(record) => self.journal.drop(record).map(|()| Vec::new()),
+            Key::Tunnel(id) => self.drop_tunnel(*id).map(|()| Vec::new()),
+            key => self.held.drop(key).map_or(Ok(Vec::new()), |item| self.unapply(&item)),
         };
         self.missing.remove(key);
         match result {
@@ -179,15 +178,15 @@ impl Executor {
     fn take_back(&mut self, put: &Put, why: String) {
         self.refuse(put.position, why);
         let key = put.item.key();
-        if self.plan.find(&key) != Some(&put.item) {
+        if self.held.find(&key).as_ref() != Some(&put.item) {
             return;
         }
         match &put.former {
-            Some(former) => drop(self.plan.put(former.clone())),
-            None => {
-                self.plan.drop(&key);
-                self.forget(&put.item);
-            }
+            Some(former) => drop(self.held.put(former)),
+            None => drop(self.held.drop(&key)),
+        }
+        if let Item::Proxy(proxy) = &put.item {
+            self.answer_no_more_on(proxy.link);
         }
     }
 
@@ -211,26 +210,15 @@ impl Executor {
             (Item::Neighbour(neighbour), _) => vec![neighbour::put(neighbour)],
             (Item::Proxy(proxy), former) => {
                 if former.is_none() {
-                    self.count_proxy(proxy.link)?;
+                    self.answer_on(proxy.link)?;
                 }
                 vec![neighbour::put_proxy(proxy)]
             }
-            (Item::Tunnel(tunnel), former) => {
-                self.tunnels.put(tunnel).map_err(|error| Error::new(format!("tunnel {}", tunnel.id.0), error))?;
-                self.note_remotes(former, Some(tunnel));
-                self.reroute(tunnel, DEPTH);
+            (Item::Tunnel(tunnel), _) => {
+                self.put_tunnel(tunnel)?;
                 Vec::new()
             }
-            (Item::Route(route), former) => {
-                if let Some(Item::Route(former)) = former {
-                    self.unnote_route(former);
-                }
-                let lowered = self.lower(route);
-                if let Target::Tunnel(id) = route.target {
-                    self.through.insert((id, item.key()), lowered);
-                }
-                vec![lowered.put()]
-            }
+            (Item::Route(route), _) => vec![self.lower(route).put()],
             (Item::Rule(new), Some(Item::Rule(old))) if old.table != new.table => {
                 vec![rule::put(new), rule::remove(old)]
             }
@@ -255,32 +243,44 @@ impl Executor {
                 Vec::new()
             }
             Item::Neighbour(old) => vec![neighbour::remove(old)],
-            Item::Proxy(old) => vec![neighbour::remove_proxy(old)],
-            Item::Tunnel(old) => {
-                self.flush();
-                let dropped = Tunnels::drop(self.tunnels.as_mut(), old.id);
-                dropped.map_err(|error| Error::new(format!("tunnel {}", old.id.0), error))?;
-                Vec::new()
+            Item::Proxy(old) => {
+                self.answer_no_more_on(old.link);
+                vec![neighbour::remove_proxy(old)]
             }
             Item::Route(old) => vec![self.lower(old).remove()],
             Item::Rule(old) => vec![rule::remove(old)],
-            Item::Record(_) => Vec::new(),
+            Item::Tunnel(_) | Item::Record(_) => Vec::new(),
         };
-        self.forget(item);
         Ok(requests)
     }
 
-    /// Undoes what we ourselves remember of an item.
-    fn forget(&mut self, item: &Item) {
-        match item {
-            Item::Proxy(proxy) => self.uncount_proxy(proxy.link),
-            Item::Route(route) => self.unnote_route(route),
-            Item::Tunnel(tunnel) => {
-                self.note_remotes(Some(item), None);
-                self.reroute(tunnel, DEPTH);
-            }
-            _ => {}
+    fn put_tunnel(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
+        let id = tunnel.id;
+        let former = self.tunnels.find(id).map(remotes);
+        let before = (self.tunnels.device(id), self.tunnels.mtu(id));
+        self.tunnels.put(tunnel).map_err(|error| Error::new(format!("tunnel {}", id.0), error))?;
+        for remote in former.into_iter().flatten() {
+            self.remotes.remove(&(remote, id));
         }
+        self.remotes.extend(remotes(tunnel).into_iter().map(|remote| (remote, id)));
+        if (self.tunnels.device(id), self.tunnels.mtu(id)) != before {
+            self.reroute(tunnel, DEPTH);
+        }
+        Ok(())
+    }
+
+    fn drop_tunnel(&mut self, id: TunnelId) -> Result<(), Error> {
+        self.flush();
+        let former = self.tunnels.find(id).cloned();
+        // A box has a `drop` of its own.
+        Tunnels::drop(self.tunnels.as_mut(), id).map_err(|error| Error::new(format!("tunnel {}", id.0), error))?;
+        if let Some(former) = former {
+            for remote in remotes(&former) {
+                self.remotes.remove(&(remote, id));
+            }
+            self.reroute(&former, DEPTH);
+        }
+        Ok(())
     }
 
     /// A route in the kernel's terms.
@@ -296,43 +296,24 @@ impl Executor {
         KernelRoute { table, destination, source, metric, device, gateway, mtu }
     }
 
-    fn unnote_route(&mut self, route: &Route) {
-        if let Target::Tunnel(id) = route.target {
-            self.through.remove(&(id, Item::Route(route.clone()).key()));
-        }
-    }
-
-    fn note_remotes(&mut self, former: Option<&Item>, tunnel: Option<&Tunnel>) {
-        if let Some(Item::Tunnel(former)) = former {
-            for path in &former.paths {
-                self.remotes.remove(&(path.remote, former.id));
-            }
-        }
-        if let Some(tunnel) = tunnel {
-            self.remotes.extend(tunnel.paths.iter().map(|path| (path.remote, tunnel.id)));
-        }
-    }
-
-    /// After `tunnel` changed: tells the kernel anew of its routes whose device or largest packet changed, and of those
-    /// of tunnels that run through it.
+    /// After the device or the largest packet of `tunnel` changed: tells the kernel anew of its routes, which lead to
+    /// its far side, and of those of tunnels that run through it.
     fn reroute(&mut self, tunnel: &Tunnel, depth: usize) {
-        let first = Key::Setting(None, Knob::Forwarding);
-        let range = (tunnel.id, first.clone())..(TunnelId(tunnel.id.0.saturating_add(1)), first);
-        let keys: Vec<Key> = self.through.range(range).map(|((_, key), _)| key.clone()).collect();
-        let mut changed = false;
-        for key in keys {
-            let Some(Item::Route(route)) = self.plan.find(&key) else { continue };
-            let lowered = self.lower(route);
-            if self.through.insert((tunnel.id, key.clone()), lowered) != Some(lowered) {
-                changed = true;
-                self.waiting.push(Waiting { request: lowered.put(), key, put: None });
+        let target = Target::Tunnel(tunnel.id);
+        for table in self.held.tables() {
+            let routes = tunnel.far.iter().flat_map(|prefix| self.held.routes_into(table, *prefix));
+            let routes: Vec<Route> = routes.filter(|route| route.target == target).collect();
+            for route in routes {
+                let request = self.lower(&route).put();
+                self.waiting.push(Waiting { request, key: Item::Route(route).key(), put: None });
             }
         }
-        if changed && depth > 0 {
-            for inner in self.run_through(tunnel) {
-                if let Some(Item::Tunnel(inner)) = self.plan.find(&Key::Tunnel(inner)).cloned() {
-                    self.reroute(&inner, depth - 1);
-                }
+        if depth == 0 {
+            return;
+        }
+        for inner in self.run_through(tunnel) {
+            if let Some(inner) = self.tunnels.find(inner).cloned() {
+                self.reroute(&inner, depth - 1);
             }
         }
     }
@@ -347,10 +328,8 @@ impl Executor {
 
     /// The first address a link answers for switches answering on, without the delay meant for shared links (RFC 4861
     /// §7.2.8): we are the only one who answers.
-    fn count_proxy(&mut self, link: LinkId) -> Result<(), Error> {
-        let count = self.proxies.entry(link).or_default();
-        *count += 1;
-        if *count == 1 {
+    fn answer_on(&mut self, link: LinkId) -> Result<(), Error> {
+        if self.answering.insert(link) {
             for (name, value) in proxy_settings(link)? {
                 self.settings.put(&name, value)?;
             }
@@ -358,15 +337,11 @@ impl Executor {
         Ok(())
     }
 
-    fn uncount_proxy(&mut self, link: LinkId) {
-        let left = self.proxies.get_mut(&link).map(|count| {
-            *count = count.saturating_sub(1);
-            *count
-        });
-        if left != Some(0) {
+    fn answer_no_more_on(&mut self, link: LinkId) {
+        if self.held.has_proxies(link) {
             return;
         }
-        self.proxies.remove(&link);
+        self.answering.remove(&link);
         for (name, _) in proxy_settings(link).into_iter().flatten() {
             if let Err(error) = self.settings.drop(&name) {
                 self.notice(error);
@@ -375,8 +350,8 @@ impl Executor {
     }
 }
 
-fn mask(prefix: Prefix) -> u128 {
-    u128::MAX.checked_shl(128 - u32::from(prefix.length())).unwrap_or(0)
+fn remotes(tunnel: &Tunnel) -> Vec<Ipv6Addr> {
+    tunnel.paths.iter().map(|path| path.remote).collect()
 }
 
 fn proxy_settings(link: LinkId) -> Result<[(Name, i32); 2], Error> {

@@ -8,8 +8,7 @@ use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
 use crate::netlink::socket::Request;
 use crate::netlink::{address, neighbour, rule};
 use netlink_packet_route::RouteNetlinkMessage;
-use roam6_proto::plan::TunnelId;
-use roam6_proto::{Item, Key, LinkId, Plan};
+use roam6_proto::{Item, Key, LinkId};
 use std::collections::BTreeMap;
 
 /// Something of ours, in the terms in which the kernel shows it.
@@ -29,19 +28,14 @@ impl Executor {
             News::Address(event, Some(_)) => Key::Address(event.link, event.address),
             _ => return,
         };
-        if self.plan.find(&key).is_some() {
+        if self.held.find(&key).is_some() {
             self.missing.insert(key);
         }
     }
 
     /// Puts again what an interface that is up again lost when it went down, most of it without a word from the kernel.
     pub(crate) fn restore(&mut self, link: LinkId) {
-        let of_link = |key: &Key| match key {
-            Key::Address(on, _) | Key::Anycast(on, _) | Key::Neighbour(on, _) | Key::Proxy(on, _) => *on == link,
-            _ => false,
-        };
-        let kinds = self.plan.iter().map(|(key, _)| key).take_while(|key| **key < Key::Tunnel(TunnelId(0)));
-        self.missing.extend(kinds.filter(|key| of_link(key)).cloned());
+        self.missing.extend(self.held.on(link));
         self.put_again();
     }
 
@@ -65,11 +59,11 @@ impl Executor {
         let missing = std::mem::take(&mut self.missing);
         let (mut keys, mut requests) = (Vec::new(), Vec::new());
         for key in missing {
-            if let Some(Item::Anycast(anycast)) = self.plan.find(&key) {
+            if let Some(Item::Anycast(anycast)) = self.held.find(&key) {
                 // Refused without an address of the prefix, which comes first and is told missing by itself.
-                let _ = self.anycasts.put(anycast);
+                let _ = self.anycasts.put(&anycast);
             }
-            let request = self.plan.find(&key).and_then(|item| self.request(item));
+            let request = self.held.find(&key).and_then(|item| self.request(&item));
             if let Some(request) = request {
                 keys.push(key);
                 requests.push(request);
@@ -94,8 +88,9 @@ impl Executor {
         self.flush();
         let mut held = self.inventory()?;
         let mut wanted = Vec::new();
-        for (key, item) in self.plan.iter() {
-            let (Some(shown), Some(request)) = (self.shown(item), self.request(item)) else { continue };
+        for item in self.held.iter() {
+            let key = item.key();
+            let (Some(request), Some(shown)) = (self.request(&item), self.shown(item)) else { continue };
             let removal = match held.remove(&shown_key(&shown)) {
                 Some(there) if there == shown => continue,
                 // Rules and addresses are not replaced but added beside.
@@ -107,7 +102,7 @@ impl Executor {
         }
         let unknown = held.iter().rev().filter_map(|(key, shown)| Some((key.clone(), removal(shown)?)));
         wanted.extend(unknown);
-        if !wanted.is_empty() && !self.plan.is_empty() {
+        if !wanted.is_empty() && !self.held.is_empty() {
             self.notice(format!("{} differences between plan and kernel repaired", wanted.len()));
         }
         self.waiting.extend(wanted.into_iter().map(|(key, request)| Waiting { request, key, put: None }));
@@ -119,12 +114,10 @@ impl Executor {
 
     /// Removes everything, backwards. Goes on after an error and returns the first.
     pub(crate) fn clean(&mut self) -> Result<(), Error> {
-        let keys: Vec<Key> = self.plan.iter().rev().map(|(key, _)| key.clone()).collect();
-        for key in keys {
-            self.drop(&key);
+        let keys: Vec<Key> = self.held.iter().map(|item| item.key()).collect();
+        for key in keys.iter().rev() {
+            self.drop(key);
         }
-        self.flush();
-        self.plan = Plan::new();
         let settled = self.settle();
         settled.and(self.tunnels.clean().map_err(|error| Error::new("tunnels", error)))
     }
@@ -144,10 +137,10 @@ impl Executor {
     }
 
     /// How the kernel shows an item once it stands; `None` if it is in none of its tables.
-    fn shown(&self, item: &Item) -> Option<Shown> {
+    fn shown(&self, item: Item) -> Option<Shown> {
         match item {
-            Item::Route(route) => Some(Shown::Route(self.lower(route).as_shown())),
-            Item::Rule(_) | Item::Address(_) | Item::Neighbour(_) | Item::Proxy(_) => Some(Shown::Item(item.clone())),
+            Item::Route(route) => Some(Shown::Route(self.lower(&route).as_shown())),
+            Item::Rule(_) | Item::Address(_) | Item::Neighbour(_) | Item::Proxy(_) => Some(Shown::Item(item)),
             Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
         }
     }
@@ -156,7 +149,7 @@ impl Executor {
     fn route_key(&self, route: &KernelRoute) -> Key {
         let key = |metric| Key::Route(route.table, route.destination, route.source, metric);
         let unspecified = key(0);
-        let chosen = route.metric == DEFAULT_METRIC && self.plan.find(&unspecified).is_some();
+        let chosen = route.metric == DEFAULT_METRIC && self.held.find(&unspecified).is_some();
         if chosen { unspecified } else { key(route.metric) }
     }
 

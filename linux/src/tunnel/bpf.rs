@@ -278,6 +278,10 @@ impl Tunnels for Bpf {
         self.maps.tunnels.drop(&id.0)
     }
 
+    fn find(&self, id: TunnelId) -> Option<&Tunnel> {
+        self.held.get(&id).map(|held| &held.tunnel)
+    }
+
     fn device(&self, id: TunnelId) -> Option<LinkId> {
         self.held.get(&id).filter(|held| !held.tunnel.paths.is_empty()).map(|_| self.device)
     }

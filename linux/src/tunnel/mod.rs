@@ -27,6 +27,9 @@ pub trait Tunnels {
     /// Takes the tunnel away; one that does not exist is no error.
     fn drop(&mut self, id: TunnelId) -> Result<(), Error>;
 
+    /// The tunnel as it was last put; an earlier life's are not known until they are put again.
+    fn find(&self, id: TunnelId) -> Option<&Tunnel>;
+
     /// The interface for routes whose target is this tunnel. `None` if there is no such tunnel or it has no path: then
     /// the route is to be an unreachable one. Ask again after each [`Tunnels::put`].
     fn device(&self, id: TunnelId) -> Option<LinkId>;

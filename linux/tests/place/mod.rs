@@ -81,7 +81,7 @@ pub fn host(directory: &tempfile::TempDir, interfaces: &[&str], device: Option<L
         device: "roam6".to_owned(),
         tunnels: 16,
     };
-    let tunnels = Pretended { device, mtu: BTreeMap::new() };
+    let tunnels = Pretended { device, held: BTreeMap::new() };
     Host::with_tunnels(options, Box::new(tunnels)).unwrap()
 }
 
@@ -147,18 +147,22 @@ impl Capture {
 /// Tunnels that are only names of one device.
 struct Pretended {
     device: Option<LinkId>,
-    mtu: BTreeMap<TunnelId, u32>,
+    held: BTreeMap<TunnelId, Tunnel>,
 }
 
 impl Tunnels for Pretended {
     fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
-        self.mtu.insert(tunnel.id, tunnel.paths.first().map_or(0, |path| path.mtu));
+        self.held.insert(tunnel.id, tunnel.clone());
         Ok(())
     }
 
     fn drop(&mut self, id: TunnelId) -> Result<(), Error> {
-        self.mtu.remove(&id);
+        self.held.remove(&id);
         Ok(())
+    }
+
+    fn find(&self, id: TunnelId) -> Option<&Tunnel> {
+        self.held.get(&id)
     }
 
     fn device(&self, id: TunnelId) -> Option<LinkId> {
@@ -166,7 +170,7 @@ impl Tunnels for Pretended {
     }
 
     fn mtu(&self, id: TunnelId) -> Option<u32> {
-        self.mtu.get(&id).copied().filter(|mtu| *mtu > 0)
+        self.find(id)?.paths.first().map(|path| path.mtu)
     }
 
     fn attach(&mut self, _: LinkId, _: &str) -> Result<(), Error> {
@@ -184,11 +188,11 @@ impl Tunnels for Pretended {
     }
 
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {
-        Ok(self.mtu.keys().copied().collect())
+        Ok(self.held.keys().copied().collect())
     }
 
     fn clean(&mut self) -> Result<(), Error> {
-        self.mtu.clear();
+        self.held.clear();
         Ok(())
     }
 }

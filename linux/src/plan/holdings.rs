@@ -1,0 +1,194 @@
+//! What the host holds, in little room: a home agent has a tunnel, its routes and a proxy entry for each of 100 000
+//! bindings. Tunnels are remembered by their back end, records by the journal.
+
+use roam6_proto::plan::{Proxy, Route, Table, Target};
+use roam6_proto::{Item, Key, LinkId};
+use roam6_wire::Prefix;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// Every item but tunnels and records.
+#[derive(Default)]
+pub(super) struct Holdings {
+    /// Settings, addresses, anycast addresses, neighbours and rules: a few of each.
+    few: BTreeMap<Key, Item>,
+    proxies: BTreeMap<(LinkId, Ipv6Addr), bool>,
+    routes: BTreeMap<RouteKey, RouteRest>,
+}
+
+type RouteKey = (Table, Prefix, Prefix, u32);
+type RouteRest = (Target, Option<u32>);
+
+impl Holdings {
+    /// Holds `item` in place of any of the same key; returns the one it took the place of.
+    pub(super) fn put(&mut self, item: &Item) -> Option<Item> {
+        match item {
+            Item::Route(route) => {
+                let key = (route.table, route.destination, route.source, route.metric);
+                self.routes.insert(key, (route.target, route.mtu)).map(|former| route_of(&key, &former))
+            }
+            Item::Proxy(proxy) => {
+                let key = (proxy.link, proxy.address);
+                self.proxies.insert(key, proxy.router).map(|former| proxy_of(&key, &former))
+            }
+            Item::Tunnel(_) | Item::Record(_) => None,
+            item => self.few.insert(item.key(), item.clone()),
+        }
+    }
+
+    /// Holds the item of `key` no longer.
+    pub(super) fn drop(&mut self, key: &Key) -> Option<Item> {
+        match route_key(key) {
+            Some(key) => self.routes.remove(&key).map(|rest| route_of(&key, &rest)),
+            None => match key {
+                Key::Proxy(link, address) => {
+                    let key = (*link, *address);
+                    self.proxies.remove(&key).map(|router| proxy_of(&key, &router))
+                }
+                key => self.few.remove(key),
+            },
+        }
+    }
+
+    /// The item of `key`.
+    pub(super) fn find(&self, key: &Key) -> Option<Item> {
+        match route_key(key) {
+            Some(key) => self.routes.get(&key).map(|rest| route_of(&key, rest)),
+            None => match key {
+                Key::Proxy(link, address) => {
+                    let key = (*link, *address);
+                    self.proxies.get(&key).map(|router| proxy_of(&key, router))
+                }
+                key => self.few.get(key).cloned(),
+            },
+        }
+    }
+
+    /// All items in building order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Item> {
+        // No proxy and no route has such a key, so the few fall on the right side of each.
+        let proxies = Key::Proxy(LinkId(0), Ipv6Addr::UNSPECIFIED);
+        let before = self.few.range(..proxies.clone()).map(|(_, item)| item.clone());
+        let after = self.few.range(proxies..).map(|(_, item)| item.clone());
+        let proxies = self.proxies.iter().map(|(key, rest)| proxy_of(key, rest));
+        let routes = self.routes.iter().map(|(key, rest)| route_of(key, rest));
+        before.chain(proxies).chain(routes).chain(after)
+    }
+
+    /// The items that lie on one interface and come before tunnels: what it loses when it goes down.
+    pub(super) fn on(&self, link: LinkId) -> impl Iterator<Item = Key> {
+        let few = self.few.keys().filter(move |key| match key {
+            Key::Address(on, _) | Key::Anycast(on, _) | Key::Neighbour(on, _) => *on == link,
+            _ => false,
+        });
+        few.cloned().chain(self.proxies_on(link).map(|(link, address)| Key::Proxy(*link, *address)))
+    }
+
+    /// Whether any address is answered for on `link`.
+    pub(super) fn has_proxies(&self, link: LinkId) -> bool {
+        self.proxies_on(link).next().is_some()
+    }
+
+    /// The routes in `table` to somewhere in `prefix`.
+    pub(super) fn routes_into(&self, table: Table, prefix: Prefix) -> impl Iterator<Item = Route> {
+        let last = Ipv6Addr::from_bits(prefix.address().to_bits() | !mask(prefix));
+        let first = (table, prefix, Prefix::ALL, 0);
+        let routes = self.routes.range(first..=(table, Prefix::host(last), Prefix::host(LAST), u32::MAX));
+        routes.map(|(key, (target, mtu))| as_route(key, *target, *mtu))
+    }
+
+    /// The tables that hold a route.
+    pub(super) fn tables(&self) -> Vec<Table> {
+        let mut tables = Vec::new();
+        let mut next = Some(Table(0));
+        while let Some(from) = next {
+            let first = (from, Prefix::ALL, Prefix::ALL, 0);
+            next = self.routes.range(first..).next().and_then(|((table, ..), _)| {
+                tables.push(*table);
+                table.0.checked_add(1).map(Table)
+            });
+        }
+        tables
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.proxies.is_empty() && self.routes.is_empty()
+    }
+
+    fn proxies_on(&self, link: LinkId) -> impl Iterator<Item = &(LinkId, Ipv6Addr)> {
+        self.proxies.range((link, Ipv6Addr::UNSPECIFIED)..=(link, LAST)).map(|(key, _)| key)
+    }
+}
+
+const LAST: Ipv6Addr = Ipv6Addr::from_bits(u128::MAX);
+
+/// The bits of a prefix's length.
+pub(super) fn mask(prefix: Prefix) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(prefix.length())).unwrap_or(0)
+}
+
+fn route_key(key: &Key) -> Option<RouteKey> {
+    match *key {
+        Key::Route(table, destination, source, metric) => Some((table, destination, source, metric)),
+        _ => None,
+    }
+}
+
+fn route_of(key: &RouteKey, (target, mtu): &RouteRest) -> Item {
+    Item::Route(as_route(key, *target, *mtu))
+}
+
+fn as_route(&(table, destination, source, metric): &RouteKey, target: Target, mtu: Option<u32>) -> Route {
+    Route { table, destination, source, metric, target, mtu }
+}
+
+fn proxy_of(&(link, address): &(LinkId, Ipv6Addr), &router: &bool) -> Item {
+    Item::Proxy(Proxy { link, address, router })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(table: u32, destination: &str) -> Item {
+        let destination = destination.parse().unwrap();
+        let (source, target) = (Prefix::ALL, Target::Unreachable);
+        Item::Route(Route { table: Table(table), destination, source, metric: 1, target, mtu: None })
+    }
+
+    fn proxy(link: u32, last: u16) -> Item {
+        Item::Proxy(Proxy { link: LinkId(link), address: Ipv6Addr::new(1, 0, 0, 0, 0, 0, 0, last), router: true })
+    }
+
+    #[test]
+    fn holds_in_building_order_and_finds_by_place() {
+        let mut holdings = Holdings::default();
+        let rule = Item::Rule(roam6_proto::plan::Rule {
+            priority: 1,
+            source: Prefix::ALL,
+            destination: Prefix::ALL,
+            table: Table(7),
+        });
+        let anycast = Item::Anycast(roam6_proto::plan::Anycast { link: LinkId(3), address: LAST });
+        let routes =
+            [route(7, "::/0"), route(7, "2001:db8::/32"), route(7, "2001:db8::/48"), route(9, "2001:db9::/48")];
+        let order = [&[anycast, proxy(1, 1), proxy(3, 1)][..], &routes, &[rule]].concat();
+        for item in order.iter().rev() {
+            assert_eq!(holdings.put(item), None);
+            assert_eq!(holdings.put(item).as_ref(), Some(item));
+            assert_eq!(holdings.find(&item.key()).as_ref(), Some(item));
+        }
+        assert_eq!(holdings.iter().collect::<Vec<_>>(), order);
+        assert_eq!(holdings.tables(), [Table(7), Table(9)]);
+        let into = |prefix: &str| holdings.routes_into(Table(7), prefix.parse().unwrap()).map(Item::Route);
+        assert_eq!(into("2001:db8::/32").collect::<Vec<_>>(), routes[1..3]);
+        assert_eq!(into("2001:db8::/40").collect::<Vec<_>>(), routes[2..3]);
+        assert_eq!(into("::/0").count(), 3);
+        assert_eq!(holdings.on(LinkId(3)).count(), 2);
+        assert!(holdings.has_proxies(LinkId(1)) && !holdings.has_proxies(LinkId(2)));
+        for item in &order {
+            assert_eq!(holdings.drop(&item.key()).as_ref(), Some(item));
+        }
+        assert!(holdings.is_empty());
+    }
+}
