@@ -20,6 +20,9 @@ const PASS: u32 = 0;
 const DROP: u32 = 2;
 const REDIRECT: u32 = 7;
 
+/// Link-layer addresses of a frame sent on to the next hop.
+const TO_NEXT_HOP: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+
 /// Where a frame comes from and what must become of it.
 struct Fixture {
     says: &'static str,
@@ -29,6 +32,8 @@ struct Fixture {
     out: Option<Vec<u8>>,
     /// The counter that moves.
     counts: Option<&'static str>,
+    /// The link-layer addresses afterwards; `None` if they do not matter.
+    addresses: Option<[u8; 12]>,
 }
 
 /// An IPv6 packet under construction.
@@ -140,15 +145,21 @@ fn without_label(packet: &[u8]) -> Vec<u8> {
 
 fn pass(says: &'static str, packet: Ip) -> Fixture {
     let out = Some(packet.0.clone());
-    Fixture { says, packet: packet.0, verdict: PASS, out, counts: None }
+    Fixture { says, packet: packet.0, verdict: PASS, out, counts: None, addresses: None }
 }
 
 fn drop(says: &'static str, packet: Ip, counter: &'static str) -> Fixture {
-    Fixture { says, packet: packet.0, verdict: DROP, out: None, counts: Some(counter) }
+    Fixture { says, packet: packet.0, verdict: DROP, out: None, counts: Some(counter), addresses: None }
 }
 
 fn redirect(says: &'static str, packet: Ip, out: Ip, counter: &'static str) -> Fixture {
-    Fixture { says, packet: packet.0, verdict: REDIRECT, out: Some(out.0), counts: Some(counter) }
+    let addresses = Some(TO_NEXT_HOP);
+    Fixture { says, packet: packet.0, verdict: REDIRECT, out: Some(out.0), counts: Some(counter), addresses }
+}
+
+/// Taken out of the tunnel and received again, by the tunnel device.
+fn receive(says: &'static str, packet: Ip, out: Ip) -> Fixture {
+    Fixture { addresses: None, ..redirect(says, packet, out, "decapsulated") }
 }
 
 #[rustfmt::skip]
@@ -177,8 +188,6 @@ fn entering() -> Vec<Fixture> {
 fn leaving() -> Vec<Fixture> {
     let inner = Ip::udp(MNN, CN);
     let to_agent = Ip::udp(MNN, HA);
-    let shown = |packet: &Ip| Some(packet.0.clone());
-    let decapsulated = Some("decapsulated");
     vec![
         redirect("from a mobile network: out of the tunnel, one hop less", inner.within(COA, HA),
             inner.clone().hop_limit(63), "decapsulated"),
@@ -188,10 +197,9 @@ fn leaving() -> Vec<Fixture> {
             Ip::udp(INNER_MNN, CN).hop_limit(63), "decapsulated"),
         redirect("from one mobile network to another", Ip::udp(MNN, "2001:db8:f4::4").within(COA, HA),
             Ip::udp(MNN, "2001:db8:f4::4").hop_limit(63).within(HA, "2001:db8:4::2"), "hairpinned"),
-        Fixture { says: "for this host: the kernel gets the inner packet", packet: to_agent.within(COA, HA).0,
-            verdict: PASS, out: shown(&to_agent), counts: decapsulated },
-        Fixture { says: "a spent hop limit inside: the kernel answers", packet: inner.clone().hop_limit(1).within(COA, HA).0,
-            verdict: PASS, out: shown(&inner.clone().hop_limit(1)), counts: decapsulated },
+        receive("for this host: the kernel gets the inner packet", to_agent.within(COA, HA), to_agent),
+        receive("a spent hop limit inside: the kernel answers", inner.clone().hop_limit(1).within(COA, HA),
+            inner.clone().hop_limit(1)),
         drop("a stranger's outer source", inner.within("2001:db8:2::99", HA), "dropped_source"),
         drop("an inner source of nobody", Ip::udp("2001:db8:bad::1", CN).within(COA, HA), "dropped_source"),
         drop("an inner source of another mobile network", Ip::udp(INNER_MNN, CN).within(COA, HA), "dropped_source"),
@@ -255,9 +263,8 @@ fn each_packet_meets_its_verdict() {
         }
         let Some(expected) = fixture.out else { continue };
         assert_eq!(without_label(&out[14..]), without_label(&expected), "{}", fixture.says);
-        if verdict == REDIRECT {
-            let ethernet = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
-            assert_eq!(out[..14], ethernet, "{}", fixture.says);
+        if let Some(addresses) = fixture.addresses {
+            assert_eq!((&out[..12], &out[12..14]), (&addresses[..], &[0x86, 0xdd][..]), "{}", fixture.says);
         }
     }
 }
