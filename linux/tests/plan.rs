@@ -312,3 +312,43 @@ fn memory_of_ten_thousand_bindings() {
     host.settle().unwrap();
     println!("compared in {:?}", host.now().since(began));
 }
+
+#[test]
+#[cfg(feature = "bpf")]
+fn tunnels_of_the_real_back_end_carry_routes() {
+    let test = "tunnels_of_the_real_back_end_carry_routes";
+    let Some((_here, _there)) = Place::pair(test) else { return };
+    place::own_mounts();
+    let directory = tempfile::tempdir().unwrap();
+    let options = || place::options(&directory, &["here0"]);
+    let mut host = match roam6_linux::Host::new(options()) {
+        Ok(host) => host,
+        Err(error) => return println!("skipped: {test}: {error}"),
+    };
+    let link = link(&mut host, "here0").link;
+    let local = "2001:db8::1".parse().unwrap();
+    put(
+        &mut host,
+        &[
+            Item::Address(Address { link, address: local, prefix_length: 64, preferred: true }),
+            tunnel(7, 1400, "2001:db8:f::7", "2001:db8:70::/48"),
+            Item::Route(route("2001:db8:70::/48", Target::Tunnel(TunnelId(7)))),
+        ],
+    );
+    let through = || run("ip -6 route show table all proto 106");
+    let shown = through();
+    assert!(shown.contains("2001:db8:70::/48 dev roam6 metric 50") && shown.contains("mtu 1400"), "{shown}");
+    put(&mut host, &[tunnel(7, 1300, "2001:db8:f::7", "2001:db8:70::/48")]);
+    assert!(through().contains("mtu 1300"), "{}", through());
+    drop(host);
+
+    assert!(through().contains("2001:db8:70::/48 dev roam6"), "it lasts while no daemon runs");
+    let mut host = roam6_linux::Host::new(options()).unwrap();
+    put(&mut host, &[tunnel(8, 1300, "2001:db8:f::8", "2001:db8:80::/48")]);
+    put(&mut host, &[Item::Route(route("2001:db8:80::/48", Target::Tunnel(TunnelId(8))))]);
+    host.settle().unwrap();
+    assert!(!through().contains("2001:db8:70::") && through().contains("2001:db8:80::/48 dev roam6"), "{}", through());
+    host.clean().unwrap();
+    assert_eq!(through(), "");
+    assert!(!run("ip -o link").contains("roam6"));
+}

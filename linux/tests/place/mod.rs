@@ -71,18 +71,28 @@ pub fn run(command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A host in the place this thread is in, whose tunnels all end in `device`.
-pub fn host(directory: &tempfile::TempDir, interfaces: &[&str], device: Option<LinkId>) -> Host {
-    let options = HostOptions {
+/// What a host is told.
+pub fn options(directory: &tempfile::TempDir, interfaces: &[&str]) -> HostOptions {
+    HostOptions {
         run_dir: directory.path().join("run"),
         state_dir: directory.path().join("state"),
         interfaces: interfaces.iter().map(|name| (*name).to_owned()).collect(),
         backend: Backend::Auto,
         device: "roam6".to_owned(),
         tunnels: 16,
-    };
+    }
+}
+
+/// What this thread mounts from now on ends with it.
+pub fn own_mounts() {
+    unshare(CloneFlags::CLONE_NEWNS).unwrap();
+    run("mount --make-rprivate /");
+}
+
+/// A host in the place this thread is in, whose tunnels all end in `device`.
+pub fn host(directory: &tempfile::TempDir, interfaces: &[&str], device: Option<LinkId>) -> Host {
     let tunnels = Pretended { device, held: BTreeMap::new() };
-    Host::with_tunnels(options, Box::new(tunnels)).unwrap()
+    Host::with_tunnels(options(directory, interfaces), Box::new(tunnels)).unwrap()
 }
 
 /// Everything the host brings until it has been quiet for `span`.
