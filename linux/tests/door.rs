@@ -291,3 +291,28 @@ fn a_tick_comes_at_its_time() {
     }
     println!("late by {:?}", two.near.now().since(until));
 }
+
+#[test]
+fn more_news_than_can_be_heard_is_made_up_for() {
+    let Some(mut two) = Two::new("more_news_than_can_be_heard_is_made_up_for") else { return };
+    // A burst nobody listens to, and somewhere behind it the one thing that matters.
+    let burst: String = (1..=20_000)
+        .map(|number| format!("neigh replace 2001:db8:1::{number:x} lladdr 02:00:00:00:00:01 dev here0\n"))
+        .collect();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("burst"), burst).unwrap();
+    run(&format!("ip -6 -batch {}/burst; ip -6 addr del 2001:db8::1/64 dev here0", directory.path().display()));
+    let (mut lost, mut gone) = (false, false);
+    let until = two.near.now() + Duration::from_secs(20);
+    while !gone && two.near.now() < until {
+        for wake in two.near.wait(Some(until)).unwrap() {
+            match wake {
+                roam6_linux::Wake::Report(roam6_proto::Report::Notice { text }) => lost |= text.contains("read anew"),
+                roam6_linux::Wake::Input(_, Input::Address(event)) => gone |= event.state == AddressState::Gone,
+                _ => {}
+            }
+        }
+    }
+    assert!(lost, "the burst was too small to prove anything");
+    assert!(gone);
+}

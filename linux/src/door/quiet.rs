@@ -192,3 +192,36 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::door::packet::{Kind, Tap};
+    use crate::door::raw::Exit;
+    use nix::sched::{CloneFlags, unshare};
+    use roam6_proto::{Transmit, Via};
+
+    /// Whether the kernel answers a mobility header to this very host with an error.
+    fn is_answered() -> bool {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 8, MOBILITY, 64];
+        packet.extend(std::net::Ipv6Addr::LOCALHOST.octets().repeat(2));
+        packet.extend([59, 0, 0, 0, 0, 0, 0, 0]);
+        let mut tap = Tap::open(Kind::Feedback).unwrap();
+        Exit::open().unwrap().send(&Transmit { via: Via::Route, bytes: packet }, None).unwrap();
+        std::thread::sleep(core::time::Duration::from_millis(50));
+        tap.receive().unwrap().is_some()
+    }
+
+    #[test]
+    fn the_lesser_way_silences_plain_mobility_headers() {
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            return println!("skipped: the_lesser_way_silences_plain_mobility_headers: no network namespace: {error}");
+        }
+        std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
+        assert!(is_answered());
+        let sink = sink().unwrap();
+        assert!(!is_answered());
+        drop(sink);
+        assert!(is_answered());
+    }
+}

@@ -342,7 +342,8 @@ impl Executor {
             return;
         }
         self.answering.remove(&link);
-        for (name, _) in proxy_settings(link).into_iter().flatten() {
+        let asked_for = self.held.find(&Key::Setting(Some(link), Knob::ProxyNdp)).is_some();
+        for (name, _) in proxy_settings(link).into_iter().flatten().skip(usize::from(asked_for)) {
             if let Err(error) = self.settings.drop(&name) {
                 self.notice(error);
             }
