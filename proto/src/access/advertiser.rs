@@ -144,3 +144,77 @@ impl Advertiser {
 
 /// What hosts put into their packets (RFC 4861 §6.2.1, AdvCurHopLimit).
 const HOP_LIMIT: u8 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Output;
+    use roam6_wire::ip6::Datagram;
+
+    const LINK: LinkId = LinkId(1);
+    const MAC: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 1]);
+
+    fn content(seconds: u64) -> Content {
+        let prefix = "2001:db8:f00::/64".parse().unwrap();
+        Content { prefix, mtu: Some(1460), usable: true, interval: Duration::from_secs(seconds) }
+    }
+
+    fn sent(out: &mut Outbox) -> Vec<RouterAdvertisement> {
+        out.drain()
+            .filter_map(|output| match output {
+                Output::Transmit(transmit) => {
+                    let datagram = Datagram::parse(&transmit.bytes).unwrap();
+                    let message = Message::parse(&datagram).unwrap();
+                    message.check_on_link(&datagram).unwrap();
+                    match message {
+                        Message::RouterAdvertisement(message) => Some(message),
+                        _ => None,
+                    }
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn advertises_at_once_then_within_its_interval_and_at_once_when_something_changes() {
+        let mut entropy = Entropy::from_number(1);
+        let mut advertiser = Advertiser::new(Time::ZERO, LINK, MAC, content(60));
+        let (mut out, mut now) = (Outbox::new(), Time::ZERO);
+        for count in 0..20 {
+            assert_eq!(advertiser.deadline(), now);
+            advertiser.expire(now, &mut entropy, &mut out);
+            let wait = advertiser.deadline().since(now);
+            let longest = if count < 2 { 16 } else { 60 };
+            assert!((Duration::from_secs(16)..=Duration::from_secs(longest)).contains(&wait), "{count}: {wait:?}");
+            now = advertiser.deadline();
+        }
+        let messages = sent(&mut out);
+        assert!(messages.len() == 20 && messages.iter().all(|message| message.lifetime == 180));
+        assert!(messages[0].options.contains(&NeighbourOption::Mtu(1460)));
+        now = now - Duration::from_secs(5);
+        advertiser.put(now, content(60));
+        assert!(advertiser.deadline() > now);
+        advertiser.put(now, Content { mtu: Some(1400), ..content(60) });
+        assert_eq!(advertiser.deadline(), now);
+    }
+
+    #[test]
+    fn a_storm_of_solicitations_is_answered_in_measure() {
+        let mut advertiser = Advertiser::new(Time::ZERO, LINK, MAC, content(60));
+        let mut out = Outbox::new();
+        let start = Time::from_micros(10_000_000);
+        for count in 0..1000 {
+            let now = start + Duration::from_millis(count);
+            advertiser.answer(now, "fe80::5".parse().unwrap(), Some(MAC), &mut out);
+        }
+        assert_eq!(sent(&mut out).len(), 8 + 19);
+    }
+
+    #[test]
+    fn even_the_shortest_interval_leaves_a_router() {
+        let advertiser = Advertiser::new(Time::ZERO, LINK, MAC, content(0));
+        assert_eq!(advertiser.lifetime(), 1);
+        assert_eq!(Advertiser::new(Time::ZERO, LINK, MAC, content(5000)).lifetime(), 5400);
+    }
+}

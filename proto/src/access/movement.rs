@@ -38,6 +38,8 @@ const MOVE_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Attachment {
     link: LinkId,
     address: Option<LinkAddress>,
+    /// A prefix that makes its router worth having also if no address can be formed from it.
+    home: Prefix,
     routers: BTreeMap<Ipv6Addr, Router>,
     current: Option<Ipv6Addr>,
     solicitation: Option<Solicitation>,
@@ -94,11 +96,12 @@ struct Confirmation {
 
 impl Attachment {
     /// An interface that has just come up. The first solicitation is due at once: no random delay after a movement
-    /// (RFC 6275 §11.5.1).
-    pub fn new(now: Time, link: LinkId, address: Option<LinkAddress>) -> Attachment {
+    /// (RFC 6275 §11.5.1). A router of the `home` prefix counts, whether or not addresses are formed from it.
+    pub fn new(now: Time, link: LinkId, address: Option<LinkAddress>, home: Prefix) -> Attachment {
         let mut attachment = Attachment {
             link,
             address,
+            home,
             routers: BTreeMap::new(),
             current: None,
             solicitation: None,
@@ -111,6 +114,11 @@ impl Attachment {
     /// The router in use.
     pub fn router(&self) -> Option<&Router> {
         self.routers.get(&self.current?)
+    }
+
+    /// All routers heard.
+    pub fn routers(&self) -> impl Iterator<Item = &Router> {
+        self.routers.values()
     }
 
     /// The prefix of the router in use that care-of addresses are best formed from.
@@ -149,7 +157,7 @@ impl Attachment {
             router.prefixes.retain(|known| known.valid_until > now);
             router.confirm(now, self.link, self.address, self.current == Some(router.address), out);
         }
-        if self.router().is_some_and(|router| router.care_of_prefix(now).is_none()) {
+        if self.router().is_some_and(|router| !router.is_usable(now, self.home)) {
             self.choose(now);
         }
         let Some(solicitation) = self.solicitation.as_mut().filter(|solicitation| solicitation.next <= now) else {
@@ -184,7 +192,7 @@ impl Attachment {
             router.prefixes.clear();
         }
         router.update(now, sender, message);
-        if router.care_of_prefix(now).is_none() {
+        if !router.is_usable(now, self.home) {
             return;
         }
         let prefix = router.care_of_prefix(now).map(|known| known.prefix);
@@ -247,7 +255,7 @@ impl Attachment {
 
     /// Takes the router heard last among those that offer an address, or looks for one.
     fn choose(&mut self, now: Time) {
-        let usable = self.routers.values().filter(|router| router.care_of_prefix(now).is_some());
+        let usable = self.routers.values().filter(|router| router.is_usable(now, self.home));
         self.current = usable.max_by_key(|router| router.seen).map(|router| router.address);
         if self.current.is_none() {
             self.solicit(now);
@@ -292,6 +300,11 @@ impl Router {
         let usable = |known: &&OnLink| known.autonomous && known.prefix.length() == 64 && known.valid_until > now;
         let preferred = self.prefixes.iter().filter(usable).find(|known| known.preferred_until > now);
         preferred.or_else(|| self.prefixes.iter().find(usable))
+    }
+
+    fn is_usable(&self, now: Time, home: Prefix) -> bool {
+        let is_home = |known: &OnLink| known.on_link && known.valid_until > now && known.prefix == home;
+        self.care_of_prefix(now).is_some() || self.prefixes.iter().any(is_home)
     }
 
     /// Whether the same router address now speaks of wholly other prefixes: many networks use `fe80::1`.
@@ -400,4 +413,147 @@ fn prefixes(now: Time, message: &RouterAdvertisement) -> impl Iterator<Item = On
         }),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Output;
+
+    const LINK: LinkId = LinkId(1);
+    const MAC: Option<LinkAddress> = Some(LinkAddress([2, 0, 0, 0, 0, 1]));
+
+    fn ip(text: &str) -> Ipv6Addr {
+        text.parse().unwrap()
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::from_micros(millis * 1000)
+    }
+
+    fn advertisement(prefix: &str, options: Vec<NeighbourOption>) -> RouterAdvertisement {
+        let prefix: Prefix = prefix.parse().unwrap();
+        let information = NeighbourOption::PrefixInformation {
+            prefix,
+            address: prefix.address(),
+            on_link: true,
+            autonomous: true,
+            router_address: false,
+            valid: 100,
+            preferred: 50,
+        };
+        let options = [vec![information], options].concat();
+        RouterAdvertisement { lifetime: 30, options, ..RouterAdvertisement::default() }
+    }
+
+    struct Bench {
+        attachment: Attachment,
+        lost: Vec<(u64, Ipv6Addr, Lost)>,
+        asked: usize,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let home = "2001:db8::/64".parse().unwrap();
+            Bench { attachment: Attachment::new(at(0), LINK, MAC, home), lost: Vec::new(), asked: 0 }
+        }
+
+        fn hear(&mut self, millis: u64, source: &str, message: &RouterAdvertisement) {
+            self.wait(millis);
+            let mut out = Outbox::new();
+            self.attachment.hear(at(millis), ip(source), None, message, &mut out);
+            self.note(millis, &mut out);
+        }
+
+        fn wait(&mut self, millis: u64) {
+            while let Some(next) = self.attachment.deadline().filter(|next| *next <= at(millis)) {
+                let mut out = Outbox::new();
+                self.attachment.expire(next, &mut out);
+                self.note(next.as_micros() / 1000, &mut out);
+            }
+        }
+
+        fn note(&mut self, millis: u64, out: &mut Outbox) {
+            for output in out.drain() {
+                match output {
+                    Output::Report(Report::RouterLost { router, why, .. }) => self.lost.push((millis, router, why)),
+                    Output::Transmit(_) => self.asked += 1,
+                    _ => {}
+                }
+            }
+        }
+
+        fn router(&self) -> Option<Ipv6Addr> {
+            self.attachment.router().map(|router| router.address)
+        }
+    }
+
+    #[test]
+    fn a_router_that_misses_its_own_interval_is_asked_and_given_up() {
+        let mut bench = Bench::new();
+        let interval = vec![NeighbourOption::AdvertisementInterval { milliseconds: 100 }];
+        bench.hear(0, "fe80::1", &advertisement("2001:db8:1::/64", interval));
+        bench.wait(799);
+        assert_eq!(bench.router(), Some(ip("fe80::1")));
+        bench.wait(800);
+        assert_eq!(bench.lost, [(800, ip("fe80::1"), Lost::Unreachable)], "two intervals and three questions later");
+        assert_eq!(bench.router(), None);
+    }
+
+    #[test]
+    fn of_two_routers_the_one_that_answers_stays() {
+        let mut bench = Bench::new();
+        bench.hear(0, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
+        bench.hear(5000, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
+        assert_eq!(bench.router(), Some(ip("fe80::2")), "news is believed at once");
+        bench.attachment.confirm(at(5001), ip("fe80::1"));
+        bench.hear(9000, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
+        assert_eq!(bench.router(), Some(ip("fe80::2")), "old news is not");
+        bench.wait(9599);
+        assert!(bench.lost.is_empty());
+        bench.wait(9600);
+        assert_eq!(bench.lost, [(9600, ip("fe80::2"), Lost::Unreachable)]);
+        assert_eq!(bench.router(), Some(ip("fe80::1")));
+    }
+
+    #[test]
+    fn a_farewell_and_the_end_of_a_lifetime_end_a_router() {
+        let mut bench = Bench::new();
+        bench.hear(0, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
+        bench.hear(10, "fe80::1", &RouterAdvertisement::default());
+        assert_eq!(bench.lost, [(10, ip("fe80::1"), Lost::Expired)]);
+        bench.hear(20, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
+        bench.wait(30_020);
+        assert_eq!(bench.lost[1..], [(30_020, ip("fe80::1"), Lost::Expired)]);
+    }
+
+    #[test]
+    fn a_lifetime_is_cut_to_two_hours_at_worst() {
+        let mut bench = Bench::new();
+        let with = |valid: u32, preferred: u32| {
+            let mut message = advertisement("2001:db8:1::/64", Vec::new());
+            message.lifetime = u16::MAX;
+            if let Some(NeighbourOption::PrefixInformation { valid: v, preferred: p, .. }) = message.options.first_mut()
+            {
+                (*v, *p) = (valid, preferred);
+            }
+            message
+        };
+        bench.hear(0, "fe80::1", &with(90_000, 80_000));
+        bench.hear(0, "fe80::1", &with(10, 0));
+        let known = bench.attachment.care_of_prefix(at(0)).unwrap();
+        assert_eq!((known.valid_until, known.preferred_until), (at(7_200_000), at(0)));
+    }
+
+    #[test]
+    fn the_home_prefix_is_worth_a_router_without_addresses() {
+        let mut bench = Bench::new();
+        let mut message = advertisement("2001:db8::/64", Vec::new());
+        if let Some(NeighbourOption::PrefixInformation { autonomous, .. }) = message.options.first_mut() {
+            *autonomous = false;
+        }
+        bench.hear(0, "fe80::1", &message);
+        assert!(bench.attachment.find_on_link(at(0), ip("2001:db8::100")).is_some());
+        assert!(bench.attachment.care_of_prefix(at(0)).is_none());
+    }
 }

@@ -5,6 +5,7 @@ use super::MobileRouter;
 use super::packet::drop_malformed;
 use super::registration::{CareOf, Place, RefreshAdvice, Sent, Wanted};
 use super::update::lifetime;
+use super::uplink::Uplink;
 use crate::crypto::authenticator::{NTP_TO_UNIX_SECONDS, verify};
 use crate::engine::Outbox;
 use crate::input::LinkId;
@@ -37,6 +38,12 @@ impl MobileRouter {
     pub(super) fn hear_mobility(&mut self, now: Time, _link: LinkId, datagram: &Datagram<'_>, out: &mut Outbox) {
         let from = Some(datagram.source);
         let (source, destination) = (datagram.real_source(), datagram.real_destination());
+        let home = self.config.home_address.0;
+        let ours = |uplink: &Uplink| uplink.formed.as_ref().is_some_and(|formed| formed.address.0 == destination);
+        if destination != home && !self.uplinks.iter().any(ours) {
+            // For another role of this host, or nobody's.
+            return;
+        }
         let message = match Message::parse(datagram.payload, source, destination) {
             Ok(message) => message,
             Err(why) => return drop_malformed(from, why, out),
@@ -44,7 +51,7 @@ impl MobileRouter {
         let drop = |reason, detail: &str, out: &mut Outbox| {
             out.report(Report::Dropped { reason, from, detail: detail.to_owned() });
         };
-        if destination != self.config.home_address.0 {
+        if destination != home {
             // A Binding Error goes to the care-of address alone: the home address was not believed (RFC 6275 §9.3.3).
             match message {
                 Message::BindingError { status, .. } => self.hear_error(now, datagram, status, out),

@@ -3,6 +3,7 @@
 
 use super::MobileRouter;
 use super::uplink::Uplink;
+use crate::access::movement::Router;
 use crate::access::neighbour;
 use crate::engine::Outbox;
 use crate::input::LinkId;
@@ -67,10 +68,12 @@ impl MobileRouter {
     fn advertised_home_agent(&self) -> Option<LinkAddress> {
         let link = self.home_link()?;
         let uplink = self.uplinks.iter().find(|uplink| uplink.up() == Some(link))?;
-        let router = uplink.attachment.as_ref()?.router().filter(|router| router.home_agent)?;
-        let mut named = router.prefixes.iter().filter_map(|known| known.router).peekable();
-        let ours = named.peek().is_none() || named.any(|address| self.agents.in_use() == Some(address));
-        router.link_address.filter(|_| ours)
+        let serves_us = |router: &&Router| {
+            let mut named = router.prefixes.iter().filter_map(|known| known.router).peekable();
+            let unnamed = named.peek().is_none();
+            router.home_agent && (unnamed || named.any(|address| self.agents.in_use() == Some(address)))
+        };
+        uplink.attachment.as_ref()?.routers().find(serves_us)?.link_address
     }
 
     /// Takes an advertisement for the home address: whoever defends it is the home agent.

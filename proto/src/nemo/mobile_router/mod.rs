@@ -11,6 +11,7 @@ mod order;
 mod packet;
 pub mod probe;
 pub mod registration;
+pub mod scenario;
 pub mod update;
 pub mod uplink;
 mod view;
@@ -114,7 +115,7 @@ impl MobileRouter {
             self.interfaces.insert(event.name.clone(), event.clone());
         }
         if let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.config.interface == event.name) {
-            uplink.hear_link(now, event, out);
+            uplink.hear_link(now, event, self.config.home_prefix, out);
         } else if let Some(inside) = self.ingress.iter_mut().find(|inside| inside.config.interface == event.name) {
             inside.hear_link(event);
         }

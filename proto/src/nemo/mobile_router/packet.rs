@@ -31,7 +31,8 @@ impl MobileRouter {
         }
         let datagram = match Datagram::parse(&packet.bytes) {
             Ok(datagram) => datagram,
-            Err(why) => return drop_malformed(None, why, out),
+            Err(why) if self.is_on(packet.link) => return drop_malformed(None, why, out),
+            Err(_) => return,
         };
         match datagram.protocol {
             protocol::ICMPV6 => self.hear_icmp6(now, packet, &datagram, out),
@@ -45,9 +46,12 @@ impl MobileRouter {
         let from = (packet.link, datagram.source, packet.sender);
         let message = match Message::parse(datagram) {
             Ok(message) => message,
-            Err(why) => return drop_malformed(Some(datagram.source), why, out),
+            Err(why) if self.is_on(packet.link) => return drop_malformed(Some(datagram.source), why, out),
+            Err(_) => return,
         };
-        if let Err(why) = message.check_on_link(datagram) {
+        if let Err(why) = message.check_on_link(datagram)
+            && self.is_on(packet.link)
+        {
             out.report(Report::Dropped {
                 reason: DropReason::NotOnLink,
                 from: Some(datagram.source),
@@ -67,6 +71,11 @@ impl MobileRouter {
             }
             _ => {}
         }
+    }
+
+    /// Whether we use the interface `link`; another role of this host may use the others.
+    fn is_on(&mut self, link: LinkId) -> bool {
+        self.uplink_on(link).is_some() || self.inside_on(link).is_some()
     }
 
     /// A router of a visited link. What we advertise inside must not be mistaken for one.

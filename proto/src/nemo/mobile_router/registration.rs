@@ -181,10 +181,15 @@ impl Registration {
         self.pending.as_ref().is_some_and(|pending| pending.next <= now) && self.limiter.take(now)
     }
 
+    /// Takes the next sequence number, for an update whose answer nobody waits for.
+    pub fn next_sequence(&mut self) -> Sequence {
+        self.sequence = self.sequence.next();
+        self.sequence
+    }
+
     /// Takes the next sequence number for the update that leaves now.
     pub fn put_sent(&mut self, now: Time, lifetime: Duration) -> Sequence {
-        self.sequence = self.sequence.next();
-        let sequence = self.sequence;
+        let sequence = self.next_sequence();
         if let Some(pending) = &mut self.pending {
             if pending.sent.len() >= MAX_OUTSTANDING {
                 pending.sent.remove(0);

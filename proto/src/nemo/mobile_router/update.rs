@@ -32,7 +32,7 @@ impl MobileRouter {
 
     /// The update that ends what `wanted` registered.
     pub(super) fn goodbye(&mut self, now: Time, wanted: &Wanted, out: &mut Outbox) -> Option<Transmit> {
-        let sequence = self.registration.put_sent(now, Duration::ZERO);
+        let sequence = self.registration.next_sequence();
         self.build(now, wanted, sequence, 0, out)
     }
 

@@ -9,31 +9,29 @@ use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
 
 impl MobileRouter {
-    /// Every running timer with its name.
-    fn timers(&self, now: Time) -> Vec<(String, Time)> {
-        let mut timers = Vec::new();
-        let mut add = |name: String, at: Option<Time>| timers.extend(at.map(|at| (name, at)));
-        for uplink in &self.uplinks {
-            let name = &uplink.config.interface;
-            add(format!("{name}: link"), uplink.deadline());
-            add(format!("{name}: probe"), self.probe_deadline(uplink));
-        }
-        for inside in &self.ingress {
+    /// Every timer: the interface it is of, what happens when it ends, and when that is.
+    fn timers(&self, now: Time) -> impl Iterator<Item = (&str, &'static str, Time)> {
+        let uplinks = self.uplinks.iter().flat_map(|uplink| {
+            let name = uplink.config.interface.as_str();
+            [(name, "link", uplink.deadline()), (name, "probe", self.probe_deadline(uplink))]
+        });
+        let ingress = self.ingress.iter().map(|inside| {
             let deadline = inside.advertiser.as_ref().map(|advertiser| advertiser.deadline());
-            add(format!("{}: advertisement", inside.config.interface), deadline);
-        }
-        add("registration".to_owned(), self.registration.deadline());
-        let discovery = self.agents.deadline(now).filter(|_| !self.candidates().is_empty());
-        add("home agent discovery".to_owned(), discovery);
-        add("home link".to_owned(), self.home_deadline());
-        add("old path".to_owned(), self.left.iter().map(|left| left.until).min());
-        add("refused item".to_owned(), self.held.deadline());
-        timers
+            (inside.config.interface.as_str(), "advertisement", deadline)
+        });
+        let own = [
+            ("", "registration", self.registration.deadline()),
+            ("", "home agent discovery", self.agents.deadline(now)),
+            ("", "home link", self.home_deadline()),
+            ("", "old path", self.left.iter().map(|left| left.until).min()),
+            ("", "refused item", self.held.deadline()),
+        ];
+        uplinks.chain(ingress).chain(own).filter_map(|(name, what, at)| Some((name, what, at?)))
     }
 
     /// The nearest of all timers.
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        if self.stopping { None } else { self.timers(self.now).into_iter().map(|(_, at)| at).min() }
+        if self.stopping { None } else { self.timers(self.now).map(|(_, _, at)| at).min() }
     }
 
     /// When the next probe of `uplink` leaves.
@@ -65,8 +63,10 @@ impl MobileRouter {
             far: vec![Prefix::ALL],
             state: if path.weight > 0 { "up" } else { "standby" }.to_owned(),
         }));
-        let remaining = |at: Time| at.since(now);
-        view.timers.extend(self.timers(now).into_iter().map(|(name, at)| TimerView { name, remaining: remaining(at) }));
+        view.timers.extend(self.timers(now).map(|(interface, what, at)| TimerView {
+            name: format!("{interface} {what}").trim().to_owned(),
+            remaining: at.since(now),
+        }));
     }
 
     fn show_bindings(&self, now: Time) -> Vec<BindingView> {

@@ -1,0 +1,291 @@
+//! A mobile router driven by arbitrary octets, for the fuzzer and the seeded loop alike: what must hold whatever comes in.
+
+use super::{MobileRouter, forwarding};
+use crate::crypto::authenticator::authenticate;
+use crate::engine::{Engine, Outbox};
+use crate::entropy::Entropy;
+use crate::input::{Clock, Input, LinkEvent, LinkId, NeighbourEvent, Order, Outcome, Packet};
+use crate::nemo::config::{
+    Authentication, DuplicateDetection, Ingress, MobileRouterConfig, PrefixMode, Probe, SharedKey, Sharing, Uplink,
+};
+use crate::output::Output;
+use crate::plan::{Item, Key, Plan};
+use crate::time::Time;
+use crate::view::View;
+use core::time::Duration;
+use roam6_wire::icmp6::{self, NeighbourAdvertisement, NeighbourOption, RouterAdvertisement};
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::mobility::{self, AckFlags, BindingAcknowledgement, MobilityOption, Status};
+use roam6_wire::{Bid, CareOfAddress, HomeAddress, LinkAddress, Prefix, Reader};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// Outputs one input may cause at most, and ticks at one moment.
+const MAX_OUTPUTS: usize = 400;
+const MAX_TICKS: usize = 64;
+/// Items a host holds for a mobile router at most.
+const MAX_ITEMS: usize = 120;
+const KEY: [u8; 16] = [7; 16];
+const HOME: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x100);
+const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+const PEER: LinkAddress = LinkAddress([2, 0, 0, 0, 1, 1]);
+
+/// Lives through what `data` says, and asserts what must hold throughout.
+pub fn scenario(data: &[u8]) {
+    let mut reader = Reader::new("scenario", data);
+    let seed = reader.u8().unwrap_or_default();
+    let mut world = World::new(seed);
+    while let Ok(action) = reader.u8() {
+        let choice = reader.u8().unwrap_or_default();
+        match world.cause(action, choice, &mut reader) {
+            Some(input) => world.feed(&input),
+            None => world.wait(Duration::from_millis(u64::from(choice) * u64::from(choice) / 8)),
+        }
+    }
+    world.feed(&Input::Order(Order::Stop));
+    assert!(world.plan.iter().all(|(key, _)| matches!(key, Key::Record(_))), "stopped, yet it holds {:?}", world.plan);
+}
+
+struct World {
+    router: MobileRouter,
+    now: Time,
+    plan: Plan,
+    up: BTreeMap<LinkId, bool>,
+    /// The last Binding Update: the source it came from and what it said.
+    update: Option<(Ipv6Addr, mobility::BindingUpdate)>,
+}
+
+impl World {
+    fn new(seed: u8) -> World {
+        let router = MobileRouter::new(config(seed), Entropy::from_number(seed.into()));
+        let mut world = World { router, now: Time::ZERO, plan: Plan::new(), up: BTreeMap::new(), update: None };
+        world.feed(&Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
+        world
+    }
+
+    /// What happens next; `None`: time passes.
+    fn cause(&mut self, action: u8, choice: u8, reader: &mut Reader<'_>) -> Option<Input> {
+        let link = LinkId(u32::from(choice % 3) + 1);
+        Some(match action % 10 {
+            0 | 1 => Input::Link(LinkEvent {
+                link,
+                name: format!("if{}", link.0),
+                address: Some(LinkAddress([2, 0, 0, 0, 0, choice % 3])),
+                up: choice & 7 != 7,
+                mtu: 1280 + u32::from(choice),
+            }),
+            2 | 3 => self.advertisement(link, choice, reader.u8().unwrap_or_default()),
+            4 | 5 => self.answer(choice, reader.u8().unwrap_or_default())?,
+            6 => {
+                let length = usize::from(choice).min(reader.len());
+                let bytes = reader.bytes(length).unwrap_or_default().to_vec();
+                Input::Packet(Packet { link, sender: Some(PEER), bytes })
+            }
+            7 => self.neighbour(link, choice),
+            8 if choice & 1 == 0 => {
+                let key = self.plan.iter().nth(usize::from(choice)).map(|(key, _)| key.clone())?;
+                Input::Outcome(Outcome { key, refused: (choice & 2 == 0).then(|| "refused".to_owned()) })
+            }
+            8 => Input::Order(Order::MobileRouter(Box::new(config(choice)))),
+            _ => return None,
+        })
+    }
+
+    fn advertisement(&self, link: LinkId, choice: u8, detail: u8) -> Input {
+        let prefix = if choice & 0xc0 == 0 {
+            HOME
+        } else {
+            Ipv6Addr::new(0x2001, 0xdb8, u16::from(detail & 7) + 1, 0, 0, 0, 0, 0)
+        };
+        let lifetime = u32::from(detail) * 20;
+        let message = icmp6::Message::RouterAdvertisement(RouterAdvertisement {
+            home_agent: choice & 0x20 != 0,
+            lifetime: u16::from(detail),
+            options: vec![
+                NeighbourOption::SourceLinkAddress(PEER),
+                NeighbourOption::Mtu(1200 + u32::from(detail)),
+                NeighbourOption::AdvertisementInterval { milliseconds: u32::from(detail) * 16 },
+                NeighbourOption::PrefixInformation {
+                    prefix: Prefix::new(prefix, 64).unwrap_or(Prefix::ALL),
+                    address: HOME_AGENT,
+                    on_link: choice & 7 != 7,
+                    autonomous: choice & 0x38 != 0x38,
+                    router_address: choice & 4 == 0,
+                    valid: lifetime,
+                    preferred: lifetime / 2,
+                },
+            ],
+            ..RouterAdvertisement::default()
+        });
+        let source = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, u16::from(choice >> 3) + 1);
+        self.on_link(link, source, &message)
+    }
+
+    fn neighbour(&self, link: LinkId, choice: u8) -> Input {
+        let mut addresses = self.plan.iter().filter_map(|(key, _)| match key {
+            Key::Address(_, address) => Some(*address),
+            _ => None,
+        });
+        let target = addresses.nth(usize::from(choice % 4)).unwrap_or(HOME);
+        if choice & 0x80 == 0 {
+            let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, u16::from(choice >> 3) + 1);
+            return Input::Neighbour(NeighbourEvent { link, address: router, link_address: None, reachable: false });
+        }
+        let options = vec![NeighbourOption::TargetLinkAddress(PEER)];
+        let message = NeighbourAdvertisement { router: true, solicited: false, overrides: true, target, options };
+        self.on_link(link, target, &icmp6::Message::NeighbourAdvertisement(message))
+    }
+
+    fn on_link(&self, link: LinkId, source: Ipv6Addr, message: &icmp6::Message) -> Input {
+        let header = Header::new(source, icmp6::ALL_NODES).with_hop_limit(icmp6::ON_LINK_HOP_LIMIT);
+        let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, icmp6::ALL_NODES));
+        Input::Packet(Packet { link, sender: Some(PEER), bytes })
+    }
+
+    /// The home agent's answer to the last update, whatever it says.
+    fn answer(&self, choice: u8, status: u8) -> Option<Input> {
+        let (source, update) = self.update.as_ref()?;
+        let identifiers = update.options.iter().filter(|option| matches!(option, MobilityOption::BindingIdentifier(_)));
+        let mut options: Vec<MobilityOption> = identifiers.filter(|_| choice & 7 != 1).cloned().collect();
+        options.push(MobilityOption::BindingRefreshAdvice((choice >> 4).into()));
+        options.push(MobilityOption::ReplayProtection(u64::from(status) << 56));
+        let message = mobility::Message::BindingAcknowledgement(BindingAcknowledgement {
+            status: Status(if choice & 7 != 2 { 0 } else { status }),
+            flags: if choice & 0x78 != 0x78 { AckFlags::ROUTER } else { AckFlags::NONE },
+            sequence: update.sequence,
+            lifetime_units: u16::from(choice >> 2),
+            options,
+        });
+        let payload = message.emit_authenticated(HOME_AGENT, HOME, 256, |part| {
+            authenticate(&KEY, CareOfAddress(*source), HomeAddress(HOME), part)
+        });
+        let header = Header::new(HOME_AGENT, *source);
+        let header = if *source == HOME { header } else { header.with_routing_home(HOME) };
+        let bytes = ip6::emit(&header, protocol::MOBILITY, &payload);
+        Some(Input::Packet(Packet { link: LinkId(1), sender: Some(PEER), bytes }))
+    }
+
+    fn wait(&mut self, span: Duration) {
+        let end = self.now + span;
+        let mut ticks = 0;
+        while let Some(next) = self.router.deadline().filter(|next| *next <= end) {
+            ticks = if next > self.now { 0 } else { ticks + 1 };
+            assert!(ticks < MAX_TICKS, "turns in circles at {}: {:?}", self.now, self.router);
+            self.now = self.now.max(next);
+            self.feed(&Input::Tick);
+        }
+        self.now = end;
+    }
+
+    fn feed(&mut self, input: &Input) {
+        if let Input::Link(event) = input {
+            self.up.insert(event.link, event.up);
+        }
+        let mut out = Outbox::new();
+        self.router.handle(self.now, input, &mut out);
+        assert!(out.outputs().len() < MAX_OUTPUTS, "{} outputs of one input", out.outputs().len());
+        for output in out.drain() {
+            match output {
+                Output::Put(item) => {
+                    self.plan.put(item);
+                }
+                Output::Drop(key) => {
+                    assert!(self.plan.drop(&key).is_some(), "dropped what was never put: {key:?}");
+                }
+                Output::Transmit(transmit) => self.remember(&transmit.bytes),
+                Output::Report(_) => {}
+            }
+        }
+        self.router.view(self.now, &mut View::default());
+        self.check();
+    }
+
+    fn remember(&mut self, bytes: &[u8]) {
+        let Ok(datagram) = Datagram::parse(bytes) else {
+            panic_on(bytes);
+            return;
+        };
+        if let Ok(mobility::Message::BindingUpdate(update)) =
+            mobility::Message::parse(datagram.payload, datagram.real_source(), datagram.destination)
+        {
+            self.update = Some((datagram.source, update));
+        }
+    }
+
+    /// Nothing stale is held, and nothing without end.
+    fn check(&self) {
+        assert!(self.plan.len() < MAX_ITEMS, "{} items", self.plan.len());
+        let Some(Item::Tunnel(tunnel)) = self.plan.find(&Key::Tunnel(forwarding::TUNNEL)) else {
+            return;
+        };
+        for path in &tunnel.paths {
+            let link = path.link.unwrap_or(LinkId(0));
+            assert_eq!(self.up.get(&link), Some(&true), "a path over {link}, which is down");
+            assert!(self.plan.find(&Key::Address(link, path.local)).is_some(), "a path from {}, not ours", path.local);
+            assert!(path.mtu >= 1280, "a path of {} octets", path.mtu);
+        }
+    }
+}
+
+/// A packet of our own that does not parse is a fault of ours.
+fn panic_on(bytes: &[u8]) {
+    assert!(bytes.is_empty(), "sent what is no packet: {bytes:02x?}");
+}
+
+fn config(choice: u8) -> MobileRouterConfig {
+    let uplink = |number: u8| Uplink {
+        interface: format!("if{number}"),
+        bid: Bid(number.into()),
+        priority: if choice & 1 == 0 { number } else { 1 },
+        weight: (choice >> 6).into(),
+    };
+    let inside = Ipv6Addr::new(0x2001, 0xdb8, 0xf00, 0, 0, 0, 0, 0);
+    let prefixes: Vec<Prefix> = Prefix::new(inside, 64).into_iter().collect();
+    MobileRouterConfig {
+        home_address: HomeAddress(HOME),
+        home_prefix: Prefix::new(HOME, 64).unwrap_or(Prefix::ALL),
+        home_agents: vec![HOME_AGENT; usize::from(choice >> 4 & 1) + 1],
+        mode: if choice & 2 == 0 { PrefixMode::Implicit } else { PrefixMode::Explicit },
+        authentication: Authentication::SharedKey(SharedKey { spi: 256, secret: KEY.to_vec() }),
+        lifetime: Duration::from_secs(60),
+        uplinks: vec![uplink(1), uplink(2)],
+        sharing: match choice >> 2 & 3 {
+            0 => Sharing::Single,
+            1 => Sharing::Standby,
+            _ => Sharing::Weights,
+        },
+        ingress: prefixes
+            .iter()
+            .map(|prefix| Ingress {
+                interface: "if3".to_owned(),
+                prefix: *prefix,
+                advertise: Duration::from_millis(u64::from(choice) * 10),
+            })
+            .collect(),
+        prefixes,
+        duplicate_detection: match choice >> 4 & 3 {
+            0 => DuplicateDetection::Off,
+            1 => DuplicateDetection::Wait,
+            _ => DuplicateDetection::Optimistic,
+        },
+        probe: (choice & 0x20 == 0).then(Probe::default),
+        flows: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_whatever_comes_in() {
+        for seed in 0..100 {
+            let mut entropy = Entropy::from_number(seed);
+            let length = usize::try_from(entropy.below(4000)).unwrap();
+            let mut data = vec![0; length];
+            entropy.fill(&mut data);
+            let outcome = std::panic::catch_unwind(|| scenario(&data));
+            assert!(outcome.is_ok(), "seed {seed}");
+        }
+    }
+}
