@@ -1,2 +1,50 @@
-//! placeholder
-fn main() {}
+//! roam6: the daemon that moves networks, and the command line to it.
+
+mod client;
+mod command_line;
+mod config;
+mod control;
+mod daemon;
+mod enroll;
+mod render;
+
+use clap::Parser;
+use command_line::{CommandLine, Verb};
+use std::process::ExitCode;
+
+/// Something went wrong while running.
+const FAILED: u8 = 1;
+/// The command line or the configuration is wrong.
+const WRONG: u8 = 2;
+/// No daemon answers.
+const ABSENT: u8 = 3;
+
+fn main() -> ExitCode {
+    match CommandLine::parse().verb {
+        Verb::Run(run) => match daemon::run(run.into()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(daemon::Failure::Config(problems)) => wrong(&problems),
+            Err(daemon::Failure::Other(why)) => {
+                eprintln!("roam6: {why}");
+                ExitCode::from(FAILED)
+            }
+        },
+        Verb::Check { file, json } => match config::load(&file) {
+            Ok(config) => client::print(&render::summary::render(&config, json)),
+            Err(problems) => wrong(&problems),
+        },
+        Verb::Show { what, json, socket } => client::show(what, json, &socket.path()),
+        Verb::Watch { json, socket } => client::watch(json, &socket.path()),
+        Verb::Metrics { socket } => client::metrics(&socket.path()),
+        Verb::Unbind { home_address, socket } => client::unbind(home_address, &socket.path()),
+        Verb::Keygen { spi } => enroll::keygen(spi),
+        Verb::Enroll(enroll) => enroll::enroll(&enroll),
+    }
+}
+
+fn wrong(problems: &[config::source::Problem]) -> ExitCode {
+    for problem in problems {
+        eprintln!("{problem}");
+    }
+    ExitCode::from(WRONG)
+}

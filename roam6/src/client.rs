@@ -1,0 +1,150 @@
+//! The commands that ask a running daemon.
+
+use crate::command_line::Part;
+use crate::control::{Answer, MAX_ANSWER, Request, State};
+use crate::render::table::{Paint, Table};
+use crate::render::{event, metrics, tables};
+use crate::{ABSENT, FAILED};
+use roam6_wire::HomeAddress;
+use serde::Serialize;
+use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
+use std::net::Ipv6Addr;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// `roam6 show`.
+pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
+    let state = match view(socket) {
+        Ok(state) => state,
+        Err(failure) => return failure.tell(),
+    };
+    if json {
+        return print(&match part {
+            Part::Bindings => to_json(&state.view.bindings),
+            Part::Links => to_json(&state.view.links),
+            Part::Tunnels => to_json(&state.view.tunnels),
+            Part::Timers => to_json(&state.view.timers),
+            Part::Counters => to_json(&serde_json::json!({ "events": state.view.counters, "packets": state.packets })),
+        });
+    }
+    let table: Table = match part {
+        Part::Bindings => tables::bindings(&state),
+        Part::Links => tables::links(&state),
+        Part::Tunnels => tables::tunnels(&state),
+        Part::Timers => tables::timers(&state),
+        Part::Counters => tables::counters(&state),
+    };
+    print(&table.render(paint()))
+}
+
+/// `roam6 metrics`.
+pub(crate) fn metrics(socket: &Path) -> ExitCode {
+    match view(socket) {
+        Ok(state) => print(&metrics::render(&state)),
+        Err(failure) => failure.tell(),
+    }
+}
+
+/// `roam6 unbind`.
+pub(crate) fn unbind(home_address: Ipv6Addr, socket: &Path) -> ExitCode {
+    match ask(&Request::Unbind(HomeAddress(home_address)), socket) {
+        Ok(Answer::Done) => ExitCode::SUCCESS,
+        Ok(answer) => Failure::unexpected(answer).tell(),
+        Err(failure) => failure.tell(),
+    }
+}
+
+/// `roam6 watch`: until the daemon or the reader ends it.
+pub(crate) fn watch(json: bool, socket: &Path) -> ExitCode {
+    let stream = match connect(&Request::Watch, socket) {
+        Ok(stream) => stream,
+        Err(failure) => return failure.tell(),
+    };
+    let mut stdout = std::io::stdout().lock();
+    for line in BufReader::new(stream).lines() {
+        let Ok(line) = line else { break };
+        if let Ok(Answer::Error(why)) = serde_json::from_str(&line) {
+            return Failure::Refused(why).tell();
+        }
+        let line = if json { line } else { event::render(&line) };
+        if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
+            return ExitCode::SUCCESS;
+        }
+    }
+    Failure::Absent("the daemon has ended".to_owned()).tell()
+}
+
+/// Prints a text; nobody to read it is no failure.
+pub(crate) fn print(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Failure::Refused(error.to_string()).tell(),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Why a command did not get its answer.
+enum Failure {
+    Absent(String),
+    Refused(String),
+}
+
+impl Failure {
+    fn unexpected(answer: Answer) -> Failure {
+        match answer {
+            Answer::Error(why) => Failure::Refused(why),
+            _ => Failure::Refused("the daemon answered something else; is it of another version?".to_owned()),
+        }
+    }
+
+    fn tell(self) -> ExitCode {
+        let (why, code) = match self {
+            Failure::Absent(why) => (why, ABSENT),
+            Failure::Refused(why) => (why, FAILED),
+        };
+        eprintln!("roam6: {why}");
+        ExitCode::from(code)
+    }
+}
+
+fn view(socket: &Path) -> Result<State, Failure> {
+    match ask(&Request::View, socket)? {
+        Answer::State(state) => Ok(*state),
+        answer => Err(Failure::unexpected(answer)),
+    }
+}
+
+fn ask(request: &Request, socket: &Path) -> Result<Answer, Failure> {
+    let mut line = String::new();
+    let read = BufReader::new(connect(request, socket)?.take(MAX_ANSWER)).read_line(&mut line);
+    read.map_err(|error| Failure::Absent(format!("{}: {error}", socket.display())))?;
+    serde_json::from_str(&line).map_err(|error| Failure::Refused(format!("{}: {error}", socket.display())))
+}
+
+fn connect(request: &Request, socket: &Path) -> Result<UnixStream, Failure> {
+    let failure = |error: std::io::Error| {
+        let hint = match error.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+                "does roam6 run? (systemctl status roam6; or name its run_dir with --run-dir)"
+            }
+            ErrorKind::PermissionDenied => "ask as root, or as a member of the group named in [control]",
+            _ => "",
+        };
+        Failure::Absent(format!("{}: {error}; {hint}", socket.display()))
+    };
+    let mut stream = UnixStream::connect(socket).map_err(failure)?;
+    let request = serde_json::to_string(request).unwrap_or_default();
+    stream.write_all(format!("{request}\n").as_bytes()).map_err(failure)?;
+    Ok(stream)
+}
+
+fn to_json(value: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn paint() -> Paint {
+    let wanted = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    if wanted { Paint::Colour } else { Paint::Plain }
+}

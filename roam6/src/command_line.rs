@@ -1,0 +1,190 @@
+//! The command line: its words, and help with an example for each.
+
+use crate::config::RUN_DIR;
+use crate::daemon::{Level, Options};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use roam6_wire::Prefix;
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+
+/// IPv6 networks that stay reachable while they move.
+#[derive(Parser)]
+#[command(name = "roam6", version, max_term_width = 100, after_help = AFTER)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+const AFTER: &str = "\
+Exit status: 0 done; 1 failed; 2 the command line or the configuration is wrong; 3 no daemon answers.
+
+Examples:
+  roam6 enroll --table mobiles.toml --home-address 2001:db8:1::100 \\
+               --prefix 2001:db8:100::/56 --key-file mr1.key
+  roam6 check /etc/roam6/roam6.toml
+  roam6 run --config /etc/roam6/roam6.toml
+  roam6 show bindings";
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Run the daemon with the roles of a configuration file
+    #[command(after_help = "\
+SIGHUP reads the file anew and keeps bindings. SIGTERM removes all that was made and ends.
+
+Example: roam6 run --config /etc/roam6/roam6.toml")]
+    Run(Run),
+    /// Check a configuration file without starting anything
+    #[command(after_help = "Example: roam6 check /etc/roam6/roam6.toml")]
+    Check {
+        /// The configuration file
+        file: PathBuf,
+        /// Summary as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show part of the state of the running daemon
+    #[command(after_help = "\
+Examples:
+  roam6 show bindings
+  roam6 show tunnels --json | jq '.[].mtu'")]
+    Show {
+        /// Which part
+        what: Part,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        socket: Socket,
+    },
+    /// Show the state, then every event as it happens, a line each
+    #[command(after_help = "\
+Examples:
+  roam6 watch
+  roam6 watch --json | jq -c 'select(.event == \"registered\")'")]
+    Watch {
+        /// As lines of JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        socket: Socket,
+    },
+    /// Print all metrics in the text format of Prometheus
+    #[command(after_help = "Example: roam6 metrics > /var/lib/node_exporter/roam6.prom")]
+    Metrics {
+        #[command(flatten)]
+        socket: Socket,
+    },
+    /// End the binding of a home address by hand (home agent)
+    #[command(after_help = "Example: roam6 unbind 2001:db8:1::100")]
+    Unbind {
+        /// The home address
+        home_address: Ipv6Addr,
+        #[command(flatten)]
+        socket: Socket,
+    },
+    /// Make a key that a mobile router and its home agent share, and print it
+    #[command(after_help = "Example: (umask 077; roam6 keygen > mr1.key)")]
+    Keygen {
+        /// Security parameter index, 256 or more; random if left out
+        #[arg(long, value_parser = clap::value_parser!(u32).range(256..))]
+        spi: Option<u32>,
+    },
+    /// Add a mobile router to a home agent's prefix table, and write its key file
+    #[command(after_help = "\
+Run it at the home agent, which notices the change by itself; then carry the key file to the mobile router.
+
+Example:
+  roam6 enroll --table /etc/roam6/mobiles.toml --home-address 2001:db8:1::100 \\
+               --prefix 2001:db8:100::/56 --key-file mr1.key")]
+    Enroll(Enroll),
+}
+
+/// See [`Verb::Run`].
+#[derive(Args)]
+pub(crate) struct Run {
+    /// The configuration file
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Write down all that happens, as a file the tests replay; it contains keys
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Leave everything in the kernel on exit, so that packets travel on until the next start
+    #[arg(long)]
+    keep: bool,
+    /// Log each update, acknowledgement and dropped packet too
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+/// See [`Verb::Enroll`].
+#[derive(Args)]
+pub(crate) struct Enroll {
+    /// The prefix table file of the home agent; made if it is not there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) table: PathBuf,
+    /// Home address of the mobile router
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) home_address: Ipv6Addr,
+    /// A prefix of its mobile network; may be given several times
+    #[arg(long, value_name = "PREFIX", required = true)]
+    pub(crate) prefix: Vec<Prefix>,
+    /// Where to write the key for the mobile router; must not be there yet
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: PathBuf,
+    /// Security parameter index, 256 or more; random if left out
+    #[arg(long, value_parser = clap::value_parser!(u32).range(256..))]
+    pub(crate) spi: Option<u32>,
+}
+
+/// Parts of the state.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// Home addresses and where they are
+    Bindings,
+    /// Interfaces in use
+    Links,
+    /// Tunnels and their paths
+    Tunnels,
+    /// What happens next
+    Timers,
+    /// How often each thing happened
+    Counters,
+}
+
+/// Where the daemon listens.
+#[derive(Args)]
+pub(crate) struct Socket {
+    /// The daemon's run_dir
+    #[arg(long, value_name = "FOLDER", default_value = RUN_DIR)]
+    run_dir: PathBuf,
+}
+
+impl Socket {
+    /// The control socket.
+    pub(crate) fn path(&self) -> PathBuf {
+        crate::control::socket_path(&self.run_dir)
+    }
+}
+
+impl From<Run> for Options {
+    fn from(run: Run) -> Options {
+        let level = if run.verbose { Level::Debug } else { Level::Info };
+        Options { config: run.config, record: run.record, level, keep: run.keep }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound_and_every_verb_has_an_example() {
+        let command = CommandLine::command();
+        command.clone().debug_assert();
+        for verb in command.get_subcommands() {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("roam6 "), "no example: {}", verb.get_name());
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Checks that several tables share.
+
+use crate::config::duration::{Span, human};
+use crate::config::source::Review;
+use core::time::Duration;
+use std::fmt::Display;
+use std::net::Ipv6Addr;
+use std::ops::RangeInclusive;
+use toml::Spanned;
+
+/// Lifetimes count units of four seconds in 16 bits (RFC 6275 §6.1.7).
+const LIFETIME: RangeInclusive<Duration> = Duration::from_secs(4)..=Duration::from_secs(4 * 65_535);
+/// Bounds of the longest interval between advertisements (RFC 6275 §7.5, RFC 4861 §6.2.1).
+const ADVERTISE: RangeInclusive<Duration> = Duration::from_millis(70)..=Duration::from_secs(1800);
+
+/// The name of a network interface.
+pub(crate) fn interface(name: &Spanned<String>, review: &mut Review<'_>) {
+    let text = name.get_ref();
+    if text.is_empty() || text.len() > 15 || text.contains(['/', ' ', ':']) || text.starts_with('.') {
+        let what = format!("\"{text}\" is not the name of an interface");
+        review.blame(name.span(), what, "`ip link` lists the names; they have 1 to 15 letters");
+    }
+}
+
+/// An address one host can have.
+pub(crate) fn unicast(address: &Spanned<Ipv6Addr>, name: &str, review: &mut Review<'_>) {
+    let value = address.get_ref();
+    if value.is_multicast() || value.is_unspecified() || value.is_loopback() || value.is_unicast_link_local() {
+        let what = format!("{name} {value} cannot be reached from elsewhere");
+        review.blame(address.span(), what, "write a global unicast address");
+    }
+}
+
+/// The lifetime of a binding.
+pub(crate) fn lifetime(span: Option<&Spanned<Span>>, name: &str, review: &mut Review<'_>) {
+    duration(span, name, LIFETIME, review);
+}
+
+/// The longest interval between advertisements.
+pub(crate) fn advertise(span: Option<&Spanned<Span>>, review: &mut Review<'_>) {
+    duration(span, "advertise", ADVERTISE, review);
+}
+
+/// A duration between two bounds.
+pub(crate) fn duration(
+    span: Option<&Spanned<Span>>,
+    name: &str,
+    bounds: RangeInclusive<Duration>,
+    review: &mut Review<'_>,
+) {
+    if let Some(span) = span
+        && !bounds.contains(&span.get_ref().0)
+    {
+        let what = format!("{name} = {} is out of bounds", human(span.get_ref().0));
+        review.blame(span.span(), what, &format!("write {} to {}", human(*bounds.start()), human(*bounds.end())));
+    }
+}
+
+/// A number between two bounds.
+pub(crate) fn within<T: PartialOrd + Display>(
+    number: Option<&Spanned<T>>,
+    name: &str,
+    bounds: RangeInclusive<T>,
+    review: &mut Review<'_>,
+) {
+    if let Some(number) = number
+        && !bounds.contains(number.get_ref())
+    {
+        let what = format!("{name} = {} is out of bounds", number.get_ref());
+        review.blame(number.span(), what, &format!("write {} to {}", bounds.start(), bounds.end()));
+    }
+}

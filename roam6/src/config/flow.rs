@@ -1,0 +1,112 @@
+//! The `[[mobile_router.flow]]` tables: flows with an uplink of their own (RFC 6089).
+
+use crate::config::source::Review;
+use roam6_proto::nemo::config::{Sharing, Uplink};
+use roam6_proto::nemo::flow::{FlowRule, Selector};
+use roam6_wire::{Bid, Prefix};
+use serde::{Deserialize, Deserializer, de::Error};
+use std::collections::BTreeSet;
+use toml::Spanned;
+
+/// Most flow rules of one mobile router.
+const MAX_FLOWS: usize = 64;
+
+/// One flow, as written; what is left out matches all.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Flow {
+    uplink: Spanned<String>,
+    id: Option<Spanned<u16>>,
+    correspondent: Option<Prefix>,
+    inside: Option<Prefix>,
+    protocol: Option<Protocol>,
+    correspondent_ports: Option<Ports>,
+    inside_ports: Option<Ports>,
+}
+
+/// Checks the flows and makes rules of them; the order in the file is their priority.
+pub(crate) fn settle(
+    flows: Vec<Spanned<Flow>>,
+    uplinks: &[Uplink],
+    sharing: Sharing,
+    review: &mut Review<'_>,
+) -> Vec<FlowRule> {
+    if let (Some(flow), Sharing::Single) = (flows.first(), sharing) {
+        let hint = "add a second uplink, and sharing = \"standby\" or \"weights\"";
+        review.blame(flow.span(), "a flow needs several uplinks registered at once", hint);
+    }
+    if let Some(flow) = flows.get(MAX_FLOWS) {
+        review.blame(flow.span(), format!("more than {MAX_FLOWS} flows"), "merge some");
+    }
+    let mut ids = BTreeSet::new();
+    let mut rules = Vec::new();
+    for (flow, position) in flows.iter().take(MAX_FLOWS).zip(1_u16..) {
+        let id = flow.get_ref().id.as_ref().map_or(position, |id| *id.get_ref());
+        let place = flow.get_ref().id.as_ref().map_or(flow.span(), Spanned::span);
+        if id == 0 {
+            review.blame(place, "flow id 0 is reserved (RFC 6089)", "number the flows from 1, or leave id out");
+        } else if !ids.insert(id) {
+            review.blame(place, format!("flow id {id} is used twice"), "give every flow an id of its own, or none");
+        }
+        rules.extend(rule(flow, FlowNumber { id, priority: position }, uplinks, review));
+    }
+    rules
+}
+
+/// What a rule is called and where it stands.
+struct FlowNumber {
+    id: u16,
+    priority: u16,
+}
+
+fn rule(flow: &Spanned<Flow>, number: FlowNumber, uplinks: &[Uplink], review: &mut Review<'_>) -> Option<FlowRule> {
+    let flow = flow.get_ref();
+    let name = flow.uplink.get_ref();
+    let Some(bid) = uplinks.iter().find(|uplink| uplink.interface == *name).map(|uplink| uplink.bid) else {
+        let known: Vec<&str> = uplinks.iter().map(|uplink| uplink.interface.as_str()).collect();
+        let hint = format!("name one of: {}", known.join(", "));
+        review.blame(flow.uplink.span(), format!("no uplink {name}"), &hint);
+        return None;
+    };
+    Some(FlowRule { id: number.id, priority: number.priority, selector: selector(flow), bid: Bid(bid.0) })
+}
+
+fn selector(flow: &Flow) -> Selector {
+    Selector {
+        source: flow.correspondent,
+        destination: flow.inside,
+        protocol: flow.protocol.as_ref().map(|protocol| protocol.0),
+        source_ports: flow.correspondent_ports.as_ref().map(|ports| ports.0),
+        destination_ports: flow.inside_ports.as_ref().map(|ports| ports.0),
+    }
+}
+
+/// `"tcp"`, `"udp"`, `"icmp6"`, `"sctp"`, or a number as text.
+struct Protocol(u8);
+
+impl<'de> Deserialize<'de> for Protocol {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Protocol, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let number = match text.as_str() {
+            "tcp" => Some(6),
+            "udp" => Some(17),
+            "icmp6" => Some(58),
+            "sctp" => Some(132),
+            other => other.parse().ok(),
+        };
+        number.map(Protocol).ok_or_else(|| D::Error::custom("not a protocol; write tcp, udp, icmp6, sctp or a number"))
+    }
+}
+
+/// `"443"` or `"5000-5999"`.
+struct Ports((u16, u16));
+
+impl<'de> Deserialize<'de> for Ports {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ports, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let (first, last) = text.split_once('-').unwrap_or((&text, &text));
+        let ports = first.trim().parse().ok().zip(last.trim().parse().ok());
+        let ports = ports.filter(|(first, last): &(u16, u16)| first <= last);
+        ports.map(Ports).ok_or_else(|| D::Error::custom("not a range of ports; write \"443\" or \"5000-5999\""))
+    }
+}

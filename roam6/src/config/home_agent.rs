@@ -1,0 +1,144 @@
+//! The `[home_agent]` table.
+
+use crate::config::check;
+use crate::config::duration::Span;
+use crate::config::prefix_table::{self, Home, Mobile};
+use crate::config::source::{Problem, Review};
+use core::time::Duration;
+use roam6_proto::nemo::config::{HomeAgentConfig, PrefixTable};
+use roam6_wire::Prefix;
+use serde::Deserialize;
+use std::net::Ipv6Addr;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// Most home addresses with a binding, unless the file says otherwise.
+const DEFAULT_BINDINGS: usize = 100_000;
+/// No file may ask for more.
+const MAX_BINDINGS: usize = 1_000_000;
+
+/// The table, as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Section {
+    address: Spanned<Ipv6Addr>,
+    home_prefixes: Spanned<Vec<Prefix>>,
+    home_link: Option<Spanned<String>>,
+    prefix_table: Option<PathBuf>,
+    #[serde(default)]
+    mobile: Vec<Spanned<Mobile>>,
+    max_lifetime: Option<Spanned<Span>>,
+    refresh_advice: Option<Spanned<Span>>,
+    multiple_care_of: Option<bool>,
+    max_bindings: Option<Spanned<usize>>,
+    duplicate_detection: Option<Spanned<bool>>,
+    #[serde(default)]
+    preference: u16,
+    advertise: Option<Spanned<Span>>,
+    path_mtu: Option<Spanned<u32>>,
+}
+
+/// A home agent's settings, and how to read its prefix table anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HomeAgent {
+    /// The settings, the whole prefix table inside.
+    pub(crate) config: HomeAgentConfig,
+    /// The file of the prefix table, if it has one.
+    pub(crate) table_file: Option<PathBuf>,
+    /// The rows written in the main file.
+    inline: PrefixTable,
+}
+
+impl HomeAgent {
+    /// Takes over the prefix table of `other`, and where to read it anew. All else needs a restart.
+    pub(crate) fn adopt_table(&mut self, other: HomeAgent) {
+        self.config.table = other.config.table;
+        self.table_file = other.table_file;
+        self.inline = other.inline;
+    }
+
+    /// Reads the prefix table file again; the rows of the main file stay.
+    pub(crate) fn reread_table(&self) -> Result<PrefixTable, Vec<Problem>> {
+        let home = Home { agent: self.config.address, prefixes: &self.config.home_prefixes };
+        match &self.table_file {
+            Some(path) => join(self.inline.clone(), prefix_table::read(path, &home)?, path),
+            None => Ok(self.inline.clone()),
+        }
+    }
+}
+
+/// Checks the table; what is wrong with it is remembered by `review`.
+pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
+    check_values(&section, review);
+    let home_prefixes = section.home_prefixes.into_inner();
+    let address = *section.address.get_ref();
+    let home = Home { agent: address, prefixes: &home_prefixes };
+    let inline = prefix_table::settle(section.mobile, &home, review);
+    let table_file = section.prefix_table.map(|path| review.source.resolve(&path));
+    let home_link = section.home_link.map(Spanned::into_inner);
+    let config = HomeAgentConfig {
+        address,
+        home_prefixes,
+        table: PrefixTable::default(),
+        max_lifetime: section.max_lifetime.map_or(Duration::from_secs(3600), |span| span.get_ref().0),
+        refresh_advice: section.refresh_advice.map(|span| span.get_ref().0),
+        multiple_care_of: section.multiple_care_of.unwrap_or(true),
+        max_bindings: section.max_bindings.map_or(DEFAULT_BINDINGS, |count| *count.get_ref()),
+        duplicate_detection: section.duplicate_detection.map_or(home_link.is_some(), |on| *on.get_ref()),
+        preference: section.preference,
+        advertise: section.advertise.map(|span| span.get_ref().0),
+        path_mtu: section.path_mtu.map_or(1500, |mtu| *mtu.get_ref()),
+        home_link,
+    };
+    let mut agent = HomeAgent { config, table_file, inline };
+    match agent.reread_table() {
+        Ok(table) => agent.config.table = table,
+        Err(mut problems) => review.problems.append(&mut problems),
+    }
+    agent
+}
+
+fn check_values(section: &Section, review: &mut Review<'_>) {
+    let address = *section.address.get_ref();
+    check::unicast(&section.address, "address", review);
+    let prefixes = &section.home_prefixes;
+    if prefixes.get_ref().is_empty() {
+        review.blame(prefixes.span(), "home_prefixes is empty", "write the prefix home addresses are taken from");
+    }
+    let virtual_home = "name the home link with home_link = \"eth1\", or leave this out for a virtual home network";
+    match &section.home_link {
+        Some(link) => {
+            check::interface(link, review);
+            if !prefixes.get_ref().iter().any(|prefix| prefix.contains(address)) {
+                let what = format!("address {address} lies outside home_prefixes");
+                review.blame(section.address.span(), what, "a home agent is a neighbour on its home link (RFC 6275)");
+            }
+        }
+        None => {
+            if let Some(on) = section.duplicate_detection.as_ref().filter(|on| *on.get_ref()) {
+                review.blame(on.span(), "duplicate_detection needs a home link", virtual_home);
+            }
+            if let Some(every) = &section.advertise {
+                review.blame(every.span(), "advertise needs a home link", virtual_home);
+            }
+        }
+    }
+    check::lifetime(section.max_lifetime.as_ref(), "max_lifetime", review);
+    check::lifetime(section.refresh_advice.as_ref(), "refresh_advice", review);
+    check::advertise(section.advertise.as_ref(), review);
+    check::within(section.path_mtu.as_ref(), "path_mtu", 1280..=65_535, review);
+    check::within(section.max_bindings.as_ref(), "max_bindings", 1..=MAX_BINDINGS, review);
+}
+
+/// Both tables as one, unless they disagree about a home address.
+fn join(mut inline: PrefixTable, file: PrefixTable, path: &Path) -> Result<PrefixTable, Vec<Problem>> {
+    let mut problems = Vec::new();
+    for row in &inline.rows {
+        if file.rows.iter().any(|other| other.home_address == row.home_address) {
+            let what = format!("home_address {} is also written in the main file", row.home_address);
+            problems.push(Problem::of_file(path, what, "keep one of the two"));
+        }
+    }
+    inline.rows.extend(file.rows);
+    if problems.is_empty() { Ok(inline) } else { Err(problems) }
+}

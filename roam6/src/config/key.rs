@@ -1,0 +1,117 @@
+//! Keys shared by a home agent and a mobile router (RFC 4285), as files and as lines of a table.
+
+use crate::config::source::{Problem, Review, Source};
+use roam6_proto::nemo::config::{Authentication, SharedKey};
+use roam6_proto::output::hex;
+use serde::Deserialize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// Smallest mobility SPI that is not reserved (RFC 4285 §5.1).
+pub(crate) const MIN_SPI: u32 = 256;
+/// Octets of a key that `roam6 keygen` makes: as long as the hash.
+pub(crate) const KEY_LENGTH: usize = 20;
+/// Shorter keys are refused, octets.
+const MIN_KEY: usize = 16;
+/// Longer keys are refused, octets: HMAC would hash them first.
+const MAX_KEY: usize = 64;
+
+const HINT_SPI: &str = "an SPI is 256 or more; lower numbers are reserved (RFC 4285)";
+const HINT_KEY: &str = "make one with: roam6 keygen";
+
+/// What may be written about authentication in one table.
+#[derive(Default)]
+pub(crate) struct Keying {
+    pub(crate) auth: Option<Spanned<Method>>,
+    pub(crate) key_file: Option<Spanned<PathBuf>>,
+    pub(crate) spi: Option<Spanned<u32>>,
+    pub(crate) key: Option<Spanned<String>>,
+}
+
+/// Names of the methods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(crate) enum Method {
+    #[serde(rename = "shared-key")]
+    SharedKey,
+    #[serde(rename = "none")]
+    None,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyFile {
+    spi: Spanned<u32>,
+    key: Spanned<String>,
+}
+
+impl Keying {
+    /// The authentication meant by a table that begins at `table`; `None` after a problem was remembered.
+    pub(crate) fn settle(self, table: Range<usize>, review: &mut Review<'_>) -> Option<Authentication> {
+        let Keying { auth, key_file, spi, key } = self;
+        let none = auth.as_ref().filter(|auth| *auth.get_ref() == Method::None).map(Spanned::span);
+        match (none, key_file, spi, key) {
+            (Some(_), None, None, None) => Some(Authentication::None),
+            (Some(span), ..) => {
+                review.blame(span, "auth = \"none\" and a key", "remove one of the two");
+                None
+            }
+            (None, Some(file), None, None) => match read(&review.source.resolve(file.get_ref())) {
+                Ok(key) => Some(Authentication::SharedKey(key)),
+                Err(mut problems) => {
+                    review.problems.append(&mut problems);
+                    None
+                }
+            },
+            (None, Some(file), ..) => {
+                review.blame(file.span(), "key_file and a key written here", "remove one of the two");
+                None
+            }
+            (None, None, Some(spi), Some(key)) => {
+                if let Err(problem) = review.source.keep_secret() {
+                    review.problems.push(problem);
+                    return None;
+                }
+                shared_key(&spi, &key, review).map(Authentication::SharedKey)
+            }
+            (None, None, Some(span), None) => missing(span.span(), "spi without key", review),
+            (None, None, None, Some(span)) => missing(span.span(), "key without spi", review),
+            (None, None, None, None) => missing(table, "no key", review),
+        }
+    }
+}
+
+/// Reads a key file.
+pub(crate) fn read(path: &Path) -> Result<SharedKey, Vec<Problem>> {
+    let source = Source::read(path).map_err(|problem| vec![problem])?;
+    source.keep_secret().map_err(|problem| vec![problem])?;
+    let file: KeyFile = source.parse().map_err(|problem| vec![problem])?;
+    let mut review = Review::new(&source);
+    match shared_key(&file.spi, &file.key, &mut review) {
+        Some(key) => review.verdict(key),
+        None => Err(review.problems),
+    }
+}
+
+fn shared_key(spi: &Spanned<u32>, key: &Spanned<String>, review: &mut Review<'_>) -> Option<SharedKey> {
+    if *spi.get_ref() < MIN_SPI {
+        review.blame(spi.span(), format!("spi {} is reserved", spi.get_ref()), HINT_SPI);
+        return None;
+    }
+    let Some(secret) = hex::decode(key.get_ref()) else {
+        review.blame(key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
+        return None;
+    };
+    if !(MIN_KEY..=MAX_KEY).contains(&secret.len()) {
+        let what = format!("a key of {} octets; {MIN_KEY} to {MAX_KEY} are allowed", secret.len());
+        review.blame(key.span(), what, HINT_KEY);
+        return None;
+    }
+    Some(SharedKey { spi: *spi.get_ref(), secret })
+}
+
+fn missing(span: Range<usize>, what: &str, review: &mut Review<'_>) -> Option<Authentication> {
+    let hint = "make one with `roam6 enroll`, name it with key_file = \"...\", or write auth = \"none\" to go without";
+    review.blame(span, what, hint);
+    None
+}

@@ -1,0 +1,230 @@
+//! The `[mobile_router]` table.
+
+use crate::config::check;
+use crate::config::duration::Span;
+use crate::config::flow::{self, Flow};
+use crate::config::key::{Keying, Method};
+use crate::config::source::Review;
+use core::time::Duration;
+use roam6_proto::nemo::config::{
+    Authentication, DuplicateDetection, Ingress, MobileRouterConfig, PrefixMode, Probe, Sharing, Uplink,
+};
+use roam6_wire::{Bid, HomeAddress, Prefix};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+use toml::Spanned;
+
+/// Most uplinks, ingress interfaces, prefixes or home agents.
+const MAX_LIST: usize = 64;
+
+/// The table, as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Section {
+    home_address: Spanned<Ipv6Addr>,
+    home_prefix: Spanned<Prefix>,
+    #[serde(default)]
+    home_agents: Vec<Spanned<Ipv6Addr>>,
+    prefixes: Spanned<Vec<Spanned<Prefix>>>,
+    mode: Option<PrefixMode>,
+    auth: Option<Spanned<Method>>,
+    key_file: Option<Spanned<PathBuf>>,
+    lifetime: Option<Spanned<Span>>,
+    sharing: Option<Spanned<Sharing>>,
+    duplicate_detection: Option<DuplicateDetection>,
+    #[serde(default)]
+    probe: ProbeTable,
+    #[serde(default)]
+    uplink: Vec<Spanned<UplinkTable>>,
+    #[serde(default)]
+    ingress: Vec<IngressTable>,
+    #[serde(default)]
+    flow: Vec<Spanned<Flow>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UplinkTable {
+    interface: Spanned<String>,
+    bid: Option<Spanned<u16>>,
+    priority: Option<Spanned<u8>>,
+    weight: Option<u16>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IngressTable {
+    interface: Spanned<String>,
+    prefix: Spanned<Prefix>,
+    advertise: Option<Spanned<Span>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProbeTable {
+    enabled: Option<bool>,
+    interval: Option<Spanned<Span>>,
+    lost: Option<Spanned<u32>>,
+    recovered: Option<Spanned<u32>>,
+}
+
+/// Checks the table; `None` if it has no usable authentication, which `review` then remembers.
+pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Option<MobileRouterConfig> {
+    let span = section.span();
+    let section = section.into_inner();
+    check_home(&section, review);
+    check_prefixes(&section, review);
+    let uplinks = uplinks(&section, span.clone(), review);
+    let sharing = sharing(section.sharing.as_ref(), &uplinks, review);
+    let ingress = ingress(&section, review);
+    let flows = flow::settle(section.flow, &uplinks, sharing, review);
+    let probe = probe(section.probe, review);
+    let keying = Keying { auth: section.auth, key_file: section.key_file, ..Keying::default() };
+    let authentication: Authentication = keying.settle(span, review)?;
+    Some(MobileRouterConfig {
+        home_address: HomeAddress(section.home_address.into_inner()),
+        home_prefix: section.home_prefix.into_inner(),
+        home_agents: section.home_agents.into_iter().map(Spanned::into_inner).collect(),
+        prefixes: section.prefixes.into_inner().into_iter().map(Spanned::into_inner).collect(),
+        mode: section.mode.unwrap_or(PrefixMode::Explicit),
+        authentication,
+        lifetime: section.lifetime.map_or(Duration::from_secs(600), |span| span.get_ref().0),
+        uplinks,
+        sharing,
+        ingress,
+        duplicate_detection: section.duplicate_detection.unwrap_or(DuplicateDetection::Optimistic),
+        probe,
+        flows,
+    })
+}
+
+fn check_home(section: &Section, review: &mut Review<'_>) {
+    let (address, prefix) = (*section.home_address.get_ref(), *section.home_prefix.get_ref());
+    check::unicast(&section.home_address, "home_address", review);
+    if !prefix.contains(address) {
+        let what = format!("home_address {address} lies outside home_prefix {prefix}");
+        review.blame(section.home_address.span(), what, "choose an address of the home prefix, or correct home_prefix");
+    }
+    for agent in &section.home_agents {
+        check::unicast(agent, "home agent", review);
+        if *agent.get_ref() == address {
+            review.blame(agent.span(), "the home agent is the mobile router itself", "write the home agent's address");
+        }
+    }
+    if let Some(agent) = section.home_agents.get(MAX_LIST) {
+        review.blame(agent.span(), format!("more than {MAX_LIST} home agents"), "list fewer");
+    }
+    check::lifetime(section.lifetime.as_ref(), "lifetime", review);
+}
+
+fn check_prefixes(section: &Section, review: &mut Review<'_>) {
+    let prefixes = section.prefixes.get_ref();
+    if prefixes.is_empty() {
+        let hint = "write the prefixes of the mobile network, as prefixes = [\"2001:db8:100::/56\"]";
+        review.blame(section.prefixes.span(), "no prefixes", hint);
+    }
+    if let Some(prefix) = prefixes.get(MAX_LIST) {
+        review.blame(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
+    }
+    let home = *section.home_prefix.get_ref();
+    for (index, prefix) in prefixes.iter().enumerate() {
+        let value = *prefix.get_ref();
+        if value.covers(home) {
+            let what = format!("prefix {value} holds the home link's {home}");
+            review.blame(prefix.span(), what, "a mobile network must not hold its own home link");
+        }
+        let before = prefixes.iter().take(index).map(|other| *other.get_ref());
+        if let Some(other) = before.into_iter().find(|other| other.covers(value) || value.covers(*other)) {
+            review.blame(prefix.span(), format!("prefix {value} overlaps {other}"), "remove the longer of the two");
+        }
+    }
+}
+
+fn uplinks(section: &Section, span: std::ops::Range<usize>, review: &mut Review<'_>) -> Vec<Uplink> {
+    let hint = "add a [[mobile_router.uplink]] table with interface = \"wlan0\"";
+    if section.uplink.is_empty() {
+        review.blame(span, "no uplink: the mobile router could never leave home", hint);
+    }
+    let shared = section.sharing.as_ref().is_some_and(|sharing| *sharing.get_ref() == Sharing::Weights);
+    let (mut names, mut bids) = (BTreeSet::new(), BTreeSet::new());
+    let mut uplinks = Vec::new();
+    for (uplink, position) in section.uplink.iter().zip(1_u8..) {
+        let table = uplink.get_ref();
+        check::interface(&table.interface, review);
+        check::within(table.priority.as_ref(), "priority", 1..=127, review);
+        let interface = table.interface.get_ref().clone();
+        if !names.insert(interface.clone()) {
+            review.blame(table.interface.span(), format!("uplink {interface} is written twice"), "remove one");
+        }
+        let bid = table.bid.as_ref().map_or(u16::from(position), |bid| *bid.get_ref());
+        let place = table.bid.as_ref().map_or(uplink.span(), Spanned::span);
+        if bid == 0 {
+            review.blame(place, "bid 0 is reserved (RFC 5648)", "number the uplinks from 1, or leave bid out");
+        } else if !bids.insert(bid) {
+            review.blame(place, format!("bid {bid} is used twice"), "give every uplink a bid of its own");
+        }
+        let default_priority = if shared { 1 } else { position.min(127) };
+        let priority = table.priority.as_ref().map_or(default_priority, |priority| *priority.get_ref());
+        uplinks.push(Uplink { interface, bid: Bid(bid), priority, weight: table.weight.unwrap_or(1) });
+    }
+    if let Some(uplink) = section.uplink.get(MAX_LIST) {
+        review.blame(uplink.span(), format!("more than {MAX_LIST} uplinks"), "list fewer");
+    }
+    uplinks
+}
+
+fn sharing(written: Option<&Spanned<Sharing>>, uplinks: &[Uplink], review: &mut Review<'_>) -> Sharing {
+    let Some(written) = written else {
+        return if uplinks.len() > 1 { Sharing::Standby } else { Sharing::Single };
+    };
+    if *written.get_ref() == Sharing::Weights && uplinks.iter().all(|uplink| uplink.weight == 0) {
+        review.blame(written.span(), "all uplinks have weight 0", "give at least one uplink a weight");
+    }
+    *written.get_ref()
+}
+
+fn ingress(section: &Section, review: &mut Review<'_>) -> Vec<Ingress> {
+    let mut names: BTreeSet<&String> = section.uplink.iter().map(|up| up.get_ref().interface.get_ref()).collect();
+    let mut prefixes = BTreeSet::new();
+    let mut ingress = Vec::new();
+    for table in section.ingress.iter().take(MAX_LIST) {
+        let (name, prefix) = (table.interface.get_ref(), *table.prefix.get_ref());
+        check::interface(&table.interface, review);
+        check::advertise(table.advertise.as_ref(), review);
+        if !names.insert(name) {
+            let what = format!("interface {name} is already an uplink or ingress");
+            review.blame(table.interface.span(), what, "an interface faces either outwards or inwards");
+        }
+        if prefix.length() != 64 {
+            let what = format!("prefix {prefix} is not a /64");
+            review.blame(table.prefix.span(), what, "hosts form addresses in a /64 only (RFC 4862); choose one");
+        } else if !section.prefixes.get_ref().iter().any(|own| own.get_ref().covers(prefix)) {
+            let what = format!("prefix {prefix} is not part of the mobile network");
+            review.blame(table.prefix.span(), what, "choose it from prefixes of [mobile_router]");
+        }
+        if !prefixes.insert(prefix) {
+            review.blame(table.prefix.span(), format!("prefix {prefix} is on two interfaces"), "choose another /64");
+        }
+        let advertise = table.advertise.as_ref().map_or(Duration::from_secs(10), |span| span.get_ref().0);
+        ingress.push(Ingress { interface: name.clone(), prefix, advertise });
+    }
+    if let Some(table) = section.ingress.get(MAX_LIST) {
+        review.blame(table.interface.span(), format!("more than {MAX_LIST} ingress interfaces"), "list fewer");
+    }
+    ingress
+}
+
+fn probe(table: ProbeTable, review: &mut Review<'_>) -> Option<Probe> {
+    let bounds = Duration::from_millis(10)..=Duration::from_secs(3600);
+    check::duration(table.interval.as_ref(), "interval", bounds, review);
+    check::within(table.lost.as_ref(), "lost", 1..=1000, review);
+    check::within(table.recovered.as_ref(), "recovered", 1..=1000, review);
+    let usual = Probe::default();
+    table.enabled.unwrap_or(true).then(|| Probe {
+        interval: table.interval.map_or(usual.interval, |span| span.get_ref().0),
+        lost: table.lost.map_or(usual.lost, Spanned::into_inner),
+        recovered: table.recovered.map_or(usual.recovered, Spanned::into_inner),
+    })
+}

@@ -1,0 +1,159 @@
+//! The one file of the daemon: read, checked as a whole, and turned into what the engines are told.
+//! Each role's table is a file here; a role that comes later adds one, and a line in [`File`] and [`Config`].
+
+mod check;
+pub(crate) mod duration;
+mod flow;
+pub(crate) mod home_agent;
+pub(crate) mod key;
+mod mobile_router;
+pub(crate) mod prefix_table;
+pub(crate) mod source;
+#[cfg(test)]
+mod tests;
+
+use home_agent::HomeAgent;
+use roam6_proto::case::Role;
+use roam6_proto::nemo::config::MobileRouterConfig;
+use serde::{Deserialize, Serialize};
+use source::{Problem, Review, Source};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// Where the control socket and the lock are, unless the file says otherwise.
+pub(crate) const RUN_DIR: &str = "/run/roam6";
+/// Where the journal is, unless the file says otherwise.
+const STATE_DIR: &str = "/var/lib/roam6";
+
+/// Everything the file says, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// What this node calls itself in logs and metrics.
+    pub(crate) name: String,
+    /// Folder of the control socket and the lock.
+    pub(crate) run_dir: PathBuf,
+    /// Folder of the journal.
+    pub(crate) state_dir: PathBuf,
+    /// How tunnels are made.
+    pub(crate) data_plane: DataPlane,
+    /// Who may use the control socket.
+    pub(crate) control: Control,
+    /// Where metrics are served by HTTP, if at all.
+    pub(crate) metrics: Option<SocketAddr>,
+    /// The home agent, if this node is one.
+    pub(crate) home_agent: Option<HomeAgent>,
+    /// The mobile router, if this node is one.
+    pub(crate) mobile_router: Option<MobileRouterConfig>,
+}
+
+/// How tunnels are made.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DataPlane {
+    /// By BPF where the kernel can, else by its tunnel device.
+    #[default]
+    Auto,
+    /// By BPF programs.
+    Bpf,
+    /// By the kernel's tunnel device.
+    Ip6tnl,
+}
+
+/// Who may use the control socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Control {
+    /// Group of the socket; `None`: the daemon's own.
+    pub(crate) group: Option<String>,
+    /// Permissions.
+    pub(crate) mode: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Option<String>,
+    run_dir: Option<PathBuf>,
+    state_dir: Option<PathBuf>,
+    #[serde(default)]
+    data_plane: DataPlane,
+    #[serde(default)]
+    control: ControlTable,
+    metrics: Option<MetricsTable>,
+    home_agent: Option<home_agent::Section>,
+    mobile_router: Option<Spanned<mobile_router::Section>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ControlTable {
+    group: Option<String>,
+    mode: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MetricsTable {
+    listen: Spanned<SocketAddr>,
+}
+
+/// Reads and checks a configuration file.
+pub(crate) fn load(path: &Path) -> Result<Config, Vec<Problem>> {
+    let source = Source::read(path).map_err(|problem| vec![problem])?;
+    settle(&source)
+}
+
+impl Config {
+    /// What the engines are told, as a recording writes it.
+    pub(crate) fn roles(&self) -> Vec<Role> {
+        let home_agent = self.home_agent.as_ref().map(|agent| Role::HomeAgent(agent.config.clone()));
+        let mobile_router = self.mobile_router.clone().map(|router| Role::MobileRouter(Box::new(router)));
+        home_agent.into_iter().chain(mobile_router).collect()
+    }
+}
+
+fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
+    let file: File = source.parse().map_err(|problem| vec![problem])?;
+    let mut review = Review::new(source);
+    if file.home_agent.is_none() && file.mobile_router.is_none() {
+        review.blame(0..0, "no role", "add a [home_agent] or a [mobile_router] table; docs/config.md shows both");
+    }
+    let config = Config {
+        name: file.name.unwrap_or_else(host_name),
+        run_dir: file.run_dir.unwrap_or_else(|| PathBuf::from(RUN_DIR)),
+        state_dir: file.state_dir.unwrap_or_else(|| PathBuf::from(STATE_DIR)),
+        data_plane: file.data_plane,
+        control: control(file.control, &mut review),
+        metrics: file.metrics.map(|table| listen(&table.listen, &mut review)),
+        home_agent: file.home_agent.map(|section| home_agent::settle(section, &mut review)),
+        mobile_router: file.mobile_router.and_then(|section| mobile_router::settle(section, &mut review)),
+    };
+    review.verdict(config)
+}
+
+fn control(table: ControlTable, review: &mut Review<'_>) -> Control {
+    let mode = table.mode.as_ref().map(|mode| (u32::from_str_radix(mode.get_ref(), 8), mode.span()));
+    let mode = match mode {
+        None => 0o660,
+        Some((Ok(mode), _)) if mode <= 0o777 => mode,
+        Some((_, span)) => {
+            review.blame(span, "not permissions of a file", "write them in octal, as mode = \"0660\"");
+            0
+        }
+    };
+    Control { group: table.group, mode }
+}
+
+/// Metrics have no password, so only this machine may ask.
+fn listen(address: &Spanned<SocketAddr>, review: &mut Review<'_>) -> SocketAddr {
+    if !address.get_ref().ip().is_loopback() {
+        let what = format!("{} can be reached from other machines", address.get_ref());
+        review.blame(address.span(), what, "listen on 127.0.0.1 or [::1], and let an agent or proxy carry metrics out");
+    }
+    *address.get_ref()
+}
+
+fn host_name() -> String {
+    let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    name.unwrap_or_else(|| "roam6".to_owned())
+}

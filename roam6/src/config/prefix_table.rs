@@ -1,0 +1,115 @@
+//! Who may register what: the Prefix Table of RFC 3963 §6.1.1, in a file of its own or in the home agent's table.
+
+use crate::config::key::{Keying, Method};
+use crate::config::source::{Problem, Review, Source};
+use roam6_proto::nemo::config::{PrefixTable, PrefixTableRow};
+use roam6_wire::{HomeAddress, Prefix};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// Most mobile routers in one table.
+pub(crate) const MAX_ROWS: usize = 200_000;
+
+/// A prefix table file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    mobile: Vec<Spanned<Mobile>>,
+}
+
+/// One mobile router, as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mobile {
+    home_address: Spanned<Ipv6Addr>,
+    prefixes: Spanned<Vec<Prefix>>,
+    auth: Option<Spanned<Method>>,
+    key_file: Option<Spanned<PathBuf>>,
+    spi: Option<Spanned<u32>>,
+    key: Option<Spanned<String>>,
+}
+
+/// What the rows must fit to.
+pub(crate) struct Home<'a> {
+    /// The home agent's address.
+    pub(crate) agent: Ipv6Addr,
+    /// Where home addresses lie.
+    pub(crate) prefixes: &'a [Prefix],
+}
+
+/// Reads a prefix table file.
+pub(crate) fn read(path: &Path, home: &Home<'_>) -> Result<PrefixTable, Vec<Problem>> {
+    let source = Source::read(path).map_err(|problem| vec![problem])?;
+    let file: File = source.parse().map_err(|problem| vec![problem])?;
+    let mut review = Review::new(&source);
+    let table = settle(file.mobile, home, &mut review);
+    review.verdict(table)
+}
+
+/// Checks rows and makes the engine's table of them.
+pub(crate) fn settle(rows: Vec<Spanned<Mobile>>, home: &Home<'_>, review: &mut Review<'_>) -> PrefixTable {
+    let mut table = PrefixTable::default();
+    let mut places = Vec::new();
+    let mut known = BTreeSet::new();
+    for row in rows {
+        let span = row.span();
+        let row = row.into_inner();
+        check_address(&row, home, &mut known, review);
+        places.extend(row.prefixes.get_ref().iter().map(|prefix| (*prefix, row.prefixes.span())));
+        let home_address = HomeAddress(*row.home_address.get_ref());
+        let prefixes = row.prefixes.into_inner();
+        let keying = Keying { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key };
+        if let Some(authentication) = keying.settle(span, review) {
+            table.rows.push(PrefixTableRow { home_address, prefixes, authentication });
+        }
+    }
+    if known.len() > MAX_ROWS {
+        review.blame(0..0, format!("{} mobile routers; {MAX_ROWS} at most", known.len()), "use a second home agent");
+    }
+    check_prefixes(places, home, review);
+    table
+}
+
+fn check_address(row: &Mobile, home: &Home<'_>, known: &mut BTreeSet<Ipv6Addr>, review: &mut Review<'_>) {
+    let (address, span) = (*row.home_address.get_ref(), row.home_address.span());
+    if !home.prefixes.iter().any(|prefix| prefix.contains(address)) {
+        let what = format!("home_address {address} lies outside home_prefixes");
+        review.blame(span.clone(), what, "choose an address from one of the home agent's home_prefixes");
+    }
+    if address == home.agent {
+        let what = format!("home_address {address} is the home agent's own");
+        review.blame(span.clone(), what, "choose another address of the home prefix");
+    }
+    if !known.insert(address) {
+        let hint = "keep one row for each home address; its prefixes may be several";
+        review.blame(span, format!("home_address {address} is written twice"), hint);
+    }
+    if row.prefixes.get_ref().is_empty() {
+        let hint = "write the prefixes of its mobile network, as prefixes = [\"2001:db8:100::/56\"]";
+        review.blame(row.prefixes.span(), "no prefixes", hint);
+    }
+}
+
+/// Sorted by address and length, a prefix that covers others stands right before the first of them.
+fn check_prefixes(mut places: Vec<(Prefix, Range<usize>)>, home: &Home<'_>, review: &mut Review<'_>) {
+    for (prefix, span) in &places {
+        if prefix.contains(home.agent) {
+            let what = format!("prefix {prefix} holds the home agent's address {}", home.agent);
+            review.blame(span.clone(), what, "a mobile network and the home link must not overlap");
+        }
+    }
+    places.sort_by_key(|(prefix, _)| *prefix);
+    for pair in places.windows(2) {
+        if let [(one, _), (other, span)] = pair
+            && one.covers(*other)
+        {
+            let what = format!("prefix {other} overlaps {one}");
+            review.blame(span.clone(), what, "give every mobile network prefixes of its own");
+        }
+    }
+}

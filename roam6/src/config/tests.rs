@@ -1,0 +1,237 @@
+//! What an operator reads when a file is wrong, word for word, and that the examples are right.
+
+use super::source::Source;
+use super::{Config, load, settle};
+use std::path::Path;
+
+const MR: &str = "\
+[mobile_router]
+home_address = \"2001:db8:1::100\"
+home_prefix = \"2001:db8:1::/64\"
+prefixes = [\"2001:db8:100::/56\"]
+auth = \"none\"
+[[mobile_router.uplink]]
+interface = \"eth0\"
+";
+
+const HA: &str = "\
+[home_agent]
+address = \"2001:db8:1::1\"
+home_prefixes = [\"2001:db8:1::/64\"]
+[[home_agent.mobile]]
+home_address = \"2001:db8:1::100\"
+prefixes = [\"2001:db8:100::/56\"]
+auth = \"none\"
+";
+
+fn read(text: &str) -> Result<Config, Vec<String>> {
+    let source = Source::of_text("r.toml", text);
+    settle(&source).map_err(|problems| problems.iter().map(super::Problem::line).collect())
+}
+
+/// The problems of `text` after `old` became `new` in it.
+#[track_caller]
+fn problems(text: &str, old: &str, new: &str) -> Vec<String> {
+    assert!(text.contains(old), "{old}");
+    read(&text.replacen(old, new, 1)).unwrap_err()
+}
+
+#[test]
+fn both_roles_fit_in_one_file() {
+    let config = read(&format!("name = \"both\"\n{MR}{HA}")).unwrap();
+    assert!(config.home_agent.is_some() && config.mobile_router.is_some());
+    assert_eq!(config.roles().len(), 2);
+}
+
+#[test]
+fn what_is_not_known_is_refused_with_the_nearest_word() {
+    assert_eq!(
+        problems(MR, "home_prefix", "home_prefx"),
+        ["r.toml:3:1: unknown key `home_prefx`; did you mean `home_prefix`?"]
+    );
+    let line = &problems(MR, "prefixes =", "zzz = 1\nprefixes =")[0];
+    assert!(line.starts_with("r.toml:4:1: unknown key `zzz`; known here: home_address, home_prefix,"), "{line}");
+    assert_eq!(
+        problems(MR, "auth = \"none\"", "auth = \"shared_key\""),
+        ["r.toml:5:8: unknown value `shared_key`; did you mean `shared-key`?"]
+    );
+    let line = &problems(MR, "home_address", "# home_address")[0];
+    assert!(line.starts_with("r.toml:1:1: `home_address` is missing; write home_address = ..."), "{line}");
+}
+
+#[test]
+fn values_say_how_they_are_written() {
+    for (old, new, line) in [
+        (
+            "/56\"]",
+            "1/56\"]",
+            "r.toml:4:12: bits are set beyond the prefix length; write the prefix itself, as 2001:db8:1::/64",
+        ),
+        ("\"2001:db8:1::100\"", "\"mr1\"", "r.toml:2:16: invalid IPv6 address syntax"),
+        ("auth", "lifetime = \"10\"\nauth", "r.toml:5:12: not a duration; write it as \"200ms\", \"10s\", \"1h30m\""),
+        ("auth", "lifetime = \"4d\"\nauth", "r.toml:5:12: lifetime = 4d is out of bounds; write 4s to 3d"),
+        ("[mobile_router]", "[mobile_router", "r.toml:1:15: unclosed table, expected `]`"),
+    ] {
+        assert_eq!(problems(MR, old, new), [line]);
+    }
+}
+
+#[test]
+fn a_mobile_router_must_make_sense() {
+    let uplink = "interface = \"eth0\"\n";
+    let ingress =
+        |prefix: &str| format!("{uplink}[[mobile_router.ingress]]\ninterface = \"lan0\"\nprefix = \"{prefix}\"\n");
+    let second = format!("{uplink}[[mobile_router.uplink]]\ninterface = \"eth1\"\n");
+    let cases = [
+        (
+            "1::100",
+            "2::100",
+            "r.toml:2:16: home_address 2001:db8:2::100 lies outside home_prefix 2001:db8:1::/64; choose an address of the home prefix, or correct home_prefix",
+        ),
+        (
+            "[\"2001:db8:100::/56\"]",
+            "[]",
+            "r.toml:4:12: no prefixes; write the prefixes of the mobile network, as prefixes = [\"2001:db8:100::/56\"]",
+        ),
+        (
+            "auth = \"none\"",
+            "",
+            "r.toml:1:1: no key; make one with `roam6 enroll`, name it with key_file = \"...\", or write auth = \"none\" to go without",
+        ),
+        (
+            "100::/56\"",
+            "100::/56\", \"2001:db8:100:1::/64\"",
+            "r.toml:4:34: prefix 2001:db8:100:1::/64 overlaps 2001:db8:100::/56; remove the longer of the two",
+        ),
+        (
+            uplink,
+            "interface = \"eth0\"\nbid = 0\n",
+            "r.toml:8:7: bid 0 is reserved (RFC 5648); number the uplinks from 1, or leave bid out",
+        ),
+        (uplink, &format!("{second}bid = 1\n"), "r.toml:10:7: bid 1 is used twice; give every uplink a bid of its own"),
+        (
+            uplink,
+            "interface = \"a-name-far-too-long\"\n",
+            "r.toml:7:13: \"a-name-far-too-long\" is not the name of an interface; `ip link` lists the names; they have 1 to 15 letters",
+        ),
+        (
+            uplink,
+            &ingress("2001:db8:100::/60"),
+            "r.toml:10:10: prefix 2001:db8:100::/60 is not a /64; hosts form addresses in a /64 only (RFC 4862); choose one",
+        ),
+        (
+            uplink,
+            &ingress("2001:db8:200::/64"),
+            "r.toml:10:10: prefix 2001:db8:200::/64 is not part of the mobile network; choose it from prefixes of [mobile_router]",
+        ),
+        (uplink, &format!("{uplink}priority = 200\n"), "r.toml:8:12: priority = 200 is out of bounds; write 1 to 127"),
+        (
+            uplink,
+            &format!("{second}[[mobile_router.flow]]\nuplink = \"eth2\"\n"),
+            "r.toml:11:10: no uplink eth2; name one of: eth0, eth1",
+        ),
+    ];
+    for (old, new, line) in cases {
+        assert_eq!(problems(MR, old, new), [line]);
+    }
+    let alone = problems(MR, uplink, &format!("{uplink}[[mobile_router.flow]]\nuplink = \"eth0\"\n"));
+    assert!(alone[0].contains("a flow needs several uplinks registered at once"), "{alone:?}");
+}
+
+#[test]
+fn a_home_agent_must_make_sense() {
+    let row = "[[home_agent.mobile]]\nhome_address = \"2001:db8:1::101\"\nauth = \"none\"\n";
+    let cases = [
+        (
+            "1::100",
+            "2::100",
+            "r.toml:5:16: home_address 2001:db8:2::100 lies outside home_prefixes; choose an address from one of the home agent's home_prefixes",
+        ),
+        (
+            "1::100",
+            "1::1",
+            "r.toml:5:16: home_address 2001:db8:1::1 is the home agent's own; choose another address of the home prefix",
+        ),
+        (
+            "[[home",
+            &format!("{row}prefixes = [\"2001:db8:100::/64\"]\n[[home"),
+            "r.toml:7:12: prefix 2001:db8:100::/64 overlaps 2001:db8:100::/56; give every mobile network prefixes of its own",
+        ),
+        (
+            "[[home",
+            "advertise = \"10s\"\n[[home",
+            "r.toml:4:13: advertise needs a home link; name the home link with home_link = \"eth1\", or leave this out for a virtual home network",
+        ),
+        (
+            "auth = \"none\"",
+            "spi = 5\nkey = \"00\"",
+            "r.toml:7:7: spi 5 is reserved; an SPI is 256 or more; lower numbers are reserved (RFC 4285)",
+        ),
+        (
+            "auth = \"none\"",
+            "spi = 500\nkey = \"00\"",
+            "r.toml:8:7: a key of 1 octets; 16 to 64 are allowed; make one with: roam6 keygen",
+        ),
+        (
+            "auth = \"none\"",
+            "spi = 500",
+            "r.toml:7:7: spi without key; make one with `roam6 enroll`, name it with key_file = \"...\", or write auth = \"none\" to go without",
+        ),
+    ];
+    for (old, new, line) in cases {
+        let found = problems(HA, old, new);
+        assert!(found.contains(&line.to_owned()), "{line}\nnot in {found:?}");
+    }
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let text = MR.replace("1::100", "2::100").replace("auth = \"none\"", "").replace("eth0", "eth/0");
+    assert_eq!(read(&text).unwrap_err().len(), 3);
+}
+
+#[test]
+fn metrics_stay_on_this_machine() {
+    let found = problems(MR, "[mobile_router]", "[metrics]\nlisten = \"[::]:9106\"\n[mobile_router]");
+    assert!(found[0].starts_with("r.toml:2:10: [::]:9106 can be reached from other machines"), "{found:?}");
+}
+
+#[test]
+fn a_key_file_is_for_few_eyes() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (config, key) = (folder.path().join("mr.toml"), folder.path().join("mr.key"));
+    std::fs::write(&config, MR.replace("auth = \"none\"", "key_file = \"mr.key\"")).unwrap();
+    let missing = load(&config).unwrap_err();
+    assert!(missing[0].line().contains("mr.key: cannot be read: No such file"), "{missing:?}");
+    std::fs::write(&key, "spi = 256\nkey = \"000102030405060708090a0b0c0d0e0f\"\n").unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let open = load(&config).unwrap_err();
+    assert!(
+        open[0].line().ends_with(&format!("everybody may read it; run: chmod o-rwx {}", key.display())),
+        "{open:?}"
+    );
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o640)).unwrap();
+    assert!(load(&config).is_ok());
+}
+
+/// Keys in a checkout are readable by all, so the examples are read from a copy.
+#[test]
+fn the_examples_are_right() {
+    use std::os::unix::fs::PermissionsExt;
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/examples");
+    let folder = tempfile::tempdir().unwrap();
+    let mut configs = Vec::new();
+    for entry in std::fs::read_dir(examples).unwrap() {
+        let from = entry.unwrap().path();
+        let to = folder.path().join(from.file_name().unwrap());
+        std::fs::copy(&from, &to).unwrap();
+        std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o600)).unwrap();
+        configs.extend(Some(to).filter(|path| path.extension().is_some_and(|it| it == "toml")));
+    }
+    configs.retain(|path| !path.ends_with("mobiles.toml"));
+    assert!(configs.len() >= 3);
+    for path in configs {
+        assert!(load(&path).is_ok(), "{:?}", load(&path));
+    }
+}

@@ -1,0 +1,106 @@
+//! What a client and the daemon say to one another over the control socket: one line asks, lines of JSON answer.
+//! docs/control.md tells it to those who write clients.
+
+use roam6_proto::View;
+use roam6_proto::report::Report;
+use roam6_wire::HomeAddress;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Longest request, octets.
+pub(crate) const MAX_REQUEST: usize = 4096;
+/// Longest answer a client reads, octets.
+pub(crate) const MAX_ANSWER: u64 = 1 << 30;
+
+/// The control socket in a run directory.
+pub(crate) fn socket_path(run_dir: &Path) -> PathBuf {
+    run_dir.join("control.sock")
+}
+
+/// What a client may ask.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Request {
+    /// The state of the node, once.
+    View,
+    /// The state, a line for each part, and then every event as it happens.
+    Watch,
+    /// Ends the binding of a home address.
+    Unbind(HomeAddress),
+}
+
+/// What the daemon answers, but to [`Request::Watch`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// The state of the node.
+    State(Box<State>),
+    /// Done.
+    Done,
+    /// Not done, and why.
+    Error(String),
+}
+
+/// The state of the node.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// What the node calls itself.
+    pub(crate) name: String,
+    /// Version of the daemon.
+    pub(crate) version: String,
+    /// Microseconds since 1970-01-01T00:00Z.
+    pub(crate) unix_micros: u64,
+    /// Microseconds since the daemon began.
+    pub(crate) at: u64,
+    /// Packets by what became of them in the data plane.
+    pub(crate) packets: BTreeMap<String, u64>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub(crate) view: View,
+}
+
+/// One line of [`Request::Watch`]; `event` tells which kind.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Line<'a> {
+    /// Microseconds since 1970-01-01T00:00Z.
+    pub(crate) unix_micros: u64,
+    /// Microseconds since the daemon began.
+    pub(crate) at: u64,
+    /// What happened, or is so.
+    #[serde(flatten)]
+    pub(crate) what: What<'a>,
+}
+
+/// What a line of [`Request::Watch`] tells.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub(crate) enum What<'a> {
+    /// Something happened.
+    Event(&'a Report),
+    /// Something was so when the client began to watch.
+    State(Part<'a>),
+}
+
+/// One part of the state.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "event")]
+pub(crate) enum Part<'a> {
+    #[serde(rename = "state_binding")]
+    Binding(&'a roam6_proto::view::BindingView),
+    #[serde(rename = "state_link")]
+    Link(&'a roam6_proto::view::LinkView),
+    #[serde(rename = "state_tunnel")]
+    Tunnel(&'a roam6_proto::view::TunnelView),
+}
+
+impl State {
+    /// The state as lines of the event stream.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        let bindings = self.view.bindings.iter().map(Part::Binding);
+        let links = self.view.links.iter().map(Part::Link);
+        let tunnels = self.view.tunnels.iter().map(Part::Tunnel);
+        let parts = bindings.chain(links).chain(tunnels);
+        parts.map(|part| Line { unix_micros: self.unix_micros, at: self.at, what: What::State(part) })
+    }
+}

@@ -1,0 +1,359 @@
+//! `roam6 run`: the loop that lets the roles of this host and its kernel talk to one another.
+
+mod log;
+mod notify;
+mod recorder;
+mod reload;
+mod roles;
+mod server;
+mod start;
+mod table_watch;
+
+use crate::config::{Config, source::Problem};
+use crate::control::{Answer, Line, Request, State, What};
+use crate::render;
+use core::time::Duration;
+pub(crate) use log::Level;
+use log::Log;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use notify::Notify;
+use recorder::Recorder;
+use roam6_linux::{Host, Interest, Ready, Wake};
+use roam6_proto::{Clock, Engine, Input, Node, Order, Outbox, Output, Report, Time, View};
+use server::{Asked, ClientId, Reactor, Server};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use table_watch::TableWatch;
+
+/// Tokens of the loop's own descriptors; the server's follow.
+const SIGNALS: u32 = 0;
+const TABLE: u32 = 1;
+const SERVER: u32 = 2;
+/// How long a role may take to say goodbye.
+const STOP_TIME: Duration = Duration::from_secs(2);
+/// A page of metrics is not made anew within this time: anybody on this machine may ask for it.
+const METRICS_TIME: Duration = Duration::from_secs(1);
+const READ: Interest = Interest { read: true, write: false };
+
+/// What the command line says.
+pub(crate) struct Options {
+    /// The configuration file.
+    pub(crate) config: PathBuf,
+    /// Where to record, if at all.
+    pub(crate) record: Option<PathBuf>,
+    /// Lines that matter less are not logged.
+    pub(crate) level: Level,
+    /// Leaves everything in the kernel on exit, so that the next life goes on without a gap.
+    pub(crate) keep: bool,
+}
+
+/// Why the daemon did not begin, or ended.
+pub(crate) enum Failure {
+    /// The configuration is wrong.
+    Config(Vec<Problem>),
+    /// Something else, in one line.
+    Other(String),
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure::Other(text)
+    }
+}
+
+impl From<roam6_linux::Error> for Failure {
+    fn from(error: roam6_linux::Error) -> Failure {
+        Failure::Other(error.to_string())
+    }
+}
+
+/// Runs until told to end.
+pub(crate) fn run(options: Options) -> Result<(), Failure> {
+    let config = crate::config::load(&options.config).map_err(Failure::Config)?;
+    start::preflight()?;
+    let _lock = start::lock(&config.run_dir)?;
+    let mut daemon = Daemon::new(options, config)?;
+    daemon.begin()?;
+    daemon.turn()?;
+    daemon.end()
+}
+
+/// Everything the loop holds.
+struct Daemon {
+    options: Options,
+    config: Config,
+    host: Host,
+    node: Node,
+    server: Server,
+    signals: SignalFd,
+    table_watch: Option<TableWatch>,
+    notify: Notify,
+    voice: Voice,
+    recorder: Option<Recorder>,
+    metrics: Option<(Time, String)>,
+}
+
+/// What tells the world: the log, and the counters of what the host reports.
+struct Voice {
+    log: Log,
+    clock: (Time, Clock),
+    counters: BTreeMap<String, u64>,
+}
+
+impl Daemon {
+    fn new(options: Options, config: Config) -> Result<Daemon, Failure> {
+        let mut wanted = SigSet::empty();
+        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+            wanted.add(signal);
+        }
+        let signals = wanted
+            .thread_block()
+            .and_then(|()| SignalFd::with_flags(&wanted, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC));
+        let signals = signals.map_err(|error| format!("signals: {}", error.desc()))?;
+        let control = start::control_socket(&config)?;
+        let metrics = config.metrics.map(start::metrics_socket).transpose()?;
+        let mut host = Host::new(roles::host_options(&config))?;
+        host.watch(&signals, SIGNALS, READ)?;
+        let server = Server::new(SERVER, control, metrics, &mut host)?;
+        let seed = start::seed()?;
+        let roles = config.roles();
+        let recorder = options.record.as_ref().map(|path| Recorder::begin(path, &roles, seed)).transpose()?;
+        let mut daemon = Daemon {
+            voice: Voice::new(options.level),
+            node: roles::node(roles, seed),
+            options,
+            config,
+            host,
+            server,
+            signals,
+            table_watch: None,
+            notify: Notify::from_environment(),
+            recorder,
+            metrics: None,
+        };
+        daemon.watch_table();
+        Ok(daemon)
+    }
+
+    /// The first moments: the time, the past, the present, and then what is left of the past goes.
+    fn begin(&mut self) -> Result<(), Failure> {
+        let now = self.host.now();
+        let mut recall = Some(Input::Order(Order::Recall(self.host.take_recalled())));
+        let mut inputs = VecDeque::new();
+        for wake in self.host.wait(Some(now))? {
+            match wake {
+                Wake::Input(_, Input::Tick) => {}
+                Wake::Input(at, input) => {
+                    let is_clock = matches!(input, Input::Clock(_));
+                    inputs.push_back((at, input));
+                    inputs.extend(recall.take_if(|_| is_clock).map(|recall| (at, recall)));
+                }
+                Wake::Report(report) => self.report_of_host(report),
+                Wake::Ready(ready) => drop(self.ready(ready)?),
+            }
+        }
+        let at = inputs.back().map_or(now, |(at, _)| *at);
+        inputs.extend(recall.map(|recall| (at, recall)));
+        inputs.push_back((at, Input::Order(Order::Begin)));
+        self.feed(inputs);
+        self.host.settle()?;
+        self.say(Level::Info, &format!("{} is ready: {}", self.config.name, roles::names(&self.config)));
+        self.notify.ready();
+        Ok(())
+    }
+
+    /// Turns until a signal ends it.
+    fn turn(&mut self) -> Result<(), Failure> {
+        while !self.once(None)? {}
+        Ok(())
+    }
+
+    /// One turn, at most until `until`; true if it was told to end.
+    fn once(&mut self, until: Option<Time>) -> Result<bool, Failure> {
+        let deadlines = [until, self.node.deadline(), self.server.deadline(), self.notify.deadline()];
+        let wakes = self.host.wait(deadlines.into_iter().flatten().min())?;
+        let mut inputs = VecDeque::new();
+        let mut end = false;
+        for wake in wakes {
+            match wake {
+                Wake::Input(at, Input::Tick) if self.node.deadline().is_none_or(|deadline| deadline > at) => {}
+                Wake::Input(at, input) => inputs.push_back((at, input)),
+                Wake::Report(report) => self.report_of_host(report),
+                Wake::Ready(ready) => end |= self.ready(ready)?,
+            }
+        }
+        self.feed(inputs);
+        let now = self.host.now();
+        self.server.expire(now, &mut self.host);
+        self.notify.alive(now);
+        self.voice.log.sum_up(now, self.voice.unix_micros(now));
+        if let Some(recorder) = &mut self.recorder {
+            recorder.flush();
+        }
+        Ok(end)
+    }
+
+    /// Says goodbye, and takes away all that was made.
+    fn end(mut self) -> Result<(), Failure> {
+        self.notify.stopping();
+        if self.options.keep {
+            self.say(Level::Info, "ends; what it made stays");
+            return Ok(());
+        }
+        self.say(Level::Info, "ends");
+        let until = self.host.now() + STOP_TIME;
+        self.feed([(self.host.now(), Input::Order(Order::Stop))].into());
+        while self.config.mobile_router.is_some() && self.host.now() < until && self.node.deadline().is_some() {
+            self.once(Some(until))?;
+        }
+        let cleaned = self.host.clean();
+        let _ = std::fs::remove_file(crate::control::socket_path(&self.config.run_dir));
+        Ok(cleaned?)
+    }
+
+    /// Hands inputs to the node and carries out its answers, until there is nothing more to answer. What a batch of
+    /// inputs wants from the host is carried out together, so that it waits for the disk once.
+    fn feed(&mut self, mut inputs: VecDeque<(Time, Input)>) {
+        let mut out = Outbox::new();
+        while !inputs.is_empty() {
+            let mut wanted = Vec::new();
+            for (at, input) in inputs.drain(..) {
+                if let Input::Clock(clock) = &input {
+                    self.voice.clock = (at, *clock);
+                }
+                self.node.handle(at, &input, &mut out);
+                self.record(at, &input, out.outputs());
+                for output in out.drain() {
+                    match output {
+                        Output::Report(report) => self.voice.tell(at, &report, &mut self.server, &mut self.host),
+                        output => wanted.push(output),
+                    }
+                }
+            }
+            if wanted.is_empty() {
+                break;
+            }
+            let mut reports = Vec::new();
+            let outcomes = self.host.execute(wanted, |report| reports.push(report));
+            reports.into_iter().for_each(|report| self.report_of_host(report));
+            let now = self.host.now();
+            inputs.extend(outcomes.into_iter().map(|outcome| (now, Input::Outcome(outcome))));
+        }
+    }
+
+    /// Serves one of the loop's own descriptors; true if it says to end.
+    fn ready(&mut self, ready: Ready) -> Result<bool, Failure> {
+        let now = self.host.now();
+        if self.server.owns(ready.token) {
+            if let Some((client, asked)) = self.server.ready(ready, now, &mut self.host) {
+                self.answer(client, asked, now);
+            }
+        } else if ready.token == TABLE {
+            if self.table_watch.as_ref().is_some_and(TableWatch::changed) {
+                self.reload_table();
+            }
+        } else {
+            while let Ok(Some(signal)) = self.signals.read_signal() {
+                if signal.ssi_signo != Signal::SIGHUP as u32 {
+                    return Ok(true);
+                }
+                self.reload();
+            }
+        }
+        Ok(false)
+    }
+
+    fn answer(&mut self, client: ClientId, asked: Asked, now: Time) {
+        match asked {
+            Asked::Control(Request::View) => {
+                let answer = Answer::State(Box::new(self.state(now)));
+                self.server.answer(client, &answer, now, &mut self.host);
+            }
+            Asked::Control(Request::Watch) => {
+                let mut lines = Vec::new();
+                for line in self.state(now).lines() {
+                    lines.extend(serde_json::to_vec(&line).unwrap_or_default());
+                    lines.push(b'\n');
+                }
+                self.server.watch(client, lines, now, &mut self.host);
+            }
+            Asked::Control(Request::Unbind(home_address)) => {
+                self.feed([(now, Input::Order(Order::Unbind(home_address)))].into());
+                self.server.answer(client, &Answer::Done, now, &mut self.host);
+            }
+            Asked::Metrics => {
+                let page = match self.metrics.take() {
+                    Some((made, page)) if now.since(made) < METRICS_TIME => (made, page),
+                    _ => (now, render::metrics::render(&self.state(now))),
+                };
+                self.server.answer_metrics(client, &page.1, now, &mut self.host);
+                self.metrics = Some(page);
+            }
+        }
+    }
+
+    fn state(&mut self, now: Time) -> State {
+        let mut view = View { counters: self.voice.counters.clone(), ..View::default() };
+        self.node.view(now, &mut view);
+        State {
+            name: self.config.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            unix_micros: self.voice.unix_micros(now),
+            at: now.as_micros(),
+            packets: self.host.counters(),
+            view,
+        }
+    }
+
+    fn record(&mut self, at: Time, input: &Input, outputs: &[Output]) {
+        if let Some(recorder) = &mut self.recorder
+            && let Err(why) = recorder.step(at, input, outputs)
+        {
+            self.recorder = None;
+            self.say(Level::Error, &why);
+        }
+    }
+
+    /// A report of the host's own, which no engine has counted.
+    fn report_of_host(&mut self, report: Report) {
+        let counter = self.voice.counters.entry(report.name().to_owned()).or_default();
+        *counter = counter.saturating_add(1);
+        self.voice.tell(self.host.now(), &report, &mut self.server, &mut self.host);
+    }
+
+    fn say(&self, level: Level, text: &str) {
+        self.voice.log.write(level, self.voice.unix_micros(self.host.now()), &text);
+    }
+}
+
+impl Voice {
+    fn new(least: Level) -> Voice {
+        Voice { log: Log::to_stderr(least), clock: (Time::ZERO, Clock { unix_micros: 0 }), counters: BTreeMap::new() }
+    }
+
+    fn unix_micros(&self, now: Time) -> u64 {
+        let (at, clock) = self.clock;
+        clock.unix_micros.saturating_add(now.as_micros().saturating_sub(at.as_micros()))
+    }
+
+    fn tell(&mut self, at: Time, report: &Report, server: &mut Server, reactor: &mut impl Reactor) {
+        let unix_micros = self.unix_micros(at);
+        self.log.report(at, unix_micros, report);
+        if server.has_watchers() {
+            let line = Line { unix_micros, at: at.as_micros(), what: What::Event(report) };
+            server.publish(&serde_json::to_string(&line).unwrap_or_default(), at, reactor);
+        }
+    }
+}
+
+impl Reactor for Host {
+    fn watch(&mut self, fd: BorrowedFd<'_>, token: u32, interest: Interest) -> Result<(), String> {
+        Host::watch(self, fd, token, interest).map_err(|error| error.to_string())
+    }
+
+    fn rewatch(&mut self, fd: BorrowedFd<'_>, token: u32, interest: Interest) -> Result<(), String> {
+        Host::rewatch(self, fd, token, interest).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,69 @@
+//! Tells the service manager how the daemon is (the protocol of sd_notify: lines sent to a datagram socket).
+
+use core::time::Duration;
+use roam6_proto::Time;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// The service manager, if there is one.
+pub(crate) struct Notify {
+    manager: Option<(UnixDatagram, SocketAddr)>,
+    watchdog: Option<Duration>,
+    next: Option<Time>,
+}
+
+impl Notify {
+    /// Finds the manager by the environment.
+    pub(crate) fn from_environment() -> Notify {
+        let name = std::env::var("NOTIFY_SOCKET").ok();
+        let address = name.and_then(|name| match name.strip_prefix('@') {
+            Some(name) => SocketAddr::from_abstract_name(name).ok(),
+            None => SocketAddr::from_pathname(name).ok(),
+        });
+        let socket = UnixDatagram::unbound().ok().filter(|socket| socket.set_nonblocking(true).is_ok());
+        let manager = socket.zip(address);
+        let micros = std::env::var("WATCHDOG_USEC").ok().and_then(|micros| micros.parse().ok());
+        let watchdog = micros.map(|micros: u64| Duration::from_micros(micros / 2)).filter(|_| manager.is_some());
+        Notify { manager, watchdog, next: watchdog.map(|_| Time::ZERO) }
+    }
+
+    /// The daemon works.
+    pub(crate) fn ready(&self) {
+        self.send("READY=1");
+    }
+
+    /// The daemon reads its configuration anew; [`Notify::ready`] ends it.
+    pub(crate) fn reloading(&self) {
+        // The manager compares this with its own clock, to tell this reload from one before.
+        let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
+        let micros = now.map_or(0, |now| i128::from(now.tv_sec()) * 1_000_000 + i128::from(now.tv_nsec()) / 1000);
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+    }
+
+    /// The daemon ends.
+    pub(crate) fn stopping(&self) {
+        self.send("STOPPING=1");
+    }
+
+    /// When [`Notify::alive`] is wanted next.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.next
+    }
+
+    /// Tells the watchdog, when it is time, that the main loop turns.
+    pub(crate) fn alive(&mut self, now: Time) {
+        if let (Some(next), Some(pause)) = (self.next, self.watchdog)
+            && next <= now
+        {
+            self.send("WATCHDOG=1");
+            self.next = Some(now + pause);
+        }
+    }
+
+    fn send(&self, state: &str) {
+        if let Some((socket, manager)) = &self.manager {
+            // A manager that does not listen is its own problem; the daemon works without.
+            let _ = socket.send_to_addr(state.as_bytes(), manager);
+        }
+    }
+}

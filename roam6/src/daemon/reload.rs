@@ -1,0 +1,108 @@
+//! What may change while the daemon runs: the prefix table, and the mobile router's settings. Bindings stay.
+
+use super::roles::interfaces;
+use super::{Daemon, Level, READ, TABLE};
+use crate::config::source::Problem;
+use crate::config::{self, Config};
+use crate::daemon::table_watch::TableWatch;
+use roam6_proto::{Input, Order};
+
+impl Daemon {
+    /// Reads all files anew (`SIGHUP`). What is wrong is told, and then the old settings stay.
+    pub(super) fn reload(&mut self) {
+        self.notify.reloading();
+        match config::load(&self.options.config) {
+            Ok(new) => self.adopt(new),
+            Err(problems) => self.complain(&problems),
+        }
+        self.notify.ready();
+    }
+
+    /// Reads the prefix table anew (its file changed).
+    pub(super) fn reload_table(&mut self) {
+        let Some(agent) = &self.config.home_agent else { return };
+        match agent.reread_table() {
+            Ok(table) => {
+                if let Some(agent) = &mut self.config.home_agent {
+                    agent.config.table = table.clone();
+                }
+                self.say(Level::Info, &format!("prefix table read: {} mobile routers", table.rows.len()));
+                self.order(Order::PrefixTable(table));
+            }
+            Err(problems) => self.complain(&problems),
+        }
+    }
+
+    /// Notices changes of the prefix table file from now on.
+    pub(super) fn watch_table(&mut self) {
+        let path = self.config.home_agent.as_ref().and_then(|agent| agent.table_file.as_ref());
+        self.table_watch = match path.map(|path| TableWatch::new(path)).transpose() {
+            Ok(watch) => watch,
+            Err(why) => return self.say(Level::Warning, &format!("{why}; send SIGHUP after a change")),
+        };
+        if let Some(watch) = &self.table_watch
+            && let Err(error) = self.host.watch(watch.fd(), TABLE, READ)
+        {
+            self.say(Level::Warning, &format!("prefix table: {error}; send SIGHUP after a change"));
+        }
+    }
+
+    fn adopt(&mut self, new: Config) {
+        let fixed = fixed_changes(&self.config, &new);
+        if !fixed.is_empty() {
+            self.say(Level::Warning, &format!("changed, and used after a restart only: {}", fixed.join(", ")));
+        }
+        if let (Some(old), Some(agent)) = (&mut self.config.home_agent, new.home_agent) {
+            let changed = old.config.table != agent.config.table;
+            let table = agent.config.table.clone();
+            old.adopt_table(agent);
+            if changed {
+                self.order(Order::PrefixTable(table));
+            }
+            self.watch_table();
+        }
+        if let (Some(old), Some(router)) = (&self.config.mobile_router, new.mobile_router)
+            && *old != router
+        {
+            self.config.mobile_router = Some(router.clone());
+            if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
+                self.say(Level::Error, &error.to_string());
+            }
+            self.order(Order::MobileRouter(Box::new(router)));
+        }
+        self.say(Level::Info, "configuration read anew");
+    }
+
+    fn order(&mut self, order: Order) {
+        self.feed([(self.host.now(), Input::Order(order))].into());
+    }
+
+    fn complain(&self, problems: &[Problem]) {
+        for problem in problems {
+            self.say(Level::Error, &problem.line());
+        }
+        self.say(Level::Error, "the old settings stay");
+    }
+}
+
+/// What only a restart can change.
+fn fixed_changes(old: &Config, new: &Config) -> Vec<&'static str> {
+    let agent = |config: &Config| {
+        config.home_agent.clone().map(|agent| {
+            let mut settings = agent.config;
+            settings.table = Default::default();
+            settings
+        })
+    };
+    let changes = [
+        ("name", old.name != new.name),
+        ("run_dir", old.run_dir != new.run_dir),
+        ("state_dir", old.state_dir != new.state_dir),
+        ("data_plane", old.data_plane != new.data_plane),
+        ("[control]", old.control != new.control),
+        ("[metrics]", old.metrics != new.metrics),
+        ("[home_agent]", agent(old) != agent(new)),
+        ("[mobile_router]", old.mobile_router.is_some() != new.mobile_router.is_some()),
+    ];
+    changes.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
+}

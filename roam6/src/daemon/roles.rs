@@ -1,0 +1,62 @@
+//! From settings to engines and the back end that carries their tunnels.
+
+use crate::config::{Config, DataPlane};
+use roam6_linux::{Backend, HostOptions};
+use roam6_proto::case::Role;
+use roam6_proto::nemo::home_agent::HomeAgent;
+use roam6_proto::nemo::mobile_router::MobileRouter;
+use roam6_proto::{Entropy, Node};
+use std::collections::BTreeSet;
+
+/// Name of the tunnel device.
+const DEVICE: &str = "nemo0";
+/// Tunnels besides those of a home agent's bindings: a mobile router's own, and those that are being replaced.
+const MORE_TUNNELS: u32 = 64;
+
+/// The node that plays these roles. All of its randomness follows from `seed`.
+pub(super) fn node(roles: Vec<Role>, seed: [u8; 32]) -> Node {
+    let mut node = Node::new();
+    let mut entropy = Entropy::from_seed(seed);
+    for role in roles {
+        let mut seed = [0; 32];
+        entropy.fill(&mut seed);
+        match role {
+            Role::HomeAgent(config) => node.add(HomeAgent::new(config, Entropy::from_seed(seed))),
+            Role::MobileRouter(config) => node.add(MobileRouter::new(*config, Entropy::from_seed(seed))),
+        }
+    }
+    node
+}
+
+/// The interfaces the roles use.
+pub(super) fn interfaces(config: &Config) -> BTreeSet<String> {
+    let home_link = config.home_agent.iter().filter_map(|agent| agent.config.home_link.clone());
+    let router = config.mobile_router.iter();
+    let uplinks = router.clone().flat_map(|router| router.uplinks.iter().map(|uplink| uplink.interface.clone()));
+    let ingress = router.flat_map(|router| router.ingress.iter().map(|ingress| ingress.interface.clone()));
+    home_link.chain(uplinks).chain(ingress).collect()
+}
+
+/// Names the roles, for the log.
+pub(super) fn names(config: &Config) -> String {
+    let agent = config.home_agent.as_ref().map(|agent| format!("home agent {}", agent.config.address));
+    let router = config.mobile_router.as_ref().map(|router| format!("mobile router {}", router.home_address));
+    agent.into_iter().chain(router).collect::<Vec<_>>().join(", ")
+}
+
+/// What the host must know.
+pub(super) fn host_options(config: &Config) -> HostOptions {
+    let bindings = config.home_agent.as_ref().map_or(0, |agent| agent.config.max_bindings);
+    HostOptions {
+        run_dir: config.run_dir.clone(),
+        state_dir: config.state_dir.clone(),
+        interfaces: interfaces(config),
+        backend: match config.data_plane {
+            DataPlane::Auto => Backend::Auto,
+            DataPlane::Bpf => Backend::Bpf,
+            DataPlane::Ip6tnl => Backend::Ip6tnl,
+        },
+        device: DEVICE.to_owned(),
+        tunnels: u32::try_from(bindings).unwrap_or(u32::MAX).saturating_add(MORE_TUNNELS),
+    }
+}

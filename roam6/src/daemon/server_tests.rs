@@ -1,0 +1,202 @@
+//! Clients that behave and clients that do not, against the server without a daemon.
+
+use super::*;
+use crate::control::State;
+use std::io::BufRead;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use tempfile::TempDir;
+
+/// A reactor that tells nothing: the tests serve every token in turn.
+struct Idle;
+
+impl Reactor for Idle {
+    fn watch(&mut self, _: BorrowedFd<'_>, _: u32, _: Interest) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn rewatch(&mut self, _: BorrowedFd<'_>, _: u32, _: Interest) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+struct Bench {
+    server: Server,
+    folder: TempDir,
+    metrics: std::net::SocketAddr,
+    now: Time,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let control = UnixListener::bind(folder.path().join("control.sock")).unwrap();
+        let metrics = TcpListener::bind("127.0.0.1:0").unwrap();
+        control.set_nonblocking(true).unwrap();
+        metrics.set_nonblocking(true).unwrap();
+        let address = metrics.local_addr().unwrap();
+        let server = Server::new(2, control, Some(metrics), &mut Idle).unwrap();
+        Bench { server, folder, metrics: address, now: Time::ZERO }
+    }
+
+    fn client(&mut self, request: &str) -> UnixStream {
+        let mut client = UnixStream::connect(self.folder.path().join("control.sock")).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        client.write_all(request.as_bytes()).unwrap();
+        client
+    }
+
+    /// Serves everybody until nobody has anything more to say, answering in the manner of the daemon.
+    fn serve(&mut self) {
+        for _ in 0..4 {
+            let tokens: Vec<u32> = [CONTROL, METRICS].into_iter().chain(self.server.clients.keys().copied()).collect();
+            for token in tokens {
+                let ready = Ready { token: self.server.base + token, readable: true, writable: true };
+                match self.server.ready(ready, self.now, &mut Idle) {
+                    Some((id, Asked::Control(Request::View))) => {
+                        let answer = Answer::State(Box::new(State::default()));
+                        self.server.answer(id, &answer, self.now, &mut Idle);
+                    }
+                    Some((id, Asked::Control(Request::Watch))) => {
+                        self.server.watch(id, b"{\"event\":\"state_link\"}\n".to_vec(), self.now, &mut Idle);
+                    }
+                    Some((id, Asked::Control(Request::Unbind(_)))) => {
+                        self.server.answer(id, &Answer::Done, self.now, &mut Idle);
+                    }
+                    Some((id, Asked::Metrics)) => self.server.answer_metrics(id, "up 1\n", self.now, &mut Idle),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn expire(&mut self, after: Duration) {
+        self.now = self.now + after;
+        self.server.expire(self.now, &mut Idle);
+    }
+}
+
+fn all(client: impl Read) -> String {
+    let mut text = Vec::new();
+    // A server that let go of us early resets the connection after its last words.
+    let _ = io::BufReader::new(client).read_to_end(&mut text);
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn a_request_is_answered_and_the_client_let_go() {
+    let mut bench = Bench::new();
+    let client = bench.client("\"view\"\n");
+    bench.serve();
+    let answer: Answer = serde_json::from_str(&all(client)).unwrap();
+    assert_eq!(answer, Answer::State(Box::default()));
+    let client = bench.client("{\"unbind\":\"2001:db8::1\"}\n");
+    bench.serve();
+    assert_eq!(all(client), "\"done\"\n");
+    assert!(bench.server.clients.is_empty());
+}
+
+#[test]
+fn garbage_is_answered_by_an_error() {
+    let mut bench = Bench::new();
+    for request in ["\"dance\"\n", "\n", "{\"unbind\":7}\n", "\u{7f}\u{0}\n", &"x".repeat(MAX_REQUEST + 2)] {
+        let client = bench.client(request);
+        bench.serve();
+        let answer: Answer = serde_json::from_str(&all(client)).unwrap();
+        assert!(matches!(answer, Answer::Error(_)), "{request:?}");
+    }
+    assert!(bench.server.clients.is_empty());
+}
+
+#[test]
+fn watchers_hear_the_state_and_then_events() {
+    let mut bench = Bench::new();
+    let mut client = io::BufReader::new(bench.client("\"watch\"\n"));
+    bench.serve();
+    bench.server.publish("{\"event\":\"bound\"}", bench.now, &mut Idle);
+    let mut line = || {
+        let mut text = String::new();
+        client.read_line(&mut text).unwrap();
+        text
+    };
+    assert_eq!(line(), "{\"event\":\"state_link\"}\n");
+    assert_eq!(line(), "{\"event\":\"bound\"}\n");
+    drop(client);
+    bench.serve();
+    assert!(!bench.server.has_watchers(), "a watcher that left is forgotten");
+}
+
+#[test]
+fn a_slow_watcher_is_told_and_dropped_and_nobody_waits() {
+    let mut bench = Bench::new();
+    let slow = bench.client("\"watch\"\n");
+    bench.serve();
+    let event = format!("{{\"event\":\"{}\"}}", "x".repeat(1000));
+    for _ in 0..4000 {
+        bench.server.publish(&event, bench.now, &mut Idle);
+        let waiting: usize = bench.server.clients.values().map(|client| client.queue.len()).sum();
+        assert!(waiting < 3 * MAX_BACKLOG);
+    }
+    assert!(!bench.server.has_watchers());
+    let reader = std::thread::spawn(move || all(slow));
+    while !bench.server.clients.is_empty() {
+        bench.serve();
+    }
+    let heard = reader.join().unwrap();
+    let last: Answer = serde_json::from_str(heard.lines().last().unwrap()).unwrap();
+    assert!(matches!(last, Answer::Error(why) if why.starts_with("too slow")));
+    assert!(heard.lines().all(|line| line.starts_with('{') && line.ends_with('}')), "no line is torn");
+}
+
+#[test]
+fn whoever_neither_asks_nor_reads_is_dropped_in_time() {
+    let mut bench = Bench::new();
+    let silent = bench.client("\"vie");
+    let watcher = bench.client("\"watch\"\n");
+    bench.serve();
+    assert!(bench.server.deadline().is_some());
+    bench.expire(ASK_TIME);
+    assert_eq!(all(silent), "");
+    assert_eq!(bench.server.clients.len(), 1, "a watcher that has read all may wait for ever");
+    while bench.server.clients.values().all(|client| client.queue.is_empty()) {
+        bench.server.publish(&"y".repeat(1000), bench.now, &mut Idle);
+    }
+    bench.expire(READ_TIME);
+    assert!(bench.server.clients.is_empty());
+    drop(watcher);
+}
+
+#[test]
+fn too_many_clients_are_sent_away() {
+    let mut bench = Bench::new();
+    let clients: Vec<UnixStream> = (0..MAX_CLIENTS).map(|_| bench.client("")).collect();
+    bench.serve();
+    let late = bench.client("");
+    bench.serve();
+    assert_eq!(all(late), format!("{{\"error\":\"too many clients, {MAX_CLIENTS} at most\"}}\n"));
+    drop(clients);
+    bench.serve();
+    let client = bench.client("\"view\"\n");
+    bench.serve();
+    assert!(all(client).starts_with("{\"state\""));
+}
+
+#[test]
+fn metrics_are_served_by_http() {
+    let mut bench = Bench::new();
+    for (request, answer) in [
+        ("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.0 200 OK\r\n"),
+        ("GET /etc/passwd HTTP/1.1\r\n\r\n", "HTTP/1.0 400 Bad Request\r\n"),
+        ("\"view\"\n\n", "HTTP/1.0 400 Bad Request\r\n"),
+    ] {
+        let mut client = TcpStream::connect(bench.metrics).unwrap();
+        client.write_all(request.as_bytes()).unwrap();
+        let reader = std::thread::spawn(move || all(client));
+        while !reader.is_finished() {
+            bench.serve();
+        }
+        let page = reader.join().unwrap();
+        assert!(page.starts_with(answer), "{page}");
+        assert_eq!(page.ends_with("\r\n\r\nup 1\n"), answer.contains("200"), "{page}");
+    }
+}

@@ -1,0 +1,35 @@
+//! Notices that the prefix table file was written or replaced.
+
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+/// Watches one file through its folder, because editors put a new file in place of the old.
+pub(crate) struct TableWatch {
+    inotify: Inotify,
+    name: OsString,
+}
+
+impl TableWatch {
+    /// Watches `path` from now on.
+    pub(crate) fn new(path: &Path) -> Result<TableWatch, String> {
+        let what = |error: nix::Error| format!("{} cannot be watched: {}", path.display(), error.desc());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).map_err(what)?;
+        let flags = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;
+        inotify.add_watch(folder, flags).map_err(what)?;
+        Ok(TableWatch { inotify, name: path.file_name().unwrap_or_default().to_owned() })
+    }
+
+    /// Readable once something happened in the folder.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+
+    /// Whether the file changed since last asked.
+    pub(crate) fn changed(&self) -> bool {
+        let events = self.inotify.read_events().unwrap_or_default();
+        events.iter().any(|event| event.name.as_ref() == Some(&self.name))
+    }
+}

@@ -1,0 +1,156 @@
+//! Keys for mobile routers: `roam6 keygen`, and `roam6 enroll`, which writes both ends of one.
+
+use crate::command_line::Enroll;
+use crate::config::key::{KEY_LENGTH, MIN_SPI};
+use crate::{FAILED, client};
+use roam6_proto::output::hex;
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// A new key.
+struct Key {
+    spi: u32,
+    secret: [u8; KEY_LENGTH],
+}
+
+/// Prints a new key file.
+pub(crate) fn keygen(spi: Option<u32>) -> ExitCode {
+    match Key::generate(spi) {
+        Ok(key) => client::print(&key.file()),
+        Err(why) => failed(&why),
+    }
+}
+
+/// Adds a mobile router to a prefix table and writes its key file.
+pub(crate) fn enroll(wanted: &Enroll) -> ExitCode {
+    match try_enroll(wanted) {
+        Ok(()) => {
+            let (table, file) = (wanted.table.display(), wanted.key_file.display());
+            client::print(&format!("{} added to {table}; carry {file} to the mobile router\n", wanted.home_address))
+        }
+        Err(why) => failed(&why),
+    }
+}
+
+fn try_enroll(wanted: &Enroll) -> Result<(), String> {
+    let former = match fs::read_to_string(&wanted.table) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => TABLE_HEAD.to_owned(),
+        Err(error) => return Err(format!("{}: {error}", wanted.table.display())),
+    };
+    let table: toml::Table =
+        former.parse().map_err(|error: toml::de::Error| format!("{}: {}", wanted.table.display(), error.message()))?;
+    if holds(&table, wanted) {
+        let (table, address) = (wanted.table.display(), wanted.home_address);
+        return Err(format!("{table} already holds {address}; remove its [[mobile]] table first to give it a new key"));
+    }
+    let key = Key::generate(wanted.spi)?;
+    write_new(&wanted.key_file, &key.file())?;
+    let added = replace(&wanted.table, &format!("{former}{}", key.row(wanted)));
+    // A key nobody knows is of no use.
+    added.inspect_err(|_| drop(fs::remove_file(&wanted.key_file)))
+}
+
+const TABLE_HEAD: &str = "# Who may register what at this home agent. It holds keys: keep it secret.\n";
+
+fn holds(table: &toml::Table, wanted: &Enroll) -> bool {
+    let rows = table.get("mobile").and_then(toml::Value::as_array);
+    let addresses = rows.into_iter().flatten().filter_map(|row| row.get("home_address")?.as_str());
+    addresses
+        .filter_map(|address| address.parse().ok())
+        .any(|address: std::net::Ipv6Addr| address == wanted.home_address)
+}
+
+impl Key {
+    fn generate(spi: Option<u32>) -> Result<Key, String> {
+        let (mut secret, mut number) = ([0; KEY_LENGTH], [0; 4]);
+        let random = File::open("/dev/random")
+            .and_then(|mut file| file.read_exact(&mut secret).and_then(|()| file.read_exact(&mut number)));
+        random.map_err(|error| format!("/dev/random: {error}"))?;
+        Ok(Key { spi: spi.unwrap_or_else(|| u32::from_be_bytes(number).max(MIN_SPI)), secret })
+    }
+
+    /// The mobile router's key file.
+    fn file(&self) -> String {
+        format!("# A key shared by a mobile router and its home agent: keep it secret.\n{}", self.lines())
+    }
+
+    /// The home agent's row.
+    fn row(&self, wanted: &Enroll) -> String {
+        let prefixes: Vec<String> = wanted.prefix.iter().map(|prefix| format!("\"{prefix}\"")).collect();
+        let mut row = format!("\n[[mobile]]\nhome_address = \"{}\"\n", wanted.home_address);
+        let _ = write!(row, "prefixes = [{}]\n{}", prefixes.join(", "), self.lines());
+        row
+    }
+
+    fn lines(&self) -> String {
+        format!("spi = {}\nkey = \"{}\"\n", self.spi, hex::encode(&self.secret))
+    }
+}
+
+fn write_new(path: &Path, text: &str) -> Result<(), String> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Puts a whole new file in place of the old, so that the daemon never reads half of one; permissions stay.
+fn replace(path: &Path, text: &str) -> Result<(), String> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let new = Path::new(&name);
+    write_new(new, text)?;
+    let placed = match fs::metadata(path) {
+        Ok(meta) => fs::set_permissions(new, meta.permissions()).and_then(|()| fs::rename(new, path)),
+        Err(_) => fs::rename(new, path),
+    };
+    placed.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn failed(why: &str) -> ExitCode {
+    eprintln!("roam6: {why}");
+    ExitCode::from(FAILED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{key, prefix_table};
+    use roam6_proto::nemo::config::Authentication;
+
+    #[test]
+    fn both_ends_of_an_enrolment_agree() {
+        let folder = tempfile::tempdir().unwrap();
+        let wanted = Enroll {
+            table: folder.path().join("mobiles.toml"),
+            home_address: "2001:db8:1::100".parse().unwrap(),
+            prefix: vec!["2001:db8:100::/56".parse().unwrap()],
+            key_file: folder.path().join("mr1.key"),
+            spi: None,
+        };
+        try_enroll(&wanted).unwrap();
+        let second = Enroll {
+            table: wanted.table.clone(),
+            home_address: "2001:db8:1::101".parse().unwrap(),
+            prefix: vec!["2001:db8:101::/64".parse().unwrap(), "2001:db8:102::/64".parse().unwrap()],
+            key_file: folder.path().join("mr2.key"),
+            spi: Some(777),
+        };
+        try_enroll(&second).unwrap();
+
+        let prefixes = ["2001:db8:1::/64".parse().unwrap()];
+        let home = prefix_table::Home { agent: "2001:db8:1::1".parse().unwrap(), prefixes: &prefixes };
+        let table = prefix_table::read(&wanted.table, &home).unwrap();
+        assert_eq!(table.rows.len(), 2);
+        for (row, wanted) in table.rows.iter().zip([&wanted, &second]) {
+            assert_eq!(row.prefixes, wanted.prefix);
+            assert_eq!(row.authentication, Authentication::SharedKey(key::read(&wanted.key_file).unwrap()));
+        }
+        let again = Enroll { key_file: folder.path().join("mr3.key"), ..second };
+        assert!(try_enroll(&again).unwrap_err().contains("already holds 2001:db8:1::101"));
+        assert!(!again.key_file.exists());
+    }
+}

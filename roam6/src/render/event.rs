@@ -1,0 +1,109 @@
+//! One line of `roam6 watch` for people: the time, the event, and its values as `key=value`.
+
+use crate::config::duration::human;
+use core::time::Duration;
+use serde_json::{Map, Value};
+use std::fmt::Write;
+
+/// The JSON line as text; a line that is no object is shown as it is.
+pub(crate) fn render(line: &str) -> String {
+    let Ok(Value::Object(mut values)) = serde_json::from_str(line) else { return line.to_owned() };
+    let micros = values.remove("unix_micros").as_ref().and_then(Value::as_u64);
+    values.remove("at");
+    let event = values.remove("event");
+    let mut text = micros.map(timestamp).unwrap_or_default();
+    if let Some(event) = event.as_ref().and_then(Value::as_str) {
+        let _ = write!(text, " {event}");
+    }
+    for (key, value) in values.iter().filter(|(_, value)| !value.is_null()) {
+        let _ = write!(text, " {key}={}", word(value));
+    }
+    text.trim_start().to_owned()
+}
+
+/// A moment as `2026-11-20T23:49:32.123456Z`.
+pub(crate) fn timestamp(unix_micros: u64) -> String {
+    let (seconds, micros) = (unix_micros / 1_000_000, unix_micros % 1_000_000);
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+}
+
+/// Days since 1970-01-01 as year, month and day. Counted in years that begin in March, so that the day that comes and
+/// goes is the last.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days.saturating_add(719_468);
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (year + era * 400 + later, month, day)
+}
+
+fn word(value: &Value) -> String {
+    match value {
+        Value::String(text) if text.contains([' ', '"', '=']) || text.is_empty() => format!("{text:?}"),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(word).collect::<Vec<_>>().join(","),
+        Value::Object(fields) => duration(fields).map_or_else(|| value.to_string(), human),
+        other => other.to_string(),
+    }
+}
+
+/// Durations are written as seconds and nanoseconds.
+fn duration(fields: &Map<String, Value>) -> Option<Duration> {
+    let nanos = u32::try_from(fields.get("nanos")?.as_u64()?).ok().filter(|nanos| *nanos < 1_000_000_000)?;
+    Some(Duration::new(fields.get("secs")?.as_u64()?, nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{Line, What};
+    use crate::render::sample;
+    use roam6_proto::Report;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (951_782_399, "2000-02-28T23:59:59.000000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000000Z"),
+            (951_868_800, "2000-03-01T00:00:00.000000Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.000000Z"),
+            (1_798_761_599, "2026-12-31T23:59:59.000000Z"),
+        ] {
+            assert_eq!(timestamp(seconds * 1_000_000), text);
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line_of_words() {
+        let report = Report::Registered {
+            home_address: roam6_wire::HomeAddress("2001:db8::1".parse().unwrap()),
+            care_of: vec!["2001:db8:2::1".parse().unwrap(), "2001:db8:3::1".parse().unwrap()],
+            sequence: roam6_wire::Sequence(3),
+            lifetime: Duration::from_secs(600),
+            moved: true,
+        };
+        let line = Line { unix_micros: 1_500_000, at: 7, what: What::Event(&report) };
+        let line = serde_json::to_string(&line).unwrap();
+        assert_eq!(
+            render(&line),
+            "1970-01-01T00:00:01.500000Z registered care_of=2001:db8:2::1,2001:db8:3::1 home_address=2001:db8::1 \
+             lifetime=10m moved=true sequence=3"
+        );
+        assert_eq!(render("not json"), "not json");
+    }
+
+    #[test]
+    fn the_state_has_the_same_form() {
+        let state = sample::state();
+        let lines: Vec<String> = state.lines().map(|line| render(&serde_json::to_string(&line).unwrap())).collect();
+        assert_eq!(lines.len(), 4);
+        assert!(lines[0].contains(" state_binding bid=1 care_of=2001:db8:2::1 "), "{}", lines[0]);
+        assert!(lines[3].contains(" state_tunnel bid=1 far=2001:db8:1::100/128,2001:db8:100::/56 "), "{}", lines[3]);
+    }
+}

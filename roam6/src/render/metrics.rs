@@ -1,0 +1,136 @@
+//! Metrics in the text format of Prometheus. Sums, not rows: a home agent with 100,000 bindings is still one short page.
+
+use crate::control::State;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Paths beyond this many are only counted.
+const MAX_PATHS: usize = 64;
+const DROPPED: &str = "dropped_";
+
+/// The whole page.
+pub(crate) fn render(state: &State) -> String {
+    let mut page = Page::default();
+    page.head("roam6_info", "gauge", "Name and version of this node.");
+    page.sample(&[("name", &state.name), ("version", &state.version)], "1");
+    page.head("roam6_uptime_seconds", "gauge", "Time since the daemon began.");
+    page.sample(&[], &format!("{}.{:06}", state.at / 1_000_000, state.at % 1_000_000));
+
+    let bindings = state.view.bindings.iter().map(|row| (row.role.as_str(), row.state.as_str()));
+    page.sums("roam6_bindings", "Bindings by role and state.", bindings);
+    let links = state.view.links.iter().map(|row| (row.role.as_str(), row.state.as_str()));
+    page.sums("roam6_links", "Interfaces in use by role and state.", links);
+    page.paths(state);
+    page.head("roam6_events_total", "counter", "Events by kind.");
+    for (name, count) in state.view.counters.iter().filter(|(name, _)| !name.starts_with(DROPPED) && !is_level(name)) {
+        page.sample(&[("event", name)], &count.to_string());
+    }
+    page.head("roam6_dropped_total", "counter", "Signalling packets dropped by reason.");
+    for (name, count) in &state.view.counters {
+        if let Some(reason) = name.strip_prefix(DROPPED) {
+            page.sample(&[("reason", reason)], &count.to_string());
+        }
+    }
+    page.head("roam6_table_entries", "gauge", "Entries of the tables of each role.");
+    for (name, count) in state.view.counters.iter().filter(|(name, _)| is_level(name)) {
+        page.sample(&[("table", name)], &count.to_string());
+    }
+    page.head("roam6_packets_total", "counter", "Data packets by what became of them.");
+    for (name, count) in &state.packets {
+        page.sample(&[("result", name)], &count.to_string());
+    }
+    page.text
+}
+
+/// Engines also count what they hold now, under the name of their role.
+fn is_level(name: &str) -> bool {
+    name.starts_with("home_agent_") || name.starts_with("mobile_router_")
+}
+
+/// A page that is being written.
+#[derive(Default)]
+struct Page {
+    text: String,
+    name: &'static str,
+}
+
+impl Page {
+    fn head(&mut self, name: &'static str, kind: &str, help: &str) {
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        self.name = name;
+    }
+
+    fn sample(&mut self, labels: &[(&str, &str)], value: &str) {
+        self.text.push_str(self.name);
+        for (index, (label, text)) in labels.iter().enumerate() {
+            let before = if index == 0 { '{' } else { ',' };
+            let _ = write!(self.text, "{before}{label}=\"{}\"", escape(text));
+        }
+        let _ = writeln!(self.text, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+
+    fn sums<'a>(&mut self, name: &'static str, help: &str, rows: impl Iterator<Item = (&'a str, &'a str)>) {
+        let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for row in rows {
+            let sum = sums.entry(row).or_default();
+            *sum = sum.saturating_add(1);
+        }
+        self.head(name, "gauge", help);
+        for ((role, state), sum) in sums {
+            self.sample(&[("role", role), ("state", state)], &sum.to_string());
+        }
+    }
+
+    fn paths(&mut self, state: &State) {
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for row in &state.view.tunnels {
+            let sum = sums.entry(&row.state).or_default();
+            *sum = sum.saturating_add(1);
+        }
+        self.head("roam6_paths", "gauge", "Tunnel paths by state.");
+        for (state, sum) in sums {
+            self.sample(&[("state", state)], &sum.to_string());
+        }
+        if state.view.tunnels.len() > MAX_PATHS {
+            return;
+        }
+        self.head("roam6_path_mtu_octets", "gauge", "Largest inner packet of each path, on nodes with few paths.");
+        for row in &state.view.tunnels {
+            let (tunnel, bid) = (row.tunnel.to_string(), row.bid.to_string());
+            self.sample(&[("tunnel", &tunnel), ("bid", &bid)], &row.mtu.to_string());
+        }
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn every_line_is_a_comment_or_a_sample() {
+        let page = render(&sample::state());
+        for line in page.lines().filter(|line| !line.starts_with("# ")) {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            assert!(name.starts_with("roam6_") && name.contains('{') == name.ends_with('}'), "{line}");
+        }
+        for line in [
+            "roam6_info{name=\"ha\\\"1\",version=\"0.1.0\"} 1",
+            "roam6_uptime_seconds 61.500000",
+            "roam6_bindings{role=\"home_agent\",state=\"bound\"} 2",
+            "roam6_paths{state=\"up\"} 1",
+            "roam6_path_mtu_octets{tunnel=\"9\",bid=\"1\"} 1460",
+            "roam6_events_total{event=\"registered\"} 12",
+            "roam6_dropped_total{reason=\"malformed\"} 3",
+            "roam6_table_entries{table=\"home_agent_timers\"} 5",
+            "roam6_packets_total{result=\"forwarded\"} 1000",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} not in\n{page}");
+        }
+    }
+}

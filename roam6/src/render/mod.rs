@@ -1,0 +1,10 @@
+//! The state of a node for people and for machines: tables, event lines, metrics. All from the same values.
+
+pub(crate) mod event;
+pub(crate) mod metrics;
+pub(crate) mod summary;
+pub(crate) mod table;
+pub(crate) mod tables;
+
+#[cfg(test)]
+pub(crate) mod sample;

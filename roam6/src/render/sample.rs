@@ -1,0 +1,64 @@
+//! A state for the tests of all renderings.
+
+use crate::control::State;
+use core::time::Duration;
+use roam6_proto::View;
+use roam6_proto::view::{BindingView, LinkView, TimerView, TunnelView};
+use roam6_wire::{Bid, HomeAddress, Sequence};
+
+/// A home agent with two bindings.
+pub(crate) fn state() -> State {
+    let binding = |home: &str, prefix: &str| BindingView {
+        role: "home_agent".to_owned(),
+        home_address: HomeAddress(home.parse().unwrap()),
+        bid: Bid(0),
+        care_of: None,
+        home_agent: "2001:db8:1::1".parse().unwrap(),
+        prefixes: vec![prefix.parse().unwrap()],
+        sequence: Sequence(7),
+        remaining: Duration::from_millis(4200),
+        state: "bound".to_owned(),
+    };
+    let away = BindingView {
+        bid: Bid(1),
+        care_of: Some("2001:db8:2::1".parse().unwrap()),
+        sequence: Sequence(42),
+        remaining: Duration::from_secs(552),
+        ..binding("2001:db8:1::100", "2001:db8:100::/56")
+    };
+    let timer = |name: &str, millis| TimerView { name: name.to_owned(), remaining: Duration::from_millis(millis) };
+    let view = View {
+        bindings: vec![away, binding("2001:db8:1::101", "2001:db8:101::/64")],
+        links: vec![LinkView {
+            name: "eth1".to_owned(),
+            role: "home".to_owned(),
+            up: true,
+            mtu: 1500,
+            router: None,
+            addresses: vec!["2001:db8:1::1".parse().unwrap()],
+            state: "home".to_owned(),
+        }],
+        tunnels: vec![TunnelView {
+            tunnel: 9,
+            bid: Bid(1),
+            local: "2001:db8:1::1".parse().unwrap(),
+            remote: "2001:db8:2::1".parse().unwrap(),
+            mtu: 1460,
+            weight: 1,
+            far: vec!["2001:db8:1::100/128".parse().unwrap(), "2001:db8:100::/56".parse().unwrap()],
+            state: "up".to_owned(),
+        }],
+        timers: vec![timer("advertise", 3_600_000), timer("expire 2001:db8:1::101", 4200)],
+        counters: [("registered", 12), ("dropped_malformed", 3), ("home_agent_timers", 5)]
+            .map(|(name, count)| (name.to_owned(), count))
+            .into(),
+    };
+    State {
+        name: "ha\"1".to_owned(),
+        version: "0.1.0".to_owned(),
+        unix_micros: 1_790_000_000_123_456,
+        at: 61_500_000,
+        packets: [("forwarded".to_owned(), 1_000)].into(),
+        view,
+    }
+}

@@ -1,0 +1,76 @@
+//! `roam6 check`: what a configuration would do. Never shows a key.
+
+use crate::config::Config;
+use crate::config::duration::human;
+use roam6_proto::nemo::config::Authentication;
+use serde_json::json;
+use std::fmt::Write;
+
+/// The summary, for people or as JSON.
+pub(crate) fn render(config: &Config, as_json: bool) -> String {
+    if as_json { format!("{:#}\n", document(config)) } else { text(config) }
+}
+
+fn text(config: &Config) -> String {
+    let mut text = format!("{}: ok\n", config.name);
+    if let Some(agent) = &config.home_agent {
+        let config = &agent.config;
+        let link =
+            config.home_link.as_deref().map_or("a virtual home network".to_owned(), |link| format!("home link {link}"));
+        let _ = writeln!(text, "  home agent {}, {link}, for {}", config.address, list(&config.home_prefixes));
+        let open = config.table.rows.iter().filter(|row| row.authentication == Authentication::None).count();
+        let warning = if open == 0 { String::new() } else { format!(", {open} of them without authentication") };
+        let _ = writeln!(text, "    {} mobile routers{warning}", config.table.rows.len());
+    }
+    if let Some(router) = &config.mobile_router {
+        let agents =
+            if router.home_agents.is_empty() { "found by discovery".to_owned() } else { list(&router.home_agents) };
+        let _ = writeln!(text, "  mobile router {}, home agents {agents}", router.home_address);
+        let warning = if router.authentication == Authentication::None { ", without authentication" } else { "" };
+        let lifetime = human(router.lifetime);
+        let _ = writeln!(text, "    network {}, bound for {lifetime} at a time{warning}", list(&router.prefixes));
+        for uplink in &router.uplinks {
+            let (name, bid, priority) = (&uplink.interface, uplink.bid, uplink.priority);
+            let _ = writeln!(text, "    uplink {name}: bid {bid}, priority {priority}, weight {}", uplink.weight);
+        }
+        for ingress in &router.ingress {
+            let every = human(ingress.advertise);
+            let _ = writeln!(text, "    ingress {}: {}, advertised every {every}", ingress.interface, ingress.prefix);
+        }
+        for flow in &router.flows {
+            let _ = writeln!(text, "    flow {}: by bid {}", flow.id, flow.bid);
+        }
+    }
+    text
+}
+
+fn document(config: &Config) -> serde_json::Value {
+    json!({
+        "name": config.name,
+        "run_dir": config.run_dir,
+        "state_dir": config.state_dir,
+        "data_plane": config.data_plane,
+        "metrics": config.metrics,
+        "home_agent": config.home_agent.as_ref().map(|agent| json!({
+            "address": agent.config.address,
+            "home_prefixes": agent.config.home_prefixes,
+            "home_link": agent.config.home_link,
+            "mobile_routers": agent.config.table.rows.len(),
+        })),
+        "mobile_router": config.mobile_router.as_ref().map(|router| json!({
+            "home_address": router.home_address,
+            "home_agents": router.home_agents,
+            "prefixes": router.prefixes,
+            "mode": router.mode,
+            "authenticated": router.authentication != Authentication::None,
+            "sharing": router.sharing,
+            "uplinks": router.uplinks,
+            "ingress": router.ingress,
+            "flows": router.flows,
+        })),
+    })
+}
+
+fn list(items: &[impl ToString]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,149 @@
+//! `roam6 show`: one table for each part of the state.
+
+use crate::config::duration::human;
+use crate::control::State;
+use crate::render::table::Table;
+use roam6_wire::{Bid, Prefix};
+use std::fmt::Display;
+use std::net::Ipv6Addr;
+
+/// Home addresses and where they are.
+pub(crate) fn bindings(state: &State) -> Table {
+    let mut table =
+        Table::new(&["HOME ADDRESS", "BID", "CARE-OF", "HOME AGENT", "PREFIXES", "SEQ", "REMAINING", "ROLE", "STATE"]);
+    for row in &state.view.bindings {
+        table.push(vec![
+            row.home_address.to_string(),
+            identifier(row.bid),
+            optional(row.care_of),
+            row.home_agent.to_string(),
+            list(&row.prefixes),
+            row.sequence.to_string(),
+            human(row.remaining),
+            row.role.clone(),
+            row.state.clone(),
+        ]);
+    }
+    table
+}
+
+/// Interfaces in use.
+pub(crate) fn links(state: &State) -> Table {
+    let mut table = Table::new(&["LINK", "ROLE", "CARRIER", "MTU", "ROUTER", "ADDRESSES", "STATE"]);
+    for row in &state.view.links {
+        table.push(vec![
+            row.name.clone(),
+            row.role.clone(),
+            if row.up { "up" } else { "down" }.to_owned(),
+            row.mtu.to_string(),
+            optional(row.router),
+            list(&row.addresses),
+            row.state.clone(),
+        ]);
+    }
+    table
+}
+
+/// Tunnels, a row for each path.
+pub(crate) fn tunnels(state: &State) -> Table {
+    let mut table = Table::new(&["TUNNEL", "BID", "LOCAL", "REMOTE", "MTU", "WEIGHT", "TO", "STATE"]);
+    for row in &state.view.tunnels {
+        table.push(vec![
+            row.tunnel.to_string(),
+            identifier(row.bid),
+            row.local.to_string(),
+            row.remote.to_string(),
+            row.mtu.to_string(),
+            row.weight.to_string(),
+            destinations(&row.far),
+            row.state.clone(),
+        ]);
+    }
+    table
+}
+
+/// Timers, the next first.
+pub(crate) fn timers(state: &State) -> Table {
+    let mut table = Table::new(&["IN", "TIMER"]);
+    let mut timers: Vec<_> = state.view.timers.iter().collect();
+    timers.sort_by_key(|timer| timer.remaining);
+    for row in timers {
+        table.push(vec![human(row.remaining), row.name.clone()]);
+    }
+    table
+}
+
+/// How often each thing happened, signalling first.
+pub(crate) fn counters(state: &State) -> Table {
+    let mut table = Table::new(&["COUNTER", "COUNT"]);
+    for (name, count) in &state.view.counters {
+        table.push(vec![name.clone(), count.to_string()]);
+    }
+    for (name, count) in &state.packets {
+        table.push(vec![format!("packets_{name}"), count.to_string()]);
+    }
+    table
+}
+
+fn identifier(bid: Bid) -> String {
+    if bid.0 == 0 { String::new() } else { bid.to_string() }
+}
+
+fn optional(address: Option<Ipv6Addr>) -> String {
+    address.map(|address| address.to_string()).unwrap_or_default()
+}
+
+fn list(items: &[impl Display]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn destinations(prefixes: &[Prefix]) -> String {
+    if prefixes == [Prefix::ALL] { "any".to_owned() } else { list(prefixes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+    use crate::render::table::Paint;
+
+    #[test]
+    fn bindings_are_a_table_people_can_read() {
+        let expected = "\
+HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMAINING  ROLE        STATE
+2001:db8:1::100  1    2001:db8:2::1  2001:db8:1::1  2001:db8:100::/56  42   9m12s      home_agent  bound
+2001:db8:1::101  -    -              2001:db8:1::1  2001:db8:101::/64  7    4.2s       home_agent  bound
+";
+        assert_eq!(bindings(&sample::state()).render(Paint::Plain), expected);
+    }
+
+    #[test]
+    fn links_and_tunnels_name_their_ends() {
+        let expected = "\
+LINK  ROLE  CARRIER  MTU   ROUTER  ADDRESSES      STATE
+eth1  home  up       1500  -       2001:db8:1::1  home
+";
+        assert_eq!(links(&sample::state()).render(Paint::Plain), expected);
+        let expected = "\
+TUNNEL  BID  LOCAL          REMOTE         MTU   WEIGHT  TO                                     STATE
+9       1    2001:db8:1::1  2001:db8:2::1  1460  1       2001:db8:1::100/128,2001:db8:100::/56  up
+";
+        assert_eq!(tunnels(&sample::state()).render(Paint::Plain), expected);
+    }
+
+    #[test]
+    fn timers_are_sorted_and_counters_name_data_packets() {
+        let state = sample::state();
+        let text = timers(&state).render(Paint::Plain);
+        assert_eq!(text, "IN    TIMER\n4.2s  expire 2001:db8:1::101\n1h    advertise\n");
+        let text = counters(&state).render(Paint::Plain);
+        let expected = "\
+COUNTER            COUNT
+dropped_malformed  3
+home_agent_timers  5
+registered         12
+packets_forwarded  1000
+";
+        assert_eq!(text, expected);
+    }
+}
