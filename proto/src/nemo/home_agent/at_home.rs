@@ -9,13 +9,13 @@ use roam6_wire::{HomeAddress, Prefix};
 use std::collections::BTreeMap;
 
 /// Worse than any route into a tunnel ([`super::forwarding::TUNNEL_METRIC`]).
-const HOME_METRIC: u32 = 4096;
+pub(super) const HOME_METRIC: u32 = 4096;
 
 impl HomeAgent {
     /// Puts the ways by `link`, the home link.
     pub(super) fn put_ways_home(&mut self, link: LinkId, out: &mut Outbox) {
         for (prefix, home) in self.ways_home() {
-            self.put(way_home(link, prefix, home), out);
+            self.put_own(way_home(link, prefix, home), out);
         }
     }
 
@@ -27,7 +27,7 @@ impl HomeAgent {
             out.drop(way_home(link, *prefix, *home).key());
         }
         for (prefix, home) in after.into_iter().filter(|(prefix, home)| before.get(prefix) != Some(home)) {
-            self.put(way_home(link, prefix, home), out);
+            self.put_own(way_home(link, prefix, home), out);
         }
     }
 

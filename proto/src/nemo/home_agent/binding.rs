@@ -152,6 +152,12 @@ impl Binding {
         leaving
     }
 
+    /// Whether `prefix` is registered, or about to be.
+    pub(super) fn has_prefix(&self, prefix: Prefix) -> bool {
+        let pending = self.pending.iter().map(|pending| &pending.next);
+        self.current.iter().chain(pending).any(|live| live.prefixes.contains(&prefix))
+    }
+
     /// Whether `address` is a registered care-of address.
     pub(super) fn has_care_of(&self, address: Ipv6Addr) -> bool {
         self.current.iter().any(|current| current.care_of.iter().any(|care_of| care_of.address == address))

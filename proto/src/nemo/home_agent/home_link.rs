@@ -86,9 +86,10 @@ impl HomeAgent {
             self.hold_anycast(event.link, out);
             self.put_ways_home(event.link, out);
             let bound = self.bindings.iter().filter_map(|(home, binding)| Some((*home, binding.current.as_ref()?)));
-            let proxies: Vec<Item> = bound.map(|(home, bound)| forwarding::proxy(event.link, home, bound)).collect();
-            for proxy in proxies {
-                self.put(proxy, out);
+            let proxies: Vec<(HomeAddress, Item)> =
+                bound.map(|(home, bound)| (home, forwarding::proxy(event.link, home, bound))).collect();
+            for (home, proxy) in proxies {
+                self.put(home, proxy, out);
             }
         }
         match self.config.advertise {
@@ -104,8 +105,12 @@ impl HomeAgent {
         if Some(event.link) == self.home.id && event.address.is_unicast_link_local() {
             self.home.link_local = Some(event.address).filter(|_| assigned);
         }
-        if event.address == self.config.address && assigned && self.config.home_link.is_none() {
-            self.hold_anycast(event.link, out);
+        if event.address == self.config.address && assigned {
+            let link = if self.config.home_link.is_none() { Some(event.link) } else { self.home.id };
+            if let Some(link) = link {
+                // Again if it was asked for already: the host may have refused it for want of this address.
+                self.hold_anycast(link, out);
+            }
         }
     }
 
@@ -117,7 +122,7 @@ impl HomeAgent {
             if let Some(before) = before.filter(|before| *before != link) {
                 out.drop(Key::Anycast(before, address));
             }
-            self.put(Item::Anycast(Anycast { link, address }), out);
+            self.put_own(Item::Anycast(Anycast { link, address }), out);
         }
     }
 

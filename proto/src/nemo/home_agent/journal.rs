@@ -1,11 +1,11 @@
 //! Bindings that outlive the daemon, and a prefix table that changes under them (RFC 6275 §9.1, RFC 3963 §6.1.2).
 
 use super::binding::{Binding, CareOf, Registration};
-use super::{HomeAgent, forwarding, sort};
+use super::{HomeAgent, sort};
 use crate::crypto::authenticator::Timestamp;
 use crate::engine::Outbox;
 use crate::nemo::config::{PrefixTable, PrefixTableRow};
-use crate::plan::{BindingRecord, Item, Key, Record, RecordKey};
+use crate::plan::{BindingRecord, Key, Record, RecordKey};
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
@@ -60,17 +60,9 @@ impl HomeAgent {
         self.tunnels.insert(binding.tunnel, home);
         self.prefixes.extend(registration.prefixes.iter().map(|prefix| (*prefix, home)));
         self.care_of.extend(registration.addresses().into_iter().map(|address| (address, home)));
-        let tunnel = binding.tunnel;
-        let mut items: Vec<Item> =
-            self.home.link().map(|link| forwarding::proxy(link, home, &registration)).into_iter().collect();
-        items.push(forwarding::tunnel(tunnel, self.config.address, home, &registration, &[], &self.mtu));
-        items.extend(forwarding::routes(tunnel, home, &registration));
         binding.current = Some(registration);
         self.bindings.insert(home, binding);
-        for item in items {
-            self.put(item, out);
-        }
-        self.put_record(home, out);
+        self.repair(home, out);
         self.schedule(home);
     }
 

@@ -16,6 +16,7 @@ mod multiple;
 mod packet;
 mod path_mtu;
 mod request;
+pub mod scenario;
 mod timers;
 mod transaction;
 mod update;

@@ -1,6 +1,6 @@
 //! What a home agent does when time passes (RFC 6275 §9.5.5, §10.3.1, §10.3.2).
 
-use super::binding::{Binding, Stage};
+use super::binding::{Binding, CareOf, Stage};
 use super::{HomeAgent, forwarding};
 use crate::engine::Outbox;
 use crate::plan::{Item, Key};
@@ -14,6 +14,8 @@ use std::net::Ipv6Addr;
 pub(super) enum Timer {
     /// Something about this binding; [`Binding::due`] says what.
     Binding(HomeAddress),
+    /// The host refused something of this binding, which is in force: it is asked again.
+    Repair(HomeAddress),
     /// A path MTU is too old to be believed.
     PathMtu(Ipv6Addr),
     /// A Router Advertisement on the home link.
@@ -28,6 +30,7 @@ impl HomeAgent {
         while let Some(timer) = self.agenda.expire(now) {
             match timer {
                 Timer::Binding(home) => self.expire_binding(now, home, out),
+                Timer::Repair(home) => self.repair(home, out),
                 Timer::PathMtu(remote) => self.expire_path_mtu(now, remote, out),
                 Timer::Advertise => self.advertise(now, out),
                 Timer::HomeAgents => self.expire_home_agents(now),
@@ -71,15 +74,18 @@ impl HomeAgent {
             }
             return;
         };
-        let ended = current.care_of.extract_if(.., |care_of| care_of.expires <= now).count();
+        let ended: Vec<CareOf> = current.care_of.extract_if(.., |care_of| care_of.expires <= now).collect();
+        for care_of in &ended {
+            self.care_of.remove(&(care_of.address, home));
+        }
         if current.care_of.is_empty() {
             self.unbind(now, home, "lifetime ended", out);
             return;
         }
-        if gone + ended > 0 {
+        if gone + ended.len() > 0 {
             self.put_again(home, out);
         }
-        if ended > 0 {
+        if !ended.is_empty() {
             self.put_record(home, out);
         }
         self.ask_to_refresh(now, home, out);
@@ -100,7 +106,27 @@ impl HomeAgent {
         let left = binding.leaving(registration);
         let address = self.config.address;
         let item = forwarding::tunnel(binding.tunnel, address, home, registration, &left, &self.mtu);
-        self.put(item, out);
+        self.put(home, item, out);
+    }
+
+    /// Asks for everything of a binding in force again. What is pending brings its own.
+    pub(super) fn repair(&mut self, home: HomeAddress, out: &mut Outbox) {
+        let Some(binding) = self.bindings.get_mut(&home).filter(|binding| binding.pending.is_none()) else { return };
+        let Some(current) = &binding.current else {
+            // What was to let in packets still on their way does not stand: nothing is better than what did before.
+            binding.left.clear();
+            out.drop(Key::Tunnel(binding.tunnel));
+            return self.schedule(home);
+        };
+        let mut items: Vec<Item> =
+            self.home.link().map(|link| forwarding::proxy(link, home, current)).into_iter().collect();
+        let left = binding.leaving(current);
+        items.push(forwarding::tunnel(binding.tunnel, self.config.address, home, current, &left, &self.mtu));
+        items.extend(forwarding::routes(binding.tunnel, home, current));
+        items.push(Item::Record(binding.record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default())));
+        for item in items {
+            self.put(home, item, out);
+        }
     }
 
     /// Writes a binding in force to the journal anew.
@@ -108,7 +134,7 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(current) = &binding.current else { return };
         let record = binding.record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default());
-        self.put(Item::Record(record), out);
+        self.put(home, Item::Record(record), out);
     }
 
     fn ask_to_refresh(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {

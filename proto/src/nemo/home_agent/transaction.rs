@@ -2,15 +2,23 @@
 //! written; what the host refuses is taken back (RFC 3963 §6.2, RFC 6275 §10.3.1).
 
 use super::binding::{Pending, Registration, Stage};
+use super::timers::Timer;
 use super::{HomeAgent, answer::Answer, forwarding, home_link};
 use crate::engine::Outbox;
 use crate::input::Outcome;
 use crate::plan::{Item, Key, OLD_PATH_LINGER, RecordKey};
 use crate::report::Report;
 use crate::time::Time;
+use core::time::Duration;
 use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The transaction of items that belong to a binding already acknowledged.
+const IN_FORCE: u64 = 0;
+
+/// When what the host refused of a binding in force is asked for again.
+const REPAIR_AFTER: Duration = Duration::from_secs(1);
 
 /// Who waits for the outcomes of the `Put`s that are under way.
 #[derive(Debug, Default)]
@@ -116,8 +124,14 @@ impl HomeAgent {
         }
     }
 
-    /// Asks the host for an item nobody waits for.
-    pub(super) fn put(&mut self, item: Item, out: &mut Outbox) {
+    /// Asks the host for an item of a binding in force that no acknowledgement waits for.
+    pub(super) fn put(&mut self, home: HomeAddress, item: Item, out: &mut Outbox) {
+        self.transactions.put(item.key(), Some((home, IN_FORCE)));
+        out.put(item);
+    }
+
+    /// Asks the host for an item of no binding.
+    pub(super) fn put_own(&mut self, item: Item, out: &mut Outbox) {
         self.transactions.put(item.key(), None);
         out.put(item);
     }
@@ -129,6 +143,9 @@ impl HomeAgent {
             out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
         }
         let Some((home, transaction)) = waiting else { return };
+        if transaction == IN_FORCE && outcome.refused.is_some() {
+            self.agenda.put(Timer::Repair(home), now + REPAIR_AFTER);
+        }
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let Some(pending) = binding.pending.as_mut().filter(|pending| pending.transaction == transaction) else {
             return;
@@ -186,11 +203,11 @@ impl HomeAgent {
                 let tunnel = binding.tunnel;
                 let record = binding.record(home, &current, |at| self.clock.unix_micros(at).unwrap_or_default());
                 let address = self.config.address;
-                self.put(forwarding::tunnel(tunnel, address, home, &current, &left, &self.mtu), out);
+                self.put(home, forwarding::tunnel(tunnel, address, home, &current, &left, &self.mtu), out);
                 for route in forwarding::routes(tunnel, home, &current) {
-                    self.put(route, out);
+                    self.put(home, route, out);
                 }
-                self.put(Item::Record(record), out);
+                self.put(home, Item::Record(record), out);
                 self.claim(home, Some(&next), out);
                 self.schedule(home);
             }

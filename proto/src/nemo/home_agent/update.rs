@@ -287,7 +287,7 @@ impl HomeAgent {
             let until = now + OLD_PATH_LINGER;
             binding.left = old.care_of.iter().map(|care_of| (*care_of, until)).collect();
             let tunnel = forwarding::closing_tunnel(binding.tunnel, self.config.address, home, &old, &self.mtu);
-            self.put(tunnel, out);
+            self.put(home, tunnel, out);
         } else {
             out.drop(Key::Tunnel(binding.tunnel));
         }
