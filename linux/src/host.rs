@@ -22,6 +22,8 @@ use roam6_proto::{Input, LinkEvent, LinkId, Outcome, Output, Packet, Report, Tim
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 
 /// Most packets taken from one tap, and most announcements heard, before the engines see them.
@@ -85,6 +87,7 @@ pub struct Interest {
 
 /// The host: its clock, its taps and exit, its interfaces, and the plan of how it should look.
 pub struct Host {
+    _alone: UnixDatagram,
     clock: Clock,
     epoll: Epoll,
     monitor: Monitor,
@@ -122,9 +125,12 @@ impl Host {
 
     /// [`Host::new`] with tunnels of one's own making, whatever the options say of them.
     pub fn with_tunnels(options: HostOptions, tunnels: Box<dyn Tunnels + Send>) -> Result<Host, Error> {
+        let alone = be_alone()?;
         let (journal, recalled) = Journal::open(&options.state_dir)?;
+        let executor = Executor::open(&options.run_dir, journal, tunnels)?;
         let (quiet, lesser) = Quiet::keep()?;
         let mut host = Host {
+            _alone: alone,
             clock: Clock::start()?,
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("epoll")?,
             // Opened before the tables are read, so that no change falls between the two.
@@ -132,7 +138,7 @@ impl Host {
             taps: [Tap::open(Kind::Signalling)?, Tap::open(Kind::Feedback)?],
             exit: Exit::open()?,
             quiet,
-            executor: Executor::open(&options.run_dir, journal, tunnels)?,
+            executor,
             interfaces: options.interfaces,
             links: BTreeMap::new(),
             addresses: BTreeSet::new(),
@@ -464,6 +470,15 @@ impl Host {
         }
         Ok(())
     }
+}
+
+/// Two daemons in one network namespace would take each other's routes for remains of an earlier life. The kernel frees
+/// the name when its holder ends, however that comes about.
+fn be_alone() -> Result<UnixDatagram, Error> {
+    let address = SocketAddr::from_abstract_name("roam6");
+    address
+        .and_then(|address| UnixDatagram::bind_addr(&address))
+        .context("another roam6 runs in this network namespace")
 }
 
 fn event(token: u64, interest: Interest) -> EpollEvent {

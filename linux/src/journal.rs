@@ -66,6 +66,7 @@ impl Journal {
         fs::create_dir_all(directory).context(what())?;
         let path = directory.join(NAME);
         let file = OpenOptions::new().read(true).append(true).create(true).open(&path).context(what())?;
+        file.try_lock().map_err(|error| Error::new(what(), error))?;
         sync_directory(directory).context(what())?;
         let mut journal = Journal {
             directory: directory.to_owned(),
@@ -237,6 +238,7 @@ impl Journal {
         }
         let new = new.into_inner().map_err(io::IntoInnerError::into_error)?;
         new.sync_all()?;
+        new.try_lock()?;
         fs::rename(&path, self.directory.join(NAME))?;
         (self.file, self.places, self.length, self.live) = (new, places, at, at);
         sync_directory(&self.directory)
@@ -298,6 +300,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (mut journal, recalled) = open(directory.path());
         assert!(recalled.records.is_empty() && recalled.notices.is_empty());
+        assert!(Journal::open(directory.path()).is_err(), "one writer at a time");
         for line in [record(1, 1), record(2, 1), record(1, 2), record(3, 1)] {
             journal.put(&line).unwrap();
         }
@@ -317,12 +320,14 @@ mod tests {
         journal.put(&record(1, 1)).unwrap();
         journal.put(&record(2, 1)).unwrap();
         journal.sync().unwrap();
+        drop(journal);
         edit(directory.path(), |bytes| bytes.truncate(bytes.len() - 5));
         let (mut journal, recalled) = open(directory.path());
         assert_eq!(recalled.records, [record(1, 1)]);
         assert!(recalled.notices.is_empty());
         journal.put(&record(2, 7)).unwrap();
         journal.sync().unwrap();
+        drop(journal);
         assert_eq!(open(directory.path()).1.records, [record(1, 1), record(2, 7)]);
     }
 
@@ -334,6 +339,7 @@ mod tests {
             journal.put(&record(host, 1)).unwrap();
         }
         journal.sync().unwrap();
+        drop(journal);
         edit(directory.path(), |bytes| {
             let second = bytes.iter().position(|octet| *octet == b'\n').unwrap() + 30;
             bytes[second] ^= 1;
@@ -344,6 +350,7 @@ mod tests {
         assert!(directory.path().join(DAMAGED).exists());
         journal.put(&record(2, 2)).unwrap();
         journal.sync().unwrap();
+        drop(journal);
         assert_eq!(open(directory.path()).1.records.len(), 3);
     }
 
@@ -361,6 +368,8 @@ mod tests {
             }
         }
         journal.sync().unwrap();
+        assert!(Journal::open(directory.path()).is_err(), "still one writer at a time");
+        drop(journal);
         let size = fs::metadata(directory.path().join(NAME)).unwrap().len();
         assert!(size < 2 * MIN_GARBAGE, "{size}");
         let expected: Vec<Record> = (0..10).map(|host| record(host, 2999)).collect();
@@ -375,6 +384,7 @@ mod tests {
             journal.put(&record(host, 1)).unwrap();
         }
         journal.sync().unwrap();
+        drop(journal);
         let whole = fs::read(directory.path().join(NAME)).unwrap();
         for at in (0..whole.len()).step_by(7) {
             let mut bytes = whole.clone();
