@@ -2,8 +2,10 @@
 //!
 //! The daemon records these, tests replay and compare them, and a sequence chart is drawn from them.
 
+use crate::engine::{Engine, Outbox};
 use crate::input::Input;
 use crate::nemo::config::{HomeAgentConfig, MobileRouterConfig};
+use crate::node::Node;
 use crate::output::{Output, hex};
 use crate::time::Time;
 use core::fmt::{self, Write};
@@ -108,6 +110,18 @@ impl Case {
             return Err("begins with none of # role seed @ >".to_owned());
         }
         Ok(())
+    }
+
+    /// Tells the same inputs to a new node of the same roles and seed, and takes down what it answers.
+    pub fn replay(&self) -> Case {
+        let mut node = Node::of_roles(&self.roles, self.seed);
+        let mut out = Outbox::new();
+        let mut replayed = self.clone();
+        for step in &mut replayed.steps {
+            node.handle(step.at, &step.input, &mut out);
+            step.outputs = out.drain().collect();
+        }
+        replayed
     }
 
     /// Writes the whole case; what `remark` says of an input or output stands above it as a comment.

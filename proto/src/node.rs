@@ -1,7 +1,11 @@
 //! One host: the roles it plays, each an engine, behind the same contract as a single engine.
 
+use crate::case::Role;
 use crate::engine::{Engine, Outbox};
+use crate::entropy::Entropy;
 use crate::input::Input;
+use crate::nemo::home_agent::HomeAgent;
+use crate::nemo::mobile_router::MobileRouter;
 use crate::output::Output;
 use crate::report::Report;
 use crate::time::Time;
@@ -19,6 +23,22 @@ impl Node {
     /// A host without roles.
     pub fn new() -> Node {
         Node::default()
+    }
+
+    /// A host that plays these roles. All of its randomness follows from `seed`, so a recording can be played again.
+    pub fn of_roles(roles: &[Role], seed: [u8; 32]) -> Node {
+        let mut node = Node::new();
+        let mut entropy = Entropy::from_seed(seed);
+        for role in roles {
+            let mut seed = [0; 32];
+            entropy.fill(&mut seed);
+            let entropy = Entropy::from_seed(seed);
+            match role {
+                Role::HomeAgent(config) => node.add(HomeAgent::new(config.clone(), entropy)),
+                Role::MobileRouter(config) => node.add(MobileRouter::new(config.as_ref().clone(), entropy)),
+            }
+        }
+        node
     }
 
     /// Adds a role.
