@@ -31,8 +31,6 @@ use table_watch::TableWatch;
 const SIGNALS: u32 = 0;
 const TABLE: u32 = 1;
 const SERVER: u32 = 2;
-/// How long a role may take to say goodbye.
-const STOP_TIME: Duration = Duration::from_secs(2);
 /// A page of metrics is not made anew within this time: anybody on this machine may ask for it.
 const METRICS_TIME: Duration = Duration::from_secs(1);
 const READ: Interest = Interest { read: true, write: false };
@@ -122,7 +120,7 @@ impl Daemon {
         let recorder = options.record.as_ref().map(|path| Recorder::begin(path, &roles, seed)).transpose()?;
         let mut daemon = Daemon {
             voice: Voice::new(options.level),
-            node: roles::node(roles, seed),
+            node: Node::of_roles(&roles, seed),
             options,
             config,
             host,
@@ -166,13 +164,13 @@ impl Daemon {
 
     /// Turns until a signal ends it.
     fn turn(&mut self) -> Result<(), Failure> {
-        while !self.once(None)? {}
+        while !self.once()? {}
         Ok(())
     }
 
-    /// One turn, at most until `until`; true if it was told to end.
-    fn once(&mut self, until: Option<Time>) -> Result<bool, Failure> {
-        let deadlines = [until, self.node.deadline(), self.server.deadline(), self.notify.deadline()];
+    /// One turn; true if it was told to end.
+    fn once(&mut self) -> Result<bool, Failure> {
+        let deadlines = [self.node.deadline(), self.server.deadline(), self.notify.deadline()];
         let wakes = self.host.wait(deadlines.into_iter().flatten().min())?;
         let mut inputs = VecDeque::new();
         let mut end = false;
@@ -203,11 +201,8 @@ impl Daemon {
             return Ok(());
         }
         self.say(Level::Info, "ends");
-        let until = self.host.now() + STOP_TIME;
+        // No role waits for an answer to its last words.
         self.feed([(self.host.now(), Input::Order(Order::Stop))].into());
-        while self.config.mobile_router.is_some() && self.host.now() < until && self.node.deadline().is_some() {
-            self.once(Some(until))?;
-        }
         let cleaned = self.host.clean();
         let _ = std::fs::remove_file(crate::control::socket_path(&self.config.run_dir));
         Ok(cleaned?)

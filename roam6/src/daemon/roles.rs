@@ -1,32 +1,13 @@
-//! From settings to engines and the back end that carries their tunnels.
+//! What the roles of a configuration need of the host.
 
 use crate::config::{Config, DataPlane};
 use roam6_linux::{Backend, HostOptions};
-use roam6_proto::case::Role;
-use roam6_proto::nemo::home_agent::HomeAgent;
-use roam6_proto::nemo::mobile_router::MobileRouter;
-use roam6_proto::{Entropy, Node};
 use std::collections::BTreeSet;
 
 /// Name of the tunnel device.
 const DEVICE: &str = "nemo0";
 /// Tunnels besides those of a home agent's bindings: a mobile router's own, and those that are being replaced.
 const MORE_TUNNELS: u32 = 64;
-
-/// The node that plays these roles. All of its randomness follows from `seed`.
-pub(super) fn node(roles: Vec<Role>, seed: [u8; 32]) -> Node {
-    let mut node = Node::new();
-    let mut entropy = Entropy::from_seed(seed);
-    for role in roles {
-        let mut seed = [0; 32];
-        entropy.fill(&mut seed);
-        match role {
-            Role::HomeAgent(config) => node.add(HomeAgent::new(config, Entropy::from_seed(seed))),
-            Role::MobileRouter(config) => node.add(MobileRouter::new(*config, Entropy::from_seed(seed))),
-        }
-    }
-    node
-}
 
 /// The interfaces the roles use.
 pub(super) fn interfaces(config: &Config) -> BTreeSet<String> {

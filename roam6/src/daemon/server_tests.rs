@@ -1,7 +1,6 @@
 //! Clients that behave and clients that do not, against the server without a daemon.
 
 use super::*;
-use crate::control::State;
 use std::io::BufRead;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -54,7 +53,7 @@ impl Bench {
                 let ready = Ready { token: self.server.base + token, readable: true, writable: true };
                 match self.server.ready(ready, self.now, &mut Idle) {
                     Some((id, Asked::Control(Request::View))) => {
-                        let answer = Answer::State(Box::new(State::default()));
+                        let answer = Answer::State(Box::default());
                         self.server.answer(id, &answer, self.now, &mut Idle);
                     }
                     Some((id, Asked::Control(Request::Watch))) => {
