@@ -18,6 +18,7 @@ use roam6_wire::icmp6::{
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, LinkAddress, Prefix};
+use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 /// How long an answer to the question whether an address is free is waited for (RFC 4861 §10, RetransTimer).
@@ -41,6 +42,8 @@ pub(super) struct HomeLink {
     link_address: Option<LinkAddress>,
     link_local: Option<Ipv6Addr>,
     advertised: Option<Time>,
+    /// Addresses of this host: no tunnel can lead to one.
+    own: BTreeSet<Ipv6Addr>,
     /// The link whose anycast addresses are held.
     anycast: Option<LinkId>,
 }
@@ -49,6 +52,11 @@ impl HomeLink {
     /// Its interface, once known.
     pub(super) fn link(&self) -> Option<LinkId> {
         self.id
+    }
+
+    /// Whether `address` is one of this host's.
+    pub(super) fn is_own(&self, address: Ipv6Addr) -> bool {
+        self.own.contains(&address)
     }
 
     /// Largest packet, octets.
@@ -102,6 +110,11 @@ impl HomeAgent {
     /// Learns of an address of this host.
     pub(super) fn address(&mut self, event: &AddressEvent, out: &mut Outbox) {
         let assigned = event.state == AddressState::Assigned;
+        if assigned {
+            self.home.own.insert(event.address);
+        } else {
+            self.home.own.remove(&event.address);
+        }
         if Some(event.link) == self.home.id && event.address.is_unicast_link_local() {
             self.home.link_local = Some(event.address).filter(|_| assigned);
         }

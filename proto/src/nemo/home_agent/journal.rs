@@ -61,7 +61,7 @@ impl HomeAgent {
         self.prefixes.extend(registration.prefixes.iter().map(|prefix| (*prefix, home)));
         self.care_of.extend(registration.addresses().into_iter().map(|address| (address, home)));
         binding.current = Some(registration);
-        self.bindings.insert(home, binding);
+        self.bindings.insert(home, Box::new(binding));
         self.repair(home, out);
         self.schedule(home);
     }
@@ -72,12 +72,12 @@ impl HomeAgent {
         let ways = self.ways_home();
         self.config.table = table;
         self.change_ways_home(&ways, out);
-        let lost = |(home, binding): (&HomeAddress, &Binding)| {
-            let registration = binding.latest()?;
-            let allowed = self.row(*home).is_some_and(|row| allows(row, &registration.prefixes));
-            (!allowed).then_some(*home)
-        };
-        let lost: Vec<HomeAddress> = self.bindings.iter().filter_map(lost).collect();
+        let lost = self.bindings.iter().filter(|(home, binding)| {
+            let allowed =
+                |registration: &Registration| self.row(**home).is_some_and(|row| allows(row, &registration.prefixes));
+            binding.latest().is_some_and(|latest| !allowed(latest))
+        });
+        let lost: Vec<HomeAddress> = lost.map(|(home, _)| *home).collect();
         for home in lost {
             self.unbind(now, home, "no longer in the prefix table", out);
         }

@@ -51,7 +51,8 @@ pub struct HomeAgent {
     config: HomeAgentConfig,
     entropy: Entropy,
     clock: WallClock,
-    bindings: BTreeMap<HomeAddress, Binding>,
+    /// Boxed, because the nodes of the tree are half empty.
+    bindings: BTreeMap<HomeAddress, Box<Binding>>,
     tunnels: BTreeMap<TunnelId, HomeAddress>,
     prefixes: BTreeMap<Prefix, HomeAddress>,
     care_of: BTreeSet<(Ipv6Addr, HomeAddress)>,

@@ -1,10 +1,10 @@
 //! Where each packet goes: to the check of updates, to discovery, to path MTU, or nowhere.
 //! RFC 6275 §9.2, §9.3.1 and §9.3.3, RFC 2473 §8.
 
+use super::HomeAgent;
 use super::request::Request;
 use super::timers::Timer;
 use super::update::is_unicast;
-use super::{HomeAgent, binding::Binding};
 use crate::engine::Outbox;
 use crate::input::Packet;
 use crate::report::{DropReason, Report};
@@ -89,7 +89,7 @@ impl HomeAgent {
     /// Whether a packet with a Home Address option comes from where that home address is bound; one without needs none.
     pub(super) fn knows_sender(&self, datagram: &Datagram<'_>) -> bool {
         let Some(home) = datagram.home_address else { return true };
-        self.bindings.get(&HomeAddress(home)).is_some_and(|binding: &Binding| binding.has_care_of(datagram.source))
+        self.bindings.get(&HomeAddress(home)).is_some_and(|binding| binding.has_care_of(datagram.source))
     }
 
     /// Tells a sender that its mobility header or Home Address option cannot be used, not too often.

@@ -427,6 +427,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_committed_corpus_passes() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/home_agent");
+        let mut played = 0;
+        for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+            scenario(&std::fs::read(entry.unwrap().path()).unwrap());
+            played += 1;
+        }
+        assert!(played > 0, "{} is empty", folder.display());
+    }
+
+    #[test]
     fn holds_for_every_seed() {
         for seed in 0..3000 {
             let mut entropy = Entropy::from_number(seed);

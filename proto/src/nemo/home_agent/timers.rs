@@ -1,6 +1,6 @@
 //! What a home agent does when time passes (RFC 6275 §9.5.5, §10.3.1, §10.3.2).
 
-use super::binding::{Binding, CareOf, Stage};
+use super::binding::{CareOf, Stage};
 use super::{HomeAgent, forwarding};
 use crate::engine::Outbox;
 use crate::plan::{Item, Key};
@@ -40,7 +40,7 @@ impl HomeAgent {
 
     /// Sets the timer of a binding to the next thing due.
     pub(super) fn schedule(&mut self, home: HomeAddress) {
-        match self.bindings.get(&home).and_then(Binding::due) {
+        match self.bindings.get(&home).and_then(|binding| binding.due()) {
             Some(at) => self.agenda.put(Timer::Binding(home), at),
             None => self.agenda.drop(&Timer::Binding(home)),
         }
@@ -67,6 +67,7 @@ impl HomeAgent {
             return;
         }
         let gone = binding.left.extract_if(.., |(_, until)| *until <= now).count();
+        binding.left.shrink_to_fit();
         let tunnel = binding.tunnel;
         let Some(current) = binding.current.as_mut() else {
             if gone > 0 && binding.left.is_empty() {
@@ -93,7 +94,7 @@ impl HomeAgent {
 
     /// Ends a binding for a reason of this side's.
     pub(super) fn unbind(&mut self, now: Time, home: HomeAddress, why: &str, out: &mut Outbox) {
-        if self.bindings.get(&home).and_then(Binding::latest).is_some() {
+        if self.bindings.get(&home).is_some_and(|binding| binding.latest().is_some()) {
             self.end(now, home, out);
             out.report(Report::Deregistered { home_address: home, why: why.into() });
         }

@@ -169,6 +169,7 @@ impl HomeAgent {
         let moved = binding.current.as_ref().is_none_or(|old| old.addresses() != next.addresses());
         for care_of in binding.leaving(&next) {
             if !binding.left.iter().any(|(old, _)| old.address == care_of.address) {
+                binding.left.reserve_exact(1);
                 binding.left.push((care_of, now + OLD_PATH_LINGER));
             }
         }

@@ -70,7 +70,7 @@ impl HomeAgent {
 
     /// Every check of an update, in the order the standards give them.
     fn judge(&self, now: Time, request: &Request, answer: &mut Answer) -> Result<Verdict, Refusal> {
-        let binding = self.bindings.get(&request.home);
+        let binding = self.bindings.get(&request.home).map(Box::as_ref);
         if !is_unicast(request.home.0) || !is_unicast(request.source) {
             return Err(Refusal::Silence(DropReason::Malformed, "an address is not a unicast address"));
         }
@@ -234,6 +234,7 @@ impl HomeAgent {
     ) -> Result<Merged, Refusal> {
         let usable = |address: Ipv6Addr| {
             address != self.config.address
+                && !self.home.is_own(address)
                 && address != request.home.0
                 && !prefixes.iter().any(|prefix| prefix.contains(address))
         };
@@ -260,7 +261,7 @@ impl HomeAgent {
     /// From here on, older updates are stale.
     fn remember(&mut self, request: &Request) {
         let tunnel = self.name_tunnel(request.home);
-        let binding = self.bindings.entry(request.home).or_insert_with(|| Binding::new(tunnel));
+        let binding = self.bindings.entry(request.home).or_insert_with(|| Box::new(Binding::new(tunnel)));
         self.tunnels.insert(binding.tunnel, request.home);
         binding.sequence = request.sequence;
         binding.timestamp = request.timestamp.unwrap_or(Timestamp(0));

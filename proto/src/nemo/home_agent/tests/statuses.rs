@@ -1,7 +1,7 @@
 //! Every status a home agent answers with, and every update it answers with silence.
 
 use super::bench::*;
-use crate::input::Input;
+use crate::input::{AddressEvent, AddressState, Input};
 use crate::nemo::config::HomeAgentConfig;
 use crate::output::{Output, hex};
 use crate::plan::{Item, Key, RecordKey, Table};
@@ -140,6 +140,16 @@ fn care_of_addresses_that_cannot_be() {
     for wrong in ["::", "::1", "ff02::1", "fe80::1", "2001:db8::1", "2001:db8:e00::1"] {
         assert_eq!(care_of(wrong), 174, "{wrong}");
     }
+}
+
+#[test]
+fn a_care_of_address_of_this_very_host_is_refused() {
+    let mut bench = Bench::new(config());
+    let own = AddressEvent { link: OUTSIDE, address: address("2001:db8:1::2"), state: AddressState::Assigned };
+    bench.feed(Input::Address(own.clone()));
+    assert_eq!(status(&bench.send(&Update::open(1, "2001:db8:1::2"))), 174);
+    bench.feed(Input::Address(AddressEvent { state: AddressState::Gone, ..own }));
+    assert_eq!(status(&bench.send(&Update::open(2, "2001:db8:1::2"))), 0);
 }
 
 #[test]
