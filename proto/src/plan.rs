@@ -31,6 +31,10 @@ pub enum Item {
     Route(Route),
     /// A routing policy rule.
     Rule(Rule),
+    /// How many subflows the kernel's MPTCP may make; the former limits come back when the item is dropped.
+    EndpointLimits(EndpointLimits),
+    /// An address the kernel's MPTCP uses for subflows, or tells peers of.
+    Endpoint(Endpoint),
     /// A line of the journal, on disk and synced.
     Record(Record),
 }
@@ -55,6 +59,10 @@ pub enum Key {
     Route(Table, Prefix, Prefix, u32),
     /// See [`Rule`].
     Rule(u32, Prefix, Prefix),
+    /// See [`EndpointLimits`].
+    EndpointLimits,
+    /// See [`Endpoint`]. The kernel knows an address once, whatever the interface.
+    Endpoint(Ipv6Addr),
     /// See [`Record`].
     Record(RecordKey),
 }
@@ -244,6 +252,38 @@ pub struct Rule {
     pub table: Table,
 }
 
+/// Limits of each connection of the kernel's MPTCP (RFC 8684). They hold for the whole network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointLimits {
+    /// Subflows beside the first; the kernel takes 0 to 8.
+    pub subflows: u32,
+    /// Addresses of the peer that are taken up; the kernel takes 0 to 8.
+    pub accepted: u32,
+}
+
+/// An address the kernel's MPTCP uses. It makes a subflow as soon as the item stands, and only then: a route from the
+/// address must stand first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// The interface its subflows leave by.
+    pub link: LinkId,
+    /// What it is for.
+    pub flags: EndpointFlags,
+}
+
+/// What an MPTCP endpoint is for.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointFlags {
+    /// Peers are told of it (ADD_ADDR, RFC 8684 §3.4.1).
+    pub signal: bool,
+    /// Subflows are made from it (MP_JOIN, RFC 8684 §3.2).
+    pub subflow: bool,
+    /// Carries data only when nothing else can (RFC 8684 §3.3.8).
+    pub backup: bool,
+}
+
 /// A line of the journal: what must outlive the daemon. A later record of the same key takes the place of an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -308,6 +348,8 @@ impl Item {
             Item::Tunnel(tunnel) => Key::Tunnel(tunnel.id),
             Item::Route(route) => Key::Route(route.table, route.destination, route.source, route.metric),
             Item::Rule(rule) => Key::Rule(rule.priority, rule.source, rule.destination),
+            Item::EndpointLimits(_) => Key::EndpointLimits,
+            Item::Endpoint(endpoint) => Key::Endpoint(endpoint.address),
             Item::Record(Record::Binding(binding)) => Key::Record(RecordKey::Binding(binding.home_address)),
             Item::Record(Record::Sequence(sequence)) => Key::Record(RecordKey::Sequence(sequence.home_address)),
         }

@@ -187,6 +187,7 @@ impl Kernel {
                     self.tunnels.insert(tunnel.id, tunnel.clone());
                 }
                 Item::Setting(_) | Item::Neighbour(_) | Item::Proxy(_) => {}
+                Item::EndpointLimits(_) | Item::Endpoint(_) => {}
                 Item::Record(Record::Binding(_) | Record::Sequence(_)) => {}
             }
         }

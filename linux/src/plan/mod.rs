@@ -223,6 +223,9 @@ impl Executor {
                 vec![rule::put(new), rule::remove(old)]
             }
             (Item::Rule(new), _) => vec![rule::put(new)],
+            (Item::EndpointLimits(_) | Item::Endpoint(_), _) => {
+                return Err(Error::new("MPTCP", "endpoints are not built yet"));
+            }
             (Item::Record(_), _) => Vec::new(),
         })
     }
@@ -249,7 +252,7 @@ impl Executor {
             }
             Item::Route(old) => vec![self.lower(old).remove()],
             Item::Rule(old) => vec![rule::remove(old)],
-            Item::Tunnel(_) | Item::Record(_) => Vec::new(),
+            Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Tunnel(_) | Item::Record(_) => Vec::new(),
         };
         Ok(requests)
     }

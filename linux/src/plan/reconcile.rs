@@ -141,6 +141,7 @@ impl Executor {
         match item {
             Item::Route(route) => Some(Shown::Route(self.lower(&route).as_shown())),
             Item::Rule(_) | Item::Address(_) | Item::Neighbour(_) | Item::Proxy(_) => Some(Shown::Item(item)),
+            Item::EndpointLimits(_) | Item::Endpoint(_) => None,
             Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
         }
     }
@@ -160,6 +161,7 @@ impl Executor {
             Item::Address(address) => Some(address::put(address)),
             Item::Neighbour(neighbour) => Some(neighbour::put(neighbour)),
             Item::Proxy(proxy) => Some(neighbour::put_proxy(proxy)),
+            Item::EndpointLimits(_) | Item::Endpoint(_) => None,
             Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
         }
     }
