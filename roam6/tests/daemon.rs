@@ -1,5 +1,6 @@
 //! The real binary as a home agent in a network namespace of its own, asked and told as an operator would.
 
+#![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 
 use roam6_proto::case::Case;
