@@ -24,6 +24,9 @@ use std::net::Ipv6Addr;
 /// How long an answer to the question whether an address is free is waited for (RFC 4861 §10, RetransTimer).
 pub(super) const PROBE_WAIT: Duration = Duration::from_secs(1);
 
+/// How often a new binding is announced (RFC 4861 §10, MAX_NEIGHBOR_ADVERTISEMENT), a second apart.
+pub(super) const ANNOUNCEMENTS: u8 = 3;
+
 /// The least time between advertisements to all nodes (RFC 6275 §7.5).
 const MINIMUM_ADVERTISEMENT_GAP: Duration = Duration::from_millis(30);
 
@@ -154,13 +157,18 @@ impl HomeAgent {
         self.send_on_link(&question, Ipv6Addr::UNSPECIFIED, icmp6::solicited_node(home.0), out);
     }
 
-    /// Tells the home link that packets for `home` come here from now on.
-    pub(super) fn announce(&mut self, home: HomeAddress, router: bool, out: &mut Outbox) {
-        let Some(link_address) = self.home.link_address else { return };
+    /// Tells the home link that packets for `home` come here from now on, `times` times in all (RFC 6275 §10.4.1).
+    pub(super) fn announce(&mut self, now: Time, home: HomeAddress, times: u8, out: &mut Outbox) {
+        let current = self.bindings.get(&home).and_then(|binding| binding.current.as_ref());
+        let (Some(current), Some(link_address)) = (current, self.home.link_address) else { return };
+        let router = current.router;
         let options = vec![NeighbourOption::TargetLinkAddress(link_address)];
         let advertisement =
             NeighbourAdvertisement { router, solicited: false, overrides: true, target: home.0, options };
         self.send_on_link(&Message::NeighbourAdvertisement(advertisement), self.config.address, ALL_NODES, out);
+        if times > 1 {
+            self.agenda.put(Timer::Announce(home, times - 1), now + PROBE_WAIT);
+        }
     }
 
     /// Takes a neighbour discovery message of the home link that passed the checks of RFC 4861.

@@ -2,16 +2,18 @@
 //! RFC 6275 §9.2, §9.3.1 and §9.3.3, RFC 2473 §8.
 
 use super::HomeAgent;
+use super::path_mtu::MAX_PATHS;
 use super::request::Request;
 use super::timers::Timer;
 use super::update::is_unicast;
 use crate::engine::Outbox;
 use crate::input::Packet;
+use crate::output::{Transmit, Via};
 use crate::report::{DropReason, Report};
 use crate::time::Time;
 use roam6_wire::HomeAddress;
 use roam6_wire::icmp6;
-use roam6_wire::ip6::{Datagram, protocol};
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{self, ErrorStatus, kind};
 use std::net::Ipv6Addr;
 
@@ -82,8 +84,24 @@ impl HomeAgent {
             }
             Err(malformed) => {
                 out.report(Report::Dropped { reason: DropReason::Malformed, from, detail: malformed.to_string() });
+                if let Some(at) = mobility::parameter_problem(&malformed) {
+                    self.parameter_problem(now, packet, datagram, at, out);
+                }
             }
         }
+    }
+
+    /// Tells a sender where its mobility header is wrong, not too often (RFC 6275 §9.2).
+    fn parameter_problem(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, at: usize, out: &mut Outbox) {
+        let to = datagram.source;
+        if !is_unicast(to) || !self.errors.pass(now) {
+            return;
+        }
+        let pointer = u32::try_from(datagram.payload_at + at).unwrap_or(u32::MAX);
+        let problem = icmp6::Message::ParameterProblem { code: 0, pointer, invoking: packet.bytes.clone() };
+        let header = Header::new(self.config.address, to);
+        let bytes = ip6::emit(&header, protocol::ICMPV6, &problem.emit(self.config.address, to));
+        out.transmit(Transmit { via: Via::Route, bytes });
     }
 
     /// Whether a packet with a Home Address option comes from where that home address is bound; one without needs none.
@@ -136,6 +154,9 @@ impl HomeAgent {
         let Some(remote) = remote.filter(|_| source == Some(self.config.address)) else { return };
         if self.at(remote).is_empty() {
             return;
+        }
+        if self.mtu.is_full_for(remote) {
+            return out.report(Report::TableFull { table: "path MTUs".into(), limit: MAX_PATHS });
         }
         let Some(mtu) = self.mtu.put(now, remote, mtu) else { return };
         if let Some(until) = self.mtu.expire(now, remote) {

@@ -32,10 +32,15 @@ impl PathMtu {
         self.learnt.get(&remote).map_or(self.assumed, |(mtu, _)| *mtu)
     }
 
+    /// Whether nothing can be learnt of `remote` until something is forgotten of another.
+    pub(super) fn is_full_for(&self, remote: Ipv6Addr) -> bool {
+        self.learnt.len() >= MAX_PATHS && !self.learnt.contains_key(&remote)
+    }
+
     /// Learns that packets of more than `told` octets do not reach `remote`; the MTU now, if it became less.
     pub(super) fn put(&mut self, now: Time, remote: Ipv6Addr, told: u32) -> Option<u32> {
         let mtu = told.max(IPV6_MINIMUM_MTU);
-        if mtu >= self.find(remote) || (self.learnt.len() >= MAX_PATHS && !self.learnt.contains_key(&remote)) {
+        if mtu >= self.find(remote) {
             return None;
         }
         self.learnt.insert(remote, (mtu, now + PATH_MTU_AGE));

@@ -16,6 +16,8 @@ pub(super) enum Timer {
     Binding(HomeAddress),
     /// The host refused something of this binding, which is in force: it is asked again.
     Repair(HomeAddress),
+    /// The home link is told again that this home address is here, so many times yet.
+    Announce(HomeAddress, u8),
     /// A path MTU is too old to be believed.
     PathMtu(Ipv6Addr),
     /// A Router Advertisement on the home link.
@@ -30,6 +32,7 @@ impl HomeAgent {
         while let Some(timer) = self.agenda.expire(now) {
             match timer {
                 Timer::Binding(home) => self.expire_binding(now, home, out),
+                Timer::Announce(home, times) => self.announce(now, home, times, out),
                 Timer::Repair(home) => self.repair(home, out),
                 Timer::PathMtu(remote) => self.expire_path_mtu(now, remote, out),
                 Timer::Advertise => self.advertise(now, out),

@@ -183,11 +183,10 @@ impl HomeAgent {
             lifetime: next.lifetime,
             moved,
         };
-        let router = next.router;
         let old = binding.current.replace(next);
         self.claim(home, old.as_ref(), out);
         if first {
-            self.announce(home, router, out);
+            self.announce(now, home, home_link::ANNOUNCEMENTS, out);
         }
         self.acknowledge(&answer, out);
         out.report(report);

@@ -52,6 +52,7 @@ fn a_free_home_address_is_proxied_and_announced() {
     let Some(Item::Proxy(proxy)) = bench.plan.find(&Key::Proxy(HOME_LINK, home().0)) else { panic!() };
     assert!(proxy.router, "RFC 3963 §6.2");
     assert!(matches!(reports(&done)[..], [Report::Registered { .. }]));
+    assert_eq!(messages(&bench.pass(Duration::from_secs(10))).len(), 2, "repeated, as it may be lost");
 
     let refresh = bench.send(&Update::new(2, "2001:db8:1::100"));
     assert!(messages(&refresh).is_empty(), "asked once");

@@ -94,5 +94,20 @@ fn other_traffic_passes_without_a_word() {
     for broken in [&[59, 0, 5][..], &[59, 1, 5, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 0, 0]] {
         let outputs = bench.feed(plain("2001:db8::1", protocol::MOBILITY, broken));
         assert!(matches!(reports(&outputs)[..], [Report::Dropped { reason: DropReason::Malformed, .. }]));
+        assert!(sent(&outputs).is_empty());
     }
+}
+
+#[test]
+fn a_header_too_short_for_its_type_is_answered_with_where() {
+    let mut bench = Bench::new(config());
+    let from = address("2001:db8:6::6");
+    let mut header = vec![protocol::NONE, 0, 5, 0, 0, 0, 0, 1];
+    let sum = roam6_wire::checksum::checksum(from, agent(), protocol::MOBILITY, &header);
+    header[4..6].copy_from_slice(&sum.to_be_bytes());
+    let packet = ip6::emit(&Header::new(from, agent()), protocol::MOBILITY, &header);
+    let outputs = bench.feed(received(packet.clone()));
+    let datagram = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
+    let problem = icmp6::Message::ParameterProblem { code: 0, pointer: 41, invoking: packet };
+    assert_eq!((datagram.destination, icmp6::Message::parse(&datagram)), (from, Ok(problem)));
 }
