@@ -21,7 +21,7 @@ impl MobileRouter {
         });
         let own = [
             ("", "registration", self.registration.deadline()),
-            ("", "home agent discovery", self.agents.deadline(now)),
+            ("", "home agent discovery", self.discovery_deadline(now)),
             ("", "home link", self.home_deadline()),
             ("", "old path", self.left.iter().map(|left| left.until).min()),
             ("", "refused item", self.held.deadline()),
@@ -32,6 +32,11 @@ impl MobileRouter {
     /// The nearest of all timers.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         if self.stopping { None } else { self.timers(self.now).map(|(_, _, at)| at).min() }
+    }
+
+    /// When the next discovery request leaves: without a care-of address there is nowhere to be answered at.
+    fn discovery_deadline(&self, now: Time) -> Option<Time> {
+        self.agents.deadline(now).filter(|_| !self.candidates().is_empty())
     }
 
     /// When the next probe of `uplink` leaves.
