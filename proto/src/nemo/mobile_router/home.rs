@@ -114,9 +114,11 @@ impl MobileRouter {
         }
     }
 
-    /// The home agent has let go, or never held anything: the home address is ours on the home link.
+    /// The home agent has let go, or never held anything: the home address is ours on the home link. Until it is told of
+    /// a care-of address it holds nothing, so leaving the home link and coming back needs no word.
     pub(super) fn arrive_home(&mut self, out: &mut Outbox) {
         self.begun = true;
+        self.known = false;
         if let Some(home) = &mut self.home {
             home.told = true;
             home.done = true;

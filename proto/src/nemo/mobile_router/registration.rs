@@ -176,6 +176,10 @@ impl Registration {
                 let timeout = if self.binding.is_some() { TIMEOUT } else { FIRST_TIMEOUT };
                 self.pending = Some(Pending { wanted: wanted.clone(), sent: Vec::new(), next: now, timeout });
                 self.stale = false;
+                if !wanted.care_of().is_empty() {
+                    // What is under way may be held although its answer never comes: that we were at home is past.
+                    self.binding.take_if(|binding| !binding.is_away());
+                }
             }
         }
         self.pending.as_ref().is_some_and(|pending| pending.next <= now) && self.limiter.take(now)
