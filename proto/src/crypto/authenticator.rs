@@ -77,6 +77,12 @@ impl Timestamp {
         apart != 0 && apart < 1 << 63
     }
 
+    /// What this timestamp would have been, had the clock been set back by `micros` before.
+    pub fn set_back(self, micros: u64) -> Timestamp {
+        let fraction = ((micros % 1_000_000) << 32) / 1_000_000;
+        Timestamp(self.0.wrapping_sub((micros / 1_000_000) << 32).wrapping_sub(fraction))
+    }
+
     /// The answer to a timestamp that is not valid: the low half is the sender's, the high half `clock`'s (RFC 4285 §6).
     pub fn resynchronised_to(self, clock: Timestamp) -> Timestamp {
         Timestamp(clock.0 & 0xffff_ffff_0000_0000 | self.0 & 0xffff_ffff)

@@ -34,7 +34,7 @@ use self::timers::Timer;
 use self::transaction::Transactions;
 use super::config::{HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::agenda::Agenda;
-use crate::crypto::authenticator::WallClock;
+use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::input::{Input, Order};
@@ -106,6 +106,16 @@ impl HomeAgent {
         name
     }
 
+    /// Takes the wall clock. Were it set back and the last timestamps were not, every update would be refused as a replay
+    /// until its time had come again; what is shifted alike still tells old from new.
+    fn set_clock(&mut self, now: Time, unix_micros: u64) {
+        let back = self.clock.unix_micros(now).map_or(0, |before| before.saturating_sub(unix_micros));
+        for binding in self.bindings.values_mut().filter(|binding| binding.timestamp != Timestamp::default()) {
+            binding.timestamp = binding.timestamp.set_back(back);
+        }
+        self.clock.put(now, unix_micros);
+    }
+
     fn order(&mut self, now: Time, order: &Order, out: &mut Outbox) {
         match order {
             Order::Recall(records) => {
@@ -130,7 +140,7 @@ impl Engine for HomeAgent {
             Input::Address(event) => self.address(event, out),
             Input::Outcome(outcome) => self.outcome(now, outcome, out),
             Input::Clock(clock) => {
-                self.clock.put(now, clock.unix_micros);
+                self.set_clock(now, clock.unix_micros);
                 self.recall(now, out);
             }
             Input::Order(order) => self.order(now, order, out),
