@@ -73,7 +73,7 @@ impl Checks {
         let now = map.world.now();
         for fact in facts {
             match fact {
-                Fact::Busy(host) => return Err(format!("{} goes round in circles", map.world.host(*host).name)),
+                Fact::Busy(host) => return Err(due(map, *host)),
                 Fact::Born(host) => {
                     self.born.insert(*host, now);
                     self.senders.remove(host);
@@ -133,7 +133,7 @@ impl Checks {
         let Some(mobile) = map.mobiles.iter().position(|mobile| mobile.home_address == ack.home_address) else {
             return Err(format!("binding of a stranger, {}, acknowledged", ack.home_address));
         };
-        let Some(update) = self.find_update(ack.home_address, ack.sequence).cloned() else {
+        let Some((sent, update)) = self.find_update(ack.home_address, ack.sequence).cloned() else {
             return Err(format!("update {} of {} acknowledged, but never sent", ack.sequence, ack.home_address));
         };
         map.announce(mobile, index);
@@ -157,7 +157,8 @@ impl Checks {
             return Err(format!("update {} of {} acknowledged without a path", ack.sequence, ack.home_address));
         }
         self.grant(now, host, ack.home_address, &care_of, ack.lifetime);
-        let bound = Bound { care_of, sequence: ack.sequence, ends: now + ack.lifetime };
+        // The mobile router counts from when it sent, the home agent from when it received (RFC 6275 §11.7.3).
+        let bound = Bound { care_of, sequence: ack.sequence, ends: sent + ack.lifetime };
         self.cache.insert((host, ack.home_address), bound);
         Ok(())
     }
@@ -272,9 +273,8 @@ impl Checks {
             .any(|(sent, update)| update.sequence.is_newer_than(sequence) && now <= *sent + UPDATE_AGE)
     }
 
-    fn find_update(&self, home: HomeAddress, sequence: Sequence) -> Option<&Update> {
-        let known = self.genuine.get(&home)?;
-        known.iter().rev().map(|(_, update)| update).find(|update| update.sequence == sequence)
+    fn find_update(&self, home: HomeAddress, sequence: Sequence) -> Option<&(Time, Update)> {
+        self.genuine.get(&home)?.iter().rev().find(|(_, update)| update.sequence == sequence)
     }
 
     fn grant(&mut self, now: Time, host: HostId, home: HomeAddress, care_of: &BTreeSet<Ipv6Addr>, lifetime: Duration) {
@@ -293,7 +293,7 @@ impl Checks {
             let Record::Binding(record) = record else { continue };
             let key = (host, record.home_address);
             let newer = self.cache.get(&key).is_none_or(|bound| record.sequence.is_newer_than(bound.sequence));
-            if newer && let Some(update) = self.find_update(record.home_address, record.sequence) {
+            if newer && let Some((_, update)) = self.find_update(record.home_address, record.sequence) {
                 let ends = now + update.lifetime;
                 let care_of: BTreeSet<Ipv6Addr> = record.care_of.iter().map(|(_, address, _)| *address).collect();
                 self.grants.entry(key).or_default().extend(care_of.iter().map(|address| (*address, ends)));
@@ -316,6 +316,14 @@ impl Checks {
                     .any(|(_, update)| update.is_farewell() && update.sequence.is_newer_than(bound.sequence))
         });
     }
+}
+
+/// An engine that is asked again and again, and what it wants to be asked for.
+fn due(map: &Map, host: HostId) -> String {
+    let host = map.world.host(host);
+    let view = host.view(map.world.now());
+    let due = view.timers.iter().filter(|timer| timer.remaining.is_zero()).map(|timer| timer.name.as_str());
+    format!("{} goes round in circles: {}", host.name, due.collect::<Vec<_>>().join(", "))
 }
 
 /// The prefixes a home agent must forward for this home address.

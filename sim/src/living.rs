@@ -124,6 +124,7 @@ impl World {
     }
 
     pub(crate) fn silence(&mut self, id: HostId, link: LinkId, address: Ipv6Addr) {
+        self.sought.remove(&(id, link, address));
         if self.is_up(id, link) && self.resolve((id, link), address).is_none() {
             let event = roam6_proto::input::NeighbourEvent { link, address, link_address: None, reachable: false };
             self.handle(id, &Input::Neighbour(event));

@@ -24,6 +24,8 @@ use std::rc::Rc;
 /// Metric of the ways to mobile networks that are at home: any tunnel is better.
 const AT_HOME_METRIC: u32 = 2048;
 const DEFAULT_METRIC: u32 = 1024;
+/// Metric of refusals: what a router's own link does not have must not go round in circles.
+const LAST_METRIC: u32 = 4096;
 
 /// Everything of one world that scripts and checks point at.
 #[derive(Debug)]
@@ -229,6 +231,7 @@ impl Map {
         let inside = self.add_interface(&mut host, "home");
         let outside = self.add_interface(&mut host, "core");
         host.kernel.fix(address_item(inside, within(home_prefix(), 0xfe), 64));
+        host.kernel.fix(route(home_prefix(), LAST_METRIC, Target::Unreachable));
         let host = self.world.add_host(host);
         self.home_router = (host, inside);
         self.world.plug(host, inside, Some(self.home));
@@ -271,6 +274,7 @@ impl Map {
         host.forwards = true;
         host.strict = true;
         host.kernel.fix(address_item(offer.link, within(prefix, 1), 64));
+        host.kernel.fix(route(prefix, LAST_METRIC, Target::Unreachable));
         let host = self.world.add_host(host);
         self.world.plug(host, offer.link, Some(medium));
         self.world.plug(host, outside, Some(cable));

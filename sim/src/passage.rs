@@ -193,8 +193,10 @@ impl World {
         match self.resolve(port, next_hop) {
             Some(address) => self.emit(port, Some(address), packet),
             None => {
-                let silence = Event::Silence { host: port.0, link: port.1, address: next_hop };
-                self.push(self.now() + PATIENCE, silence);
+                if self.sought.insert((port.0, port.1, next_hop)) {
+                    let silence = Event::Silence { host: port.0, link: port.1, address: next_hop };
+                    self.push(self.now() + PATIENCE, silence);
+                }
                 self.lose(port.0, "no such neighbour");
             }
         }

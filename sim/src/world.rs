@@ -7,7 +7,7 @@ use core::time::Duration;
 use roam6_proto::plan::TunnelId;
 use roam6_proto::{Entropy, Input, LinkId, Outcome, Report, Time};
 use roam6_wire::LinkAddress;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
@@ -21,6 +21,8 @@ pub struct World {
     serial: u64,
     pub(crate) chance: Entropy,
     pub(crate) facts: Vec<Fact>,
+    /// Neighbours that are asked for just now.
+    pub(crate) sought: BTreeSet<(HostId, LinkId, Ipv6Addr)>,
     /// Tells everything on standard output as it happens.
     pub loud: bool,
     /// Packets that went nowhere, by reason.
@@ -106,6 +108,7 @@ impl World {
             serial: 0,
             chance: Entropy::from_number(seed),
             facts: Vec::new(),
+            sought: BTreeSet::new(),
             loud: false,
             losses: BTreeMap::new(),
         }

@@ -11,7 +11,9 @@ const WORLDS: u64 = 2_000;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+    let number = text.parse();
+    assert!(number.is_ok(), "{name}={text} is not a number");
+    number.ok()
 }
 
 #[test]
@@ -61,14 +63,15 @@ fn report(tales: &[Tale]) {
     for (kind, tales) in kinds {
         let mut settled: Vec<_> = tales.iter().map(|tale| tale.settled_after.as_secs()).collect();
         settled.sort_unstable();
+        let (half, most) = (settled.get(settled.len() / 2), settled.last());
         let events: u64 = tales.iter().map(|tale| tale.events).sum();
         let acknowledged: u64 = tales.iter().map(|tale| tale.acknowledged).sum();
         println!(
             "{:>10}: {} worlds, {events} events, {acknowledged} acknowledgements, settled after p50 {} s, max {} s",
             kind.to_string(),
             tales.len(),
-            settled[settled.len() / 2],
-            settled[settled.len() - 1],
+            half.unwrap_or(&0),
+            most.unwrap_or(&0),
         );
     }
 }
