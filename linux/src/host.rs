@@ -46,6 +46,8 @@ pub struct HostOptions {
     pub state_dir: PathBuf,
     /// Names of the interfaces the roles use: uplinks, ingress interfaces, the home link. They may come and go.
     pub interfaces: BTreeSet<String>,
+    /// Tunnelled packets may come by any interface, as a home agent's do: it is where the routes of the day lead.
+    pub tunnels_everywhere: bool,
     /// What carries the tunnels.
     pub backend: Backend,
     /// Name of the tunnel device, where the back end has one for all.
@@ -96,6 +98,7 @@ pub struct Host {
     quiet: Quiet,
     executor: Executor,
     interfaces: BTreeSet<String>,
+    tunnels_everywhere: bool,
     links: BTreeMap<LinkId, LinkEvent>,
     addresses: BTreeSet<(Ipv6Addr, LinkId)>,
     recalled: Vec<Record>,
@@ -140,6 +143,7 @@ impl Host {
             quiet,
             executor,
             interfaces: options.interfaces,
+            tunnels_everywhere: options.tunnels_everywhere,
             links: BTreeMap::new(),
             addresses: BTreeSet::new(),
             recalled: recalled.records,
@@ -362,7 +366,10 @@ impl Host {
         self.executor.note_gone(&news);
         match news {
             News::Link(event) => self.take_link(event),
-            News::LinkGone(link) => self.lose_link(link),
+            News::LinkGone(link) => {
+                self.executor.tunnels.detach(link);
+                self.lose_link(link);
+            }
             News::Address(event, _) => self.take_address(event),
             News::Neighbour(event) if self.links.contains_key(&event.link) => self.bring(Input::Neighbour(event)),
             News::Lost => {
@@ -378,8 +385,17 @@ impl Host {
     }
 
     fn take_link(&mut self, event: LinkEvent) {
-        if !self.interfaces.contains(&event.name) {
-            return self.lose_link(event.link);
+        let used = self.interfaces.contains(&event.name);
+        if !used {
+            self.lose_link(event.link);
+        }
+        if (used || self.tunnels_everywhere && event.name != "lo")
+            && let Err(error) = self.executor.tunnels.attach(event.link, &event.name)
+        {
+            self.executor.notice(format!("{}: {error}", event.name));
+        }
+        if !used {
+            return;
         }
         let former = self.links.insert(event.link, event.clone());
         if former.as_ref() == Some(&event) {
@@ -389,9 +405,6 @@ impl Host {
             let [signalling, _] = &self.taps;
             if let Err(error) = signalling.hear_multicast(event.link) {
                 self.executor.notice(error);
-            }
-            if let Err(error) = self.executor.tunnels.attach(event.link, &event.name) {
-                self.executor.notice(format!("{}: {error}", event.name));
             }
         }
         if event.up && former.is_some() {
