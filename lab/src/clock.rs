@@ -4,17 +4,17 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Microseconds since 1970-01-01T00:00Z, the clock of packets, events and captures.
-pub fn unix_micros() -> u64 {
+pub(crate) fn unix_micros() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
 }
 
 /// A moment of the monotonic clock.
-pub fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
 /// Asks `question` every few milliseconds until it has an answer; `None` if `patience` ends first.
-pub fn wait_for<T>(patience: Duration, mut question: impl FnMut() -> Option<T>) -> Option<T> {
+pub(crate) fn wait_for<T>(patience: Duration, mut question: impl FnMut() -> Option<T>) -> Option<T> {
     let end = now() + patience;
     loop {
         if let Some(answer) = question() {

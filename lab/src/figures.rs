@@ -8,23 +8,23 @@ use std::process::Command;
 
 /// What an experiment found.
 #[derive(Debug, Default)]
-pub struct Findings {
+pub(crate) struct Findings {
     /// One object for each measured case.
-    pub rows: Vec<Value>,
+    pub(crate) rows: Vec<Value>,
     /// The figures that are compared with bounds.
-    pub summary: Map<String, Value>,
+    pub(crate) summary: Map<String, Value>,
     /// Whether every bound holds that a correct implementation must keep on any machine.
-    pub sound: bool,
+    pub(crate) sound: bool,
 }
 
 impl Findings {
     /// Adds a figure to the summary.
-    pub fn sum_up(&mut self, name: &str, value: impl Into<Value>) {
+    pub(crate) fn sum_up(&mut self, name: &str, value: impl Into<Value>) {
         self.summary.insert(name.to_owned(), value.into());
     }
 
     /// Writes the file of the contract: experiment, machine, rows, summary.
-    pub fn write(&self, experiment: &str, path: &Path) -> Result<()> {
+    pub(crate) fn write(&self, experiment: &str, path: &Path) -> Result<()> {
         let document = json!({
             "experiment": experiment,
             "machine": machine(),
@@ -37,7 +37,7 @@ impl Findings {
 }
 
 /// The value below which `share` (0 to 1) of `values` lie: the nearest of them. `None` if there are none.
-pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
+pub(crate) fn percentile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let rank = (share * sorted.len() as f64).ceil() as usize;
@@ -45,13 +45,13 @@ pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
 }
 
 /// Median, 95th percentile and maximum under their usual names, each rounded to microseconds of a millisecond value.
-pub fn spread(values: &[f64]) -> Value {
+pub(crate) fn spread(values: &[f64]) -> Value {
     let at = |share| percentile(values, share).map(round);
     json!({ "p50": at(0.5), "p95": at(0.95), "p99": at(0.99), "max": at(1.0), "n": values.len() })
 }
 
 /// Three decimals are what the clocks are worth.
-pub fn round(value: f64) -> f64 {
+pub(crate) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 

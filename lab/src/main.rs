@@ -3,10 +3,14 @@
 //! Never part of a router. It runs the built `roam6` as a process, as a user would.
 
 mod bed;
+mod check;
 mod clock;
+mod demo;
 mod experiments;
 mod figures;
+mod handover;
 mod progress;
+mod screen;
 mod sys;
 mod topology;
 mod traffic;
@@ -39,6 +43,17 @@ enum Command {
         #[arg(long)]
         quick: bool,
     },
+    /// A vehicle goes home, FN1, FN2, home, FN1 and FN2 again under traffic; fails if anything breaks.
+    Demo {
+        /// Draws what was shown into this file.
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+        /// Keeps the capture of all links in this file (pcapng).
+        #[arg(long, value_name = "FILE")]
+        capture: Option<PathBuf>,
+    },
+    /// Ends what an earlier run has left behind: nothing, unless it hangs.
+    Clean,
 }
 
 fn main() -> ExitCode {
@@ -60,6 +75,11 @@ fn obey(command: Command) -> Result<bool> {
             }
             Ok(true)
         }
+        Command::Demo { svg, capture } => {
+            bed::cage::enter()?;
+            demo::run(svg.as_deref(), capture.as_deref())
+        }
+        Command::Clean => bed::cage::clean(),
         Command::Run { name, json, quick } => run(&name, json.as_deref(), quick),
     }
 }

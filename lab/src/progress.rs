@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// The progress of one experiment.
-pub struct Progress {
+pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     total: u64,
     done: u64,
@@ -19,7 +19,7 @@ const QUIET: Duration = Duration::from_secs(10);
 
 impl Progress {
     /// An experiment of `total` steps.
-    pub fn new(total: u64) -> Progress {
+    pub(crate) fn new(total: u64) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(total);
             if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({eta} left)") {
@@ -31,7 +31,7 @@ impl Progress {
     }
 
     /// Says what happens now.
-    pub fn say(&mut self, what: &str) {
+    pub(crate) fn say(&mut self, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(what.to_owned()),
             None => {
@@ -44,7 +44,7 @@ impl Progress {
     }
 
     /// One step is done.
-    pub fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         self.done += 1;
         if let Some(bar) = &self.bar {
             bar.set_position(self.done);

@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 /// What a child does before it becomes another program.
 #[derive(Debug, Clone, Default)]
-pub struct Birth {
+pub(crate) struct Birth {
     /// Enters this network namespace.
-    pub net: Option<Arc<OwnedFd>>,
+    pub(crate) net: Option<Arc<OwnedFd>>,
     /// Is killed when the thread that started it ends.
-    pub die_with_parent: bool,
+    pub(crate) die_with_parent: bool,
 }
 
 /// Makes every child of `command` begin as `birth` says.
-pub fn at_birth(command: &mut Command, birth: Birth) {
+pub(crate) fn at_birth(command: &mut Command, birth: Birth) {
     let prepare = move || -> io::Result<()> {
         if birth.die_with_parent {
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
@@ -42,7 +42,7 @@ nix::ioctl_write_ptr!(tun_set_carrier, b'T', 226, libc::c_int);
 /// Creates the TAP device `name` in the calling thread's network namespace; frames are read from and written to the file.
 ///
 /// The device lives as long as the file. Reading never blocks.
-pub fn open_tap(name: &str) -> io::Result<File> {
+pub(crate) fn open_tap(name: &str) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
     // SAFETY: `ifreq` is plain data for which all zeroes is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -57,7 +57,7 @@ pub fn open_tap(name: &str) -> io::Result<File> {
 }
 
 /// Plugs (`true`) or pulls (`false`) the cable of a TAP device.
-pub fn set_carrier(tap: &File, carrier: bool) -> io::Result<()> {
+pub(crate) fn set_carrier(tap: &File, carrier: bool) -> io::Result<()> {
     let value = libc::c_int::from(carrier);
     // SAFETY: the kernel reads one int, which lives until the call returns.
     unsafe { tun_set_carrier(tap.as_raw_fd(), &raw const value)? };
@@ -67,7 +67,7 @@ pub fn set_carrier(tap: &File, carrier: bool) -> io::Result<()> {
 /// Lets the calling thread run before ordinary ones, so that the testbed's timing does not depend on the tested programs.
 ///
 /// Without the privilege nothing changes.
-pub fn run_first(priority: i32) {
+pub(crate) fn run_first(priority: i32) {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the kernel reads one `sched_param`, which lives until the call returns.
     unsafe {

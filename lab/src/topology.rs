@@ -19,67 +19,68 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 /// The home agent's address.
-pub const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
+pub(crate) const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
 /// The correspondent's address.
-pub const CORRESPONDENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 0xc);
+pub(crate) const CORRESPONDENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 0xc);
 /// Shared by the home agent and every vehicle; a testbed has no secrets.
 const KEY: &str = "000102030405060708090a0b0c0d0e0f10111213";
 
 /// Home, backbone and access networks.
-pub struct World {
+pub(crate) struct World {
     /// All ports and segments.
-    pub air: Air,
+    pub(crate) air: Air,
     /// The backbone router.
-    pub core: Host,
+    pub(crate) core: Host,
     /// The home agent's host.
-    pub ha: Host,
+    pub(crate) ha: Host,
     /// The correspondent.
-    pub cn: Host,
+    pub(crate) cn: Host,
     /// The home link.
-    pub home: Segment,
+    pub(crate) home: Segment,
     /// The access networks.
-    pub visited: [Visited; 2],
+    pub(crate) visited: [Visited; 2],
     /// Between the backbone and the home agent.
-    pub ha_cable: Segment,
+    pub(crate) ha_cable: Segment,
     /// The home agent's roam6.
-    pub home_agent: Daemon,
+    pub(crate) home_agent: Daemon,
 }
 
 /// An access network.
-pub struct Visited {
+pub(crate) struct Visited {
     /// Its link.
-    pub link: Segment,
+    pub(crate) link: Segment,
     /// Between its router and the backbone.
-    pub cable: Segment,
+    pub(crate) cable: Segment,
     /// Its router.
-    pub router: Host,
+    pub(crate) router: Host,
     _radvd: Advertiser,
 }
 
 /// A mobile router and what is behind it.
-pub struct Vehicle {
+pub(crate) struct Vehicle {
     /// The mobile router's host.
-    pub mr: Host,
+    pub(crate) mr: Host,
     /// A node inside.
-    pub mnn: Host,
+    pub(crate) mnn: Host,
     /// The uplinks, the preferred first.
-    pub uplinks: Vec<Port>,
+    pub(crate) uplinks: Vec<Port>,
     /// The link inside.
-    pub inside: Segment,
+    pub(crate) inside: Segment,
     /// Its roam6.
-    pub daemon: Daemon,
+    pub(crate) daemon: Daemon,
     /// Home address.
-    pub home_address: Ipv6Addr,
+    pub(crate) home_address: Ipv6Addr,
     /// Address of the node inside.
-    pub mnn_address: Ipv6Addr,
+    pub(crate) mnn_address: Ipv6Addr,
 }
 
 /// How long anything may take until it works at first.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 impl World {
-    /// Builds the networks; the home agent knows `vehicles` mobile routers. `delay` is the one-way delay to it.
-    pub fn build(delay: Duration, vehicles: u8) -> Result<World> {
+    /// Builds the networks; the home agent knows `vehicles` mobile routers. `delay` is the one-way delay to it; `extra`
+    /// goes into its table of settings.
+    pub(crate) fn build(delay: Duration, vehicles: u8, extra: &str) -> Result<World> {
         let air = Air::new(1)?;
         let (core, ha, cn) = (router("core")?, router("ha")?, host("cn")?);
         let wire = LinkSpec::default();
@@ -106,18 +107,17 @@ impl World {
             ha.ip(&[&format!("route add {prefix}/56 via {home_address} metric 4096")])?;
         }
         let visited = [visited(&air, &core, 1)?, visited(&air, &core, 2)?];
-        let home_agent = Daemon::start(&ha, &home_agent_config(vehicles)).context("the home agent")?;
+        let home_agent = Daemon::start(&ha, &home_agent_config(vehicles, extra)).context("the home agent")?;
         Ok(World { air, core, ha, cn, home, visited, ha_cable, home_agent })
     }
 
-    /// Puts vehicle `number` into the world, unplugged, with so many uplinks. `extra` goes into its configuration.
-    pub fn vehicle(&self, number: u8, uplinks: usize, extra: &str) -> Result<Vehicle> {
+    /// Puts vehicle `number` into the world, unplugged, its uplinks named in order of preference.
+    pub(crate) fn vehicle(&self, number: u8, uplink_names: &[&str]) -> Result<Vehicle> {
         let (mr, mnn) = (Host::new(&format!("mr{number}"))?, host(&format!("mnn{number}"))?);
-        let uplinks: Vec<Port> =
-            (0..uplinks).map(|index| self.air.port(&mr, &format!("up{index}"))).collect::<Result<_>>()?;
+        let uplinks: Vec<Port> = uplink_names.iter().map(|name| self.air.port(&mr, name)).collect::<Result<_>>()?;
         let inside_ports = [self.air.port(&mr, "in0")?, self.air.port(&mnn, "eth0")?];
         let inside = self.air.cable(inside_ports, LinkSpec::default())?;
-        let daemon = Daemon::start(&mr, &mobile_router_config(&mr, number, uplinks.len(), extra)?)
+        let daemon = Daemon::start(&mr, &mobile_router_config(&mr, number, uplink_names)?)
             .with_context(|| format!("the mobile router {}", mr.name()))?;
         let home_address = home_address(number);
         let mut vehicle = Vehicle { mr, mnn, uplinks, inside, daemon, home_address, mnn_address: home_address };
@@ -127,24 +127,24 @@ impl World {
     }
 
     /// The correspondent as one end of traffic.
-    pub fn correspondent(&self) -> End<'_> {
+    pub(crate) fn correspondent(&self) -> End<'_> {
         End { host: &self.cn, address: CORRESPONDENT }
     }
 }
 
 impl Vehicle {
     /// The node inside as one end of traffic.
-    pub fn node(&self) -> End<'_> {
+    pub(crate) fn node(&self) -> End<'_> {
         End { host: &self.mnn, address: self.mnn_address }
     }
 
-    /// The first uplink.
-    pub fn uplink(&self, index: usize) -> Result<Port> {
+    /// The uplink that is so many places behind the preferred one.
+    pub(crate) fn uplink(&self, index: usize) -> Result<Port> {
         self.uplinks.get(index).copied().ok_or_else(|| anyhow!("no uplink {index}"))
     }
 
     /// Waits until an echo from the node inside reaches `target` and comes back.
-    pub fn wait_until_connected(&self, target: Ipv6Addr) -> Result<()> {
+    pub(crate) fn wait_until_connected(&self, target: Ipv6Addr) -> Result<()> {
         let ping = || self.mnn.output("ping", &["-6", "-n", "-c", "1", "-W", "0.3", &target.to_string()]).ok();
         clock::wait_for(PATIENCE, ping).map(|_| ()).ok_or_else(|| anyhow!("{} cannot reach {target}", self.mnn.name()))
     }
@@ -157,12 +157,12 @@ impl Vehicle {
 }
 
 /// First address of the mobile network of vehicle `number`, a /56.
-pub fn network(number: u8) -> Ipv6Addr {
+pub(crate) fn network(number: u8) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0x100 + u16::from(number), 0, 0, 0, 0, 0)
 }
 
 /// Home address of vehicle `number`.
-pub fn home_address(number: u8) -> Ipv6Addr {
+pub(crate) fn home_address(number: u8) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x100 + u16::from(number))
 }
 
@@ -198,10 +198,10 @@ fn visited(air: &Air, core: &Host, number: u8) -> Result<Visited> {
     Ok(Visited { link, cable, router, _radvd: radvd })
 }
 
-fn home_agent_config(vehicles: u8) -> String {
+fn home_agent_config(vehicles: u8, extra: &str) -> String {
     let mut text = format!(
         "\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\nhome_link = \"home0\"\n\
-         advertise = \"10s\"\n"
+         advertise = \"10s\"\n{extra}\n"
     );
     for number in 0..vehicles {
         text += &format!(
@@ -214,19 +214,19 @@ fn home_agent_config(vehicles: u8) -> String {
     text
 }
 
-fn mobile_router_config(mr: &Host, number: u8, uplinks: usize, extra: &str) -> Result<String> {
+fn mobile_router_config(mr: &Host, number: u8, uplinks: &[&str]) -> Result<String> {
     let key_file = mr.folder().join("home.key");
     fs::write(&key_file, format!("spi = {}\nkey = \"{KEY}\"\n", 256 + u32::from(number)))?;
     fs::set_permissions(&key_file, Permissions::from_mode(0o600))?;
     let (home_address, network) = (home_address(number), network(number));
     let mut text = format!(
         "\n[mobile_router]\nhome_address = \"{home_address}\"\nhome_prefix = \"2001:db8:1::/64\"\n\
-         home_agents = [\"{HOME_AGENT}\"]\nprefixes = [\"{network}/56\"]\nkey_file = \"{}\"\n{extra}\n\
+         home_agents = [\"{HOME_AGENT}\"]\nprefixes = [\"{network}/56\"]\nkey_file = \"{}\"\n\
          [[mobile_router.ingress]]\ninterface = \"in0\"\nprefix = \"{network}/64\"\n",
         key_file.display()
     );
-    for index in 0..uplinks {
-        text += &format!("\n[[mobile_router.uplink]]\ninterface = \"up{index}\"\n");
+    for name in uplinks {
+        text += &format!("\n[[mobile_router.uplink]]\ninterface = \"{name}\"\n");
     }
     Ok(text)
 }

@@ -25,14 +25,14 @@ use std::time::{Duration, Instant};
 
 /// A port: one end of a cable, at a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Port(usize);
+pub(crate) struct Port(usize);
 
 /// A segment: a medium ports are plugged into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Segment(usize);
+pub(crate) struct Segment(usize);
 
 /// All ports and segments of a testbed and the thread that moves their frames.
-pub struct Air {
+pub(crate) struct Air {
     fabric: Arc<Mutex<Fabric>>,
     epoll: Arc<Epoll>,
     stop: Arc<AtomicBool>,
@@ -48,7 +48,7 @@ const BURST: usize = 64;
 
 impl Air {
     /// An empty testbed. `seed` decides all chances.
-    pub fn new(seed: u64) -> Result<Air> {
+    pub(crate) fn new(seed: u64) -> Result<Air> {
         let fabric = Arc::new(Mutex::new(Fabric::new(seed)));
         let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
@@ -62,7 +62,7 @@ impl Air {
     }
 
     /// Makes a TAP device `name` at `host`, up but unplugged.
-    pub fn port(&self, host: &Host, name: &str) -> Result<Port> {
+    pub(crate) fn port(&self, host: &Host, name: &str) -> Result<Port> {
         let tap = host.inside(|| sys::open_tap(name))??;
         sys::set_carrier(&tap, false)?;
         let mut fabric = lock(&self.fabric);
@@ -78,14 +78,14 @@ impl Air {
     }
 
     /// Makes a medium; every frame that enters it is treated as `spec` says.
-    pub fn segment(&self, spec: LinkSpec) -> Segment {
+    pub(crate) fn segment(&self, spec: LinkSpec) -> Segment {
         let mut fabric = lock(&self.fabric);
         fabric.segments.push(spec);
         Segment(fabric.segments.len() - 1)
     }
 
     /// Makes a medium with two ends, as a cable.
-    pub fn cable(&self, ends: [Port; 2], spec: LinkSpec) -> Result<Segment> {
+    pub(crate) fn cable(&self, ends: [Port; 2], spec: LinkSpec) -> Result<Segment> {
         let segment = self.segment(spec);
         for port in ends {
             self.plug(port, segment)?;
@@ -94,7 +94,7 @@ impl Air {
     }
 
     /// Treats frames that enter `segment` from now on as `spec` says.
-    pub fn shape(&self, segment: Segment, spec: LinkSpec) {
+    pub(crate) fn shape(&self, segment: Segment, spec: LinkSpec) {
         let mut fabric = lock(&self.fabric);
         if let Some(slot) = fabric.segments.get_mut(segment.0) {
             *slot = spec;
@@ -105,7 +105,7 @@ impl Air {
     }
 
     /// Plugs `port` into `segment`; returns the moment carrier came, microseconds since 1970.
-    pub fn plug(&self, port: Port, segment: Segment) -> Result<u64> {
+    pub(crate) fn plug(&self, port: Port, segment: Segment) -> Result<u64> {
         let mut fabric = lock(&self.fabric);
         let spec = *fabric.segments.get(segment.0).ok_or_else(|| anyhow!("no such segment"))?;
         fabric.seed = fabric.seed.wrapping_add(1);
@@ -119,7 +119,7 @@ impl Air {
     }
 
     /// Pulls the cable of `port`; returns the moment, microseconds since 1970.
-    pub fn unplug(&self, port: Port) -> Result<u64> {
+    pub(crate) fn unplug(&self, port: Port) -> Result<u64> {
         let mut fabric = lock(&self.fabric);
         let slot = fabric.ports.get_mut(port.0).ok_or_else(|| anyhow!("no such port"))?;
         slot.segment = None;
@@ -129,13 +129,13 @@ impl Air {
     }
 
     /// Records every frame any port sends from now on.
-    pub fn capture(&self, path: &Path) -> Result<()> {
+    pub(crate) fn capture(&self, path: &Path) -> Result<()> {
         lock(&self.fabric).capture = Some(Capture::create(path)?);
         Ok(())
     }
 
     /// Ends the recording.
-    pub fn finish_capture(&self) -> Result<()> {
+    pub(crate) fn finish_capture(&self) -> Result<()> {
         let capture = lock(&self.fabric).capture.take();
         Ok(capture.map_or(Ok(()), Capture::finish)?)
     }
@@ -234,7 +234,7 @@ impl Fabric {
             let to_all = destination.first().is_some_and(|octet| octet & 1 == 1);
             for (number, port) in self.ports.iter_mut().enumerate() {
                 if port.segment == Some(segment) && number != from.0 && (to_all || port.mac == destination) {
-                    port.tap.write(&frame).ok(); // a host that is down loses it, as with any cable
+                    port.tap.write_all(&frame).ok(); // a host that is down loses it, as with any cable
                 }
             }
         }

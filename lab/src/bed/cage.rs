@@ -14,10 +14,10 @@ use std::process::Command;
 const INSIDE: &str = "ROAM6_LAB_INSIDE";
 
 /// Where the lab keeps its files: a file system in memory that vanishes with the cage.
-pub const WORK: &str = "/run/lab";
+pub(crate) const WORK: &str = "/run/lab";
 
 /// Returns in a copy of this program that runs inside a new cage; the original waits for it and ends with its status.
-pub fn enter() -> Result<()> {
+pub(crate) fn enter() -> Result<()> {
     if std::env::var_os(INSIDE).is_some() && getpid() == Pid::from_raw(1) {
         return furnish().context("cannot furnish the cage");
     }
@@ -25,6 +25,23 @@ pub fn enter() -> Result<()> {
         bail!("the testbed makes network namespaces and devices: run it as root");
     }
     std::process::exit(guard()?);
+}
+
+/// Kills every cage on this machine, and with each all that is in it. `true` once none is left.
+pub(crate) fn clean() -> Result<bool> {
+    let mut left = 0;
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let wanted = format!("{INSIDE}=1");
+        if environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+            && kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok()
+        {
+            left += 1;
+        }
+    }
+    println!("{}", if left == 0 { "nothing was left behind".to_owned() } else { format!("ended {left} processes") });
+    Ok(true)
 }
 
 /// Starts the inner copy as the first process of new namespaces and waits. A signal kills it, and with it all the rest.

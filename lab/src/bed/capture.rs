@@ -7,14 +7,14 @@ use std::path::Path;
 
 /// A capture being written.
 #[derive(Debug)]
-pub struct Capture {
+pub(crate) struct Capture {
     file: BufWriter<File>,
     interfaces: BTreeMap<String, u32>,
 }
 
 impl Capture {
     /// Begins a capture.
-    pub fn create(path: &Path) -> Result<Capture> {
+    pub(crate) fn create(path: &Path) -> Result<Capture> {
         let mut capture = Capture { file: BufWriter::new(File::create(path)?), interfaces: BTreeMap::new() };
         let mut section = Vec::new();
         section.extend(0x1a2b_3c4d_u32.to_le_bytes());
@@ -26,7 +26,7 @@ impl Capture {
     }
 
     /// Adds a frame that `interface` sent at `unix_micros`.
-    pub fn put(&mut self, interface: &str, unix_micros: u64, frame: &[u8]) -> Result<()> {
+    pub(crate) fn put(&mut self, interface: &str, unix_micros: u64, frame: &[u8]) -> Result<()> {
         let number = self.interface(interface)?;
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         let mut body = Vec::with_capacity(frame.len() + 24);
@@ -41,7 +41,7 @@ impl Capture {
     }
 
     /// Writes out what is buffered.
-    pub fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         self.file.flush()
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A roam6 of one host. Dropped, it is killed.
-pub struct Daemon {
+pub(crate) struct Daemon {
     host: Host,
     config: PathBuf,
     daemon: Option<Child>,
@@ -24,13 +24,13 @@ pub struct Daemon {
 
 /// What a daemon has reported until now; shared with the thread that reads it.
 #[derive(Debug, Clone, Default)]
-pub struct Events(Arc<Mutex<Vec<Event>>>);
+pub(crate) struct Events(Arc<Mutex<Vec<Event>>>);
 
 /// How long a daemon may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The roam6 binary: beside this program, or what `ROAM6` names.
-pub fn binary() -> Result<PathBuf> {
+pub(crate) fn binary() -> Result<PathBuf> {
     let path = match std::env::var_os("ROAM6") {
         Some(path) => PathBuf::from(path),
         None => std::env::current_exe()?.with_file_name("roam6"),
@@ -43,7 +43,7 @@ pub fn binary() -> Result<PathBuf> {
 
 impl Daemon {
     /// Writes the configuration and starts roam6 with it; returns once it answers.
-    pub fn start(host: &Host, config: &str) -> Result<Daemon> {
+    pub(crate) fn start(host: &Host, config: &str) -> Result<Daemon> {
         let folder = host.folder();
         let path = folder.join("roam6.toml");
         let places = format!(
@@ -61,7 +61,7 @@ impl Daemon {
     }
 
     /// Starts roam6 again after it was stopped or killed.
-    pub fn run(&mut self) -> Result<()> {
+    pub(crate) fn run(&mut self) -> Result<()> {
         let log = File::options().append(true).create(true).open(self.log())?;
         let child = self
             .host
@@ -88,27 +88,27 @@ impl Daemon {
     }
 
     /// What `roam6 ARGUMENTS` prints for this daemon.
-    pub fn ask(&self, arguments: &[&str]) -> Result<String> {
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Result<String> {
         super::host::run(self.client(arguments)?.stdin(Stdio::null()))
     }
 
     /// What has been reported.
-    pub fn events(&self) -> &Events {
+    pub(crate) fn events(&self) -> &Events {
         &self.events
     }
 
     /// Its log file.
-    pub fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         self.host.folder().join("roam6.log")
     }
 
     /// Process number, while it runs.
-    pub fn id(&self) -> Option<u32> {
+    pub(crate) fn id(&self) -> Option<u32> {
         self.daemon.as_ref().map(Child::id)
     }
 
     /// Ends it without warning (SIGKILL).
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         for mut child in [self.watch.take(), self.daemon.take()].into_iter().flatten() {
             child.kill().ok();
             child.wait().ok();
@@ -116,7 +116,7 @@ impl Daemon {
     }
 
     /// Asks it to end in good order (SIGTERM) and waits until it has.
-    pub fn stop(&mut self) -> Result<()> {
+    pub(crate) fn stop(&mut self) -> Result<()> {
         let Some(mut child) = self.daemon.take() else { return Ok(()) };
         let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id())?);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)?;
@@ -161,17 +161,17 @@ impl Drop for Daemon {
 
 impl Events {
     /// The first event at or after `begin` (microseconds since 1970) of which `wanted` holds.
-    pub fn first(&self, begin: u64, wanted: impl Fn(&Report) -> bool) -> Option<Event> {
+    pub(crate) fn first(&self, begin: u64, wanted: impl Fn(&Report) -> bool) -> Option<Event> {
         self.lock().iter().find(|event| event.unix_micros >= begin && wanted(&event.report)).cloned()
     }
 
     /// Waits at most `patience` for such an event.
-    pub fn wait(&self, begin: u64, patience: Duration, wanted: impl Fn(&Report) -> bool) -> Option<Event> {
+    pub(crate) fn wait(&self, begin: u64, patience: Duration, wanted: impl Fn(&Report) -> bool) -> Option<Event> {
         clock::wait_for(patience, || self.first(begin, &wanted))
     }
 
     /// All events from number `from` on.
-    pub fn since(&self, from: usize) -> Vec<Event> {
+    pub(crate) fn since(&self, from: usize) -> Vec<Event> {
         self.lock().get(from..).unwrap_or_default().to_vec()
     }
 

@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 /// A host of the testbed. Cheap to clone: a name and a handle.
 #[derive(Debug, Clone)]
-pub struct Host {
+pub(crate) struct Host {
     name: String,
     net: Arc<OwnedFd>,
 }
 
 impl Host {
     /// Makes a host with only a loopback device.
-    pub fn new(name: &str) -> Result<Host> {
+    pub(crate) fn new(name: &str) -> Result<Host> {
         run(Command::new("ip").args(["netns", "add", name]))?;
         let net = File::open(format!("/run/netns/{name}"))?;
         let host = Host { name: name.to_owned(), net: Arc::new(net.into()) };
@@ -30,17 +30,17 @@ impl Host {
     }
 
     /// Its name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Where its files are.
-    pub fn folder(&self) -> PathBuf {
+    pub(crate) fn folder(&self) -> PathBuf {
         Path::new(WORK).join(&self.name)
     }
 
     /// Runs the lines as commands of `ip`.
-    pub fn ip(&self, lines: &[&str]) -> Result<()> {
+    pub(crate) fn ip(&self, lines: &[&str]) -> Result<()> {
         let mut child = Command::new("ip")
             .args(["-n", &self.name, "-batch", "-"])
             .stdin(Stdio::piped())
@@ -59,18 +59,18 @@ impl Host {
     }
 
     /// Sets a kernel setting below `net.`, as in `ipv6/conf/all/forwarding`.
-    pub fn set(&self, setting: &str, value: &str) -> Result<()> {
+    pub(crate) fn set(&self, setting: &str, value: &str) -> Result<()> {
         self.inside(|| fs::write(format!("/proc/sys/net/{setting}"), value))?
             .with_context(|| format!("{}: cannot set {setting} to {value}", self.name))
     }
 
     /// Reads a kernel setting or table below `/proc/sys/net`.
-    pub fn read(&self, path: &str) -> Result<String> {
+    pub(crate) fn read(&self, path: &str) -> Result<String> {
         Ok(self.inside(|| fs::read_to_string(format!("/proc/sys/net/{path}")))??)
     }
 
     /// Runs `work` on a thread inside this host; sockets it opens stay there.
-    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+    pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| setns(&*self.net, CloneFlags::CLONE_NEWNET).map(|()| work()));
             thread.join().map_err(|_| anyhow!("a thread inside {} failed", self.name))?.map_err(Into::into)
@@ -78,7 +78,7 @@ impl Host {
     }
 
     /// A command that will run inside this host.
-    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         at_birth(&mut command, Birth { net: Some(self.net.clone()), die_with_parent: false });
         command.stdin(Stdio::null());
@@ -86,13 +86,13 @@ impl Host {
     }
 
     /// Runs a command to its end; its output if it succeeds.
-    pub fn output(&self, program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Result<String> {
+    pub(crate) fn output(&self, program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Result<String> {
         run(self.command(program).args(arguments))
     }
 }
 
 /// Runs a command to its end; its standard output if it succeeds, its own complaint if not.
-pub fn run(command: &mut Command) -> Result<String> {
+pub(crate) fn run(command: &mut Command) -> Result<String> {
     let done = command.output().with_context(|| format!("cannot start {}", command.get_program().display()))?;
     if !done.status.success() {
         bail!("{command:?}: {} {}", done.status, String::from_utf8_lossy(&done.stderr).trim());

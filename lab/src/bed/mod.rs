@@ -1,13 +1,14 @@
 //! The testbed: hosts, the air between them, and the programs that run on them.
 
-pub mod air;
-pub mod cage;
-pub mod capture;
-pub mod daemon;
-pub mod host;
-pub mod router;
+pub(crate) mod air;
+pub(crate) mod cage;
+pub(crate) mod capture;
+pub(crate) mod daemon;
+pub(crate) mod host;
+pub(crate) mod router;
+pub(crate) mod tap;
 
-pub use air::{Air, Port, Segment};
-pub use daemon::{Daemon, Events};
-pub use host::Host;
-pub use router::Advertiser;
+pub(crate) use air::{Air, Port, Segment};
+pub(crate) use daemon::{Daemon, Events};
+pub(crate) use host::Host;
+pub(crate) use router::Advertiser;

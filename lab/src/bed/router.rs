@@ -7,15 +7,15 @@ use std::process::{Child, Stdio};
 
 /// A running radvd.
 #[derive(Debug)]
-pub struct Advertiser(Child);
+pub(crate) struct Advertiser(Child);
 
 impl Advertiser {
     /// Advertises `prefix` on `interface` of `host`, as an access network made for moving customers would: RFC 6275 §7.5
     /// allows intervals below a second, and solicitations are answered at once.
-    pub fn start(host: &Host, interface: &str, prefix: &str) -> Result<Advertiser> {
+    pub(crate) fn start(host: &Host, interface: &str, prefix: &str) -> Result<Advertiser> {
         let configuration = format!(
             "interface {interface} {{\n  AdvSendAdvert on;\n  MinRtrAdvInterval 3;\n  MaxRtrAdvInterval 10;\n  \
-             MinDelayBetweenRAs 0.03;\n  AdvDefaultLifetime 30;\n  prefix {prefix} {{ AdvOnLink on; AdvAutonomous on; }};\n}};\n"
+             MinDelayBetweenRAs 0.03;\n  AdvIntervalOpt on;\n  AdvDefaultLifetime 30;\n  prefix {prefix} {{ AdvOnLink on; AdvAutonomous on; }};\n}};\n"
         );
         let file = host.folder().join(format!("radvd-{interface}.conf"));
         fs::write(&file, configuration)?;

@@ -14,7 +14,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// See the file's head.
-pub const EXPERIMENT: Experiment =
+pub(crate) const EXPERIMENT: Experiment =
     Experiment { name: "lab/links", about: "the testbed itself: delay, loss and re-plugging of its links", run };
 
 const LEFT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);

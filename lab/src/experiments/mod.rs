@@ -1,19 +1,21 @@
 //! The experiments, one file each; each is found by its name.
 
 mod lab_links;
+mod nemo_handover;
+mod nemo_scale;
 
 use crate::figures::Findings;
 use anyhow::Result;
 
 /// An experiment.
-pub struct Experiment {
+pub(crate) struct Experiment {
     /// Its name: the paper or theme, a slash, what is measured.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What it measures, in one line.
-    pub about: &'static str,
+    pub(crate) about: &'static str,
     /// Runs it; `true` for the quick variant, under a minute.
-    pub run: fn(bool) -> Result<Findings>,
+    pub(crate) run: fn(bool) -> Result<Findings>,
 }
 
 /// All experiments.
-pub const ALL: &[Experiment] = &[lab_links::EXPERIMENT];
+pub(crate) const ALL: &[Experiment] = &[lab_links::EXPERIMENT, nemo_handover::EXPERIMENT, nemo_scale::EXPERIMENT];

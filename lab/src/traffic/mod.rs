@@ -1,7 +1,8 @@
 //! Traffic whose every packet or byte is accounted for.
 
-pub mod train;
-pub mod transfer;
+pub(crate) mod forge;
+pub(crate) mod train;
+pub(crate) mod transfer;
 
-pub use train::{End, Flow, Stamp, Tally, Train};
-pub use transfer::{Delivery, Transfer};
+pub(crate) use train::{End, Flow, Stamp, Tally, Train};
+pub(crate) use transfer::{Delivery, Transfer};

@@ -20,7 +20,7 @@ const SIZE: usize = 160;
 
 /// Which clock reading of a delivered datagram counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stamp {
+pub(crate) enum Stamp {
     /// When it was sent.
     Sent,
     /// When it was received.
@@ -28,11 +28,11 @@ pub enum Stamp {
 }
 
 /// A running train between two hosts.
-pub struct Train {
+pub(crate) struct Train {
     /// From the first host to the second.
-    pub forth: Flow,
+    pub(crate) forth: Flow,
     /// From the second host to the first.
-    pub back: Flow,
+    pub(crate) back: Flow,
     interval: Duration,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -40,7 +40,7 @@ pub struct Train {
 
 /// One direction: when each datagram was sent and received, microseconds since 1970.
 #[derive(Debug, Clone, Default)]
-pub struct Flow(Arc<Mutex<Stamps>>);
+pub(crate) struct Flow(Arc<Mutex<Stamps>>);
 
 #[derive(Debug, Default)]
 struct Stamps {
@@ -50,28 +50,28 @@ struct Stamps {
 
 /// What became of the datagrams of one direction sent within a span of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Sent.
-    pub sent: usize,
+    pub(crate) sent: usize,
     /// Never received.
-    pub lost: usize,
+    pub(crate) lost: usize,
     /// Received more than once.
-    pub duplicated: usize,
+    pub(crate) duplicated: usize,
     /// Received after one that was sent later.
-    pub overtaken: usize,
+    pub(crate) overtaken: usize,
 }
 
 /// An end of a train.
-pub struct End<'a> {
+pub(crate) struct End<'a> {
     /// The host.
-    pub host: &'a Host,
+    pub(crate) host: &'a Host,
     /// Its address.
-    pub address: Ipv6Addr,
+    pub(crate) address: Ipv6Addr,
 }
 
 impl Train {
     /// Starts `rate` datagrams a second each way, from and to UDP `port`.
-    pub fn start(ends: [End<'_>; 2], port: u16, rate: u32) -> Result<Train> {
+    pub(crate) fn start(ends: [End<'_>; 2], port: u16, rate: u32) -> Result<Train> {
         let [first, second] = ends;
         let interval = Duration::from_secs(1) / rate.max(1);
         let mut train = Train {
@@ -98,12 +98,12 @@ impl Train {
     }
 
     /// Time between datagrams.
-    pub fn interval(&self) -> Duration {
+    pub(crate) fn interval(&self) -> Duration {
         self.interval
     }
 
     /// Ends the train; the flows keep what was seen.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             thread.join().ok();
@@ -136,7 +136,7 @@ impl Drop for Train {
 
 impl Flow {
     /// What became of the datagrams sent from `begin` until before `end`, microseconds since 1970.
-    pub fn tally(&self, begin: u64, end: u64) -> Tally {
+    pub(crate) fn tally(&self, begin: u64, end: u64) -> Tally {
         let stamps = self.lock();
         let (first, last) = stamps.numbers(begin, end);
         let mut copies = vec![0_usize; last - first];
@@ -159,7 +159,7 @@ impl Flow {
 
     /// The longest span between two consecutive deliveries by `stamp` that touches the time from `begin` to `end`,
     /// microseconds; the distance to `end` counts if nothing came after.
-    pub fn longest_silence(&self, stamp: Stamp, begin: u64, end: u64) -> u64 {
+    pub(crate) fn longest_silence(&self, stamp: Stamp, begin: u64, end: u64) -> u64 {
         let times = self.delivered(stamp);
         let inside = times.iter().copied().filter(|time| (begin..end).contains(time));
         let before = times.iter().copied().filter(|time| *time < begin).max().unwrap_or(begin);
@@ -174,17 +174,22 @@ impl Flow {
     }
 
     /// The first delivery at or after `moment` by `stamp`, microseconds since 1970.
-    pub fn first_after(&self, stamp: Stamp, moment: u64) -> Option<u64> {
+    pub(crate) fn first_after(&self, stamp: Stamp, moment: u64) -> Option<u64> {
         self.delivered(stamp).into_iter().find(|time| *time >= moment)
     }
 
+    /// Whether something was received in the last tenth of a second.
+    pub(crate) fn arrived_lately(&self) -> bool {
+        self.lock().received.last().is_some_and(|(_, time)| clock::unix_micros() < time + 100_000)
+    }
+
     /// How many were received until now.
-    pub fn received(&self) -> usize {
+    pub(crate) fn received(&self) -> usize {
         self.lock().received.len()
     }
 
     /// One-way delays of what was received, microseconds.
-    pub fn delays(&self) -> Vec<u64> {
+    pub(crate) fn delays(&self) -> Vec<u64> {
         let stamps = self.lock();
         let sent = |number: u64| stamps.sent.get(usize::try_from(number).ok()?).copied();
         stamps.received.iter().filter_map(|(number, time)| Some(time.saturating_sub(sent(*number)?))).collect()

@@ -17,7 +17,7 @@ use std::time::Duration;
 const CHUNK: usize = 8 * 1024;
 
 /// A running transfer.
-pub struct Transfer {
+pub(crate) struct Transfer {
     stop: Arc<AtomicBool>,
     progress: [Arc<AtomicU64>; 2],
     streams: [TcpStream; 2],
@@ -27,34 +27,34 @@ pub struct Transfer {
 
 /// What one end sent or received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stream {
+pub(crate) struct Stream {
     /// Octets.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// SHA-256 of them.
-    pub digest: String,
+    pub(crate) digest: String,
     /// What went wrong, if anything.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 /// Both ends of one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
+pub(crate) struct Delivery {
     /// At the sender.
-    pub sent: Stream,
+    pub(crate) sent: Stream,
     /// At the receiver.
-    pub received: Stream,
+    pub(crate) received: Stream,
 }
 
 impl Delivery {
     /// Whether every byte arrived, in order, and both ends ended well.
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.sent == self.received && self.sent.error.is_none() && self.sent.bytes > 0
     }
 }
 
 impl Transfer {
     /// Connects the first end to TCP `port` of the second and starts `rate` octets a second each way.
-    pub fn start(ends: [End<'_>; 2], port: u16, rate: u64) -> Result<Transfer> {
+    pub(crate) fn start(ends: [End<'_>; 2], port: u16, rate: u64) -> Result<Transfer> {
         let [first, second] = ends;
         let address = SocketAddrV6::new(second.address, port, 0, 0);
         let listener = second.host.inside(|| TcpListener::bind(address))?.context("cannot listen")?;
@@ -77,12 +77,12 @@ impl Transfer {
     }
 
     /// Octets received until now: at the second end, at the first end.
-    pub fn progress(&self) -> [u64; 2] {
+    pub(crate) fn progress(&self) -> [u64; 2] {
         self.progress.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
     /// Ends the transfer and waits at most `patience` for the last byte: first end to second, second to first.
-    pub fn finish(self, patience: Duration) -> Result<[Delivery; 2]> {
+    pub(crate) fn finish(self, patience: Duration) -> Result<[Delivery; 2]> {
         self.stop.store(true, Ordering::Relaxed);
         let done = || self.receivers.iter().all(JoinHandle::is_finished).then_some(());
         if clock::wait_for(patience, done).is_none() {

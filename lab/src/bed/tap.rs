@@ -1,0 +1,61 @@
+//! A TAP device whose other end is this program: it plays everything beyond a host's interface.
+
+use super::host::Host;
+use crate::sys;
+use anyhow::Result;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+
+/// The link-layer address of this program's end.
+const OUR_END: [u8; 6] = [0x02, 0x60, 0x06, 0xff, 0xff, 0xfe];
+const HOST_END: [u8; 6] = [0x02, 0x60, 0x06, 0xff, 0xff, 0xff];
+const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
+/// Octets of the Ethernet header.
+const ETHERNET: usize = 14;
+
+/// The device. Packets are IPv6 packets; the Ethernet header is added and removed here.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    file: File,
+    frame: Vec<u8>,
+}
+
+impl Tap {
+    /// Makes interface `name` of `host` with a router `fe80::1` behind it, which is this program.
+    pub(crate) fn open(host: &Host, name: &str) -> Result<Tap> {
+        let file = host.inside(|| sys::open_tap(name))??;
+        let text = |address: [u8; 6]| address.map(|byte| format!("{byte:02x}")).join(":");
+        host.ip(&[
+            &format!("link set {name} address {} txqueuelen 100000 up", text(HOST_END)),
+            &format!("neighbour replace fe80::1 lladdr {} dev {name} nud permanent", text(OUR_END)),
+        ])?;
+        Ok(Tap { file, frame: vec![0; 65_536] })
+    }
+
+    /// Lets the host receive `packet`.
+    pub(crate) fn send(&mut self, packet: &[u8]) -> std::io::Result<()> {
+        let mut frame = Vec::with_capacity(ETHERNET + packet.len());
+        frame.extend(HOST_END);
+        frame.extend(OUR_END);
+        frame.extend(ETHERTYPE_IPV6);
+        frame.extend(packet);
+        self.file.write_all(&frame)
+    }
+
+    /// The next IPv6 packet the host has sent, if there is one.
+    pub(crate) fn receive(&mut self) -> Option<&[u8]> {
+        loop {
+            let length = self.file.read(&mut self.frame).ok()?;
+            if self.frame.get(12..ETHERNET) == Some(&ETHERTYPE_IPV6) {
+                return self.frame.get(ETHERNET..length);
+            }
+        }
+    }
+
+    /// Waits at most `millis` for something to receive.
+    pub(crate) fn wait(&self, millis: u8) {
+        let mut ready = [nix::poll::PollFd::new(self.file.as_fd(), nix::poll::PollFlags::POLLIN)];
+        nix::poll::poll(&mut ready, nix::poll::PollTimeout::from(millis)).ok();
+    }
+}

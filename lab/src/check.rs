@@ -1,0 +1,75 @@
+//! What an independent dissector says of a capture.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::net::Ipv6Addr;
+use std::path::Path;
+use std::process::Command;
+
+/// What was found.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// Frames looked at.
+    pub(crate) frames: usize,
+    /// Mobility messages among them.
+    pub(crate) mobility: usize,
+    /// Tunnelled packets among them.
+    pub(crate) tunnelled: usize,
+    /// One line for each malformed packet or wrong checksum.
+    pub(crate) complaints: Vec<String>,
+}
+
+/// Malformed, or with a wrong checksum. What an ICMPv6 error quotes is cut off, so its inner checksums say nothing.
+const BAD: &str = "_ws.malformed || icmpv6.checksum.status == 0 || \
+                   (!(icmpv6.type < 128) && (tcp.checksum.status == 0 || udp.checksum.status == 0))";
+
+/// Dissects the capture at `path` with tshark, all checksums verified.
+pub(crate) fn dissect(path: &Path) -> Result<Verdict> {
+    let fields = ["-T", "fields", "-e", "frame.number", "-e", "frame.interface_name", "-e", "_ws.col.Info"];
+    let lines = |filter| tshark(path, filter, &fields);
+    let mut verdict = Verdict {
+        frames: lines("frame")?.lines().count(),
+        mobility: 0,
+        tunnelled: lines("ipv6.nxt == 41")?.lines().count(),
+        complaints: lines(BAD)?.lines().map(|line| format!("frame {line}")).collect(),
+    };
+    // tshark shows the checksum of a Mobility Header and does not verify it. What ICMPv6 quotes may be cut off.
+    let packets: Value = serde_json::from_str(&tshark(path, "mipv6 && !icmpv6", &["-T", "json", "-x"])?)?;
+    for packet in packets.as_array().into_iter().flatten() {
+        verdict.mobility += 1;
+        if mobility_sum(packet) != Some(0xffff) {
+            let frame = packet.pointer("/_source/layers/frame/frame.number").cloned().unwrap_or_default();
+            verdict.complaints.push(format!("frame {frame} Mobility Header: bad checksum"));
+        }
+    }
+    Ok(verdict)
+}
+
+fn tshark(path: &Path, filter: &str, output: &[&str]) -> Result<String> {
+    let mut command = Command::new("tshark");
+    command.arg("-n").arg("-r").arg(path).args(["-o", "tcp.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]);
+    crate::bed::host::run(command.args(["-Y", filter]).args(output)).context("cannot dissect the capture")
+}
+
+/// One's complement sum of a Mobility Header and its pseudo-header, which must be all ones (RFC 6275 §6.1.1): the home
+/// address stands for the care-of address wherever a header carries it.
+fn mobility_sum(packet: &Value) -> Option<u16> {
+    let bytes = roam6_proto::output::hex::decode(find(packet, "mipv6_raw")?.get(0)?.as_str()?)?;
+    let address = |name| find(packet, name)?.as_str()?.parse::<Ipv6Addr>().ok();
+    let source = address("ipv6.opt.mipv6.home_address").or_else(|| address("ipv6.src"))?;
+    let destination = address("ipv6.routing.mipv6.home_address").or_else(|| address("ipv6.dst"))?;
+    let (length, protocol) = (u32::try_from(bytes.len()).ok()?, 135_u32);
+    let pseudo = [&source.octets()[..], &destination.octets(), &length.to_be_bytes(), &protocol.to_be_bytes()].concat();
+    let words = pseudo.chunks(2).chain(bytes.chunks(2));
+    let sum: u32 = words.map(|pair| pair.iter().fold(0, |word, byte| word << 8 | u32::from(*byte))).sum();
+    u16::try_from((sum & 0xffff) + (sum >> 16)).ok()
+}
+
+/// The last value of this name: that of the innermost header.
+fn find<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    match value {
+        Value::Object(fields) => fields.values().rev().find_map(|field| find(field, name)).or_else(|| fields.get(name)),
+        Value::Array(items) => items.iter().rev().find_map(|item| find(item, name)),
+        _ => None,
+    }
+}

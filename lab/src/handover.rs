@@ -1,0 +1,179 @@
+//! One move of a vehicle under traffic, measured: how long, of which parts, how many packets, and whether TCP noticed.
+
+use crate::bed::{Port, Segment};
+use crate::clock;
+use crate::figures::round;
+use crate::topology::{HOME_AGENT, Vehicle, World};
+use crate::traffic::{Delivery, End, Flow, Stamp, Train, Transfer};
+use anyhow::{Result, bail};
+use roam6_proto::Report;
+use serde_json::{Value, json};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How long a re-plugged cable is out: what UMIP was measured with.
+pub(crate) const DARK: Duration = Duration::from_millis(9);
+/// Watched before and after each move; also longer than the second the kernel may sit on a second link event.
+pub(crate) const SETTLE: Duration = Duration::from_millis(1300);
+/// A move that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Packets a second of the two trains.
+const COARSE: u32 = 100;
+const FINE: u32 = 1000;
+/// Octets a second of the transfer, each way.
+const TRANSFER_RATE: u64 = 400_000;
+
+/// Everything that runs between the node inside and the correspondent while the vehicle moves.
+pub(crate) struct Traffic {
+    /// 100 packets a second each way: what gaps and losses are reported for.
+    pub(crate) coarse: Train,
+    /// 1000 packets a second each way: how exact those figures are.
+    pub(crate) fine: Train,
+    transfer: Transfer,
+}
+
+/// A measured move. Times in milliseconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Move {
+    /// What was done.
+    pub(crate) what: String,
+    /// Link-up to RA, RA to BU, BU to BA, BA to first packet; `None` for what did not happen.
+    pub(crate) parts: [Option<f64>; 4],
+    /// Link-up to the first packet through, both ways; `None` if the move raised no link.
+    pub(crate) from_link_up: Option<f64>,
+    /// Longest silence either way, by the 100/s train, less its interval.
+    pub(crate) gap: f64,
+    /// The same by the 1000/s train.
+    pub(crate) gap_fine: f64,
+    /// Lost of the 100/s train, both ways together.
+    pub(crate) lost: usize,
+    /// Lost of the 1000/s train, both ways together.
+    pub(crate) lost_fine: usize,
+    /// Whether packets flowed both ways again.
+    pub(crate) healed: bool,
+    /// Whether the transfer went on, both ways.
+    pub(crate) tcp_lives: bool,
+}
+
+impl Traffic {
+    /// Starts all of it between the node inside `vehicle` and the correspondent.
+    pub(crate) fn start(world: &World, vehicle: &Vehicle) -> Result<Traffic> {
+        let ends = || -> [End<'_>; 2] { [vehicle.node(), world.correspondent()] };
+        Ok(Traffic {
+            coarse: Train::start(ends(), 9100, COARSE)?,
+            fine: Train::start(ends(), 9200, FINE)?,
+            transfer: Transfer::start(ends(), 9300, TRANSFER_RATE)?,
+        })
+    }
+
+    /// Octets the transfer has delivered: at the correspondent, at the node inside.
+    pub(crate) fn transferred(&self) -> [u64; 2] {
+        self.transfer.progress()
+    }
+
+    /// Ends all of it; what the transfer delivered each way.
+    pub(crate) fn finish(mut self) -> Result<[Delivery; 2]> {
+        self.coarse.stop();
+        self.fine.stop();
+        self.transfer.finish(PATIENCE)
+    }
+
+    /// Does `act`, waits until packets flow both ways again, and measures. `act` tells when carrier came on the link the
+    /// move needs (microseconds since 1970), if it needs one.
+    pub(crate) fn measure(
+        &self,
+        vehicle: &Vehicle,
+        what: impl Into<String>,
+        act: impl FnOnce() -> Result<Option<u64>>,
+    ) -> Result<Move> {
+        let before = clock::unix_micros();
+        let link_up = act()?;
+        sleep(SETTLE);
+        let flows = [&self.fine.forth, &self.fine.back];
+        let alive = || flows.iter().all(|flow| flow.arrived_lately()).then_some(());
+        let healed = clock::wait_for(PATIENCE, alive).is_some();
+        let then = self.transferred();
+        let goes_on = || self.transferred().iter().zip(then).all(|(now, then)| *now > then).then_some(());
+        let tcp_lives = clock::wait_for(PATIENCE, goes_on).is_some();
+        sleep(Duration::from_millis(200));
+        // Packets of the last moments may still be under way.
+        let end = clock::unix_micros() - 150_000;
+        Ok(Move {
+            what: what.into(),
+            parts: link_up.map_or([None; 4], |up| parts(vehicle, &self.fine, up)),
+            from_link_up: link_up.and_then(|up| first_packet(&self.fine, up).map(|first| millis(up, first))),
+            gap: gap(&self.coarse, before, end),
+            gap_fine: gap(&self.fine, before, end),
+            lost: lost(&self.coarse, before, end),
+            lost_fine: lost(&self.fine, before, end),
+            healed,
+            tcp_lives,
+        })
+    }
+}
+
+impl Move {
+    /// As a row of an experiment.
+    pub(crate) fn row(&self) -> Value {
+        let [ra, bu, ba, packet] = self.parts;
+        json!({
+            "move": self.what,
+            "link_up_to_ra_ms": ra, "ra_to_bu_ms": bu, "bu_to_ba_ms": ba, "ba_to_packet_ms": packet,
+            "link_up_to_packet_ms": self.from_link_up.map(round),
+            "gap_ms": round(self.gap), "gap_fine_ms": round(self.gap_fine),
+            "lost": self.lost, "lost_fine": self.lost_fine, "healed": self.healed,
+            "tcp_lives": self.tcp_lives,
+        })
+    }
+}
+
+/// Pulls the cable of `port` and plugs it into another network; when carrier came there.
+pub(crate) fn replug(world: &World, port: Port, to: Segment) -> Result<Option<u64>> {
+    world.air.unplug(port)?;
+    sleep(DARK);
+    world.air.plug(port, to).map(Some)
+}
+
+/// Median round trip between a mobile router and the home agent, milliseconds.
+pub(crate) fn round_trip(vehicle: &Vehicle) -> Result<f64> {
+    let text = vehicle.mr.output("ping", &["-6", "-n", "-q", "-c", "10", "-i", "0.05", &HOME_AGENT.to_string()])?;
+    let figures = text.rsplit_once("= ").and_then(|(_, figures)| figures.split('/').next());
+    match figures.and_then(|least| least.trim().parse().ok()) {
+        Some(least) => Ok(least),
+        None => bail!("ping says no round trip: {text}"),
+    }
+}
+
+/// The parts of a move that began with carrier at `link_up`.
+fn parts(vehicle: &Vehicle, train: &Train, link_up: u64) -> [Option<f64>; 4] {
+    let events = vehicle.daemon.events();
+    let moment = |from: Option<u64>, wanted: fn(&Report) -> bool| Some(events.first(from?, wanted)?.unix_micros);
+    let ra = moment(Some(link_up), |report| matches!(report, Report::RouterFound { .. }));
+    let bu = moment(ra, |report| matches!(report, Report::UpdateSent { .. }));
+    let ba = moment(bu, |report| matches!(report, Report::AckReceived { .. }));
+    // With another uplink up, packets never stopped.
+    let packet = first_packet(train, link_up).filter(|packet| ba.is_none_or(|ba| *packet + 1000 > ba));
+    let part = |begin: Option<u64>, end: Option<u64>| Some(round(millis(begin?, end?)));
+    [part(Some(link_up), ra), part(ra, bu), part(bu, ba), part(ba, packet)]
+}
+
+/// When, seen from inside the vehicle, packets first got through in both directions after `moment`: outwards the time of
+/// sending counts, inwards that of arrival, so that both hold exactly what the vehicle had to wait for.
+fn first_packet(train: &Train, moment: u64) -> Option<u64> {
+    Some(train.forth.first_after(Stamp::Sent, moment)?.max(train.back.first_after(Stamp::Received, moment)?))
+}
+
+/// The longest silence seen from inside the vehicle, less the usual distance of packets, milliseconds.
+fn gap(train: &Train, begin: u64, end: u64) -> f64 {
+    let silence = |flow: &Flow, stamp| flow.longest_silence(stamp, begin, end);
+    let longest = silence(&train.forth, Stamp::Sent).max(silence(&train.back, Stamp::Received));
+    (longest as f64 / 1000.0 - train.interval().as_secs_f64() * 1000.0).max(0.0)
+}
+
+fn lost(train: &Train, begin: u64, end: u64) -> usize {
+    train.forth.tally(begin, end).lost + train.back.tally(begin, end).lost
+}
+
+fn millis(begin: u64, end: u64) -> f64 {
+    (end as f64 - begin as f64) / 1000.0
+}

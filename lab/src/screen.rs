@@ -1,0 +1,101 @@
+//! What the demo shows: lines on the terminal as things happen, and the same lines as a picture.
+
+use crate::clock;
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// How a line is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// Ordinary.
+    Plain,
+    /// Something the demo does.
+    Act,
+    /// Something roam6 did.
+    Event,
+    /// As it should be.
+    Good,
+    /// Broken.
+    Bad,
+}
+
+/// The lines shown until now.
+pub(crate) struct Screen {
+    began: u64,
+    colour: bool,
+    lines: Mutex<Vec<(Tone, String)>>,
+}
+
+impl Screen {
+    /// An empty screen whose clock starts now.
+    pub(crate) fn new() -> Screen {
+        Screen { began: clock::unix_micros(), colour: std::io::stdout().is_terminal(), lines: Mutex::default() }
+    }
+
+    /// Shows a line.
+    pub(crate) fn line(&self, tone: Tone, text: impl Into<String>) {
+        let text = text.into();
+        if self.colour {
+            println!("\x1b[{}m{text}\x1b[0m", tone.code());
+        } else {
+            println!("{text}");
+        }
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).push((tone, text));
+    }
+
+    /// Shows a line with the seconds since the beginning before it.
+    pub(crate) fn moment(&self, tone: Tone, text: impl AsRef<str>) {
+        self.moment_at(clock::unix_micros(), tone, text);
+    }
+
+    /// The same for something that happened at `unix_micros`.
+    pub(crate) fn moment_at(&self, unix_micros: u64, tone: Tone, text: impl AsRef<str>) {
+        let seconds = unix_micros.saturating_sub(self.began) as f64 / 1e6;
+        self.line(tone, format!("{seconds:7.3} s  {}", text.as_ref()));
+    }
+
+    /// Writes everything shown as a picture of a terminal.
+    pub(crate) fn draw(&self, path: &Path) -> Result<()> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let columns = lines.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+        let (width, height) = (columns * 8 + 40, lines.len() * 18 + 40);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
+             <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#101418\"/>\n\
+             <g font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"13\" xml:space=\"preserve\">\n"
+        );
+        for (row, (tone, text)) in lines.iter().enumerate() {
+            let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            writeln!(svg, "<text x=\"20\" y=\"{}\" fill=\"{}\">{text}</text>", row * 18 + 32, tone.fill())?;
+        }
+        svg += "</g>\n</svg>\n";
+        std::fs::write(path, svg).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+impl Tone {
+    /// Colour on a terminal.
+    fn code(self) -> u8 {
+        match self {
+            Tone::Plain => 0,
+            Tone::Act => 1,
+            Tone::Event => 36,
+            Tone::Good => 32,
+            Tone::Bad => 31,
+        }
+    }
+
+    /// Colour in the picture.
+    fn fill(self) -> &'static str {
+        match self {
+            Tone::Plain => "#c8d0d8",
+            Tone::Act => "#ffffff",
+            Tone::Event => "#6cc7d9",
+            Tone::Good => "#7ed67e",
+            Tone::Bad => "#ff7b72",
+        }
+    }
+}
