@@ -10,12 +10,14 @@ extern crate alloc;
 
 pub mod address;
 pub mod checksum;
+pub mod dhcp6;
 pub mod icmp6;
 pub mod ip6;
 pub mod malformed;
 pub mod mobility;
 pub mod reader;
 pub mod scenario;
+pub mod udp;
 pub mod writer;
 
 pub use address::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Sequence};

@@ -3,7 +3,7 @@
 
 use crate::ip6::{self, Datagram, Header};
 use crate::malformed::Why;
-use crate::{icmp6, mobility};
+use crate::{dhcp6, icmp6, mobility, udp};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -64,6 +64,21 @@ pub fn mobility(data: &[u8]) {
     if fits && parsed.options().len() < mobility::option::MAX_OPTIONS {
         assert!(mobility::Message::parse(&signed, SOURCE, DESTINATION).is_ok());
     }
+}
+
+/// `data` as a DHCPv6 message in its UDP datagram.
+pub fn dhcp6(data: &[u8]) {
+    let datagram = udp::Udp { source: dhcp6::SERVER_PORT, destination: dhcp6::CLIENT_PORT, payload: data };
+    let emitted = datagram.emit(SOURCE, DESTINATION);
+    if data.len() + udp::HEADER_LENGTH <= usize::from(u16::MAX) {
+        assert_eq!(udp::Udp::parse(&emitted, SOURCE, DESTINATION), Ok(datagram));
+    }
+    // Also as it came, where length and checksum may be anything.
+    let _ = udp::Udp::parse(data, SOURCE, DESTINATION);
+    let Ok(parsed) = dhcp6::Message::parse(data) else { return };
+    let emitted = parsed.emit();
+    assert_eq!(emitted.len(), data.len());
+    assert_eq!(dhcp6::Message::parse(&emitted), Ok(parsed));
 }
 
 /// The octets that the Header Len counts, which the checksum covers, if they are all there.

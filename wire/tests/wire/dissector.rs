@@ -18,7 +18,19 @@ fn tshark_has_no_complaint() {
     fs::write(&file, capture(&packets)).unwrap();
     let output = Command::new("tshark")
         .args(["-T", "fields", "-E", "separator=|", "-e", "frame.number", "-e", "frame.protocols"])
-        .args(["-e", "_ws.malformed", "-e", "icmpv6.checksum.status", "-e", "_ws.expert.severity", "-r"])
+        .args([
+            "-o",
+            "udp.check_checksum:TRUE",
+            "-e",
+            "_ws.malformed",
+            "-e",
+            "icmpv6.checksum.status",
+            "-e",
+            "udp.checksum.status",
+            "-e",
+            "_ws.expert.severity",
+            "-r",
+        ])
         .arg(&file)
         .output();
     fs::remove_file(&file).unwrap();
@@ -33,9 +45,11 @@ fn tshark_has_no_complaint() {
     assert_eq!(text.lines().count(), packets.len(), "{}", String::from_utf8_lossy(&output.stderr));
     for line in text.lines() {
         let fields: Vec<&str> = line.split('|').collect();
-        let [_, protocols, malformed, checksum, severities] = fields[..] else { panic!("{line}") };
+        let [_, protocols, malformed, icmp, udp, severities] = fields[..] else { panic!("{line}") };
         assert_eq!(malformed, "", "{line}");
+        let checksum = if protocols.contains("udp") { udp } else { icmp };
         assert!(protocols.contains("mipv6") || checksum.split(',').all(|status| status == GOOD), "{line}");
+        assert_eq!(protocols.contains("udp"), protocols.contains("dhcpv6"), "{line}");
         let severities = severities.split(',').filter(|text| !text.is_empty());
         assert!(severities.map(|text| text.parse::<u32>().unwrap()).all(|severity| severity <= NOTE), "{line}");
     }

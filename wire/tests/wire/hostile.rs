@@ -1,6 +1,6 @@
 //! Random octets, valid messages with octets changed, and the committed corpus through every scenario.
 
-use crate::samples::{HOME, HOME_AGENT, Random, address, icmp6_messages, mobility_messages, packets};
+use crate::samples::{HOME, HOME_AGENT, Random, address, dhcp6_messages, icmp6_messages, mobility_messages, packets};
 use roam6_wire::scenario;
 use std::fs;
 use std::path::Path;
@@ -57,11 +57,18 @@ fn mobility_headers_survive_disturbance() {
 }
 
 #[test]
+fn dhcp6_messages_survive_disturbance() {
+    let valid: Vec<_> = dhcp6_messages().iter().map(roam6_wire::dhcp6::Message::emit).collect();
+    disturb(0x8415, &valid, scenario::dhcp6);
+}
+
+#[test]
 fn the_committed_corpus_passes() {
     for (target, scenario) in [
         ("wire_ip6", scenario::ip6 as fn(&[u8])),
         ("wire_icmp6", scenario::icmp6),
         ("wire_mobility", scenario::mobility),
+        ("wire_dhcp6", scenario::dhcp6),
     ] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
         let mut read = 0;

@@ -1,6 +1,8 @@
 //! Tests of the codecs from outside: golden octets, round trips, hostile bytes, the committed corpus, another decoder.
 
 #[cfg(test)]
+mod dhcp6;
+#[cfg(test)]
 mod dissector;
 #[cfg(test)]
 mod golden;

@@ -1,5 +1,6 @@
 //! Addresses, and one message of every kind, that several tests share.
 
+use roam6_wire::dhcp6::{self, DhcpOption};
 use roam6_wire::icmp6::{
     self, Echo, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterAdvertisement, RouterPreference,
     RouterSolicitation,
@@ -9,6 +10,7 @@ use roam6_wire::mobility::{
     self, AckFlags, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, ErrorStatus,
     FlowIdentification, MobilityOption, Selector, Span, Status, TrafficSelector, UpdateFlags,
 };
+use roam6_wire::udp::Udp;
 use roam6_wire::{Bid, Fid, LinkAddress, Sequence};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -172,11 +174,106 @@ pub(crate) fn packets() -> Vec<Vec<u8>> {
         let bytes = message.emit(header.real_source(), header.real_destination());
         packets.push(ip6::emit(&header, protocol::ICMPV6, &bytes));
     }
+    for message in dhcp6_messages() {
+        packets.push(dhcp6_packet(&message));
+    }
     let outer = Header::new(address(CARE_OF), address(HOME_AGENT));
     let inner = packets.last().cloned().unwrap();
     packets.push(ip6::encapsulate(&outer, &inner));
     packets.push(ip6::encapsulate(&outer.with_encapsulation_limit(4), &inner));
     packets
+}
+
+/// DHCPv6 messages of clients, servers and relays, with every option somewhere.
+pub(crate) fn dhcp6_messages() -> Vec<dhcp6::Message> {
+    use dhcp6::{Duid, Iaid, Kind, StatusCode, Timers};
+    let mac = LinkAddress([2, 0, 0, 0, 0, 1]);
+    let client = DhcpOption::ClientId(Duid::from_link_address(mac));
+    let server = DhcpOption::ServerId(Duid::from_link_address_and_time(mac, 800_000_000));
+    let status = |code, words: &[u8]| DhcpOption::Status(dhcp6::Status { code, words: words.to_vec() });
+    let prefix = |prefix: &str, options| {
+        let prefix = prefix.parse().unwrap();
+        DhcpOption::Prefix(dhcp6::Prefix { prefix, preferred: 1800, valid: 3600, options })
+    };
+    let prefixes = |options| {
+        let timers = Timers { renew: 900, rebind: 1440 };
+        DhcpOption::Prefixes(dhcp6::PrefixAssociation { id: Iaid(7), timers, options })
+    };
+    let lease = dhcp6::Address {
+        address: address(CARE_OF),
+        preferred: 1800,
+        valid: dhcp6::INFINITY,
+        options: vec![status(StatusCode::SUCCESS, b"")],
+    };
+    let addresses = DhcpOption::Addresses(dhcp6::AddressAssociation {
+        id: Iaid(8),
+        timers: Timers::default(),
+        options: vec![DhcpOption::Address(lease)],
+    });
+    let exchange = |kind, options| {
+        dhcp6::Message::Exchange(dhcp6::Exchange { kind, transaction: dhcp6::TransactionId([1, 2, 3]), options })
+    };
+    let wishes = DhcpOption::OptionRequest(vec![dhcp6::option::kind::SOLICIT_MAX_RT]);
+    let elapsed = DhcpOption::ElapsedTime(150);
+    let solicit = exchange(
+        Kind::Solicit,
+        vec![
+            client.clone(),
+            wishes.clone(),
+            elapsed.clone(),
+            DhcpOption::RapidCommit,
+            prefixes(vec![prefix("::/56", vec![])]),
+        ],
+    );
+    let granted = prefixes(vec![prefix("2001:db8:f00::/56", vec![status(StatusCode::SUCCESS, b"")])]);
+    let reply = exchange(
+        Kind::Reply,
+        vec![client.clone(), server.clone(), DhcpOption::RapidCommit, granted.clone(), addresses.clone()],
+    );
+    let relay = |direction, message: &dhcp6::Message| {
+        let options = vec![DhcpOption::InterfaceId(b"eth1".to_vec()), DhcpOption::RelayMessage(message.emit())];
+        let (link, peer) = (address(HOME), address(ROUTER));
+        dhcp6::Message::Relay(dhcp6::Relay { direction, hop_count: 0, link, peer, options })
+    };
+    vec![
+        exchange(
+            Kind::Advertise,
+            vec![
+                client.clone(),
+                DhcpOption::ServerId(Duid::from_uuid([9; 16])),
+                DhcpOption::Preference(255),
+                prefixes(vec![status(StatusCode::NO_PREFIXES, b"none left")]),
+                DhcpOption::SolicitMaxRt(7200),
+                DhcpOption::ReconfigureAccept,
+            ],
+        ),
+        exchange(Kind::Request, vec![client.clone(), server.clone(), wishes, elapsed.clone(), granted.clone()]),
+        exchange(Kind::Renew, vec![client.clone(), server.clone(), elapsed.clone(), granted.clone()]),
+        exchange(Kind::Rebind, vec![client.clone(), elapsed.clone(), granted.clone()]),
+        exchange(Kind::Release, vec![client.clone(), server.clone(), elapsed.clone(), granted]),
+        exchange(Kind::Decline, vec![client.clone(), server, elapsed.clone(), addresses.clone()]),
+        exchange(Kind::Confirm, vec![client.clone(), elapsed, addresses]),
+        exchange(Kind::InformationRequest, vec![client, DhcpOption::Unknown { kind: 60_000, body: vec![1, 2, 3] }]),
+        relay(dhcp6::Direction::Forward, &solicit),
+        relay(dhcp6::Direction::Reply, &reply),
+        solicit,
+        reply,
+    ]
+}
+
+/// A DHCPv6 message in the headers it travels in.
+fn dhcp6_packet(message: &dhcp6::Message) -> Vec<u8> {
+    use dhcp6::{CLIENT_PORT, Kind, SERVER_PORT};
+    let (global, near) = (Header::new(address(HOME), address(HOME_AGENT)), address(ROUTER));
+    let (header, source, destination) = match message {
+        dhcp6::Message::Exchange(dhcp6::Exchange { kind: Kind::Advertise | Kind::Reply, .. }) => {
+            (Header::new(near, address("fe80::2")), SERVER_PORT, CLIENT_PORT)
+        }
+        dhcp6::Message::Exchange(_) => (Header::new(near, dhcp6::ALL_RELAYS_AND_SERVERS), CLIENT_PORT, SERVER_PORT),
+        _ => (global, SERVER_PORT, SERVER_PORT),
+    };
+    let udp = Udp { source, destination, payload: &message.emit() };
+    ip6::emit(&header, protocol::UDP, &udp.emit(header.source, header.destination))
 }
 
 fn update(options: Vec<MobilityOption>) -> BindingUpdate {

@@ -1,0 +1,192 @@
+//! DHCPv6 as a requesting router speaks it: messages of clients, servers and relays, and their options.
+//! RFC 8415 §7, §8, §9, §11, §21; RFC 8415 §16 (which message may hold what) is for those who take part.
+
+pub mod duid;
+pub mod option;
+
+pub use duid::Duid;
+pub use option::{
+    Address, AddressAssociation, DhcpOption, Iaid, Prefix, PrefixAssociation, Status, StatusCode, Timers,
+};
+
+use crate::malformed::Malformed;
+use crate::reader::Reader;
+use crate::writer::Writer;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::Ipv6Addr;
+
+/// All_DHCP_Relay_Agents_and_Servers: whom clients speak to.
+pub const ALL_RELAYS_AND_SERVERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
+/// The port clients listen on.
+pub const CLIENT_PORT: u16 = 546;
+/// The port servers and relays listen on.
+pub const SERVER_PORT: u16 = 547;
+/// A time that never ends, in seconds (RFC 8415 §7.7).
+pub const INFINITY: u32 = u32::MAX;
+/// Relays a message may pass (RFC 8415 §7.6).
+pub const HOP_COUNT_LIMIT: u8 = 8;
+
+/// Names an exchange of messages; 24 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransactionId(pub [u8; 3]);
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// Between client and server (RFC 8415 §8).
+    Exchange(Exchange),
+    /// Between relay and server (RFC 8415 §9).
+    Relay(Relay),
+    /// Any other; a participant discards it (RFC 8415 §16).
+    Unknown {
+        /// Message type.
+        kind: u8,
+        /// What follows the type.
+        body: Vec<u8>,
+    },
+}
+
+/// A message between client and server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchange {
+    /// What is said.
+    pub kind: Kind,
+    /// Which exchange it belongs to.
+    pub transaction: TransactionId,
+    /// Options, in their order.
+    pub options: Vec<DhcpOption>,
+}
+
+/// A message between relay and server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relay {
+    /// To the server or back.
+    pub direction: Direction,
+    /// Relays it has passed.
+    pub hop_count: u8,
+    /// An address of the link the client is on, or `::`.
+    pub link: Ipv6Addr,
+    /// Whom the relayed message came from or goes to.
+    pub peer: Ipv6Addr,
+    /// Options, in their order; one is [`DhcpOption::RelayMessage`].
+    pub options: Vec<DhcpOption>,
+}
+
+/// Types of messages between client and server (RFC 8415 §7.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Looks for servers.
+    Solicit,
+    /// A server offers.
+    Advertise,
+    /// Takes an offer.
+    Request,
+    /// Asks whether addresses still fit the link.
+    Confirm,
+    /// Extends leases with the server that gave them.
+    Renew,
+    /// Extends leases with any server.
+    Rebind,
+    /// A server answers.
+    Reply,
+    /// Gives leases back.
+    Release,
+    /// Refuses addresses that others use.
+    Decline,
+    /// A server asks to be asked.
+    Reconfigure,
+    /// Asks for settings without leases.
+    InformationRequest,
+}
+
+/// Types of messages between relay and server (RFC 8415 §7.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// Relay-forward, to the server.
+    Forward,
+    /// Relay-reply, to the client.
+    Reply,
+}
+
+const KINDS: [(u8, Kind); 11] = [
+    (1, Kind::Solicit),
+    (2, Kind::Advertise),
+    (3, Kind::Request),
+    (4, Kind::Confirm),
+    (5, Kind::Renew),
+    (6, Kind::Rebind),
+    (7, Kind::Reply),
+    (8, Kind::Release),
+    (9, Kind::Decline),
+    (10, Kind::Reconfigure),
+    (11, Kind::InformationRequest),
+];
+const RELAY_FORWARD: u8 = 12;
+const RELAY_REPLY: u8 = 13;
+
+impl Kind {
+    /// The value of the message type field.
+    pub fn value(self) -> u8 {
+        KINDS.iter().find(|(_, kind)| *kind == self).map_or(0, |(value, _)| *value)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::InformationRequest => f.write_str("Information-request"),
+            other => fmt::Debug::fmt(other, f),
+        }
+    }
+}
+
+impl Message {
+    /// Reads a message: the payload of a UDP datagram, or of a Relay Message option.
+    pub fn parse(bytes: &[u8]) -> Result<Message, Malformed> {
+        let mut reader = Reader::new("DHCPv6 message", bytes);
+        let value = reader.u8()?;
+        let direction = match value {
+            RELAY_FORWARD => Some(Direction::Forward),
+            RELAY_REPLY => Some(Direction::Reply),
+            _ => None,
+        };
+        if let Some(direction) = direction {
+            return Ok(Message::Relay(Relay {
+                direction,
+                hop_count: reader.u8()?,
+                link: reader.address()?,
+                peer: reader.address()?,
+                options: option::read_all(&mut reader)?,
+            }));
+        }
+        let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == value) else {
+            return Ok(Message::Unknown { kind: value, body: reader.rest().to_vec() });
+        };
+        let transaction = TransactionId(reader.array()?);
+        Ok(Message::Exchange(Exchange { kind: *kind, transaction, options: option::read_all(&mut reader)? }))
+    }
+
+    /// The message. An option that does not fit its length field (65 535 octets) is left out.
+    pub fn emit(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        match self {
+            Message::Exchange(exchange) => {
+                writer.u8(exchange.kind.value()).bytes(&exchange.transaction.0);
+                option::write_all(&exchange.options, &mut writer);
+            }
+            Message::Relay(relay) => {
+                let value = match relay.direction {
+                    Direction::Forward => RELAY_FORWARD,
+                    Direction::Reply => RELAY_REPLY,
+                };
+                writer.u8(value).u8(relay.hop_count).address(relay.link).address(relay.peer);
+                option::write_all(&relay.options, &mut writer);
+            }
+            Message::Unknown { kind, body } => {
+                writer.u8(*kind).bytes(body);
+            }
+        }
+        writer.finish()
+    }
+}

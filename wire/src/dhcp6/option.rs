@@ -1,0 +1,380 @@
+//! DHCPv6 options: one table row each for how they are read. Options of options are read as deep as the standard nests.
+//! RFC 8415 §21.
+
+use super::duid::{DUID_LENGTH, Duid};
+use crate::address;
+use crate::malformed::{Malformed, Why};
+use crate::reader::Reader;
+use crate::writer::Writer;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::Ipv6Addr;
+
+/// Options read in one message, or in one option that holds options.
+pub const MAX_OPTIONS: usize = 64;
+/// Lists of options read inside one another: a message, an association, a lease.
+pub const MAX_DEPTH: u8 = 3;
+
+/// Values of the option code field.
+pub mod kind {
+    /// Client Identifier.
+    pub const CLIENT_ID: u16 = 1;
+    /// Server Identifier.
+    pub const SERVER_ID: u16 = 2;
+    /// Identity Association for Non-temporary Addresses.
+    pub const IA_NA: u16 = 3;
+    /// IA Address.
+    pub const IA_ADDRESS: u16 = 5;
+    /// Option Request.
+    pub const OPTION_REQUEST: u16 = 6;
+    /// Preference.
+    pub const PREFERENCE: u16 = 7;
+    /// Elapsed Time.
+    pub const ELAPSED_TIME: u16 = 8;
+    /// Relay Message.
+    pub const RELAY_MESSAGE: u16 = 9;
+    /// Status Code.
+    pub const STATUS_CODE: u16 = 13;
+    /// Rapid Commit.
+    pub const RAPID_COMMIT: u16 = 14;
+    /// Interface-Id.
+    pub const INTERFACE_ID: u16 = 18;
+    /// Reconfigure Accept.
+    pub const RECONFIGURE_ACCEPT: u16 = 20;
+    /// Identity Association for Prefix Delegation.
+    pub const IA_PD: u16 = 25;
+    /// IA Prefix.
+    pub const IA_PREFIX: u16 = 26;
+    /// SOL_MAX_RT.
+    pub const SOLICIT_MAX_RT: u16 = 82;
+}
+
+/// An option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DhcpOption {
+    /// Who the client is (RFC 8415 §21.2).
+    ClientId(Duid),
+    /// Who the server is (RFC 8415 §21.3).
+    ServerId(Duid),
+    /// Addresses that are leased together (RFC 8415 §21.4).
+    Addresses(AddressAssociation),
+    /// One address (RFC 8415 §21.6).
+    Address(Address),
+    /// What the client would like to be told (RFC 8415 §21.7).
+    OptionRequest(Vec<u16>),
+    /// How much the server wants to be chosen; more is better (RFC 8415 §21.8).
+    Preference(u8),
+    /// How long the exchange has lasted, in hundredths of a second; all ones for that and longer (RFC 8415 §21.9).
+    ElapsedTime(u16),
+    /// A relayed message (RFC 8415 §21.10), for [`super::Message::parse`].
+    RelayMessage(Vec<u8>),
+    /// What became of the message or option it is in (RFC 8415 §21.13).
+    Status(Status),
+    /// Two messages instead of four (RFC 8415 §21.14).
+    RapidCommit,
+    /// Where the relay heard the client (RFC 8415 §21.18).
+    InterfaceId(Vec<u8>),
+    /// The client may be told to ask again (RFC 8415 §21.20).
+    ReconfigureAccept,
+    /// Prefixes that are leased together (RFC 8415 §21.21).
+    Prefixes(PrefixAssociation),
+    /// One prefix (RFC 8415 §21.22).
+    Prefix(Prefix),
+    /// Longest time between two Solicits, seconds (RFC 8415 §21.24).
+    SolicitMaxRt(u32),
+    /// Any other, to be passed over.
+    Unknown {
+        /// Option code.
+        kind: u16,
+        /// What follows the length.
+        body: Vec<u8>,
+    },
+}
+
+/// Tells the associations of one client apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Iaid(pub u32);
+
+/// When to extend the leases of an association, seconds; 0 leaves it to the client (RFC 8415 §14.2).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Timers {
+    /// T1: with the server that gave them.
+    pub renew: u32,
+    /// T2: with any server.
+    pub rebind: u32,
+}
+
+/// Prefixes that are leased together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrefixAssociation {
+    /// Which association of the client.
+    pub id: Iaid,
+    /// T1 and T2.
+    pub timers: Timers,
+    /// Prefixes and status.
+    pub options: Vec<DhcpOption>,
+}
+
+/// Addresses that are leased together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddressAssociation {
+    /// Which association of the client.
+    pub id: Iaid,
+    /// T1 and T2.
+    pub timers: Timers,
+    /// Addresses and status.
+    pub options: Vec<DhcpOption>,
+}
+
+/// One leased prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prefix {
+    /// The prefix; `::` with a length is a wish for that length.
+    pub prefix: address::Prefix,
+    /// Preferred lifetime, seconds.
+    pub preferred: u32,
+    /// Valid lifetime, seconds.
+    pub valid: u32,
+    /// Status, or what others add.
+    pub options: Vec<DhcpOption>,
+}
+
+/// One leased address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// Preferred lifetime, seconds.
+    pub preferred: u32,
+    /// Valid lifetime, seconds.
+    pub valid: u32,
+    /// Status, or what others add.
+    pub options: Vec<DhcpOption>,
+}
+
+/// What became of a message or an option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The code.
+    pub code: StatusCode,
+    /// Words for a person, UTF-8 if the server keeps to the standard.
+    pub words: Vec<u8>,
+}
+
+/// Status codes (RFC 8415 §7.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StatusCode(pub u16);
+
+impl StatusCode {
+    /// Success.
+    pub const SUCCESS: StatusCode = StatusCode(0);
+    /// Failure of any kind.
+    pub const UNSPECIFIED: StatusCode = StatusCode(1);
+    /// No addresses left.
+    pub const NO_ADDRESSES: StatusCode = StatusCode(2);
+    /// The server knows nothing of the lease.
+    pub const NO_BINDING: StatusCode = StatusCode(3);
+    /// The leases do not belong on this link.
+    pub const NOT_ON_LINK: StatusCode = StatusCode(4);
+    /// The server wants to be spoken to by multicast.
+    pub const USE_MULTICAST: StatusCode = StatusCode(5);
+    /// No prefixes left, or none for this client.
+    pub const NO_PREFIXES: StatusCode = StatusCode(6);
+}
+
+impl fmt::Display for StatusCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            StatusCode::SUCCESS => f.write_str("success"),
+            StatusCode::UNSPECIFIED => f.write_str("unspecified failure"),
+            StatusCode::NO_ADDRESSES => f.write_str("no addresses available"),
+            StatusCode::NO_BINDING => f.write_str("no such lease"),
+            StatusCode::NOT_ON_LINK => f.write_str("not for this link"),
+            StatusCode::USE_MULTICAST => f.write_str("multicast wanted"),
+            StatusCode::NO_PREFIXES => f.write_str("no prefixes available"),
+            StatusCode(other) => write!(f, "status {other}"),
+        }
+    }
+}
+
+/// What a known option looks like.
+struct Row {
+    kind: u16,
+    /// Octets the body has at least.
+    least: usize,
+    /// Reads the body, which lies in so many lists of options.
+    read: fn(&mut Reader<'_>, u8) -> Result<DhcpOption, Malformed>,
+}
+
+const fn row(kind: u16, least: usize, read: fn(&mut Reader<'_>, u8) -> Result<DhcpOption, Malformed>) -> Row {
+    Row { kind, least, read }
+}
+
+const TABLE: [Row; 15] = [
+    row(kind::CLIENT_ID, *DUID_LENGTH.start(), |body, _| Duid::read(body).map(DhcpOption::ClientId)),
+    row(kind::SERVER_ID, *DUID_LENGTH.start(), |body, _| Duid::read(body).map(DhcpOption::ServerId)),
+    row(kind::IA_NA, 12, |body, depth| {
+        let (id, timers) = read_association(body)?;
+        Ok(DhcpOption::Addresses(AddressAssociation { id, timers, options: read_list(body, depth)? }))
+    }),
+    row(kind::IA_ADDRESS, 24, |body, depth| {
+        let (address, preferred, valid) = (body.address()?, body.u32()?, body.u32()?);
+        Ok(DhcpOption::Address(Address { address, preferred, valid, options: read_list(body, depth)? }))
+    }),
+    row(kind::OPTION_REQUEST, 0, |body, _| {
+        let mut kinds = Vec::new();
+        while !body.is_empty() {
+            kinds.push(body.u16()?);
+        }
+        Ok(DhcpOption::OptionRequest(kinds))
+    }),
+    row(kind::PREFERENCE, 1, |body, _| Ok(DhcpOption::Preference(body.u8()?))),
+    row(kind::ELAPSED_TIME, 2, |body, _| Ok(DhcpOption::ElapsedTime(body.u16()?))),
+    row(kind::RELAY_MESSAGE, 0, |body, _| Ok(DhcpOption::RelayMessage(body.rest().to_vec()))),
+    row(kind::STATUS_CODE, 2, |body, _| {
+        let code = StatusCode(body.u16()?);
+        Ok(DhcpOption::Status(Status { code, words: body.rest().to_vec() }))
+    }),
+    row(kind::RAPID_COMMIT, 0, |_, _| Ok(DhcpOption::RapidCommit)),
+    row(kind::INTERFACE_ID, 0, |body, _| Ok(DhcpOption::InterfaceId(body.rest().to_vec()))),
+    row(kind::RECONFIGURE_ACCEPT, 0, |_, _| Ok(DhcpOption::ReconfigureAccept)),
+    row(kind::IA_PD, 12, |body, depth| {
+        let (id, timers) = read_association(body)?;
+        Ok(DhcpOption::Prefixes(PrefixAssociation { id, timers, options: read_list(body, depth)? }))
+    }),
+    row(kind::IA_PREFIX, 25, read_prefix),
+    row(kind::SOLICIT_MAX_RT, 4, |body, _| Ok(DhcpOption::SolicitMaxRt(body.u32()?))),
+];
+
+pub(super) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<DhcpOption>, Malformed> {
+    read_list(reader, 0)
+}
+
+/// Reads a list of options that lies in `depth` others.
+fn read_list(reader: &mut Reader<'_>, depth: u8) -> Result<Vec<DhcpOption>, Malformed> {
+    let mut options = Vec::new();
+    while !reader.is_empty() {
+        let at = reader.position();
+        if depth == MAX_DEPTH {
+            return Err(Malformed { what: "DHCPv6 options", at, why: Why::TooMany(MAX_DEPTH.into()) });
+        }
+        if options.len() == MAX_OPTIONS {
+            return Err(Malformed { what: "DHCPv6 options", at, why: Why::TooMany(MAX_OPTIONS) });
+        }
+        let kind = reader.u16()?;
+        let length = reader.u16()?;
+        let mut body = reader.part("DHCPv6 option", length.into())?;
+        options.push(read_one(kind, &mut body, depth)?);
+    }
+    Ok(options)
+}
+
+fn read_one(kind: u16, body: &mut Reader<'_>, depth: u8) -> Result<DhcpOption, Malformed> {
+    let Some(row) = const { &TABLE }.iter().find(|row| row.kind == kind) else {
+        return Ok(DhcpOption::Unknown { kind, body: body.rest().to_vec() });
+    };
+    if body.len() < row.least {
+        return Err(body.malformed(Why::Length { has: body.len(), needs: row.least }));
+    }
+    let option = (row.read)(body, depth + 1)?;
+    body.end()?;
+    Ok(option)
+}
+
+fn read_association(body: &mut Reader<'_>) -> Result<(Iaid, Timers), Malformed> {
+    Ok((Iaid(body.u32()?), Timers { renew: body.u32()?, rebind: body.u32()? }))
+}
+
+fn read_prefix(body: &mut Reader<'_>, depth: u8) -> Result<DhcpOption, Malformed> {
+    let (preferred, valid) = (body.u32()?, body.u32()?);
+    let length = body.u8()?;
+    let wrong = body.malformed(Why::Value(length.into()));
+    let prefix = address::Prefix::new(body.address()?, length).ok_or(wrong)?;
+    Ok(DhcpOption::Prefix(Prefix { prefix, preferred, valid, options: read_list(body, depth)? }))
+}
+
+pub(super) fn write_all(options: &[DhcpOption], writer: &mut Writer) {
+    for option in options {
+        let mut body = Writer::new();
+        let kind = option.write_body(&mut body);
+        let body = body.finish();
+        if let Ok(length) = u16::try_from(body.len()) {
+            writer.u16(kind).u16(length).bytes(&body);
+        }
+    }
+}
+
+impl DhcpOption {
+    /// Writes what follows the length and returns the code.
+    fn write_body(&self, body: &mut Writer) -> u16 {
+        match self {
+            DhcpOption::ClientId(duid) => {
+                body.bytes(duid.octets());
+                kind::CLIENT_ID
+            }
+            DhcpOption::ServerId(duid) => {
+                body.bytes(duid.octets());
+                kind::SERVER_ID
+            }
+            DhcpOption::OptionRequest(kinds) => {
+                for kind in kinds {
+                    body.u16(*kind);
+                }
+                kind::OPTION_REQUEST
+            }
+            DhcpOption::Preference(preference) => {
+                body.u8(*preference);
+                kind::PREFERENCE
+            }
+            DhcpOption::ElapsedTime(hundredths) => {
+                body.u16(*hundredths);
+                kind::ELAPSED_TIME
+            }
+            DhcpOption::RelayMessage(message) => {
+                body.bytes(message);
+                kind::RELAY_MESSAGE
+            }
+            DhcpOption::Status(status) => {
+                body.u16(status.code.0).bytes(&status.words);
+                kind::STATUS_CODE
+            }
+            DhcpOption::RapidCommit => kind::RAPID_COMMIT,
+            DhcpOption::InterfaceId(id) => {
+                body.bytes(id);
+                kind::INTERFACE_ID
+            }
+            DhcpOption::ReconfigureAccept => kind::RECONFIGURE_ACCEPT,
+            DhcpOption::SolicitMaxRt(seconds) => {
+                body.u32(*seconds);
+                kind::SOLICIT_MAX_RT
+            }
+            DhcpOption::Unknown { kind, body: octets } => {
+                body.bytes(octets);
+                *kind
+            }
+            DhcpOption::Addresses(AddressAssociation { id, timers, options }) => {
+                write_association(*id, *timers, options, body);
+                kind::IA_NA
+            }
+            DhcpOption::Prefixes(PrefixAssociation { id, timers, options }) => {
+                write_association(*id, *timers, options, body);
+                kind::IA_PD
+            }
+            DhcpOption::Address(lease) => {
+                body.address(lease.address).u32(lease.preferred).u32(lease.valid);
+                write_all(&lease.options, body);
+                kind::IA_ADDRESS
+            }
+            DhcpOption::Prefix(lease) => {
+                body.u32(lease.preferred).u32(lease.valid).u8(lease.prefix.length()).address(lease.prefix.address());
+                write_all(&lease.options, body);
+                kind::IA_PREFIX
+            }
+        }
+    }
+}
+
+fn write_association(id: Iaid, timers: Timers, options: &[DhcpOption], body: &mut Writer) {
+    body.u32(id.0).u32(timers.renew).u32(timers.rebind);
+    write_all(options, body);
+}
