@@ -83,12 +83,11 @@ impl MobileRouter {
     fn live(&self) -> Vec<CareOf> {
         let works = |care_of: &&CareOf| self.uplink_of(care_of).is_some_and(Uplink::is_up);
         let speaks = |care_of: &&CareOf| !self.uplink_of(care_of).is_some_and(|uplink| uplink.prober.is_silent());
-        let Some(binding) = self.registration.binding() else {
-            return Vec::new();
-        };
-        let pending = self.registration.pending().filter(|wanted| wanted.home_agent == binding.wanted.home_agent);
+        let served = self.registration.served();
+        let pending = self.registration.pending().filter(|wanted| Some(wanted.home_agent) == served);
         let pending = pending.map(|wanted| wanted.care_of()).unwrap_or_default();
-        let held: Vec<CareOf> = binding.care_of().iter().filter(works).copied().collect();
+        let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
+        let held: Vec<CareOf> = held.iter().filter(works).copied().collect();
         let speaking: Vec<CareOf> = held.iter().filter(speaks).copied().collect();
         let mut live = match (speaking.is_empty(), pending.is_empty()) {
             (false, _) => speaking,
@@ -105,7 +104,7 @@ impl MobileRouter {
         Some(Path {
             bid: care_of.bid,
             local: care_of.address.0,
-            remote: self.registration.binding()?.wanted.home_agent,
+            remote: self.registration.served()?,
             link: Some(care_of.link),
             mtu: uplink.mtu().saturating_sub(OVERHEAD).max(MIN_MTU),
             weight,

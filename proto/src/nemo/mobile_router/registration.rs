@@ -97,6 +97,7 @@ pub struct Sent {
 #[derive(Debug, Clone)]
 pub struct Registration {
     sequence: Sequence,
+    served: Option<Ipv6Addr>,
     binding: Option<Binding>,
     pending: Option<Pending>,
     limiter: Limiter,
@@ -110,6 +111,7 @@ impl Registration {
     pub fn new(sequence: Sequence) -> Registration {
         Registration {
             sequence,
+            served: None,
             binding: None,
             pending: None,
             limiter: Limiter::new(UPDATE_BURST, UPDATE_INTERVAL),
@@ -133,6 +135,11 @@ impl Registration {
         self.binding.as_ref()
     }
 
+    /// The home agent that has accepted us, and would do so again: it holds a binding, or did until we came home.
+    pub fn served(&self) -> Option<Ipv6Addr> {
+        self.served
+    }
+
     /// What it was asked to hold and has not answered.
     pub fn pending(&self) -> Option<&Wanted> {
         self.pending.as_ref().map(|pending| &pending.wanted)
@@ -145,6 +152,7 @@ impl Registration {
 
     /// Forgets what the home agent held.
     pub fn drop_binding(&mut self) -> Option<Binding> {
+        self.served = None;
         self.binding.take()
     }
 
@@ -235,6 +243,7 @@ impl Registration {
         if let Some(RefreshAdvice(advice)) = advice.filter(|RefreshAdvice(advice)| !advice.is_zero()) {
             refresh = refresh.min(sent.at + advice.max(Duration::from_secs(4)));
         }
+        self.served = Some(wanted.home_agent);
         self.binding = Some(Binding { wanted, asked, expires, refresh });
     }
 
@@ -251,7 +260,9 @@ impl Registration {
 
     /// Takes out the binding if it has ended.
     pub fn expire(&mut self, now: Time) -> Option<Binding> {
-        self.binding.take_if(|binding| binding.is_away() && binding.expires <= now)
+        let ended = self.binding.take_if(|binding| binding.is_away() && binding.expires <= now)?;
+        self.served = None;
+        Some(ended)
     }
 
     fn holds(&self, now: Time, wanted: &Wanted) -> bool {

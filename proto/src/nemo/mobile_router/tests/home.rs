@@ -60,6 +60,7 @@ fn coming_home_ends_the_binding_over_the_link_before_the_address_is_announced() 
     let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
     let away = super::update(&outputs);
     assert_eq!((away.source, away.message.lifetime_units), (ip(CARE_OF), 15));
+    assert_eq!(bench.paths(), [(ip(CARE_OF), 1)], "it served us before");
     assert!(bench.home_address_on(LAN) && !bench.home_address_on(WIFI));
     bench.answer(&away, Status::ACCEPTED);
     assert_eq!((bench.way_out(), bench.paths()), (Some(Target::Tunnel(TunnelId(1))), vec![(ip(CARE_OF), 1)]));
