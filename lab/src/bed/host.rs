@@ -3,6 +3,7 @@
 use super::cage::WORK;
 use crate::sys::{Birth, at_birth};
 use anyhow::{Context, Result, anyhow, bail};
+use nix::mount::{MntFlags, umount2};
 use nix::sched::{CloneFlags, setns};
 use std::fs::{self, File};
 use std::io::Write;
@@ -11,11 +12,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// A host of the testbed. Cheap to clone: a name and a handle.
+/// A host of the testbed. Cheap to clone; with the last of its clones it is gone.
 #[derive(Debug, Clone)]
-pub(crate) struct Host {
+pub(crate) struct Host(Arc<Namespace>);
+
+#[derive(Debug)]
+struct Namespace {
     name: String,
     net: Arc<OwnedFd>,
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        Command::new("ip").args(["netns", "delete", &self.name]).status().ok();
+        let folder = Path::new(WORK).join(&self.name);
+        // A daemon that was killed leaves its BPF file system mounted.
+        umount2(&folder.join("run/bpf"), MntFlags::MNT_DETACH).ok();
+        fs::remove_dir_all(folder).ok();
+    }
 }
 
 impl Host {
@@ -23,7 +37,7 @@ impl Host {
     pub(crate) fn new(name: &str) -> Result<Host> {
         run(Command::new("ip").args(["netns", "add", name]))?;
         let net = File::open(format!("/run/netns/{name}"))?;
-        let host = Host { name: name.to_owned(), net: Arc::new(net.into()) };
+        let host = Host(Arc::new(Namespace { name: name.to_owned(), net: Arc::new(net.into()) }));
         fs::create_dir_all(host.folder())?;
         host.ip(&["link set lo up"])?;
         Ok(host)
@@ -31,18 +45,18 @@ impl Host {
 
     /// Its name.
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     /// Where its files are.
     pub(crate) fn folder(&self) -> PathBuf {
-        Path::new(WORK).join(&self.name)
+        Path::new(WORK).join(&self.0.name)
     }
 
     /// Runs the lines as commands of `ip`.
     pub(crate) fn ip(&self, lines: &[&str]) -> Result<()> {
         let mut child = Command::new("ip")
-            .args(["-n", &self.name, "-batch", "-"])
+            .args(["-n", &self.0.name, "-batch", "-"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -53,7 +67,7 @@ impl Host {
         }
         let done = child.wait_with_output()?;
         if !done.status.success() {
-            bail!("ip on {}: {} (of {lines:?})", self.name, String::from_utf8_lossy(&done.stderr).trim());
+            bail!("ip on {}: {} (of {lines:?})", self.0.name, String::from_utf8_lossy(&done.stderr).trim());
         }
         Ok(())
     }
@@ -61,7 +75,7 @@ impl Host {
     /// Sets a kernel setting below `net.`, as in `ipv6/conf/all/forwarding`.
     pub(crate) fn set(&self, setting: &str, value: &str) -> Result<()> {
         self.inside(|| fs::write(format!("/proc/sys/net/{setting}"), value))?
-            .with_context(|| format!("{}: cannot set {setting} to {value}", self.name))
+            .with_context(|| format!("{}: cannot set {setting} to {value}", self.0.name))
     }
 
     /// Reads a kernel setting or table below `/proc/sys/net`.
@@ -72,15 +86,15 @@ impl Host {
     /// Runs `work` on a thread inside this host; sockets it opens stay there.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         std::thread::scope(|scope| {
-            let thread = scope.spawn(|| setns(&*self.net, CloneFlags::CLONE_NEWNET).map(|()| work()));
-            thread.join().map_err(|_| anyhow!("a thread inside {} failed", self.name))?.map_err(Into::into)
+            let thread = scope.spawn(|| setns(&*self.0.net, CloneFlags::CLONE_NEWNET).map(|()| work()));
+            thread.join().map_err(|_| anyhow!("a thread inside {} failed", self.0.name))?.map_err(Into::into)
         })
     }
 
     /// A command that will run inside this host.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        at_birth(&mut command, Birth { net: Some(self.net.clone()), die_with_parent: false });
+        at_birth(&mut command, Birth { net: Some(self.0.net.clone()), die_with_parent: false });
         command.stdin(Stdio::null());
         command
     }
