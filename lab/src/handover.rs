@@ -17,6 +17,8 @@ pub(crate) const DARK: Duration = Duration::from_millis(9);
 pub(crate) const SETTLE: Duration = Duration::from_millis(1300);
 /// A move that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A packet sent this long before a move may be lost by it, microseconds.
+const UNDER_WAY: u64 = 300_000;
 /// Packets a second of the two trains.
 const COARSE: u32 = 100;
 const FINE: u32 = 1000;
@@ -104,8 +106,8 @@ impl Traffic {
             from_link_up: link_up.and_then(|up| first_packet(&self.fine, up).map(|first| millis(up, first))),
             gap: gap(&self.coarse, before, end),
             gap_fine: gap(&self.fine, before, end),
-            lost: lost(&self.coarse, before, end),
-            lost_fine: lost(&self.fine, before, end),
+            lost: lost(&self.coarse, before - UNDER_WAY, end),
+            lost_fine: lost(&self.fine, before - UNDER_WAY, end),
             healed,
             tcp_lives,
         })

@@ -2,6 +2,7 @@
 
 mod lab_links;
 mod nemo_handover;
+mod nemo_nested;
 mod nemo_scale;
 
 use crate::figures::Findings;
@@ -18,4 +19,5 @@ pub(crate) struct Experiment {
 }
 
 /// All experiments.
-pub(crate) const ALL: &[Experiment] = &[lab_links::EXPERIMENT, nemo_handover::EXPERIMENT, nemo_scale::EXPERIMENT];
+pub(crate) const ALL: &[Experiment] =
+    &[lab_links::EXPERIMENT, nemo_handover::EXPERIMENT, nemo_nested::EXPERIMENT, nemo_scale::EXPERIMENT];

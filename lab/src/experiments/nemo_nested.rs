@@ -1,0 +1,115 @@
+//! Vehicles within vehicles, depth 1 to 3 (RFC 3963 §9, RFC 4888): does it connect, by which path, with which MTU?
+
+use super::Experiment;
+use crate::bed::host;
+use crate::figures::{Findings, percentile, round};
+use crate::progress::Progress;
+use crate::topology::{CORRESPONDENT, Vehicle, World};
+use crate::traffic::{Delivery, Transfer};
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment =
+    Experiment { name: "nemo/nested", about: "mobile routers behind mobile routers, depth 1 to 3: path and MTU", run };
+
+const DEPTH: u8 = 3;
+/// Octets of the largest echo request asked for, IPv6 header included.
+const FULL: u32 = 1500;
+/// Octets a tunnel adds.
+const TUNNEL: u32 = 40;
+
+fn run(quick: bool) -> Result<Findings> {
+    let mut progress = Progress::new(DEPTH.into());
+    let world = World::build(Duration::ZERO, DEPTH, "duplicate_detection = false")?;
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut vehicles: Vec<Vehicle> = Vec::new();
+    for depth in 1..=DEPTH {
+        progress.say(&format!("depth {depth}"));
+        let vehicle = world.vehicle(depth - 1, &["up0"])?;
+        let [fn1, _] = &world.visited;
+        let parent = vehicles.last().map_or(fn1.link, |parent| parent.inside);
+        world.air.plug(vehicle.uplink(0)?, parent)?;
+        let connected = vehicle.wait_until_connected(CORRESPONDENT);
+        vehicles.push(vehicle);
+        let vehicle = vehicles.last().context("no vehicle")?;
+        if let Err(why) = connected {
+            findings.rows.push(json!({ "depth": depth, "connected": false, "why": why.to_string() }));
+            findings.sound = false;
+            break;
+        }
+        sleep(Duration::from_secs(1));
+        let row = measure(&world, vehicle, depth, quick)?;
+        findings.sound &= row.get("tcp_whole").and_then(serde_json::Value::as_bool).unwrap_or(false)
+            && row.get("mtu") == row.get("mtu_expected");
+        findings.rows.push(row);
+        progress.step();
+    }
+    let reached = findings.rows.iter().filter(|row| row.get("connected") == Some(&json!(true))).count();
+    findings.sum_up("depth_reached", reached);
+    findings.sum_up("mtu", findings.rows.iter().filter_map(|row| row.get("mtu").cloned()).collect::<Vec<_>>());
+    Ok(findings)
+}
+
+fn measure(world: &World, vehicle: &Vehicle, depth: u8, quick: bool) -> Result<serde_json::Value> {
+    let target = CORRESPONDENT.to_string();
+    let mtu = discover(vehicle, &target)?;
+    let capture = Path::new(crate::bed::cage::WORK).join("nested.pcapng");
+    world.air.capture(&capture)?;
+    let ping = ["-6", "-n", "-c", if quick { "10" } else { "50" }, "-i", "0.02", &target];
+    let text = vehicle.mnn.output("ping", &ping)?;
+    world.air.finish_capture()?;
+    let times: Vec<f64> =
+        text.lines().filter_map(|line| line.split_once("time=")?.1.split_whitespace().next()?.parse().ok()).collect();
+    let transfer = Transfer::start([vehicle.node(), world.correspondent()], 9400, 1_000_000)?;
+    sleep(Duration::from_secs(if quick { 1 } else { 5 }));
+    let deliveries = transfer.finish(Duration::from_secs(10))?;
+    Ok(json!({
+        "depth": depth,
+        "connected": true,
+        "rtt_ms_p50": percentile(&times, 0.5).map(round),
+        "mtu": mtu,
+        "mtu_expected": FULL - TUNNEL * u32::from(depth),
+        "path": path(&capture)?,
+        "tcp_whole": deliveries.iter().all(Delivery::is_whole),
+        "tcp_bytes": deliveries.iter().map(|delivery| delivery.received.bytes).sum::<u64>(),
+    }))
+}
+
+/// The path MTU the kernel of the node inside has learnt from Packet Too Big after a full-size packet, octets.
+fn discover(vehicle: &Vehicle, target: &str) -> Result<u32> {
+    let size = (FULL - 48).to_string();
+    for _ in 0..4 {
+        // Fails while Packet Too Big comes back; that is how the kernel learns.
+        let ping = ["-6", "-n", "-M", "do", "-c", "2", "-i", "0.1", "-W", "1", "-s", &size, target];
+        vehicle.mnn.output("ping", &ping).ok();
+    }
+    let route = vehicle.mnn.output("ip", &["-6", "route", "get", target])?;
+    let mut words = route.split_whitespace().skip_while(|word| *word != "mtu").skip(1);
+    Ok(words.next().and_then(|word| word.parse().ok()).unwrap_or(FULL))
+}
+
+/// The links an echo request passed, in order, with the number of IPv6 headers it had there.
+fn path(capture: &Path) -> Result<Vec<String>> {
+    let mut command = Command::new("tshark");
+    command.arg("-n").arg("-r").arg(capture).args(["-Y", "icmpv6.type == 128", "-T", "fields"]);
+    let text =
+        host::run(command.args(["-e", "frame.interface_name", "-e", "ipv6.src", "-e", "icmpv6.echo.sequence_number"]))?;
+    let mut seen = BTreeSet::new();
+    let mut links = Vec::new();
+    for line in text.lines() {
+        let mut columns = line.split('\t');
+        let (Some(link), Some(sources), Some("5")) = (columns.next(), columns.next(), columns.next()) else { continue };
+        let hop = format!("{link} ({} headers)", sources.split(',').count());
+        // The same link is passed again on the way through several home agents: each passage counts once.
+        if seen.insert(hop.clone()) {
+            links.push(hop);
+        }
+    }
+    Ok(links)
+}
