@@ -93,7 +93,7 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
     let mut agent = HomeAgent { config, table_file, inline };
     match agent.reread_table() {
         Ok(table) => agent.config.table = table,
-        Err(mut problems) => review.problems.append(&mut problems),
+        Err(problems) => review.add(problems),
     }
     agent
 }

@@ -58,8 +58,8 @@ impl Keying {
             }
             (None, Some(file), None, None) => match read(&review.source.resolve(file.get_ref())) {
                 Ok(key) => Some(Authentication::SharedKey(key)),
-                Err(mut problems) => {
-                    review.problems.append(&mut problems);
+                Err(problems) => {
+                    review.add(problems);
                     None
                 }
             },
@@ -69,7 +69,7 @@ impl Keying {
             }
             (None, None, Some(spi), Some(key)) => {
                 if let Err(problem) = review.source.keep_secret() {
-                    review.problems.push(problem);
+                    review.add(vec![problem]);
                     return None;
                 }
                 shared_key(&spi, &key, review).map(Authentication::SharedKey)
@@ -87,10 +87,9 @@ pub(crate) fn read(path: &Path) -> Result<SharedKey, Vec<Problem>> {
     source.keep_secret().map_err(|problem| vec![problem])?;
     let file: KeyFile = source.parse().map_err(|problem| vec![problem])?;
     let mut review = Review::new(&source);
-    match shared_key(&file.spi, &file.key, &mut review) {
-        Some(key) => review.verdict(key),
-        None => Err(review.problems),
-    }
+    let key = shared_key(&file.spi, &file.key, &mut review);
+    // Without a key there is a problem.
+    review.verdict(key).and_then(|key| key.ok_or_else(Vec::new))
 }
 
 fn shared_key(spi: &Spanned<u32>, key: &Spanned<String>, review: &mut Review<'_>) -> Option<SharedKey> {

@@ -136,28 +136,49 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Looks at one file and remembers every problem, so that the operator meets them all at once.
+/// Most problems of one file that are told: one wrong prefix may spoil 100,000 rows.
+const MAX_PROBLEMS: usize = 20;
+
+/// Looks at one file and remembers its problems, so that the operator meets them all at once.
 pub(crate) struct Review<'a> {
     /// The file.
     pub(crate) source: &'a Source,
-    /// What was found.
-    pub(crate) problems: Vec<Problem>,
+    problems: Vec<Problem>,
+    left_out: usize,
 }
 
 impl<'a> Review<'a> {
     /// Nothing found yet.
     pub(crate) fn new(source: &'a Source) -> Review<'a> {
-        Review { source, problems: Vec::new() }
+        Review { source, problems: Vec::new(), left_out: 0 }
     }
 
     /// Remembers a problem with the text of `span`.
     pub(crate) fn blame(&mut self, span: Range<usize>, what: impl Into<String>, hint: &str) {
-        self.problems.push(self.source.problem(span, what, hint));
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(self.source.problem(span, what, hint));
+        } else {
+            self.left_out = self.left_out.saturating_add(1);
+        }
+    }
+
+    /// Remembers problems found elsewhere.
+    pub(crate) fn add(&mut self, problems: Vec<Problem>) {
+        let room = MAX_PROBLEMS.saturating_sub(self.problems.len());
+        self.left_out = self.left_out.saturating_add(problems.len().saturating_sub(room));
+        self.problems.extend(problems.into_iter().take(room));
     }
 
     /// The value, if nothing is wrong.
-    pub(crate) fn verdict<T>(self, value: T) -> Result<T, Vec<Problem>> {
-        if self.problems.is_empty() { Ok(value) } else { Err(self.problems) }
+    pub(crate) fn verdict<T>(mut self, value: T) -> Result<T, Vec<Problem>> {
+        if self.problems.is_empty() {
+            return Ok(value);
+        }
+        if self.left_out > 0 {
+            let what = format!("{} more problems", self.left_out);
+            self.problems.push(Problem::of_file(&self.source.path, what, ""));
+        }
+        Err(self.problems)
     }
 }
 

@@ -190,6 +190,18 @@ fn all_problems_are_told_at_once() {
     assert_eq!(read(&text).unwrap_err().len(), 3);
 }
 
+/// Finding the place of each of 100,000 problems would keep a reloading daemon from its work for hours.
+#[test]
+fn a_flood_of_problems_is_cut_short() {
+    let row = |number| {
+        format!("[[home_agent.mobile]]\nhome_address = \"2001:db8:2::{number:x}\"\nprefixes = []\nauth = \"none\"\n")
+    };
+    let text = HA.to_owned() + &(1..1000).map(row).collect::<String>();
+    let problems = read(&text).unwrap_err();
+    assert_eq!(problems.len(), 21);
+    assert_eq!(problems[20], "r.toml: 1978 more problems");
+}
+
 #[test]
 fn metrics_stay_on_this_machine() {
     let found = problems(MR, "[mobile_router]", "[metrics]\nlisten = \"[::]:9106\"\n[mobile_router]");
