@@ -1,0 +1,159 @@
+//! What the client says, as whole packets, and what it takes for an answer: RFC 8415 §16.3, §16.10, §17.2, §18.2.
+
+use super::Interface;
+use crate::output::{Transmit, Via};
+use roam6_wire::dhcp6::option::kind;
+use roam6_wire::dhcp6::{
+    self, ALL_RELAYS_AND_SERVERS, CLIENT_PORT, DhcpOption, Duid, Exchange, Iaid, Kind, Message, PrefixAssociation,
+    SERVER_PORT, StatusCode, Timers, TransactionId,
+};
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::udp::Udp;
+use roam6_wire::{Malformed, Prefix};
+use std::net::Ipv6Addr;
+
+/// Who asks, and for what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Client {
+    /// Who: the same on all uplinks and after every start.
+    pub duid: Duid,
+    /// Which uplink; the same after every start.
+    pub id: Iaid,
+    /// Length of the prefix wished for, bits; 0 leaves it to the server.
+    pub length: u8,
+    /// Prefixes nobody else may delegate: the home network and the mobile network's own.
+    pub own: Vec<Prefix>,
+}
+
+impl Client {
+    /// The wish for a length, as it is written (RFC 8415 §18.2.4).
+    pub(super) fn wish(&self) -> Option<Prefix> {
+        Prefix::new(Ipv6Addr::UNSPECIFIED, self.length).filter(|wish| wish.length() > 0)
+    }
+}
+
+/// What of an Advertise or a Reply matters.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) kind: Kind,
+    pub(super) transaction: TransactionId,
+    pub(super) server: Duid,
+    pub(super) preference: u8,
+    pub(super) rapid_commit: bool,
+    pub(super) solicit_max: Option<u32>,
+    pub(super) timers: Timers,
+    pub(super) prefixes: Vec<dhcp6::Prefix>,
+    status: Option<StatusCode>,
+    /// Status of the association.
+    association_status: Option<StatusCode>,
+}
+
+impl Answer {
+    /// The status, if it is anything but success; the association's before the message's.
+    pub(super) fn refusal(&self) -> Option<StatusCode> {
+        let refused = |status: &StatusCode| *status != StatusCode::SUCCESS;
+        self.association_status.filter(refused).or(self.status.filter(refused))
+    }
+}
+
+/// The options of a message. Lifetimes are the server's to set and stay 0 (RFC 8415 §21.22).
+pub(super) fn options(
+    client: &Client,
+    kind: Kind,
+    server: Option<&Duid>,
+    elapsed: u16,
+    wanted: &[Prefix],
+) -> Vec<DhcpOption> {
+    let lease = |prefix: &Prefix| {
+        DhcpOption::Prefix(dhcp6::Prefix { prefix: *prefix, preferred: 0, valid: 0, options: Vec::new() })
+    };
+    let leases = wanted.iter().map(lease).collect();
+    let mut options = vec![DhcpOption::ClientId(client.duid.clone())];
+    options.extend(server.cloned().map(DhcpOption::ServerId));
+    options.push(DhcpOption::ElapsedTime(elapsed));
+    if kind != Kind::Release {
+        options.push(DhcpOption::OptionRequest(vec![kind::SOLICIT_MAX_RT]));
+    }
+    if kind == Kind::Solicit {
+        options.push(DhcpOption::RapidCommit);
+    }
+    options.push(DhcpOption::Prefixes(PrefixAssociation { id: client.id, timers: Timers::default(), options: leases }));
+    options
+}
+
+/// A message on its way to all servers of a link.
+pub(super) fn emit(interface: Interface, exchange: Exchange) -> Transmit {
+    let header = Header::new(interface.source, ALL_RELAYS_AND_SERVERS);
+    let payload = Message::Exchange(exchange).emit();
+    let udp = Udp { source: CLIENT_PORT, destination: SERVER_PORT, payload: &payload };
+    let bytes = ip6::emit(&header, protocol::UDP, &udp.emit(header.source, header.destination));
+    Transmit { via: Via::Link(interface.link), bytes }
+}
+
+/// Reads a packet; `None` if it is no answer to this client.
+pub(super) fn read(datagram: &Datagram<'_>, client: &Client) -> Result<Option<Answer>, Malformed> {
+    if datagram.protocol != protocol::UDP {
+        return Ok(None);
+    }
+    let udp = Udp::parse(datagram.payload, datagram.real_source(), datagram.real_destination())?;
+    if udp.destination != CLIENT_PORT {
+        return Ok(None);
+    }
+    Ok(match Message::parse(udp.payload)? {
+        Message::Exchange(exchange) => answer(exchange, client),
+        _ => None,
+    })
+}
+
+/// RFC 8415 §16.3 and §16.10: an answer names its server, and this client.
+fn answer(exchange: Exchange, client: &Client) -> Option<Answer> {
+    if !matches!(exchange.kind, Kind::Advertise | Kind::Reply) {
+        return None;
+    }
+    let (mut to, mut server, mut association) = (None, None, None);
+    let (mut preference, mut rapid_commit, mut solicit_max, mut status) = (0, false, None, None);
+    for option in exchange.options {
+        match option {
+            DhcpOption::ClientId(duid) => to = Some(duid),
+            DhcpOption::ServerId(duid) => server = Some(duid),
+            DhcpOption::Preference(value) => preference = value,
+            DhcpOption::RapidCommit => rapid_commit = true,
+            DhcpOption::SolicitMaxRt(seconds) => solicit_max = Some(seconds),
+            DhcpOption::Status(found) => status = Some(found.code),
+            DhcpOption::Prefixes(found) if found.id == client.id && association.is_none() => association = Some(found),
+            _ => {}
+        }
+    }
+    let server = server.filter(|_| to.as_ref() == Some(&client.duid))?;
+    // RFC 8415 §21.21: an association whose T1 is beyond its T2 counts as not there.
+    let association = association.filter(|found| found.timers.rebind == 0 || found.timers.renew <= found.timers.rebind);
+    let timers = association.as_ref().map_or(Timers::default(), |found| found.timers);
+    let inside = association.map_or(Vec::new(), |found| found.options);
+    let association_status = status_of(&inside);
+    let prefixes = inside.into_iter().filter_map(|option| match option {
+        DhcpOption::Prefix(lease) if status_of(&lease.options).is_none_or(|code| code == StatusCode::SUCCESS) => {
+            Some(lease)
+        }
+        _ => None,
+    });
+    let (kind, transaction, prefixes) = (exchange.kind, exchange.transaction, prefixes.collect());
+    Some(Answer {
+        kind,
+        transaction,
+        server,
+        preference,
+        rapid_commit,
+        solicit_max,
+        timers,
+        prefixes,
+        status,
+        association_status,
+    })
+}
+
+fn status_of(options: &[DhcpOption]) -> Option<StatusCode> {
+    options.iter().find_map(|option| match option {
+        DhcpOption::Status(status) => Some(status.code),
+        _ => None,
+    })
+}

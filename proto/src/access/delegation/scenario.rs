@@ -1,0 +1,275 @@
+//! What must hold of a requesting router whatever servers, strangers and time do to it.
+//! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
+
+use super::{Client, Delegation, Event, Interface, Lease, MAX_LEASES};
+use crate::engine::Outbox;
+use crate::entropy::Entropy;
+use crate::input::LinkId;
+use crate::output::{Output, Transmit};
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::dhcp6::{
+    self, CLIENT_PORT, DhcpOption, Duid, Exchange, Iaid, Kind, Message, PrefixAssociation, SERVER_PORT, Status,
+    StatusCode, Timers,
+};
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::udp::Udp;
+use roam6_wire::{LinkAddress, Prefix, Reader};
+use std::net::Ipv6Addr;
+
+/// Ticks at one moment, and messages one input may cause, at most.
+const MAX_TICKS: usize = 8;
+const MAX_SENT: usize = 2;
+const OWN: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 1]);
+const SOURCE: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 1);
+const SERVER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x547);
+
+/// Lives through what `data` says, and asserts what must hold throughout.
+///
+/// # Panics
+/// If something does not hold.
+pub fn scenario(data: &[u8]) {
+    let mut reader = Reader::new("scenario", data);
+    let mut world = World::new(reader.u8().unwrap_or_default());
+    while let Ok(action) = reader.u8() {
+        let choice = reader.u8().unwrap_or_default();
+        match action % 8 {
+            0..=3 => world.answer(action >> 3, choice),
+            4 => world.stranger(reader.bytes(usize::from(choice).min(reader.len())).unwrap_or_default()),
+            5 => world.wait(Duration::from_millis(u64::from(choice) * 10)),
+            6 => world.wait(Duration::from_secs(u64::from(choice) * u64::from(choice))),
+            _ if choice == 7 => world.stop(),
+            _ => world.wait(Duration::from_secs(1)),
+        }
+    }
+    world.stop();
+    world.wait(Duration::from_secs(60));
+    assert!(world.client.is_over() && world.client.deadline().is_none(), "does not end");
+}
+
+struct World {
+    client: Delegation,
+    entropy: Entropy,
+    now: Time,
+    /// What the events have told of what is held.
+    told: Vec<Prefix>,
+    /// All that any server granted.
+    granted: Vec<Prefix>,
+    /// The last message heard of the client.
+    heard: Option<Exchange>,
+    own: Vec<Prefix>,
+    stopped: bool,
+}
+
+impl World {
+    fn new(seed: u8) -> World {
+        let mut entropy = Entropy::from_number(seed.into());
+        let own = vec![prefix(0)];
+        let interface = Interface { link: LinkId(2), source: SOURCE };
+        let (duid, length) = (Duid::from_link_address(OWN), if seed & 1 == 0 { 0 } else { 56 });
+        let client = Client { duid, id: Iaid(2), length, own: own.clone() };
+        let client = Delegation::new(Time::ZERO, interface, client, &mut entropy);
+        let (told, granted) = (Vec::new(), Vec::new());
+        let mut world = World { client, entropy, now: Time::ZERO, told, granted, heard: None, own, stopped: false };
+        world.tick();
+        world
+    }
+
+    /// A server answers the last message, more or less as it should.
+    fn answer(&mut self, manner: u8, choice: u8) {
+        let Some(heard) = self.heard.clone() else { return };
+        let kind = if heard.kind == Kind::Solicit && manner & 1 == 0 { Kind::Advertise } else { Kind::Reply };
+        let mut options: Vec<DhcpOption> =
+            heard.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned().collect();
+        options.push(DhcpOption::ServerId(Duid::from_uuid([manner >> 2; 16])));
+        if heard.kind == Kind::Solicit && kind == Kind::Reply {
+            options.push(DhcpOption::RapidCommit);
+        }
+        options.push(DhcpOption::Preference(if choice & 0x80 == 0 { choice } else { 255 }));
+        options.push(DhcpOption::SolicitMaxRt(u32::from(choice) * 100));
+        let leases = (0..=manner >> 1 & 3).map(|number| self.lease(&heard, choice, number));
+        let mut inside: Vec<DhcpOption> = leases.map(DhcpOption::Prefix).collect();
+        if manner & 2 != 0 && choice % 3 == 0 {
+            let code = StatusCode(u16::from(choice % 8));
+            inside.push(DhcpOption::Status(Status { code, words: Vec::new() }));
+        }
+        let timers = Timers { renew: u32::from(choice % 50), rebind: u32::from(choice % 80) };
+        options.push(DhcpOption::Prefixes(PrefixAssociation { id: Iaid(2), timers, options: inside }));
+        let message = Message::Exchange(Exchange { kind, transaction: heard.transaction, options });
+        self.hear(&message.emit());
+    }
+
+    /// A prefix of the client's, or another, granted for some time.
+    fn lease(&mut self, heard: &Exchange, choice: u8, number: u8) -> dhcp6::Prefix {
+        let asked = heard.options.iter().find_map(|option| match option {
+            DhcpOption::Prefixes(association) => association.options.first().cloned(),
+            _ => None,
+        });
+        let prefix = match asked {
+            Some(DhcpOption::Prefix(asked)) if choice & 1 == 0 && asked.prefix.contains(Ipv6Addr::UNSPECIFIED) => {
+                prefix(1)
+            }
+            Some(DhcpOption::Prefix(asked)) if choice & 1 == 0 && number == 0 => asked.prefix,
+            _ => prefix(choice.wrapping_add(number)),
+        };
+        self.granted.push(prefix);
+        let valid = [0, 3, 60, 3600, u32::MAX][usize::from(choice.wrapping_mul(number | 1) % 5)];
+        dhcp6::Prefix { prefix, preferred: valid / 2, valid, options: Vec::new() }
+    }
+
+    /// Anybody sends anything to the client's port.
+    fn stranger(&mut self, payload: &[u8]) {
+        self.hear(payload);
+        let mut out = Outbox::new();
+        if let Ok(datagram) = Datagram::parse(payload) {
+            let event = self.client.hear(self.now, &datagram, &mut self.entropy, &mut out);
+            self.check(event, &out);
+        }
+    }
+
+    fn hear(&mut self, payload: &[u8]) {
+        let udp = Udp { source: SERVER_PORT, destination: CLIENT_PORT, payload };
+        let packet = ip6::emit(&Header::new(SERVER, SOURCE), protocol::UDP, &udp.emit(SERVER, SOURCE));
+        let Ok(datagram) = Datagram::parse(&packet) else { return };
+        let mut out = Outbox::new();
+        let event = self.client.hear(self.now, &datagram, &mut self.entropy, &mut out);
+        self.check(event, &out);
+        self.tick();
+    }
+
+    /// Time passes, with a tick whenever one is asked for.
+    fn wait(&mut self, span: Duration) {
+        let until = self.now + span;
+        let mut waited = 0;
+        while let Some(due) = self.client.deadline().filter(|due| *due <= until) {
+            self.now = due.max(self.now);
+            self.tick();
+            waited += 1;
+            // Not more than one message a second, but for the first of an exchange.
+            assert!(waited < 40 + 2 * span.as_secs(), "{waited} ticks in {span:?}");
+        }
+        self.now = until;
+    }
+
+    fn tick(&mut self) {
+        let mut ticks = 0;
+        while self.client.deadline().is_some_and(|due| due <= self.now) {
+            let mut out = Outbox::new();
+            let event = self.client.expire(self.now, &mut self.entropy, &mut out);
+            self.check(event, &out);
+            ticks += 1;
+            assert!(ticks <= MAX_TICKS, "time does not go on");
+        }
+    }
+
+    fn stop(&mut self) {
+        if self.stopped {
+            return;
+        }
+        self.stopped = true;
+        self.told.clear();
+        let mut out = Outbox::new();
+        self.client.stop(self.now, &mut self.entropy, &mut out);
+        self.check(None, &out);
+    }
+
+    fn check(&mut self, event: Option<Event>, out: &Outbox) {
+        assert!(!self.stopped || event.is_none(), "{event:?} after the end");
+        let prefixes = |leases: &[Lease]| leases.iter().map(|lease| lease.prefix).collect::<Vec<_>>();
+        match &event {
+            Some(Event::Delegated(leases)) => {
+                assert!(self.told.is_empty());
+                self.told = prefixes(leases);
+            }
+            Some(Event::Changed(leases)) => {
+                assert!(!self.told.is_empty() && self.told != prefixes(leases));
+                self.told = prefixes(leases);
+            }
+            Some(Event::Extended(leases)) => assert_eq!(self.told, prefixes(leases)),
+            Some(Event::Lost(_)) => {
+                assert!(!self.told.is_empty());
+                self.told.clear();
+            }
+            Some(Event::Unavailable(_)) => assert!(self.told.is_empty()),
+            None => {}
+        }
+        let held = prefixes(self.client.leases());
+        assert_eq!(held, self.told, "what is held and what was told");
+        assert!(held.len() <= MAX_LEASES);
+        for prefix in held {
+            assert!(self.granted.contains(&prefix), "{prefix} was never granted");
+            assert!(self.own.iter().all(|own| !own.covers(prefix) && !prefix.covers(*own)), "{prefix} is our own");
+        }
+        let sent = out.outputs().iter().filter_map(|output| match output {
+            Output::Transmit(transmit) => Some(transmit),
+            _ => None,
+        });
+        let sent: Vec<&Transmit> = sent.collect();
+        assert!(sent.len() <= MAX_SENT);
+        for transmit in sent {
+            self.heard = Some(said(transmit));
+        }
+    }
+}
+
+/// The message in a packet of the client's, which a server would not discard (RFC 8415 §16.2 to §16.9).
+pub(super) fn said(transmit: &Transmit) -> Exchange {
+    let exchange = Datagram::parse(&transmit.bytes).ok().and_then(|datagram| {
+        let udp = Udp::parse(datagram.payload, datagram.source, datagram.destination).ok()?;
+        match Message::parse(udp.payload).ok()? {
+            Message::Exchange(exchange) => Some(exchange),
+            _ => None,
+        }
+    });
+    let named = |wanted: fn(&DhcpOption) -> bool| {
+        exchange.iter().flat_map(|exchange| &exchange.options).filter(|option| wanted(option)).count()
+    };
+    let kind = exchange.as_ref().map(|exchange| exchange.kind);
+    let to_one = matches!(kind, Some(Kind::Request | Kind::Renew | Kind::Release));
+    assert_eq!(named(|option| matches!(option, DhcpOption::ServerId(_))), usize::from(to_one));
+    assert_eq!(named(|option| matches!(option, DhcpOption::ClientId(_))), 1);
+    assert_eq!(named(|option| matches!(option, DhcpOption::ElapsedTime(_))), 1);
+    let nothing = Exchange { kind: Kind::Reply, transaction: dhcp6::TransactionId([0; 3]), options: Vec::new() };
+    let exchange = exchange.unwrap_or(nothing);
+    assert_ne!(exchange.kind, Kind::Reply, "no message");
+    exchange
+}
+
+/// A prefix of 56 bits, or, for some numbers, one that nobody should be granted.
+fn prefix(number: u8) -> Prefix {
+    let (high, length) = match number {
+        250 => (0, 0),
+        251 => (0xfe80 << 112, 64),
+        252 => (0xff02 << 112, 56),
+        253 => (0x2001_0db8 << 96, 80),
+        number => (0x2001_0db8 << 96 | u128::from(number) << 72, 56),
+    };
+    Prefix::new(Ipv6Addr::from_bits(high), length).unwrap_or(Prefix::ALL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_corpus_passes() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/delegation");
+        let mut played = 0;
+        for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+            scenario(&std::fs::read(entry.unwrap().path()).unwrap());
+            played += 1;
+        }
+        assert!(played > 0, "{} is empty", folder.display());
+    }
+
+    #[test]
+    fn holds_for_every_seed() {
+        for seed in 0..3000 {
+            let mut entropy = Entropy::from_number(seed);
+            let mut data = vec![0; usize::try_from(entropy.below(400)).unwrap()];
+            entropy.fill(&mut data);
+            let played = std::panic::catch_unwind(|| scenario(&data));
+            assert!(played.is_ok(), "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A /64 of a delegated prefix for each ingress interface, the same one for as long as the interface is there; what is
+//! left leads nowhere, so that it does not travel back and forth to the provider (RFC 7084 §4.2, §4.3).
+
+use crate::input::LinkId;
+use crate::plan::{Item, Route, Table, Target};
+use roam6_wire::Prefix;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// Interfaces that may have a subnet.
+pub const MAX_SUBNETS: usize = 256;
+/// Metric of the route for what is left: worse than any that leads somewhere.
+pub const UNASSIGNED_METRIC: u32 = 4_278_198_272;
+/// Metric of the route to a subnet.
+const SUBNET_METRIC: u32 = 256;
+const SUBNET_LENGTH: u8 = 64;
+
+/// Which subnet each ingress interface has.
+#[derive(Debug, Clone, Default)]
+pub struct Subnets {
+    numbers: BTreeMap<LinkId, u32>,
+}
+
+impl Subnets {
+    /// No interfaces.
+    pub fn new() -> Subnets {
+        Subnets::default()
+    }
+
+    /// Gives an interface the lowest number that is free, unless it has one; `false` if there are too many.
+    pub fn put(&mut self, link: LinkId) -> bool {
+        if self.numbers.contains_key(&link) {
+            return true;
+        }
+        if self.numbers.len() == MAX_SUBNETS {
+            return false;
+        }
+        let free = (0..).find(|number| self.numbers.values().all(|taken| taken != number));
+        self.numbers.extend(free.map(|number| (link, number)));
+        true
+    }
+
+    /// Takes the number of an interface back.
+    pub fn drop(&mut self, link: LinkId) {
+        self.numbers.remove(&link);
+    }
+
+    /// The subnet of a delegated prefix that an interface has; `None` if the prefix is too small for it.
+    pub fn find(&self, link: LinkId, delegated: Prefix) -> Option<Prefix> {
+        let number = u128::from(*self.numbers.get(&link)?);
+        let bits = SUBNET_LENGTH.checked_sub(delegated.length())?;
+        if number >= 1u128.checked_shl(bits.into())? {
+            return None;
+        }
+        Prefix::new(Ipv6Addr::from_bits(delegated.address().to_bits() | number << SUBNET_LENGTH), SUBNET_LENGTH)
+    }
+
+    /// The routes a delegated prefix needs: to each subnet, and nowhere for the rest.
+    pub fn routes(&self, delegated: Prefix) -> Vec<Item> {
+        let route = |destination, metric, target| {
+            let (table, source, mtu) = (Table::MAIN, Prefix::ALL, None);
+            Item::Route(Route { table, destination, source, metric, target, mtu })
+        };
+        let assigned = self.numbers.keys().filter_map(|link| Some((*link, self.find(*link, delegated)?)));
+        let subnets = assigned.map(|(link, subnet)| route(subnet, SUBNET_METRIC, Target::Link(link)));
+        let rest = route(delegated, UNASSIGNED_METRIC, Target::Unreachable);
+        std::iter::once(rest).chain(subnets).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_interface_keeps_its_subnet_and_a_small_prefix_serves_the_first_only() {
+        let mut subnets = Subnets::new();
+        let (one, two, three) = (LinkId(9), LinkId(4), LinkId(5));
+        assert!(subnets.put(one) && subnets.put(two) && subnets.put(three) && subnets.put(one));
+        let large = prefix("2001:db8:a00::/56");
+        assert_eq!(subnets.find(one, large), Some(prefix("2001:db8:a00::/64")));
+        assert_eq!(subnets.find(two, large), Some(prefix("2001:db8:a00:1::/64")));
+        assert_eq!(subnets.find(two, prefix("2001:db8:a00::/64")), None);
+        assert_eq!(subnets.find(three, prefix("2001:db8:a00::/63")), None);
+        assert_eq!(subnets.find(one, prefix("2001:db8:a00::/65")), None);
+        subnets.drop(one);
+        assert_eq!(subnets.find(three, large), Some(prefix("2001:db8:a00:2::/64")));
+        assert!(subnets.put(LinkId(1)));
+        assert_eq!(subnets.find(LinkId(1), large), Some(prefix("2001:db8:a00::/64")));
+    }
+
+    #[test]
+    fn what_is_not_assigned_leads_nowhere() {
+        let mut subnets = Subnets::new();
+        subnets.put(LinkId(3));
+        let routes = subnets.routes(prefix("2001:db8:a00::/56"));
+        let [Item::Route(rest), Item::Route(subnet)] = &routes[..] else { panic!("{routes:?}") };
+        assert_eq!((rest.target, rest.destination), (Target::Unreachable, prefix("2001:db8:a00::/56")));
+        assert_eq!((subnet.target, subnet.destination), (Target::Link(LinkId(3)), prefix("2001:db8:a00::/64")));
+        let whole = subnets.routes(prefix("2001:db8:a00::/64"));
+        let keys: std::collections::BTreeSet<_> = whole.iter().map(Item::key).collect();
+        assert_eq!(keys.len(), 2, "a prefix that is one subnet has both routes, the better one first");
+    }
+
+    #[test]
+    fn there_are_not_endlessly_many() {
+        let mut subnets = Subnets::new();
+        assert!((0..256).all(|link| subnets.put(LinkId(link))));
+        assert!(!subnets.put(LinkId(256)));
+    }
+}
