@@ -34,6 +34,8 @@ const READY: usize = 32;
 const REPAIR: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// Time between two comparisons of the whole plan with the kernel, which wait for a quiet moment.
 const COMPARE: Duration = Duration::from_secs(300);
+/// The loopback interface of every network namespace.
+const LOOPBACK: LinkId = LinkId(1);
 /// Shortest time between two reports of packets that could not be sent.
 const UNSENT: Duration = Duration::from_secs(1);
 
@@ -100,6 +102,8 @@ pub struct Host {
     interfaces: BTreeSet<String>,
     tunnels_everywhere: bool,
     links: BTreeMap<LinkId, LinkEvent>,
+    device: String,
+    attached: BTreeSet<LinkId>,
     addresses: BTreeSet<(Ipv6Addr, LinkId)>,
     recalled: Vec<Record>,
     queue: Vec<Wake>,
@@ -145,6 +149,8 @@ impl Host {
             interfaces: options.interfaces,
             tunnels_everywhere: options.tunnels_everywhere,
             links: BTreeMap::new(),
+            device: options.device,
+            attached: BTreeSet::new(),
             addresses: BTreeSet::new(),
             recalled: recalled.records,
             queue: Vec::new(),
@@ -385,6 +391,7 @@ impl Host {
     }
 
     fn take_link(&mut self, event: LinkEvent) {
+        self.attach(&event);
         let used = self.interfaces.contains(&event.name);
         if !used {
             self.lose_link(event.link);
@@ -414,10 +421,25 @@ impl Host {
         self.bring(Input::Link(event));
     }
 
+    /// Tunnels take packets off every interface but loopback and their own: peers may reach a home agent by any.
+    fn attach(&mut self, event: &LinkEvent) {
+        if event.link == LOOPBACK || event.name == self.device || !self.attached.insert(event.link) {
+            return;
+        }
+        if let Err(error) = self.executor.tunnels.attach(event.link, &event.name) {
+            self.executor.notice(format!("{}: {error}", event.name));
+        }
+    }
+
+    fn detach(&mut self, link: LinkId) {
+        if self.attached.remove(&link) {
+            self.executor.tunnels.detach(link);
+        }
+    }
+
     fn lose_link(&mut self, link: LinkId) {
         self.exit.forget(link);
         if let Some(event) = self.links.remove(&link) {
-            self.executor.tunnels.detach(link);
             self.bring(Input::Link(LinkEvent { up: false, ..event }));
         }
     }
@@ -451,8 +473,11 @@ impl Host {
                 _ => {}
             }
         }
-        let lost: Vec<LinkId> = self.links.keys().filter(|link| !links.contains(link)).copied().collect();
-        lost.into_iter().for_each(|link| self.lose_link(link));
+        let lost: Vec<LinkId> = self.attached.difference(&links).copied().collect();
+        for link in lost {
+            self.detach(link);
+            self.lose_link(link);
+        }
         let lost: Vec<_> = self.addresses.difference(&addresses).copied().collect();
         for (address, link) in lost {
             self.take_address(AddressEvent { link, address, state: AddressState::Gone });

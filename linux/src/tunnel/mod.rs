@@ -39,8 +39,8 @@ pub trait Tunnels {
     /// change this for those that run through it.
     fn mtu(&self, id: TunnelId) -> Option<u32>;
 
-    /// Takes packets off this interface: uplinks, ingress interfaces and the home link, each time one appears. Repeating
-    /// it is no error.
+    /// Takes packets off this interface: called for each that appears but loopback and the back end's own. Repeating it
+    /// is no error.
     fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error>;
 
     /// Lets go of an interface, which may be gone already.
