@@ -174,7 +174,8 @@ impl Registration {
     pub fn settle(&mut self, now: Time, wanted: Option<&Wanted>) -> bool {
         self.idle = wanted.is_none();
         let Some(wanted) = wanted else {
-            self.pending = None;
+            // What left without an answer may be held by now: going back to what was held before needs an update too.
+            self.stale |= self.pending.take().is_some_and(|pending| !pending.sent.is_empty());
             return false;
         };
         match &self.pending {
@@ -184,10 +185,6 @@ impl Registration {
                 let timeout = if self.binding.is_some() { TIMEOUT } else { FIRST_TIMEOUT };
                 self.pending = Some(Pending { wanted: wanted.clone(), sent: Vec::new(), next: now, timeout });
                 self.stale = false;
-                if !wanted.care_of().is_empty() {
-                    // What is under way may be held although its answer never comes: that we were at home is past.
-                    self.binding.take_if(|binding| !binding.is_away());
-                }
             }
         }
         self.pending.as_ref().is_some_and(|pending| pending.next <= now) && self.limiter.take(now)
