@@ -228,7 +228,8 @@ impl Checks {
             shown.entry(binding.home_address).or_default().extend(binding.care_of);
         }
         for (home, care_of) in &shown {
-            let newer = self.cache.get(&(host, *home)).map(|bound| bound.sequence);
+            let bound = self.cache.get(&(host, *home)).filter(|bound| bound.ends > now);
+            let newer = bound.map(|bound| bound.sequence);
             for address in care_of {
                 self.check_shown(now, (host, *home), *address, newer, &state.name)?;
             }

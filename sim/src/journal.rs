@@ -53,6 +53,12 @@ impl Journal {
         self.synced.values().cloned().collect()
     }
 
+    /// The disk is lost, and all on it.
+    pub fn lose(&mut self) {
+        self.synced.clear();
+        self.tail.clear();
+    }
+
     fn sync_one(&mut self) {
         match self.tail.pop_front() {
             Some((_, Line::Put(key, record))) => {

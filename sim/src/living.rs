@@ -3,6 +3,7 @@
 use crate::host::{HostId, Life};
 use crate::world::{Event, Fact, World};
 use core::time::Duration;
+use roam6_proto::case::Step;
 use roam6_proto::input::{AddressEvent, AddressState};
 use roam6_proto::plan::Record;
 use roam6_proto::{Input, Item, Key, LinkId, Order, Outbox, Outcome, Output, Time, Via};
@@ -40,6 +41,11 @@ impl World {
         let clock = host.clock.wall(now);
         let recall = host.journal.recall();
         let links: Vec<LinkId> = host.interfaces.keys().copied().collect();
+        if let Some((recorded, steps)) = &mut self.record
+            && *recorded == id
+        {
+            steps.clear();
+        }
         self.facts.push(Fact::Born(id));
         self.handle(id, &Input::Clock(clock));
         self.handle(id, &Input::Order(Order::Recall(recall)));
@@ -62,6 +68,11 @@ impl World {
         let busy = life.busy.1 > BUSY;
         let mut out = Outbox::new();
         life.brain.handle(time, input, &mut out);
+        if let Some((recorded, steps)) = &mut self.record
+            && *recorded == id
+        {
+            steps.push(Step { at: time, input: input.clone(), outputs: out.outputs().to_vec() });
+        }
         if busy {
             self.facts.push(Fact::Busy(id));
         }

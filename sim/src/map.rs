@@ -21,8 +21,6 @@ use std::cell::RefCell;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-/// Metric of the ways to mobile networks that are at home: any tunnel is better.
-const AT_HOME_METRIC: u32 = 2048;
 const DEFAULT_METRIC: u32 = 1024;
 /// Metric of refusals: what a router's own link does not have must not go round in circles.
 const LAST_METRIC: u32 = 4096;
@@ -187,10 +185,6 @@ impl Map {
         let outside = self.world.add_medium(&format!("cn link {index}"), calm());
         let (_, router) = self.attach_core(outside, &format!("cn{index}"), Some(self::prefix(0xc000 + index)));
         self.add_talker(&format!("cn{index}"), talk, (&downward, &upward), (outside, router));
-        for agent in self.agents.clone() {
-            let target = Target::Gateway { link: agent.link, router: home_address.0 };
-            self.world.host_mut(agent.host).kernel.fix(route(prefix, AT_HOME_METRIC, target));
-        }
         self.mobiles.push(Mobile { host, uplinks, inside, home_address, prefix, upward, downward });
         self.announce(index.into(), 0);
     }

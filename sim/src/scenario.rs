@@ -7,13 +7,12 @@ use crate::medium::MediumId;
 use crate::world::Happening;
 use core::fmt;
 use core::time::Duration;
+use roam6_proto::case::Role;
 use roam6_proto::nemo::config::{
     Authentication, DuplicateDetection, HomeAgentConfig, Ingress, MobileRouterConfig, PrefixMode, PrefixTable,
     PrefixTableRow, Probe, SharedKey, Sharing, Uplink,
 };
-use roam6_proto::nemo::home_agent::HomeAgent;
-use roam6_proto::nemo::mobile_router::MobileRouter;
-use roam6_proto::{Entropy, LinkId};
+use roam6_proto::{Entropy, LinkId, Node};
 use roam6_wire::Bid;
 use std::net::Ipv6Addr;
 
@@ -86,15 +85,13 @@ impl Scenario {
         for index in 0..if kind == Kind::Fallback { 2 } else { 1 } {
             let config = home_agent(index, &rows, &mut dice);
             let seed = dice.0.bits();
-            map.add_agent(move |life| birth(seed, life, |entropy| HomeAgent::new(config.clone(), entropy)));
+            map.add_agent(birth(Role::HomeAgent(config), seed));
         }
         for (index, row) in rows.iter().enumerate() {
             let config = mobile_router(u16::try_from(index).unwrap_or(0), kind, row, &mut dice);
             let uplinks = config.uplinks.len();
             let seed = dice.0.bits();
-            map.add_mobile(uplinks, move |life| {
-                birth(seed, life, |entropy| MobileRouter::new(config.clone(), entropy))
-            });
+            map.add_mobile(uplinks, birth(Role::MobileRouter(Box::new(config)), seed));
         }
         let calm = Duration::from_micros(dice.between(30 * SECOND, 70 * SECOND));
         let mut scenario = Scenario { kind, map, script: Vec::new(), calm, home: Vec::new() };
@@ -193,6 +190,10 @@ impl Scenario {
         let haunts = self.haunts(index);
         let Some((host, link)) = dice.pick(&ports) else { return };
         let medium = dice.pick(&haunts).filter(|_| !dice.one_in(8));
+        if let Some(medium) = medium.filter(|_| dice.one_in(6)) {
+            self.script.push((at, Happening::Slip(host, link, medium)));
+            return;
+        }
         self.script.push((at, Happening::Plug(host, link, None)));
         let gap = Duration::from_micros(dice.between(0, SECOND / 2));
         if let Some(medium) = medium {
@@ -242,6 +243,10 @@ impl Scenario {
                 let end = if dice.one_in(3) { Happening::PowerOff(host) } else { Happening::Kill(host) };
                 let down = Duration::from_micros(dice.between(SECOND / 20, 15 * SECOND));
                 self.script.extend([(at, end), (at + down, Happening::Start(host))]);
+                // A home agent without its journal breaks its word; a mobile router must get along without.
+                if self.map.mobiles.iter().any(|mobile| mobile.host == host) && dice.one_in(3) {
+                    self.script.push((at, Happening::LoseDisk(host)));
+                }
             }
             Kind::Skew => {
                 let Some(host) = dice.pick(&engines) else { return };
@@ -271,7 +276,11 @@ impl Scenario {
                 haunts.retain(|medium| *medium != self.map.home);
             }
             for (host, link) in self.uplinks(index) {
-                last.push(Happening::Plug(host, link, dice.pick(&haunts)));
+                let Some(medium) = dice.pick(&haunts) else { continue };
+                last.push(match dice.one_in(4) {
+                    true => Happening::Slip(host, link, medium),
+                    false => Happening::Plug(host, link, Some(medium)),
+                });
             }
         }
         self.script.extend(last.into_iter().map(|happening| (self.calm, happening)));
@@ -316,8 +325,13 @@ impl Dice {
     }
 }
 
-fn birth<E: roam6_proto::Engine + 'static>(seed: u64, life: u32, make: impl Fn(Entropy) -> E) -> Brain {
-    Box::new(make(Entropy::from_number(seed.wrapping_add(u64::from(life)))))
+/// Makes the engine of each life from a seed of its own.
+fn birth(role: Role, seed: u64) -> impl Fn(u32) -> Brain + 'static {
+    move |life| {
+        let mut bytes = [0; 32];
+        Entropy::from_number(seed.wrapping_add(u64::from(life))).fill(&mut bytes);
+        Box::new(Node::of_roles(core::slice::from_ref(&role), bytes))
+    }
 }
 
 fn row(index: u16, kind: Kind, dice: &mut Dice) -> PrefixTableRow {

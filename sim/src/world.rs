@@ -4,6 +4,7 @@ use crate::host::{Host, HostId};
 use crate::link::LinkSpec;
 use crate::medium::{Medium, MediumId};
 use core::time::Duration;
+use roam6_proto::case::Step;
 use roam6_proto::plan::TunnelId;
 use roam6_proto::{Entropy, Input, LinkId, Outcome, Report, Time};
 use roam6_wire::LinkAddress;
@@ -23,6 +24,8 @@ pub struct World {
     pub(crate) facts: Vec<Fact>,
     /// Neighbours that are asked for just now.
     pub(crate) sought: BTreeSet<(HostId, LinkId, Ipv6Addr)>,
+    /// Whose conversation is written down, and what was said in its engine's present life.
+    pub(crate) record: Option<(HostId, Vec<Step>)>,
     /// Tells everything on standard output as it happens.
     pub loud: bool,
     /// Packets that went nowhere, by reason.
@@ -56,6 +59,8 @@ pub(crate) struct Frame {
 pub enum Happening {
     /// Plugs an interface into a medium, or pulls it out.
     Plug(HostId, LinkId, Option<MediumId>),
+    /// An interface is on another medium all of a sudden, its carrier never gone: a radio that roams.
+    Slip(HostId, LinkId, MediumId),
     /// Carrier comes or goes on a medium.
     Carrier(MediumId, bool),
     /// A medium starts or stops to swallow everything.
@@ -68,6 +73,8 @@ pub enum Happening {
     PowerOff(HostId),
     /// Power comes back, and the engine is started if it is not at work.
     Start(HostId),
+    /// The host's disk is lost, and the journal on it.
+    LoseDisk(HostId),
     /// The host's wall clock is stepped by so many microseconds.
     StepClock(HostId, i64),
     /// From now on so many `Put`s of a thousand are refused.
@@ -109,6 +116,7 @@ impl World {
             chance: Entropy::from_number(seed),
             facts: Vec::new(),
             sought: BTreeSet::new(),
+            record: None,
             loud: false,
             losses: BTreeMap::new(),
         }
@@ -170,6 +178,16 @@ impl World {
         medium.is_some_and(|medium| self.medium(medium).carrier)
     }
 
+    /// Writes down what `host` is told and answers, from its engine's next start on.
+    pub fn record(&mut self, host: HostId) {
+        self.record = Some((host, Vec::new()));
+    }
+
+    /// What was written down.
+    pub fn recorded(&mut self) -> Vec<Step> {
+        self.record.take().map(|(_, steps)| steps).unwrap_or_default()
+    }
+
     /// Lets `happening` happen `after` some time.
     pub fn plan(&mut self, after: Duration, happening: Happening) {
         self.push(self.now + after, Event::Happen(happening));
@@ -189,19 +207,28 @@ impl World {
         Some(core::mem::take(&mut self.facts))
     }
 
-    /// Plugs an interface in or out; the host hears of it if it is at work.
+    /// Plugs an interface in or out; the host, if it is at work, sees the carrier go and come.
     pub fn plug(&mut self, host: HostId, link: LinkId, medium: Option<MediumId>) {
-        let Some(interface) = self.host_mut(host).interfaces.get_mut(&link) else { return };
+        if self.slip(host, link, None) {
+            self.announce_link(host, link);
+        }
+        if medium.is_some() && self.slip(host, link, medium) {
+            self.announce_link(host, link);
+        }
+    }
+
+    /// Attaches an interface elsewhere without a word to the host; whether anything changed.
+    fn slip(&mut self, host: HostId, link: LinkId, medium: Option<MediumId>) -> bool {
+        let Some(interface) = self.host_mut(host).interfaces.get_mut(&link) else { return false };
         let before = core::mem::replace(&mut interface.medium, medium);
         if let Some(before) = before {
             self.medium_mut(before).detach((host, link));
-            self.announce_link(host, link);
         }
         if let Some(after) = medium {
             let mut chance = Entropy::from_number(self.chance.bits());
             self.medium_mut(after).attach((host, link), &mut chance);
-            self.announce_link(host, link);
         }
+        before != medium
     }
 
     /// Tells what happens, to whoever listens.
@@ -225,6 +252,13 @@ impl World {
         self.tell(|| format!("* {}", self.name_happening(&happening)));
         match happening {
             Happening::Plug(host, link, medium) => self.plug(host, link, medium),
+            Happening::Slip(host, link, medium) => {
+                let was_up = self.is_up(host, link);
+                self.slip(host, link, Some(medium));
+                if self.is_up(host, link) != was_up {
+                    self.announce_link(host, link);
+                }
+            }
             Happening::Carrier(medium, carrier) => {
                 self.medium_mut(medium).carrier = carrier;
                 for (host, link) in self.medium(medium).members().collect::<Vec<_>>() {
@@ -236,6 +270,7 @@ impl World {
             Happening::Kill(host) => self.kill(host),
             Happening::PowerOff(host) => self.power_off(host),
             Happening::Start(host) => self.start(host),
+            Happening::LoseDisk(host) => self.host_mut(host).journal.lose(),
             Happening::StepClock(host, micros) => self.step_clock(host, micros),
             Happening::Refuse(host, permille) => self.host_mut(host).refusals = permille,
             Happening::Tell(host, input) => self.handle(host, &input),
@@ -244,7 +279,6 @@ impl World {
     }
 
     fn announce_link(&mut self, host: HostId, link: LinkId) {
-        // Between being pulled out of one medium and plugged into the next the carrier is seen to go.
         if let Some(event) = self.host(host).link_event(link, self.is_up(host, link)) {
             self.handle(host, &Input::Link(event));
         }
@@ -256,12 +290,14 @@ impl World {
         match happening {
             Happening::Plug(id, link, None) => format!("{} {link} pulled out", host(id)),
             Happening::Plug(id, link, Some(to)) => format!("{} {link} plugged into {}", host(id), medium(to)),
+            Happening::Slip(id, link, to) => format!("{} {link} slips over to {}", host(id), medium(to)),
             Happening::Carrier(id, carrier) => format!("carrier of {}: {carrier}", medium(id)),
             Happening::BlackHole(id, swallows) => format!("black hole at {}: {swallows}", medium(id)),
             Happening::Quality(id, quality) => format!("{} becomes {quality:?}", medium(id)),
             Happening::Kill(id) => format!("{} killed", host(id)),
             Happening::PowerOff(id) => format!("{} loses power", host(id)),
             Happening::Start(id) => format!("{} started", host(id)),
+            Happening::LoseDisk(id) => format!("{} loses its disk", host(id)),
             Happening::StepClock(id, micros) => format!("clock of {} stepped by {micros} us", host(id)),
             Happening::Refuse(id, permille) => format!("{} refuses {permille} of 1000 items", host(id)),
             Happening::Tell(id, input) => format!("{} told {input:?}", host(id)),

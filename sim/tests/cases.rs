@@ -1,0 +1,313 @@
+//! Recorded conversations: each file of `cases/` is played again and must come out as it stands there.
+//!
+//! `ROAM6_BLESS=1` writes the files anew with what comes out now; `ROAM6_RECORD=1` plays the scripts below, which brought
+//! these conversations about, and writes their inputs anew too.
+
+use core::time::Duration;
+use roam6_proto::case::{Case, Role};
+use roam6_proto::nemo::config::{
+    Authentication, DuplicateDetection, HomeAgentConfig, Ingress, MobileRouterConfig, PrefixMode, PrefixTable,
+    PrefixTableRow, SharedKey, Sharing, Uplink,
+};
+use roam6_proto::{Node, Time};
+use roam6_sim::map::{self, Map};
+use roam6_sim::{Fact, Happening, HostId, remark, signal};
+use roam6_wire::Bid;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../cases/nemo")
+}
+
+fn is_asked(name: &str) -> bool {
+    std::env::var_os(name).is_some()
+}
+
+#[test]
+fn every_case_comes_out_as_it_stands() {
+    if is_asked("ROAM6_RECORD") {
+        record_all();
+    }
+    let mut files: Vec<PathBuf> = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "case"));
+    files.sort();
+    assert!(!files.is_empty());
+    for file in files {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&file).unwrap();
+        let case = Case::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let played = case.replay();
+        if is_asked("ROAM6_BLESS") || is_asked("ROAM6_RECORD") {
+            fs::write(&file, played.render(remark::line)).unwrap();
+            continue;
+        }
+        for (was, is) in case.steps.iter().zip(&played.steps) {
+            assert_eq!(was.outputs, is.outputs, "{name} at {}, told {:?} (ROAM6_BLESS=1 accepts)", was.at, was.input);
+        }
+        assert_eq!(played.render(remark::line), text, "{name}: the comments are old (ROAM6_BLESS=1 writes them anew)");
+    }
+}
+
+/// Whose side of the conversation is written down.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    HomeAgent,
+    MobileRouter,
+}
+
+/// A small world that brings a conversation about.
+struct Script {
+    name: &'static str,
+    title: &'static [&'static str],
+    side: Side,
+    router: MobileRouterConfig,
+    agent: HomeAgentConfig,
+    /// What happens, milliseconds after the start.
+    events: fn(&Map) -> Vec<(u64, Happening)>,
+    until_ms: u64,
+}
+
+const KEY: [u8; 16] = *b"sixteen octets !";
+
+fn shared_key(secret: [u8; 16]) -> Authentication {
+    Authentication::SharedKey(SharedKey { spi: 256, secret: secret.to_vec() })
+}
+
+fn router() -> MobileRouterConfig {
+    MobileRouterConfig {
+        home_address: map::home_address(0),
+        home_prefix: map::home_prefix(),
+        home_agents: vec![map::agent_address(0)],
+        prefixes: vec![map::mobile_prefix(0)],
+        mode: PrefixMode::Implicit,
+        authentication: shared_key(KEY),
+        lifetime: Duration::from_secs(60),
+        uplinks: vec![uplink(map::FIRST_INTERFACE, 1)],
+        sharing: Sharing::Single,
+        ingress: vec![Ingress {
+            interface: map::INSIDE_INTERFACE.to_owned(),
+            prefix: map::mobile_prefix(0),
+            advertise: Duration::from_secs(600),
+        }],
+        duplicate_detection: DuplicateDetection::Off,
+        probe: None,
+        flows: Vec::new(),
+    }
+}
+
+fn uplink(name: &str, number: u8) -> Uplink {
+    Uplink { interface: name.to_owned(), bid: Bid(number.into()), priority: number, weight: 1 }
+}
+
+fn agent() -> HomeAgentConfig {
+    HomeAgentConfig {
+        address: map::agent_address(0),
+        home_prefixes: vec![map::home_prefix()],
+        home_link: Some(map::FIRST_INTERFACE.to_owned()),
+        table: PrefixTable {
+            rows: vec![PrefixTableRow {
+                home_address: map::home_address(0),
+                prefixes: vec![map::mobile_prefix(0)],
+                authentication: shared_key(KEY),
+            }],
+        },
+        max_lifetime: Duration::from_secs(600),
+        refresh_advice: None,
+        multiple_care_of: true,
+        max_bindings: 8,
+        duplicate_detection: false,
+        preference: 0,
+        advertise: None,
+        path_mtu: 1500,
+    }
+}
+
+fn plug(map: &Map, uplink: usize, visited: usize) -> Happening {
+    let mobile = &map.mobiles[0];
+    Happening::Plug(mobile.host, mobile.uplinks[uplink], Some(map.visited[visited]))
+}
+
+fn registers(map: &Map) -> Vec<(u64, Happening)> {
+    vec![(100, plug(map, 0, 0))]
+}
+
+fn script(name: &'static str, side: Side, title: &'static [&'static str]) -> Script {
+    Script { name, title, side, router: router(), agent: agent(), events: registers, until_ms: 600 }
+}
+
+fn scripts() -> Vec<Script> {
+    let mut scripts = registrations();
+    scripts.extend(moves());
+    scripts.extend(restarts());
+    scripts
+}
+
+fn registrations() -> Vec<Script> {
+    let explicit = script(
+        "register-explicit",
+        Side::HomeAgent,
+        &[
+            "A first registration that lists its prefix (RFC 3963 §5.2), seen from the home agent:",
+            "nothing is acknowledged before tunnel, routes, proxy and journal stand.",
+        ],
+    );
+    let implicit = script(
+        "register-implicit",
+        Side::MobileRouter,
+        &["A first registration in implicit mode: solicitation, advertisement, update, acknowledgement, tunnel."],
+    );
+    let stranger = script(
+        "auth-failure",
+        Side::HomeAgent,
+        &["An update proven with another key (RFC 4285 §5.3): status 146, nothing changes."],
+    );
+    let replay = script(
+        "replay",
+        Side::HomeAgent,
+        &["The same update comes again, half a second later: status 135, nothing changes."],
+    );
+    let copied = |map: &Map| vec![(100, plug(map, 0, 0)), (500, Happening::Inject(map.home, Vec::new()))];
+    let explicit_router = MobileRouterConfig { mode: PrefixMode::Explicit, ..router() };
+    let strange_router = MobileRouterConfig { authentication: shared_key(*b"another 16 bytes"), ..router() };
+    vec![
+        Script { router: explicit_router, ..explicit },
+        implicit,
+        Script { router: strange_router, ..stranger },
+        Script { events: copied, ..replay },
+    ]
+}
+
+fn moves() -> Vec<Script> {
+    let away = script(
+        "move",
+        Side::MobileRouter,
+        &["From one visited network to another: the old care-of address goes, the tunnel follows in one step."],
+    );
+    let home = script(
+        "return-home",
+        Side::MobileRouter,
+        &[
+            "Back on the home link (RFC 6275 §11.5.5): the home agent is told over the link, and only once it lets go",
+            "the home address is used there and the mobile network routed without the tunnel.",
+        ],
+    );
+    let dies = script(
+        "mcoa-link-down",
+        Side::MobileRouter,
+        &[
+            "Two uplinks registered at once (RFC 5648), the first carries everything. Its carrier goes:",
+            "the other takes over before the home agent is told, in one update.",
+        ],
+    );
+    let to_another = |map: &Map| vec![(100, plug(map, 0, 0)), (900, plug(map, 0, 1))];
+    let to_home = |map: &Map| {
+        let mobile = &map.mobiles[0];
+        vec![(100, plug(map, 0, 0)), (900, Happening::Plug(mobile.host, mobile.uplinks[0], Some(map.home)))]
+    };
+    let both = |map: &Map| {
+        vec![(100, plug(map, 0, 0)), (300, plug(map, 1, 1)), (1200, Happening::Carrier(map.visited[0], false))]
+    };
+    let uplinks = vec![uplink(map::FIRST_INTERFACE, 1), uplink(map::SECOND_INTERFACE, 2)];
+    vec![
+        Script { events: to_another, until_ms: 1600, ..away },
+        Script {
+            events: to_home,
+            until_ms: 1500,
+            agent: HomeAgentConfig { advertise: Some(Duration::from_secs(3)), ..agent() },
+            ..home
+        },
+        Script {
+            events: both,
+            until_ms: 1600,
+            router: MobileRouterConfig { uplinks, sharing: Sharing::Standby, ..router() },
+            ..dies
+        },
+    ]
+}
+
+fn restarts() -> Vec<Script> {
+    let agent = script(
+        "home-agent-restart",
+        Side::HomeAgent,
+        &["A home agent killed and started again takes its binding from the journal; nobody else notices."],
+    );
+    let router = script(
+        "resync",
+        Side::MobileRouter,
+        &[
+            "A mobile router that lost its disk begins with a number the home agent takes for old:",
+            "status 135 tells the last one accepted (RFC 6275 §11.7.3), and the next update follows it.",
+        ],
+    );
+    let agent_dies = |map: &Map| {
+        let host = map.agents[0].host;
+        vec![(100, plug(map, 0, 0)), (600, Happening::Kill(host)), (700, Happening::Start(host))]
+    };
+    let router_dies = |map: &Map| {
+        let host = map.mobiles[0].host;
+        let end = [Happening::PowerOff(host), Happening::LoseDisk(host), Happening::Start(host)];
+        core::iter::once((100, plug(map, 0, 0))).chain(end.map(|end| (600, end))).collect()
+    };
+    vec![
+        Script { events: agent_dies, until_ms: 1000, ..agent },
+        Script { events: router_dies, until_ms: 1000, ..router },
+    ]
+}
+
+fn record_all() {
+    for script in scripts() {
+        let mut map = Map::new(7, 3);
+        let (agent, router) =
+            (Role::HomeAgent(script.agent.clone()), Role::MobileRouter(Box::new(script.router.clone())));
+        let seed = [42; 32];
+        let roles = [if script.side == Side::HomeAgent { agent.clone() } else { router.clone() }];
+        map.add_agent(move |_| Box::new(Node::of_roles(core::slice::from_ref(&agent), seed)));
+        let uplinks = script.router.uplinks.len();
+        map.add_mobile(uplinks, move |_| Box::new(Node::of_roles(core::slice::from_ref(&router), seed)));
+        let host = if script.side == Side::HomeAgent { map.agents[0].host } else { map.mobiles[0].host };
+        play(&mut map, host, &script);
+        let case = Case {
+            title: script.title.iter().map(|line| (*line).to_owned()).collect(),
+            roles: roles.to_vec(),
+            seed,
+            steps: map.world.recorded(),
+        };
+        fs::write(folder().join(format!("{}.case", script.name)), case.render(remark::line)).unwrap();
+    }
+}
+
+/// Plays without the talkers, who would only make noise. An empty packet to be injected stands for the first update.
+fn play(map: &mut Map, host: HostId, script: &Script) {
+    map.world.record(host);
+    let quiet = |name: &str| !name.starts_with("cn") && !name.starts_with("mnn");
+    let all: Vec<HostId> = map.world.hosts().filter(|(_, host)| quiet(&host.name)).map(|(id, _)| id).collect();
+    for id in all {
+        map.world.start(id);
+    }
+    let mut first: Option<Vec<u8>> = None;
+    for (at, happening) in (script.events)(map) {
+        run(map, at, &mut first);
+        let happening = match (happening, &first) {
+            (Happening::Inject(medium, _), Some(update)) => Happening::Inject(medium, update.clone()),
+            (other, _) => other,
+        };
+        map.world.plan(Duration::ZERO, happening);
+    }
+    run(map, script.until_ms, &mut first);
+}
+
+/// Goes on until `until_ms`, and remembers the first update that is sent.
+fn run(map: &mut Map, until_ms: u64, first: &mut Option<Vec<u8>>) {
+    map.world.plan(Time::from_micros(until_ms * 1000).since(map.world.now()), Happening::Refuse(map.core, 0));
+    while let Some(facts) = map.world.step(Time::from_micros(until_ms * 1000 + 1)) {
+        for fact in facts {
+            if let Fact::Sent(_, packet) = fact
+                && first.is_none()
+                && matches!(signal::read(&packet), Some(signal::Signal::Update(_)))
+            {
+                *first = Some(packet.to_vec());
+            }
+        }
+    }
+}
