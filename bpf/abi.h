@@ -17,13 +17,13 @@ struct addr { __u32 w[4]; };
 struct settings {
 	__u32 device;      /* interface index of the tunnel device */
 	__u32 generation;  /* a cached next hop of another generation is void */
-	__u32 lengths;     /* which of the two tables of lengths holds */
+	__u32 lengths;     /* which of the two pairs of tables of lengths holds */
 	__u32 hop_mask;    /* size of the next hop cache less 1, the size being a power of two */
 };
 
-/* Prefix lengths in use, longest first: the address is masked with each and looked up. */
+/* Prefix lengths in use on one side, longest first: the address is masked with each and looked up. */
 struct length { struct addr mask; __u32 bits; };
-struct lengths { struct length of[2][LENGTHS]; };
+struct lengths { struct length of[LENGTHS]; };
 
 struct prefix { struct addr address; __u8 bits, side; __u16 zero; };
 

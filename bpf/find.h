@@ -4,20 +4,20 @@
 #include "packet.h"
 
 /* The tunnel with the longest prefix of `side` that holds `a`; 0 for none. */
-static __noinline __u32 longest(__u32 side, const struct addr *a)
+__noinline __u32 longest(__u32 side, const struct addr *a)
 {
 	struct settings *set = get_settings();
 	struct lengths *lens;
 	__u32 which;
 
-	if (!set || side > NEAR)
+	if (!set || !a || side > NEAR)
 		return 0;
-	which = set->lengths;
+	which = 2 * set->lengths + side;
 	lens = bpf_map_lookup_elem(&lengths, &which);
 	if (!lens)
 		return 0;
 	for (int i = 0; i < LENGTHS; i++) {
-		struct length *length = &lens->of[side][i];
+		struct length *length = &lens->of[i];
 		struct prefix key = {};
 		__u32 *id;
 
@@ -35,8 +35,10 @@ static __noinline __u32 longest(__u32 side, const struct addr *a)
 }
 
 /* Whether `side` of the tunnel holds `a`. */
-static __noinline int within(const struct tunnel *tunnel, __u32 side, const struct addr *a)
+__noinline int within(const struct tunnel *tunnel, __u32 side, const struct addr *a)
 {
+	if (!tunnel || !a)
+		return 0;
 	if (tunnel->flags & ALL << side)
 		return 1;
 	if (tunnel->flags & MORE << side)

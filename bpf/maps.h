@@ -15,7 +15,8 @@
 	} name SEC(".maps")
 
 MAP(settings, BPF_MAP_TYPE_ARRAY, __u32, struct settings, 1, 0);
-MAP(lengths, BPF_MAP_TYPE_ARRAY, __u32, struct lengths, 2, 0);
+/* Twice a table for each side, that of the side `s` at `2 * settings.lengths + s`. */
+MAP(lengths, BPF_MAP_TYPE_ARRAY, __u32, struct lengths, 4, 0);
 MAP(prefixes, BPF_MAP_TYPE_HASH, struct prefix, __u32, 64, BPF_F_NO_PREALLOC);
 MAP(tunnels, BPF_MAP_TYPE_HASH, __u32, struct tunnel, 64, BPF_F_NO_PREALLOC);
 MAP(rules, BPF_MAP_TYPE_HASH, struct rules_key, struct rules, 64, BPF_F_NO_PREALLOC);

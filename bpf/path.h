@@ -43,11 +43,16 @@ static __always_inline int matches(const struct rule *rule, const struct flow *f
 }
 
 /* A rule whose path is absent lets the flow fall through to the next (RFC 6089 §4.3). */
-static __noinline __u32 find_ruled(const struct tunnel *tunnel, const struct flow *flow)
+__noinline __u32 find_ruled(const struct tunnel *tunnel, const struct flow *flow)
 {
-	struct rules_key key = { tunnel->id, tunnel->version };
-	struct rules *all = bpf_map_lookup_elem(&rules, &key);
+	struct rules_key key = {};
+	struct rules *all;
 
+	if (!tunnel || !flow)
+		return NO_PATH;
+	key.tunnel = tunnel->id;
+	key.version = tunnel->version;
+	all = bpf_map_lookup_elem(&rules, &key);
 	if (!all)
 		return NO_PATH;
 	for (__u32 i = 0; i < RULES; i++) {

@@ -21,8 +21,10 @@ static __always_inline enum verdict drop(__u32 why)
 	return DROP;
 }
 
-static __noinline int has_path(const struct tunnel *tunnel, const struct addr *local, const struct addr *remote)
+__noinline int has_path(const struct tunnel *tunnel, const struct addr *local, const struct addr *remote)
 {
+	if (!tunnel || !local || !remote)
+		return 0;
 	for (int i = 0; i < PATHS; i++) {
 		if (i >= tunnel->paths)
 			break;
@@ -62,16 +64,27 @@ static __always_inline enum verdict open_one(struct __sk_buff *skb, __u32 at, st
 	return OURS;
 }
 
+/* A number the verifier knows nothing about but that it is not above `most`: so it checks what follows once, and not for
+ * each way to come by the number. */
+static __always_inline __u32 any(struct __sk_buff *skb, __u32 number, __u32 most)
+{
+	skb->cb[0] = number;
+	number = skb->cb[0];
+	return number > most ? most : number;
+}
+
 /* All outer headers that end here: a home agent of nested mobile routers finds one in another. */
 static __always_inline enum verdict open(struct __sk_buff *skb, __u32 l2, struct opened *opened)
 {
 	enum verdict verdict = NOT_OURS;
 
 	for (int i = 0; i < LAYERS; i++) {
+		opened->room = any(skb, opened->room, LAYERS * (IP6 + 8));
 		verdict = open_one(skb, l2 + opened->room, opened);
 		if (verdict != OURS)
 			break;
 	}
+	opened->room = any(skb, opened->room, LAYERS * (IP6 + 8));
 	return verdict == NOT_OURS && opened->room ? OURS : verdict;
 }
 

@@ -53,15 +53,12 @@ fn include_folders() -> Vec<String> {
     if PathBuf::from(&folder).is_dir() { vec![format!("-I{folder}")] } else { Vec::new() }
 }
 
-/// Takes the debugger's tables away and keeps the types, which the maps need. Without the tool the object is only larger.
+/// Takes the debugger's tables away and keeps the types, which maps and functions need. Without the tool the object is only larger.
 fn strip(object: &PathBuf) {
     let version = |n| format!("llvm-objcopy-{n}");
     let names = std::iter::once("llvm-objcopy".to_owned()).chain((14..=22).map(version));
     for name in names {
-        let tool = Command::new(name)
-            .args(["--strip-debug", "--remove-section=.BTF.ext", "--remove-section=.rel.BTF.ext"])
-            .arg(object)
-            .status();
+        let tool = Command::new(name).args(["--strip-debug", "--remove-section=.rel.BTF.ext"]).arg(object).status();
         if tool.is_ok_and(|status| status.success()) {
             return;
         }

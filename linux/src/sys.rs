@@ -108,6 +108,7 @@ pub(crate) fn receive_packet(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<Env
 }
 
 /// Makes a TUN device, packets without any header before them, that stays when nobody has it open.
+#[cfg(feature = "bpf")]
 pub(crate) fn make_tun(name: &str) -> io::Result<()> {
     let file = std::fs::File::options().read(true).write(true).open("/dev/net/tun")?;
     // SAFETY: all-zero octets are a valid `ifreq`.

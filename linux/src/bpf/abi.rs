@@ -40,7 +40,7 @@ const ALL: u8 = 1;
 const MORE: u8 = 4;
 
 pub(crate) type SettingsValue = [u8; 16];
-pub(crate) type LengthsValue = [u8; 2 * LENGTHS * 20];
+pub(crate) type LengthsValue = [u8; LENGTHS * 20];
 pub(crate) type PrefixKey = [u8; 20];
 pub(crate) type TunnelValue = [u8; PATHS_AT + PATHS * 48];
 pub(crate) type RulesKey = [u8; 8];
@@ -80,7 +80,7 @@ pub(crate) struct Settings {
     pub(crate) device: u32,
     /// Cached next hops of another generation are void.
     pub(crate) generation: u32,
-    /// Which of the two tables of lengths holds.
+    /// Which of the two pairs of tables of lengths holds.
     pub(crate) lengths: u32,
 }
 
@@ -100,30 +100,25 @@ impl Settings {
     }
 }
 
-/// The lengths in use on each side, longest first.
-pub(crate) fn lengths(sides: [&[u8]; 2]) -> LengthsValue {
+/// The lengths in use on one side, longest first.
+pub(crate) fn lengths(longest_first: &[u8]) -> LengthsValue {
     layout(|out| {
-        for (side, lengths) in sides.into_iter().enumerate() {
-            for &length in lengths {
-                out.extend(mask(length));
-                out.extend(u32::from(length).to_ne_bytes());
-            }
-            while out.len() < (side + 1) * LENGTHS * 20 {
-                out.extend([0; 16]);
-                out.extend(NO_LENGTH.to_ne_bytes());
-            }
+        for &length in longest_first {
+            out.extend(mask(length));
+            out.extend(u32::from(length).to_ne_bytes());
+        }
+        while out.len() < LENGTHS * 20 {
+            out.extend([0; 16]);
+            out.extend(NO_LENGTH.to_ne_bytes());
         }
     })
 }
 
-/// The lengths in use on each side, as [`lengths`] wrote them.
-pub(crate) fn decode_lengths(value: &LengthsValue) -> [Vec<u8>; 2] {
+/// The lengths in use on one side, as [`lengths`] wrote them.
+pub(crate) fn decode_lengths(value: &LengthsValue) -> Vec<u8> {
     let read = |entry: &[u8]| entry.get(16..).and_then(|word| Some(u32::from_ne_bytes(word.try_into().ok()?)));
-    let (far, near) = value.split_at(LENGTHS * 20);
-    [far, near].map(|side| {
-        let lengths = side.chunks_exact(20).filter_map(read).map_while(|length| u8::try_from(length).ok());
-        lengths.take_while(|&length| u32::from(length) != NO_LENGTH).collect()
-    })
+    let lengths = value.chunks_exact(20).filter_map(read).take_while(|&length| length != NO_LENGTH);
+    lengths.filter_map(|length| u8::try_from(length).ok()).collect()
 }
 
 /// What a prefix is found by.
@@ -233,8 +228,8 @@ mod tests {
 
     #[test]
     fn lengths_are_read_as_they_were_written() {
-        let written = lengths([&[128, 64, 0], &[]]);
-        assert_eq!(decode_lengths(&written), [vec![128, 64, 0], vec![]]);
+        assert_eq!(decode_lengths(&lengths(&[128, 64, 0])), [128, 64, 0]);
+        assert!(decode_lengths(&lengths(&[])).is_empty());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The maps of the tunnel programs, typed.
 
 use crate::bpf::abi::{
-    COUNTERS, EndKey, LengthsValue, PrefixKey, RulesKey, RulesValue, Settings, SettingsValue, TunnelValue,
+    COUNTERS, EndKey, LengthsValue, PrefixKey, RulesKey, RulesValue, Settings, SettingsValue, Side, TunnelValue,
+    decode_lengths, lengths,
 };
 use crate::{Error, error::Context};
 use aya::Ebpf;
@@ -52,14 +53,15 @@ impl Maps {
         self.settings.set(0, settings.encode(), 0).context("map settings")
     }
 
-    /// One of the two tables of lengths.
-    pub(crate) fn lengths(&self, which: u32) -> Result<LengthsValue, Error> {
-        self.lengths.get(&which, 0).context("map lengths")
+    /// The lengths in use on one side, in one of the two pairs of tables.
+    pub(crate) fn lengths(&self, which: u32, side: Side) -> Result<Vec<u8>, Error> {
+        let value = self.lengths.get(&(2 * which + side as u32), 0);
+        value.map(|value| decode_lengths(&value)).context("map lengths")
     }
 
-    /// Writes one of the two tables of lengths, which must be the one not in use.
-    pub(crate) fn set_lengths(&mut self, which: u32, value: &LengthsValue) -> Result<(), Error> {
-        self.lengths.set(which, value, 0).context("map lengths")
+    /// Writes one table of the pair that is not in use.
+    pub(crate) fn set_lengths(&mut self, which: u32, side: Side, longest_first: &[u8]) -> Result<(), Error> {
+        self.lengths.set(2 * which + side as u32, lengths(longest_first), 0).context("map lengths")
     }
 
     /// Packets by what became of them, of all processors together.

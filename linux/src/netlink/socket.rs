@@ -37,6 +37,11 @@ impl Request {
         Request { message, flags: NLM_F_CREATE | NLM_F_REPLACE, forgiven: &[Errno::EEXIST] }
     }
 
+    /// Change what exists.
+    pub(crate) fn change(message: RouteNetlinkMessage) -> Request {
+        Request { message, flags: 0, forgiven: &[] }
+    }
+
     /// Remove it; that it is gone already, perhaps with its interface, is fine.
     pub(crate) fn remove(message: RouteNetlinkMessage) -> Request {
         let forgiven = &[Errno::ESRCH, Errno::ENOENT, Errno::ENODEV, Errno::EADDRNOTAVAIL, Errno::ENXIO];

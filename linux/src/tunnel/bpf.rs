@@ -6,13 +6,20 @@ use crate::bpf::abi::{self, LENGTHS, PATHS, PrefixKey, RULES, Settings, Side, Ve
 use crate::bpf::attach::{Interface, Program, Programs};
 use crate::bpf::maps::Maps;
 use crate::bpf::pin::Pins;
-use crate::tunnel::{MIN_MTU, OVERHEAD, Tunnels, device, is_special_to, least_mtu};
+use crate::tunnel::{MIN_MTU, Tunnels, device, is_special_to};
 use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
 use roam6_wire::Prefix;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
+
+/// What the outer header costs each packet, octets (RFC 2473 §3).
+const OVERHEAD: u32 = 40;
+/// What an Ethernet leaves inside a tunnel, for routes that say nothing.
+const DEVICE_MTU: u32 = 1500 - OVERHEAD;
+/// Tunnels in one another that the MTU is followed through.
+const NESTED: u8 = 4;
 
 /// What one daemon's tunnels are called and how many there may be.
 #[derive(Debug, Clone)]
@@ -60,14 +67,17 @@ impl Bpf {
         let pins = Pins::open(&options.run.join("bpf"))?;
         let mut programs = Programs::load(pins.clone(), options.tunnels)?;
         let mut maps = Maps::take(programs.ebpf())?;
-        let device = device::make(&options.device)?;
+        let device = device::make_tun(&options.device, DEVICE_MTU)?;
         let mut settings = maps.settings()?;
         settings.device = device.0;
         settings.generation = settings.generation.wrapping_add(1);
-        let mut inherited = abi::decode_lengths(&maps.lengths(settings.lengths)?);
-        if settings.generation == 1 {
-            inherited = [Vec::new(), Vec::new()];
-            maps.set_lengths(settings.lengths, &abi::lengths([&[], &[]]))?;
+        let fresh = settings.generation == 1;
+        let mut inherited = [Vec::new(), Vec::new()];
+        for (side, lengths) in Side::BOTH.into_iter().zip(&mut inherited) {
+            match fresh {
+                true => maps.set_lengths(settings.lengths, side, &[])?,
+                false => *lengths = maps.lengths(settings.lengths, side)?,
+            }
         }
         maps.set_settings(settings)?;
         let interface = Interface { link: device, name: &options.device };
@@ -170,16 +180,17 @@ impl Bpf {
         Ok(())
     }
 
-    /// Writes the table of lengths that is not in use and then names it: no packet sees half a table.
+    /// Writes the pair of tables of lengths that is not in use and then names it: no packet sees half a table.
     fn publish_lengths(&mut self) -> Result<(), Error> {
-        let longest_first = |side: &BTreeMap<u8, usize>| side.keys().rev().copied().collect::<Vec<u8>>();
-        let [far, near] = self.lengths.each_ref().map(longest_first);
-        let most = far.len().max(near.len());
+        let most = self.lengths.iter().map(BTreeMap::len).max().unwrap_or_default();
         if most > LENGTHS {
             return Err(Error::new("prefix lengths in use", format_args!("{most}, at most {LENGTHS}")));
         }
         self.settings.lengths ^= 1;
-        self.maps.set_lengths(self.settings.lengths, &abi::lengths([&far, &near]))?;
+        for (side, lengths) in Side::BOTH.into_iter().zip(&self.lengths) {
+            let longest_first: Vec<u8> = lengths.keys().rev().copied().collect();
+            self.maps.set_lengths(self.settings.lengths, side, &longest_first)?;
+        }
         self.maps.set_settings(self.settings)
     }
 
@@ -288,7 +299,7 @@ impl Tunnels for Bpf {
 
     fn mtu(&self, id: TunnelId) -> Option<u32> {
         let held = self.held.get(&id).filter(|held| !held.tunnel.paths.is_empty())?;
-        Some(self.tunnel_mtu(&held.tunnel, device::NESTED).max(MIN_MTU))
+        Some(self.tunnel_mtu(&held.tunnel, NESTED).max(MIN_MTU))
     }
 
     fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error> {
@@ -339,6 +350,13 @@ impl Tunnels for Bpf {
         device::remove(&self.options.device)?;
         self.pins.clean()
     }
+}
+
+/// The least of what the paths that carry packets now can take; of all paths if none carries any.
+fn least_mtu(tunnel: &Tunnel, mtu: impl Fn(&Path) -> u32) -> u32 {
+    let carries = |path: &&Path| path.weight > 0 || tunnel.flows.iter().any(|flow| flow.bid == path.bid);
+    let carrying = tunnel.paths.iter().filter(carries).map(&mtu).min();
+    carrying.or_else(|| tunnel.paths.iter().map(&mtu).min()).unwrap_or(MIN_MTU)
 }
 
 /// The prefixes a tunnel is found by: those of the side that tells it from others, or of both.

@@ -7,6 +7,7 @@ mod device;
 #[cfg(all(test, feature = "bpf"))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 mod fixtures;
+pub mod ip6tnl;
 #[cfg(all(test, feature = "bpf"))]
 #[path = "../../tests/tunnel/world.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "shared with the tests between namespaces")]
@@ -14,7 +15,7 @@ mod world;
 
 use crate::Error;
 use roam6_proto::input::LinkId;
-use roam6_proto::plan::{Path, Tunnel, TunnelId};
+use roam6_proto::plan::{Tunnel, TunnelId};
 use roam6_wire::Prefix;
 use std::collections::BTreeMap;
 
@@ -59,17 +60,8 @@ pub trait Tunnels {
     fn clean(&mut self) -> Result<(), Error>;
 }
 
-/// What the outer header costs each packet, octets (RFC 2473 §3).
-pub(crate) const OVERHEAD: u32 = 40;
 /// No IPv6 link carries less (RFC 8200 §5).
 pub(crate) const MIN_MTU: u32 = 1280;
-
-/// The least of what the paths that carry packets now can take; of all paths if none carries any.
-pub(crate) fn least_mtu(tunnel: &Tunnel, mtu: impl Fn(&Path) -> u32) -> u32 {
-    let carries = |path: &&Path| path.weight > 0 || tunnel.flows.iter().any(|flow| flow.bid == path.bid);
-    let carrying = tunnel.paths.iter().filter(carries).map(&mtu).min();
-    carrying.or_else(|| tunnel.paths.iter().map(&mtu).min()).unwrap_or(MIN_MTU)
-}
 
 /// Whether these prefixes of one side tell the tunnel from others.
 pub(crate) fn is_special_to(prefixes: &[Prefix]) -> bool {

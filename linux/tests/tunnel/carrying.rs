@@ -11,7 +11,6 @@ use std::time::Instant;
 #[test]
 fn packets_pass_both_ways_by_slow_and_fast_path() {
     let mut scene = scene_or_skip!("packets_pass_both_ways_by_slow_and_fast_path");
-    scene.bind(&[(COA, 1, 1)]);
     let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
     for _ in 0..20 {
         assert!(arrives(&cn, &mnn, 1000));
@@ -26,8 +25,7 @@ fn packets_pass_both_ways_by_slow_and_fast_path() {
 
 #[test]
 fn the_routers_themselves_use_the_tunnel() {
-    let mut scene = scene_or_skip!("the_routers_themselves_use_the_tunnel");
-    scene.bind(&[(COA, 1, 1)]);
+    let scene = scene_or_skip!("the_routers_themselves_use_the_tunnel");
     let (cn, home) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mr.host.udp(&format!("[{HOME}]:5000")));
     let (ha, mnn) = (scene.ha.host.udp(&format!("[{HA}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
     for (a, b) in [(&cn, &home), (&home, &cn), (&ha, &mnn), (&mnn, &ha), (&ha, &home), (&home, &ha)] {
@@ -37,8 +35,7 @@ fn the_routers_themselves_use_the_tunnel() {
 
 #[test]
 fn packets_too_big_are_answered_with_what_fits() {
-    let mut scene = scene_or_skip!("packets_too_big_are_answered_with_what_fits");
-    scene.bind(&[(COA, 1, 1)]);
+    let scene = scene_or_skip!("packets_too_big_are_answered_with_what_fits");
     let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
     for (from, to, host, other) in [(&cn, &mnn, &scene.cn, MNN), (&mnn, &cn, &scene.mnn, CN)] {
         assert!(arrives(from, to, 1412), "1460 octets fit");
@@ -50,8 +47,7 @@ fn packets_too_big_are_answered_with_what_fits() {
 
 #[test]
 fn a_spent_hop_limit_is_answered_by_each_router() {
-    let mut scene = scene_or_skip!("a_spent_hop_limit_is_answered_by_each_router");
-    scene.bind(&[(COA, 1, 1)]);
+    let scene = scene_or_skip!("a_spent_hop_limit_is_answered_by_each_router");
     let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
     assert!(arrives(&cn, &mnn, 10) && arrives(&cn, &mnn, 10));
     let errors = scene.cn.enter(icmp6).unwrap();
@@ -74,7 +70,6 @@ fn icmp6() -> nix::Result<OwnedFd> {
 #[test]
 fn bulk_tcp_keeps_its_large_buffers_both_ways() {
     let mut scene = scene_or_skip!("bulk_tcp_keeps_its_large_buffers_both_ways");
-    scene.bind(&[(COA, 1, 1)]);
     let listener = scene.mnn.enter(|| TcpListener::bind(format!("[{MNN}]:6000"))).unwrap();
     let client = scene.cn.enter(|| TcpStream::connect(format!("[{MNN}]:6000"))).unwrap();
     let (server, _) = listener.accept().unwrap();
@@ -106,7 +101,6 @@ fn bulk(mut from: &TcpStream, mut to: &TcpStream, octets: usize) -> f64 {
 #[test]
 fn only_the_bound_may_use_the_tunnel() {
     let mut scene = scene_or_skip!("only_the_bound_may_use_the_tunnel");
-    scene.bind(&[(COA, 1, 1)]);
     let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
     assert!(arrives(&mnn, &cn, 10));
     // The binding moves at the home agent only: the mobile router's packets come from a stranger now.
@@ -129,7 +123,6 @@ fn only_the_bound_may_use_the_tunnel() {
 #[test]
 fn one_mobile_network_reaches_another_by_the_home_agent() {
     let mut scene = scene_or_skip!("one_mobile_network_reaches_another_by_the_home_agent");
-    scene.bind(&[(COA, 1, 1)]);
     let (_other, node) = scene.second_router(false);
     let (a, b) = (scene.mnn.udp(&format!("[{MNN}]:5000")), node.udp(&format!("[{OTHER_MNN}]:5000")));
     for _ in 0..20 {
@@ -141,7 +134,6 @@ fn one_mobile_network_reaches_another_by_the_home_agent() {
 #[test]
 fn a_mobile_router_in_a_mobile_network_is_reached() {
     let mut scene = scene_or_skip!("a_mobile_router_in_a_mobile_network_is_reached");
-    scene.bind(&[(COA, 1, 1)]);
     let (mut other, node) = scene.second_router(true);
     let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), node.udp(&format!("[{OTHER_MNN}]:5000")));
     for _ in 0..10 {

@@ -72,7 +72,6 @@ fn a_planned_move_loses_nothing() {
 #[test]
 fn the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over() {
     let mut scene = scene_or_skip!("the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over");
-    scene.bind(&[(COA, 1, 1)]);
     let (cn, mnn) = sockets(&scene);
     let run = scene.run.path().to_owned();
     let (sent, lost) = under_load(cn, mnn, || {
@@ -98,7 +97,6 @@ fn the_tunnel_forwards_while_no_daemon_runs_and_the_next_life_takes_over() {
 #[test]
 fn what_the_next_life_does_not_put_again_goes_when_it_settles() {
     let mut scene = scene_or_skip!("what_the_next_life_does_not_put_again_goes_when_it_settles");
-    scene.bind(&[(COA, 1, 1)]);
     scene.ha.put(&at_home_agent(7, ("2001:db8:5::77", "2001:db8:77::/52"), &[(SECOND_COA, 3, 1)]));
     let run = scene.run.path().join("ha");
     scene.ha.tunnels = None;
@@ -135,7 +133,6 @@ fn holder() {
 #[test]
 fn killing_the_daemon_loses_nothing() {
     let mut scene = scene_or_skip!("killing_the_daemon_loses_nothing");
-    scene.bind(&[(COA, 1, 1)]);
     scene.ha.tunnels = None;
     let run = scene.run.path().join("ha");
     let spawn = || {

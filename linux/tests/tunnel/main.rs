@@ -6,8 +6,10 @@
 
 mod carrying;
 mod choosing;
+mod kernel;
 mod lasting;
 mod scene;
+#[allow(dead_code, reason = "shared with the fixtures")]
 mod world;
 
 /// The scene, or the reason why it cannot be set up here, printed.

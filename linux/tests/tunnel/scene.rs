@@ -4,6 +4,7 @@
 use crate::world::Host;
 use roam6_linux::tunnel::Tunnels;
 use roam6_linux::tunnel::bpf::{Bpf, Options};
+use roam6_linux::tunnel::ip6tnl::Ip6Tnl;
 use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
 use roam6_wire::Bid;
@@ -23,21 +24,38 @@ pub const OTHER_MNP: &str = "2001:db8:f1::/48";
 /// A path of a tunnel: care-of address, identifier, weight.
 pub type CareOf = (&'static str, u16, u16);
 
+/// What carries a host's tunnels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Bpf,
+    Kernel,
+}
+
 /// A host with a back end, or without while the daemon is down.
 pub struct Side {
     pub host: Host,
+    pub kind: Kind,
     pub tunnels: Option<Box<dyn Tunnels + Send>>,
 }
 
 impl Side {
-    pub fn new() -> Side {
-        Side { host: Host::new(), tunnels: None }
+    pub fn new(kind: Kind) -> Side {
+        Side { host: Host::new(), kind, tunnels: None }
+    }
+
+    /// The device of the first tunnel.
+    fn device(&self) -> &'static str {
+        if self.kind == Kind::Bpf { "nemo0" } else { "nemo1" }
     }
 
     /// Begins a life of the daemon.
     pub fn open(&mut self, run: &std::path::Path, interfaces: &[&str]) {
         let options = Options { device: "nemo0".into(), run: run.to_owned(), tunnels: 1024 };
         let host = &self.host;
+        if self.kind == Kind::Kernel {
+            self.tunnels = Some(host.enter(|| Box::new(Ip6Tnl::open("nemo").unwrap())));
+            return;
+        }
         self.tunnels = Some(host.enter(|| {
             let mut tunnels = Bpf::open(options).unwrap();
             for name in interfaces {
@@ -63,7 +81,7 @@ impl Side {
     /// Routes of a mobile router: what comes from its network or its home address goes home.
     fn route_home(&self, network: &str, home: &str) {
         self.host.ip(&format!("address add {home}/128 dev lo"));
-        self.host.ip("route add default dev nemo0 table 10");
+        self.host.ip(&format!("route add default dev {} table 10", self.device()));
         self.host.ip(&format!("rule add to {network} lookup main pref 90"));
         self.host.ip(&format!("rule add from {network} lookup 10 pref 100"));
         self.host.ip(&format!("rule add from {home} lookup 10 pref 101"));
@@ -80,10 +98,29 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The hosts, with the back ends opened and the routes towards the device, but no tunnel yet.
+    /// The hosts, with tunnels by BPF and the first care-of address bound.
     pub fn new() -> Scene {
+        Scene::with(Kind::Bpf, Kind::Bpf)
+    }
+
+    /// The same with these back ends at the home agent and at the mobile router.
+    pub fn with(at_ha: Kind, at_mr: Kind) -> Scene {
+        let mut scene = Scene::unbound(at_ha, at_mr);
+        scene.bind(&[(COA, 1, 1)]);
+        let device = scene.ha.device();
+        scene.ha.host.ip(&format!("route add {MNP} dev {device}"));
+        scene.ha.host.ip(&format!("route add {HOME}/128 dev {device}"));
+        for (knob, value) in [("conf/ha0/proxy_ndp", "1"), ("neigh/ha0/proxy_delay", "0")] {
+            scene.ha.host.enter(|| std::fs::write(format!("/proc/sys/net/ipv6/{knob}"), value)).unwrap();
+        }
+        scene.ha.host.ip(&format!("neighbour add proxy {HOME} dev ha0"));
+        scene.mr.route_home(MNP, HOME);
+        scene
+    }
+
+    fn unbound(at_ha: Kind, at_mr: Kind) -> Scene {
         let (cn, core, mnn) = (Host::new(), Host::new(), Host::new());
-        let (mut ha, mut mr) = (Side::new(), Side::new());
+        let (mut ha, mut mr) = (Side::new(at_ha), Side::new(at_mr));
         cn.cable(("cn0", "2001:db8:5::2/64"), &ha.host, ("ha0", "2001:db8:5::1/64"));
         ha.host.cable(("ha1", "2001:db8:1::1/64"), &core, ("core0", "2001:db8:1::2/64"));
         core.cable(("core1", "2001:db8:2::1/64"), &mr.host, ("mr1", "2001:db8:2::2/64"));
@@ -101,11 +138,6 @@ impl Scene {
         let run = tempfile::tempdir().unwrap();
         ha.open(&run.path().join("ha"), &["ha0", "ha1"]);
         mr.open(&run.path().join("mr"), &["mr0", "mr1", "mr2"]);
-        ha.host.ip(&format!("route add {MNP} dev nemo0"));
-        ha.host.ip(&format!("route add {HOME}/128 dev nemo0"));
-        ha.host.enter(|| std::fs::write("/proc/sys/net/ipv6/conf/ha0/proxy_ndp", "1")).unwrap();
-        ha.host.ip(&format!("neighbour add proxy {HOME} dev ha0"));
-        mr.route_home(MNP, HOME);
         Scene { cn, ha, core, mr, mnn, run }
     }
 
@@ -127,7 +159,7 @@ impl Scene {
 
     /// A second mobile router and a node behind it; its care-of address is in core's network or in the first one's.
     pub fn second_router(&mut self, nested: bool) -> (Side, Host) {
-        let (mut mr, mnn) = (Side::new(), Host::new());
+        let (mut mr, mnn) = (Side::new(Kind::Bpf), Host::new());
         let (access, port, router, care_of) = if nested {
             (&self.mr.host, "mr3", "2001:db8:f0:2::1", "2001:db8:f0:2::2")
         } else {

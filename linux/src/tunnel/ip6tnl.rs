@@ -1,0 +1,258 @@
+//! Tunnels carried by the kernel's own tunnel devices, for kernels without BPF. One device a tunnel and one path a device,
+//! the best: flow rules and further paths need BPF (RFC 2473; sources are checked by routing rules, RFC 3963 §6.5 and §9).
+
+use crate::Error;
+use crate::netlink::socket::{Netlink, Request};
+use crate::tunnel::device;
+use crate::tunnel::{MIN_MTU, Tunnels, is_special_to};
+use netlink_packet_route::link::{InfoData, InfoKind, LinkAttribute, LinkInfo, LinkMessage};
+use netlink_packet_route::route::RouteProtocol;
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use roam6_proto::input::LinkId;
+use roam6_proto::plan::{Path, Tunnel, TunnelId};
+use roam6_wire::Prefix;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// The kernel's name for the kind of device.
+const KIND: &str = "ip6tnl";
+/// Marks the rules that guard devices; not that of the plan's rules.
+const PROTOCOL: u8 = 107;
+/// Priorities of the rules that guard devices: allowed sources jump over the one that drops.
+const ALLOW: u32 = 50;
+const DENY: u32 = 51;
+const ALLOWED: u32 = 52;
+/// Hop limit of outer headers.
+const HOP_LIMIT: u8 = 64;
+
+/// The back end.
+pub struct Ip6Tnl {
+    prefix: String,
+    netlink: Netlink,
+    held: BTreeMap<TunnelId, Held>,
+}
+
+struct Held {
+    device: Option<LinkId>,
+    mtu: u32,
+}
+
+impl Ip6Tnl {
+    /// Devices will be called `prefix` and the tunnel's number. Fails if the kernel has no such devices.
+    pub fn open(prefix: &str) -> Result<Ip6Tnl, Error> {
+        let mut back_end = Ip6Tnl { prefix: prefix.to_owned(), netlink: Netlink::open()?, held: BTreeMap::new() };
+        let probe = back_end.name(TunnelId(0));
+        back_end.ask(&probe, Request::add(RouteNetlinkMessage::NewLink(back_end.message(&probe, None))))?;
+        device::remove(&probe)?;
+        let mut landing = rule(ALLOWED, RuleAction::Nop);
+        landing.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)));
+        back_end.ask("rule", Request::add(RouteNetlinkMessage::NewRule(landing)))?;
+        Ok(back_end)
+    }
+
+    fn name(&self, id: TunnelId) -> String {
+        format!("{}{}", self.prefix, id.0)
+    }
+
+    fn id(&self, name: &str) -> Option<TunnelId> {
+        name.strip_prefix(&self.prefix)?.parse().ok().map(TunnelId)
+    }
+
+    fn ask(&mut self, name: &str, request: Request) -> Result<(), Error> {
+        device::ask(&mut self.netlink, name, request)
+    }
+
+    /// Makes the device or changes its ends in place.
+    fn put_device(&mut self, name: &str, path: &Path) -> Result<LinkId, Error> {
+        let mut message = self.message(name, Some(path));
+        match device::find(&mut self.netlink, name)? {
+            Some(found) => {
+                message.header.index = found.header.index;
+                // Naming it anew would be a renaming, which is refused while the device is up.
+                message.attributes.retain(|attribute| !matches!(attribute, LinkAttribute::IfName(_)));
+                self.ask(name, Request::change(RouteNetlinkMessage::NewLink(message)))?;
+            }
+            None => self.ask(name, Request::add(RouteNetlinkMessage::NewLink(message)))?,
+        }
+        device::set_up(&mut self.netlink, name, path.mtu.max(MIN_MTU))
+    }
+
+    fn message(&self, name: &str, path: Option<&Path>) -> LinkMessage {
+        let mut message = LinkMessage::default();
+        let data = path.map(|path| LinkInfo::Data(InfoData::Other(parameters(path))));
+        let kind = LinkInfo::Kind(InfoKind::Other(KIND.to_owned()));
+        message.attributes = vec![
+            LinkAttribute::IfName(name.to_owned()),
+            LinkAttribute::LinkInfo(std::iter::once(kind).chain(data).collect()),
+        ];
+        message
+    }
+
+    /// Drops what comes out of the device with a source that is not `far`.
+    fn guard(&mut self, name: &str, tunnel: &Tunnel) -> Result<(), Error> {
+        let former = self.guards(|device| device == name)?;
+        if is_special_to(&tunnel.far) {
+            for &prefix in &tunnel.far {
+                let mut allow = rule(ALLOW, RuleAction::Goto);
+                allow.header.src_len = prefix.length();
+                allow.attributes.push(RuleAttribute::Source(IpAddr::V6(prefix.address())));
+                allow.attributes.push(RuleAttribute::Goto(ALLOWED));
+                self.put_guard(name, allow)?;
+            }
+            self.put_guard(name, rule(DENY, RuleAction::Blackhole))?;
+        }
+        let kept = |message: &RuleMessage| source(message).is_none_or(|prefix| tunnel.far.contains(&prefix));
+        for message in former.into_iter().filter(|message| !(is_special_to(&tunnel.far) && kept(message))) {
+            self.ask("rule", Request::remove(RouteNetlinkMessage::DelRule(message)))?;
+        }
+        Ok(())
+    }
+
+    fn put_guard(&mut self, name: &str, mut message: RuleMessage) -> Result<(), Error> {
+        message.attributes.push(RuleAttribute::Iifname(name.to_owned()));
+        message.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)));
+        self.ask("rule", Request::add(RouteNetlinkMessage::NewRule(message)))
+    }
+
+    /// Our rules for packets from certain devices.
+    fn guards(&mut self, of: impl Fn(&str) -> bool) -> Result<Vec<RuleMessage>, Error> {
+        let ours = |message: &RuleMessage| {
+            message.attributes.contains(&RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)))
+                && message.attributes.iter().any(|attribute| match attribute {
+                    RuleAttribute::Iifname(name) => of(name),
+                    _ => false,
+                })
+        };
+        let rules = self.netlink.dump(crate::netlink::rule::dump())?.into_iter().filter_map(|message| match message {
+            RouteNetlinkMessage::NewRule(message) => Some(message),
+            _ => None,
+        });
+        Ok(rules.filter(ours).collect())
+    }
+
+    fn remove(&mut self, id: TunnelId) -> Result<(), Error> {
+        let name = self.name(id);
+        device::remove(&name)?;
+        for message in self.guards(|device| device == name)? {
+            self.ask("rule", Request::remove(RouteNetlinkMessage::DelRule(message)))?;
+        }
+        Ok(())
+    }
+
+    fn devices(&mut self) -> Result<Vec<(TunnelId, LinkMessage)>, Error> {
+        let links = device::all(&mut self.netlink)?;
+        Ok(links
+            .into_iter()
+            .filter(|link| device::is_kind(link, &InfoKind::Other(KIND.to_owned())))
+            .filter_map(|link| Some((self.id(device::name(&link)?)?, link)))
+            .collect())
+    }
+}
+
+impl Tunnels for Ip6Tnl {
+    fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
+        let best = tunnel.paths.iter().find(|path| path.weight > 0).or(tunnel.paths.first());
+        let Some(path) = best else {
+            self.held.insert(tunnel.id, Held { device: None, mtu: MIN_MTU });
+            return self.remove(tunnel.id);
+        };
+        let name = self.name(tunnel.id);
+        self.guard(&name, tunnel)?;
+        let device = self.put_device(&name, path)?;
+        self.held.insert(tunnel.id, Held { device: Some(device), mtu: path.mtu.max(MIN_MTU) });
+        Ok(())
+    }
+
+    fn drop(&mut self, id: TunnelId) -> Result<(), Error> {
+        self.held.remove(&id);
+        self.remove(id)
+    }
+
+    fn device(&self, id: TunnelId) -> Option<LinkId> {
+        self.held.get(&id)?.device
+    }
+
+    fn mtu(&self, id: TunnelId) -> Option<u32> {
+        self.held.get(&id).filter(|held| held.device.is_some()).map(|held| held.mtu)
+    }
+
+    fn attach(&mut self, _: LinkId, _: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn detach(&mut self, _: LinkId) {}
+
+    fn settle(&mut self) -> Result<(), Error> {
+        for (id, _) in self.devices()? {
+            if !self.held.contains_key(&id) {
+                self.remove(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn counters(&mut self) -> BTreeMap<String, u64> {
+        let (mut entered, mut left) = (0, 0);
+        for (_, link) in self.devices().unwrap_or_default() {
+            for attribute in link.attributes {
+                if let LinkAttribute::Stats64(stats) = attribute {
+                    entered += stats.tx_packets;
+                    left += stats.rx_packets;
+                }
+            }
+        }
+        BTreeMap::from([("encapsulated".to_owned(), entered), ("decapsulated".to_owned(), left)])
+    }
+
+    fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {
+        let mut ids: Vec<TunnelId> = self.devices()?.into_iter().map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    fn clean(&mut self) -> Result<(), Error> {
+        for (id, _) in self.devices()? {
+            self.remove(id)?;
+        }
+        let landing = rule(ALLOWED, RuleAction::Nop);
+        self.ask("rule", Request::remove(RouteNetlinkMessage::DelRule(landing)))
+    }
+}
+
+fn rule(priority: u32, action: RuleAction) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header = RuleHeader { family: AddressFamily::Inet6, action, ..RuleHeader::default() };
+    message.attributes.push(RuleAttribute::Priority(priority));
+    message
+}
+
+fn source(message: &RuleMessage) -> Option<Prefix> {
+    message.attributes.iter().find_map(|attribute| match attribute {
+        RuleAttribute::Source(IpAddr::V6(address)) => Prefix::new(*address, message.header.src_len),
+        _ => None,
+    })
+}
+
+/// The device's parameters (`IFLA_IPTUN_*`): no encapsulation limit option, traffic class and flow label copied.
+fn parameters(path: &Path) -> Vec<u8> {
+    const IGNORE_ENCAPSULATION_LIMIT: u32 = 0x1;
+    const COPY_TRAFFIC_CLASS: u32 = 0x2;
+    const COPY_FLOW_LABEL: u32 = 0x4;
+    let flags = IGNORE_ENCAPSULATION_LIMIT | COPY_TRAFFIC_CLASS | COPY_FLOW_LABEL;
+    let mut out = Vec::new();
+    let mut put = |kind: u16, value: &[u8]| {
+        out.extend((4 + value.len() as u16).to_ne_bytes());
+        out.extend(kind.to_ne_bytes());
+        out.extend(value);
+        out.resize(out.len().next_multiple_of(4), 0);
+    };
+    put(1, &path.link.map_or(0, |link| link.0).to_ne_bytes());
+    put(2, &path.local.octets());
+    put(3, &path.remote.octets());
+    put(4, &[HOP_LIMIT]);
+    put(6, &[0]);
+    put(8, &flags.to_ne_bytes());
+    put(9, &[41]);
+    out
+}

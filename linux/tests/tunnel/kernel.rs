@@ -1,0 +1,77 @@
+//! The kernel's own tunnel devices, and each back end with the other at the far end: the wire is the same (RFC 2473).
+
+use crate::scene::{CN, COA, HA, HOME, Kind, MNN, MNP, SECOND_COA, Scene, arrives, at_home_agent};
+use crate::world::{self, Host};
+use roam6_linux::tunnel::ip6tnl::Ip6Tnl;
+use roam6_proto::plan::TunnelId;
+
+fn obstacle() -> Option<String> {
+    world::obstacle().or_else(|| Host::new().enter(|| Ip6Tnl::open("probe").err()).map(|error| error.to_string()))
+}
+
+macro_rules! or_skip {
+    ($name:literal) => {
+        if let Some(why) = obstacle() {
+            return println!("skipped: {}: {why}", $name);
+        }
+    };
+}
+
+const PAIRS: [(Kind, Kind); 3] = [(Kind::Kernel, Kind::Kernel), (Kind::Bpf, Kind::Kernel), (Kind::Kernel, Kind::Bpf)];
+
+#[test]
+fn either_end_may_be_either() {
+    or_skip!("either_end_may_be_either");
+    for (at_ha, at_mr) in PAIRS {
+        let mut scene = Scene::with(at_ha, at_mr);
+        let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+        let (home, ha) = (scene.mr.host.udp(&format!("[{HOME}]:5000")), scene.ha.host.udp(&format!("[{HA}]:5000")));
+        for (a, b) in [(&cn, &mnn), (&mnn, &cn), (&cn, &home), (&home, &cn), (&ha, &mnn), (&home, &ha)] {
+            assert!(arrives(a, b, 500), "{at_ha:?} {at_mr:?}: {a:?} to {b:?}");
+        }
+        for (from, to, host, other) in [(&cn, &mnn, &scene.cn, MNN), (&mnn, &cn, &scene.mnn, CN)] {
+            assert!(arrives(from, to, 1412), "1460 octets fit");
+            assert!(!arrives(from, to, 1413), "1461 do not");
+            assert!(host.ip(&format!("route get {other}")).contains("mtu 1460"), "{at_ha:?} {at_mr:?}");
+            assert!(arrives(from, to, 1413), "in fragments they do");
+        }
+        assert!(scene.ha.count("encapsulated") + scene.mr.count("decapsulated") > 0);
+    }
+}
+
+#[test]
+fn a_device_moves_in_place_and_refuses_foreign_sources() {
+    or_skip!("a_device_moves_in_place_and_refuses_foreign_sources");
+    let mut scene = Scene::with(Kind::Kernel, Kind::Kernel);
+    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    let device = scene.ha.act(|tunnels| tunnels.device(TunnelId(1)));
+    for care_of in [SECOND_COA, COA, SECOND_COA] {
+        scene.bind(&[(care_of, 1, 1)]);
+        assert_eq!(scene.ha.act(|tunnels| tunnels.device(TunnelId(1))), device);
+        assert!(arrives(&cn, &mnn, 10) && arrives(&mnn, &cn, 10), "{care_of}");
+    }
+    scene.mnn.ip("address add 2001:db8:bad::1/128 dev mnn0 nodad");
+    scene.mr.host.ip("rule add from 2001:db8:bad::1 lookup 10 pref 99");
+    assert!(!arrives(&scene.mnn.udp("[2001:db8:bad::1]:5000"), &cn, 10));
+    assert!(arrives(&mnn, &cn, 10));
+}
+
+#[test]
+fn devices_outlive_the_daemon_until_the_next_life_settles() {
+    or_skip!("devices_outlive_the_daemon_until_the_next_life_settles");
+    let mut scene = Scene::with(Kind::Kernel, Kind::Kernel);
+    scene.ha.put(&at_home_agent(7, ("2001:db8:5::77", "2001:db8:77::/52"), &[(SECOND_COA, 3, 1)]));
+    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    scene.ha.tunnels = None;
+    assert!(arrives(&cn, &mnn, 10) && arrives(&mnn, &cn, 10));
+    let run = scene.run.path().to_owned();
+    scene.ha.open(&run, &[]);
+    assert_eq!(scene.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1), TunnelId(7)]);
+    scene.ha.put(&at_home_agent(1, (HOME, MNP), &[(COA, 1, 1)]));
+    scene.ha.act(|tunnels| tunnels.settle()).unwrap();
+    assert_eq!(scene.ha.act(|tunnels| tunnels.inventory()).unwrap(), [TunnelId(1)]);
+    assert!(arrives(&cn, &mnn, 10));
+    scene.ha.act(|tunnels| tunnels.clean()).unwrap();
+    assert!(!scene.ha.host.ip("link show").contains("nemo"));
+    assert_eq!(scene.ha.host.ip("rule show").lines().count(), 2, "only the kernel's own rules are left");
+}
