@@ -5,7 +5,7 @@ use crate::Error;
 use crate::bpf::pin::Pins;
 use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
-use aya::programs::{LinkOrder, SchedClassifier, TcAttachType};
+use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 use aya::{Ebpf, EbpfLoader};
 use roam6_proto::input::LinkId;
 use std::fs;
@@ -16,6 +16,9 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tu
 /// Filters of this priority and handle are ours.
 const PRIORITY: u16 = 106;
 const HANDLE: TcHandle = TcHandle::new(0, 1);
+
+/// How often a program is loaded if signals interrupt the kernel while it checks it.
+const LOADS: u32 = 10;
 
 /// One of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,8 +122,13 @@ impl Programs {
             .program_mut(which.name())
             .ok_or_else(|| Error::new(which.name(), "no such program in the BPF object"))?;
         let program: &mut SchedClassifier = program.try_into().map_err(|error| failed(&error))?;
-        if program.fd().is_err() {
-            program.load().map_err(|error| failed(&error))?;
+        let mut tries = 0;
+        while program.fd().is_err() {
+            tries += 1;
+            match program.load() {
+                Err(error) if tries < LOADS && was_interrupted(&error) => {}
+                other => other.map_err(|error| failed(&error))?,
+            }
         }
         Ok(program)
     }
@@ -130,12 +138,12 @@ impl Programs {
     }
 }
 
+fn was_interrupted(error: &ProgramError) -> bool {
+    matches!(error, ProgramError::LoadError { io_error, .. } if io_error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
 /// Attaches by a clsact filter, which has no pin: it stays until somebody removes it.
-fn filter(
-    program: &mut SchedClassifier,
-    which: Program,
-    interface: Interface<'_>,
-) -> Result<(), aya::programs::ProgramError> {
+fn filter(program: &mut SchedClassifier, which: Program, interface: Interface<'_>) -> Result<(), ProgramError> {
     // Fails if the qdisc is there, which is as good.
     let _ = tc::qdisc_add_clsact(interface.name);
     let options = || TcAttachOptions::Netlink(NlOptions { priority: PRIORITY, handle: HANDLE, ..NlOptions::default() });

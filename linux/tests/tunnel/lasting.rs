@@ -14,6 +14,15 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// Ends the sending, also where a test fails meanwhile.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Sends numbered packets while `act` runs; how many were sent and how many did not arrive.
 fn under_load(from: UdpSocket, to: UdpSocket, act: impl FnOnce()) -> (u64, u64) {
     setsockopt(&to, sockopt::RcvBufForce, &(16 << 20)).unwrap();
@@ -37,8 +46,10 @@ fn under_load(from: UdpSocket, to: UdpSocket, act: impl FnOnce()) -> (u64, u64) 
             }
             got
         });
-        act();
-        over.store(true, Ordering::Relaxed);
+        {
+            let _end = End(&over);
+            act();
+        }
         let sent = sender.join().unwrap();
         (sent, sent - receiver.join().unwrap())
     })
