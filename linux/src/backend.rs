@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::host::HostOptions;
 use crate::tunnel::Tunnels;
+use crate::tunnel::ip6tnl::Ip6Tnl;
 
 /// What carries tunnels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub enum Backend {
     Auto,
     /// BPF programs.
     Bpf,
-    /// A device of the kernel's ip6_tunnel for each path.
+    /// A device of the kernel's ip6_tunnel for each tunnel, on its best path.
     Ip6tnl,
 }
 
@@ -19,10 +20,9 @@ pub enum Backend {
 pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
     match options.backend {
         Backend::Bpf => bpf(options),
-        Backend::Ip6tnl => ip6tnl(),
-        Backend::Auto => {
-            bpf(options).or_else(|why| ip6tnl().map_err(|error| Error::new("no tunnels", format!("{why}; {error}"))))
-        }
+        Backend::Ip6tnl => ip6tnl(options),
+        Backend::Auto => bpf(options)
+            .or_else(|why| ip6tnl(options).map_err(|error| Error::new("no tunnels", format!("{why}; {error}")))),
     }
 }
 
@@ -38,6 +38,6 @@ fn bpf(_: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
     Err(Error::new("tunnels by BPF", "not part of this build"))
 }
 
-fn ip6tnl() -> Result<Box<dyn Tunnels + Send>, Error> {
-    Err(Error::new("tunnels by ip6_tunnel", "not part of this build"))
+fn ip6tnl(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
+    Ok(Box::new(Ip6Tnl::open(&format!("{}-", options.device))?))
 }

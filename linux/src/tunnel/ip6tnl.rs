@@ -34,6 +34,7 @@ pub struct Ip6Tnl {
 }
 
 struct Held {
+    tunnel: Tunnel,
     device: Option<LinkId>,
     mtu: u32,
 }
@@ -154,19 +155,24 @@ impl Tunnels for Ip6Tnl {
     fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
         let best = tunnel.paths.iter().find(|path| path.weight > 0).or(tunnel.paths.first());
         let Some(path) = best else {
-            self.held.insert(tunnel.id, Held { device: None, mtu: MIN_MTU });
+            self.held.insert(tunnel.id, Held { tunnel: tunnel.clone(), device: None, mtu: MIN_MTU });
             return self.remove(tunnel.id);
         };
         let name = self.name(tunnel.id);
         self.guard(&name, tunnel)?;
         let device = self.put_device(&name, path)?;
-        self.held.insert(tunnel.id, Held { device: Some(device), mtu: path.mtu.max(MIN_MTU) });
+        let held = Held { tunnel: tunnel.clone(), device: Some(device), mtu: path.mtu.max(MIN_MTU) };
+        self.held.insert(tunnel.id, held);
         Ok(())
     }
 
     fn drop(&mut self, id: TunnelId) -> Result<(), Error> {
         self.held.remove(&id);
         self.remove(id)
+    }
+
+    fn find(&self, id: TunnelId) -> Option<&Tunnel> {
+        self.held.get(&id).map(|held| &held.tunnel)
     }
 
     fn device(&self, id: TunnelId) -> Option<LinkId> {
