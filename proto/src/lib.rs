@@ -11,6 +11,7 @@ pub mod crypto;
 pub mod engine;
 pub mod entropy;
 pub mod input;
+pub mod multipath;
 pub mod nemo;
 pub mod node;
 pub mod output;

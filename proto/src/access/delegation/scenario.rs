@@ -89,7 +89,7 @@ impl World {
         options.push(DhcpOption::SolicitMaxRt(u32::from(choice) * 100));
         let leases = (0..=manner >> 1 & 3).map(|number| self.lease(&heard, choice, number));
         let mut inside: Vec<DhcpOption> = leases.map(DhcpOption::Prefix).collect();
-        if manner & 2 != 0 && choice % 3 == 0 {
+        if manner & 2 != 0 && choice.is_multiple_of(3) {
             let code = StatusCode(u16::from(choice % 8));
             inside.push(DhcpOption::Status(Status { code, words: Vec::new() }));
         }
@@ -113,7 +113,13 @@ impl World {
             _ => prefix(choice.wrapping_add(number)),
         };
         self.granted.push(prefix);
-        let valid = [0, 3, 60, 3600, u32::MAX][usize::from(choice.wrapping_mul(number | 1) % 5)];
+        let valid = match choice.wrapping_mul(number | 1) % 5 {
+            0 => 0,
+            1 => 3,
+            2 => 60,
+            3 => 3600,
+            _ => u32::MAX,
+        };
         dhcp6::Prefix { prefix, preferred: valid / 2, valid, options: Vec::new() }
     }
 

@@ -1,0 +1,101 @@
+//! Which prefixes the routers of a link advertise. A prefix works by the router that advertises it, so an address whose
+//! router is gone has no route, whatever the routing table says (RFC 4861 §6.3.4, RFC 8028 §3.1).
+
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::Prefix;
+use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// Routers remembered on one link; the one to end first makes room.
+pub const MAX_ROUTERS: usize = 8;
+/// Prefixes remembered of one router; more are ignored.
+pub const MAX_PREFIXES: usize = 16;
+
+/// What the routers of one link have advertised.
+#[derive(Debug, Clone, Default)]
+pub struct Advertised {
+    routers: BTreeMap<Ipv6Addr, Router>,
+}
+
+#[derive(Debug, Clone)]
+struct Router {
+    expires: Time,
+    reachable: bool,
+    prefixes: BTreeMap<Prefix, Lifetimes>,
+}
+
+/// For how long a prefix may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// End of the preferred lifetime.
+    pub preferred_until: Time,
+    /// End of the valid lifetime.
+    pub valid_until: Time,
+}
+
+impl Advertised {
+    /// Takes an advertisement that passed the checks of RFC 4861 §6.1.2; `false` if a router was forgotten for it.
+    pub fn put(&mut self, now: Time, router: Ipv6Addr, message: &RouterAdvertisement) -> bool {
+        let room = self.routers.contains_key(&router) || self.routers.len() < MAX_ROUTERS;
+        if !room && let Some(oldest) = self.routers.iter().min_by_key(|(_, known)| known.expires).map(|(at, _)| *at) {
+            self.routers.remove(&oldest);
+        }
+        let new = Router { expires: now, reachable: true, prefixes: BTreeMap::new() };
+        let known = self.routers.entry(router).or_insert(new);
+        known.reachable = true;
+        known.expires = now + Duration::from_secs(message.lifetime.into());
+        for option in &message.options {
+            let NeighbourOption::PrefixInformation { prefix, valid, preferred, .. } = option else { continue };
+            // RFC 4862 §5.5.3: preferred beyond valid is an error.
+            let full = known.prefixes.len() == MAX_PREFIXES && !known.prefixes.contains_key(prefix);
+            if full || preferred > valid || prefix.length() < SHORTEST || prefix.address().is_unicast_link_local() {
+                continue;
+            }
+            let until = |seconds: u32| now + Duration::from_secs(seconds.into());
+            known
+                .prefixes
+                .insert(*prefix, Lifetimes { preferred_until: until(*preferred), valid_until: until(*valid) });
+        }
+        room
+    }
+
+    /// Notes whether the kernel reaches a neighbour, who may be a router.
+    pub fn put_reachable(&mut self, router: Ipv6Addr, reachable: bool) {
+        if let Some(router) = self.routers.get_mut(&router) {
+            router.reachable = reachable;
+        }
+    }
+
+    /// The prefix that holds `address` and works longest, by a router that is there.
+    pub fn find(&self, now: Time, address: Ipv6Addr) -> Option<(Prefix, Lifetimes)> {
+        let there = self.routers.values().filter(|router| router.reachable && router.expires > now);
+        let prefixes = there.flat_map(|router| &router.prefixes);
+        let holding = prefixes.filter(|(prefix, until)| prefix.contains(address) && until.valid_until > now);
+        holding.max_by_key(|(prefix, until)| (until.preferred_until, **prefix)).map(|(prefix, until)| (*prefix, *until))
+    }
+
+    /// A router that is there.
+    pub fn router(&self, now: Time) -> Option<Ipv6Addr> {
+        self.routers.iter().find(|(_, router)| router.reachable && router.expires > now).map(|(address, _)| *address)
+    }
+
+    /// When something that is true now ends.
+    pub fn deadline(&self, now: Time) -> Option<Time> {
+        let prefixes = self.routers.values().flat_map(|router| router.prefixes.values());
+        let ends = prefixes.flat_map(|until| [until.preferred_until, until.valid_until]);
+        ends.chain(self.routers.values().map(|router| router.expires)).filter(|end| *end > now).min()
+    }
+
+    /// Forgets what has ended.
+    pub fn expire(&mut self, now: Time) {
+        self.routers.retain(|_, router| {
+            router.prefixes.retain(|_, until| until.valid_until > now);
+            router.expires > now
+        });
+    }
+}
+
+/// Shortest prefix an interface has addresses of.
+const SHORTEST: u8 = 48;

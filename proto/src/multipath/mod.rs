@@ -1,0 +1,10 @@
+//! Several paths for one connection: which addresses the kernel's MPTCP makes subflows from (RFC 8684).
+
+pub mod advertised;
+pub mod config;
+pub mod path_manager;
+#[cfg(test)]
+mod tests;
+
+pub use config::PathManagerConfig;
+pub use path_manager::PathManager;

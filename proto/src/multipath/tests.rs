@@ -1,0 +1,292 @@
+//! A node of a mobile network that moves, and hosts that are told wrong things.
+
+use super::path_manager::MAX_ENDPOINTS;
+use super::*;
+use crate::engine::{Engine, Outbox};
+use crate::entropy::Entropy;
+use crate::input::{AddressEvent, AddressState, Input, LinkEvent, LinkId, NeighbourEvent, Order, Outcome, Packet};
+use crate::output::Output;
+use crate::plan::{Endpoint, Item, Key};
+use crate::report::Report;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};
+use roam6_wire::ip6::{self, Header, protocol};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+const LAN: LinkId = LinkId(3);
+const WIFI: LinkId = LinkId(4);
+const ROUTER: &str = "fe80::1";
+const HOME: &str = "2001:db8:f00::5";
+const CARE_OF: &str = "2001:db8:a00::5";
+
+fn ip(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+struct Bench {
+    manager: PathManager,
+    now: Time,
+    held: BTreeMap<Ipv6Addr, Endpoint>,
+    limits: bool,
+    solicited: usize,
+    reports: Vec<Report>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let config = PathManagerConfig {
+            interfaces: ["lan0", "wifi0"].map(str::to_owned).into(),
+            home_prefixes: vec!["2001:db8:f00::/56".parse().unwrap()],
+            signal_home: false,
+            signal_care_of: true,
+            subflows: 8,
+            accepted: 0,
+        };
+        let manager = PathManager::new(config);
+        let held = BTreeMap::new();
+        Bench { manager, now: Time::ZERO, held, limits: false, solicited: 0, reports: Vec::new() }
+    }
+
+    fn feed(&mut self, input: &Input) {
+        let mut out = Outbox::new();
+        self.manager.handle(self.now, input, &mut out);
+        for output in out.drain() {
+            match output {
+                Output::Put(Item::Endpoint(endpoint)) => {
+                    assert!(self.limits, "limits come first");
+                    self.held.insert(endpoint.address, endpoint);
+                }
+                Output::Put(Item::EndpointLimits(_)) => self.limits = true,
+                Output::Drop(Key::Endpoint(address)) => assert!(self.held.remove(&address).is_some()),
+                Output::Drop(Key::EndpointLimits) => self.limits = false,
+                Output::Transmit(_) => self.solicited += 1,
+                Output::Report(report) => self.reports.push(report),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(self.held.len() <= MAX_ENDPOINTS);
+    }
+
+    fn wait(&mut self, milliseconds: u64) {
+        let until = self.now + Duration::from_millis(milliseconds);
+        let mut ticks = 0;
+        while let Some(due) = self.manager.deadline().filter(|due| *due <= until) {
+            ticks += 1;
+            assert!(ticks < 2000, "time does not go on");
+            self.now = due.max(self.now);
+            self.feed(&Input::Tick);
+        }
+        self.now = until;
+    }
+
+    fn link(&mut self, link: LinkId, up: bool) {
+        let name = if link == LAN { "lan0" } else { "wifi0" }.to_owned();
+        self.feed(&Input::Link(LinkEvent { link, name, address: None, up, mtu: 1500 }));
+    }
+
+    fn address(&mut self, link: LinkId, address: &str, state: AddressState) {
+        self.feed(&Input::Address(AddressEvent { link, address: ip(address), state }));
+    }
+
+    /// A router advertises prefixes, each with its preferred and valid lifetime.
+    fn advertise(&mut self, link: LinkId, lifetime: u16, prefixes: &[(&str, u32, u32)]) {
+        let information = |(prefix, preferred, valid): &(&str, u32, u32)| NeighbourOption::PrefixInformation {
+            prefix: prefix.parse().unwrap(),
+            address: Ipv6Addr::UNSPECIFIED,
+            on_link: true,
+            autonomous: true,
+            router_address: false,
+            valid: *valid,
+            preferred: *preferred,
+        };
+        let options = prefixes.iter().map(information).collect();
+        let message = Message::RouterAdvertisement(RouterAdvertisement { lifetime, options, ..Default::default() });
+        let header = Header::new(ip(ROUTER), icmp6::ALL_NODES).with_hop_limit(255);
+        let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(header.source, header.destination));
+        self.feed(&Input::Packet(Packet { link, sender: None, bytes }));
+    }
+
+    /// Address by address: `b` for backup, `s` for signal.
+    fn held(&self) -> Vec<String> {
+        let show = |endpoint: &Endpoint| {
+            let flags = endpoint.flags;
+            assert!(flags.subflow);
+            let [backup, signal] =
+                [(flags.backup, " b"), (flags.signal, " s")].map(|(on, text)| if on { text } else { "" });
+            format!("{}{backup}{signal}", endpoint.address)
+        };
+        self.held.values().map(show).collect()
+    }
+}
+
+/// Inside a mobile network that visits one network.
+fn inside() -> Bench {
+    let mut bench = Bench::new();
+    bench.link(LAN, true);
+    bench.address(LAN, HOME, AddressState::Assigned);
+    bench.address(LAN, CARE_OF, AddressState::Assigned);
+    bench.address(LAN, "fe80::5", AddressState::Assigned);
+    bench.advertise(LAN, 600, &[("2001:db8:f00::/64", 600, 1200), ("2001:db8:a00::/64", 600, 1200)]);
+    bench.wait(1000);
+    assert_eq!(bench.held(), ["2001:db8:a00::5 s", "2001:db8:f00::5 b"]);
+    bench
+}
+
+#[test]
+fn an_address_waits_for_its_route_and_for_that_to_settle() {
+    let mut bench = Bench::new();
+    bench.link(LAN, true);
+    bench.address(LAN, CARE_OF, AddressState::Tentative);
+    bench.advertise(LAN, 600, &[("2001:db8:a00::/64", 600, 1200)]);
+    bench.wait(5000);
+    assert!(bench.held().is_empty() && !bench.limits, "still tentative");
+    bench.address(LAN, CARE_OF, AddressState::Assigned);
+    bench.wait(199);
+    assert!(bench.held().is_empty());
+    bench.wait(1);
+    assert_eq!(bench.held(), ["2001:db8:a00::5 s"]);
+
+    bench.address(WIFI, "2001:db8:b00::5", AddressState::Assigned);
+    bench.wait(5000);
+    assert_eq!(bench.held().len(), 1, "no router there");
+}
+
+#[test]
+fn a_move_deprecates_then_removes_the_old_and_adds_the_new() {
+    let mut bench = inside();
+    let new = [("2001:db8:f00::/64", 600, 1200), ("2001:db8:a00::/64", 0, 30), ("2001:db8:b00::/64", 600, 1200)];
+    bench.advertise(LAN, 600, &new);
+    assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "at once");
+    bench.address(LAN, "2001:db8:b00::5", AddressState::Assigned);
+    bench.wait(200);
+    assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:b00::5 s", "2001:db8:f00::5 b"]);
+    bench.wait(30_000);
+    assert_eq!(bench.held(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"], "its lifetime ended");
+}
+
+#[test]
+fn what_goes_is_dropped_at_once_and_comes_back_after_a_pause() {
+    let mut bench = inside();
+    bench.address(LAN, CARE_OF, AddressState::Gone);
+    assert_eq!(bench.held(), ["2001:db8:f00::5 b"], "the kernel itself would keep it");
+    bench.address(LAN, CARE_OF, AddressState::Assigned);
+    bench.wait(1900);
+    assert_eq!(bench.held().len(), 1, "the kernel is still closing");
+    bench.wait(200);
+    assert_eq!(bench.held().len(), 2);
+    bench.link(LAN, false);
+    assert!(bench.held().is_empty());
+}
+
+#[test]
+fn a_router_that_does_not_answer_takes_its_prefixes_along() {
+    let mut bench = inside();
+    let reachable =
+        |reachable| Input::Neighbour(NeighbourEvent { link: LAN, address: ip(ROUTER), link_address: None, reachable });
+    bench.feed(&reachable(false));
+    assert!(bench.held().is_empty());
+    bench.feed(&reachable(true));
+    bench.wait(3000);
+    assert_eq!(bench.held().len(), 2);
+    bench.advertise(LAN, 0, &[("2001:db8:a00::/64", 600, 1200)]);
+    assert!(bench.held().is_empty(), "it is a router no longer");
+}
+
+#[test]
+fn one_address_of_a_prefix_is_enough_and_stays() {
+    let mut bench = inside();
+    bench.address(LAN, "2001:db8:a00::4", AddressState::Assigned);
+    bench.wait(5000);
+    assert_eq!(bench.held(), ["2001:db8:a00::5 s", "2001:db8:f00::5 b"]);
+    bench.address(LAN, CARE_OF, AddressState::Gone);
+    bench.wait(500);
+    assert_eq!(bench.held(), ["2001:db8:a00::4 s", "2001:db8:f00::5 b"]);
+}
+
+#[test]
+fn two_uplinks_are_two_paths() {
+    let mut bench = Bench::new();
+    for (link, address, prefix) in [(LAN, CARE_OF, "2001:db8:a00::/64"), (WIFI, "2001:db8:b00::5", "2001:db8:b00::/64")]
+    {
+        bench.link(link, true);
+        bench.address(link, address, AddressState::Assigned);
+        bench.advertise(link, 600, &[(prefix, 600, 1200)]);
+    }
+    bench.wait(500);
+    assert_eq!(bench.held.values().map(|endpoint| endpoint.link).collect::<Vec<_>>(), [LAN, WIFI]);
+    bench.link(LAN, false);
+    assert_eq!(bench.held(), ["2001:db8:b00::5 s"]);
+}
+
+#[test]
+fn what_the_host_refuses_is_put_again_later() {
+    let mut bench = inside();
+    let refused = Some("no room".to_owned());
+    bench.feed(&Input::Outcome(Outcome { key: Key::Endpoint(ip(CARE_OF)), refused }));
+    assert!(bench.reports.iter().any(|report| matches!(report, Report::Failed { .. })));
+    assert_eq!(bench.held().len(), 1);
+    bench.wait(59_000);
+    assert_eq!(bench.held().len(), 1);
+    bench.wait(2000);
+    assert_eq!(bench.held().len(), 2);
+}
+
+#[test]
+fn an_end_in_good_order_leaves_nothing() {
+    let mut bench = inside();
+    bench.feed(&Input::Order(Order::Stop));
+    assert!(bench.held.is_empty() && !bench.limits && bench.manager.deadline().is_none());
+    bench.advertise(LAN, 600, &[("2001:db8:a00::/64", 600, 1200)]);
+    assert!(bench.held.is_empty());
+}
+
+#[test]
+fn it_asks_for_routers_more_and_more_rarely_until_one_is_heard() {
+    let mut bench = Bench::new();
+    bench.link(LAN, true);
+    bench.wait(60_000);
+    assert_eq!(bench.solicited, 6);
+    bench.advertise(LAN, 1800, &[("2001:db8:a00::/64", 600, 1200)]);
+    bench.wait(1_000_000);
+    assert_eq!(bench.solicited, 6);
+}
+
+#[test]
+fn there_are_never_too_many_and_none_without_its_address() {
+    for seed in 0..200 {
+        let mut chance = Entropy::from_number(seed);
+        let mut bench = Bench::new();
+        let mut assigned = std::collections::BTreeSet::new();
+        for _ in 0..300 {
+            let link = if chance.below(2) == 0 { LAN } else { WIFI };
+            let number = chance.below(12);
+            let (address, prefix) = (format!("2001:db8:{number:x}::5"), format!("2001:db8:{number:x}::/64"));
+            match chance.below(8) {
+                0 => bench.link(link, chance.below(4) > 0),
+                1 | 2 => {
+                    bench.address(link, &address, AddressState::Assigned);
+                    assigned.insert((link, ip(&address)));
+                }
+                3 => {
+                    bench.address(link, &address, AddressState::Gone);
+                    assigned.remove(&(link, ip(&address)));
+                }
+                4 | 5 => {
+                    let preferred = chance.below(2) as u32 * 100;
+                    bench.advertise(link, chance.below(3) as u16 * 60, &[(&prefix, preferred, 200)]);
+                }
+                6 => {
+                    let held = bench.held.keys().next().copied();
+                    let key = held.map_or(Key::EndpointLimits, Key::Endpoint);
+                    bench.feed(&Input::Outcome(Outcome { key, refused: Some("so".to_owned()) }));
+                }
+                _ => bench.wait(chance.below(100_000)),
+            }
+            assert!(bench.held.iter().all(|(address, held)| assigned.contains(&(held.link, *address))));
+        }
+        bench.feed(&Input::Order(Order::Stop));
+        assert!(bench.held.is_empty());
+    }
+}
