@@ -216,7 +216,7 @@ fn sentence(report: &Report) -> Option<String> {
         }
         Report::AckReceived { status, sequence, .. } => format!("BA {sequence}: status {status}"),
         Report::AtHome { .. } => "at home, de-registered".to_owned(),
-        Report::Registered { home_address, care_of, moved: true, .. } => {
+        Report::Registered { home_address, care_of, .. } => {
             format!("binding {home_address} -> {}", list(care_of))
         }
         Report::Deregistered { home_address, .. } => format!("binding of {home_address} ended"),

@@ -6,6 +6,7 @@ use crate::engine::Outbox;
 use crate::plan::{Item, Key};
 use crate::report::Report;
 use crate::time::Time;
+use core::fmt;
 use roam6_wire::HomeAddress;
 use std::net::Ipv6Addr;
 
@@ -24,6 +25,19 @@ pub(super) enum Timer {
     Advertise,
     /// Another home agent's entry ends.
     HomeAgents,
+}
+
+impl fmt::Display for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Timer::Binding(home) => write!(f, "binding of {home}"),
+            Timer::Repair(home) => write!(f, "refused item of {home}"),
+            Timer::Announce(home, _) => write!(f, "announcement of {home}"),
+            Timer::PathMtu(remote) => write!(f, "path MTU to {remote}"),
+            Timer::Advertise => f.write_str("advertisement"),
+            Timer::HomeAgents => f.write_str("other home agent"),
+        }
+    }
 }
 
 impl HomeAgent {

@@ -166,7 +166,7 @@ impl HomeAgent {
         let Some(pending) = binding.pending.take() else { return };
         let Pending { next, answer, .. } = *pending;
         let first = binding.current.is_none();
-        let moved = binding.current.as_ref().is_none_or(|old| old.addresses() != next.addresses());
+        let moved = binding.current.as_ref().is_some_and(|old| old.addresses() != next.addresses());
         for care_of in binding.leaving(&next) {
             if !binding.left.iter().any(|(old, _)| old.address == care_of.address) {
                 binding.left.reserve_exact(1);

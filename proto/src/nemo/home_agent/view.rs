@@ -46,7 +46,7 @@ impl HomeAgent {
             self.agenda
                 .iter()
                 .take(TIMERS_SHOWN)
-                .map(|(at, timer)| TimerView { name: format!("home agent: {timer:?}"), remaining: at.since(now) }),
+                .map(|(at, timer)| TimerView { name: format!("home agent: {timer}"), remaining: at.since(now) }),
         );
         let mut count = |name: &str, number: usize| {
             view.counters.insert(format!("home_agent_{name}"), u64::try_from(number).unwrap_or(u64::MAX));

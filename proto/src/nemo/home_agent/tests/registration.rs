@@ -2,12 +2,13 @@
 
 use super::bench::*;
 use crate::crypto::authenticator::verify;
+use crate::nemo::config::HomeAgentConfig;
 use crate::output::{Output, Via};
 use crate::plan::{Item, Key, RecordKey, Table};
 use crate::report::Report;
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
-use roam6_wire::mobility::authenticated_part;
+use roam6_wire::mobility::{MobilityOption, authenticated_part};
 use roam6_wire::{CareOfAddress, Prefix, Sequence};
 
 /// The kind of each output, in order.
@@ -37,6 +38,7 @@ fn a_first_update_is_acknowledged_once_everything_stands() {
     assert!(bench.release().is_empty(), "one outcome is missing");
     let done = bench.feed(crate::input::Input::Outcome(last));
     assert_eq!(kinds(&done), ["transmit", "registered"]);
+    assert!(matches!(reports(&done)[0], Report::Registered { moved: false, .. }), "there was nothing to move from");
 
     let acknowledgement = acknowledgement(&done);
     assert_eq!(
@@ -73,6 +75,7 @@ fn a_move_replaces_the_path_and_lets_in_what_is_on_its_way() {
     bench.send(&Update::new(1, "2001:db8:1::100"));
     let moved = bench.send(&Update::new(2, "2001:db8:2::100"));
     assert_eq!(kinds(&moved), ["tunnel", "record", "transmit", "registered"]);
+    assert!(matches!(reports(&moved)[0], Report::Registered { moved: true, .. }));
     let paths = |bench: &Bench| -> Vec<(String, u16)> {
         bench.tunnel().unwrap().paths.iter().map(|path| (path.remote.to_string(), path.weight)).collect()
     };
@@ -131,4 +134,33 @@ fn a_binding_ends_with_its_lifetime_after_one_request_to_refresh_it() {
     let route = Key::Route(Table::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100);
     assert!(end.contains(&Output::Drop(route)));
     assert!(end.contains(&Output::Drop(Key::Record(RecordKey::Binding(home())))));
+}
+
+#[test]
+fn a_refresh_is_advised_only_before_the_lifetime_ends() {
+    let advice = |asked: u64, lifetime_units: u16| {
+        let refresh_advice = Some(Duration::from_secs(asked));
+        let mut bench = Bench::new(HomeAgentConfig { refresh_advice, ..config() });
+        let outputs = bench.send(&Update::new(1, "2001:db8:1::100").lifetime(lifetime_units));
+        acknowledgement(&outputs).options.iter().find_map(|option| match option {
+            MobilityOption::BindingRefreshAdvice(units) => Some(*units),
+            _ => None,
+        })
+    };
+    assert_eq!(advice(30, 15), Some(7), "28 of 60 seconds");
+    assert_eq!(advice(60, 15), None, "it would be no smaller than the lifetime");
+    assert_eq!(advice(3, 15), None, "not even one unit");
+    let mut bench = Bench::new(HomeAgentConfig { refresh_advice: Some(Duration::from_secs(8)), ..config() });
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    let bye = acknowledgement(&bench.send(&Update::new(2, "2001:db8:1::100").lifetime(0)));
+    assert!(!bye.options.iter().any(|option| matches!(option, MobilityOption::BindingRefreshAdvice(_))));
+}
+
+#[test]
+fn timers_are_named_in_words() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    let mut view = crate::view::View::default();
+    crate::engine::Engine::view(&bench.agent, bench.now, &mut view);
+    assert_eq!(view.timers[0].name, "home agent: binding of 2001:db8::100");
 }
