@@ -190,8 +190,12 @@ impl HomeAgent {
             Message::NeighbourSolicitation(question) if datagram.source.is_unspecified() => {
                 self.conflict(now, HomeAddress(question.target), out);
             }
-            Message::RouterSolicitation(_) if self.config.advertise.is_some() => {
-                self.solicited(now, datagram.source, out)
+            Message::RouterSolicitation(asked) if self.config.advertise.is_some() => {
+                let told = asked.options.iter().find_map(|option| match option {
+                    NeighbourOption::SourceLinkAddress(address) => Some(*address),
+                    _ => None,
+                });
+                self.solicited(now, (datagram.source, told.or(packet.sender)), out)
             }
             Message::RouterAdvertisement(heard) => self.heard(now, datagram.source, &heard, out),
             _ => {}
@@ -213,12 +217,13 @@ impl HomeAgent {
         self.refuse(&pending.answer, Status::DUPLICATE_ADDRESS, out);
     }
 
-    fn solicited(&mut self, now: Time, from: Ipv6Addr, out: &mut Outbox) {
-        if !from.is_unspecified() {
-            if self.discovery.limiter.pass(now) {
-                self.send_advertisement(from, self.router_lifetime(), out);
-            }
-            return;
+    /// Answers who asked by its own address at once and alone, straight to its link-layer address: the random delay of
+    /// RFC 4861 §6.2.6 keeps routers from speaking to all nodes at the same moment, and would cost a mobile router that
+    /// comes home up to half a second; resolving its address would fail while it still checks it. Beyond the limit, and
+    /// to who has no address yet, all nodes are told after the delay.
+    fn solicited(&mut self, now: Time, (from, sender): (Ipv6Addr, Option<LinkAddress>), out: &mut Outbox) {
+        if !from.is_unspecified() && self.discovery.limiter.pass(now) {
+            return self.send_advertisement((from, sender), self.router_lifetime(), out);
         }
         let delay = u64::try_from(ANSWER_DELAY.as_micros()).unwrap_or(0);
         let soon = now + Duration::from_micros(self.entropy.below(delay));
@@ -232,7 +237,7 @@ impl HomeAgent {
     pub(super) fn advertise(&mut self, now: Time, out: &mut Outbox) {
         let Some(longest) = self.config.advertise.filter(|_| self.home.up) else { return };
         self.home.advertised = Some(now);
-        self.send_advertisement(ALL_NODES, self.router_lifetime(), out);
+        self.send_advertisement((ALL_NODES, None), self.router_lifetime(), out);
         let shortest = (longest / 3).max(MINIMUM_ADVERTISEMENT_GAP);
         let spread = u64::try_from(longest.saturating_sub(shortest).as_micros()).unwrap_or(0);
         self.agenda.put(Timer::Advertise, now + shortest + Duration::from_micros(self.entropy.below(spread)));
@@ -242,7 +247,7 @@ impl HomeAgent {
     pub(super) fn stop_advertising(&mut self, out: &mut Outbox) {
         if self.config.advertise.is_some() && self.home.up {
             self.agenda.drop(&Timer::Advertise);
-            self.send_advertisement(ALL_NODES, 0, out);
+            self.send_advertisement((ALL_NODES, None), 0, out);
         }
     }
 
@@ -252,8 +257,13 @@ impl HomeAgent {
         u16::try_from((longest * 3).as_secs().clamp(3, 9000)).unwrap_or(9000)
     }
 
-    fn send_advertisement(&mut self, to: Ipv6Addr, lifetime: u16, out: &mut Outbox) {
-        let Some(source) = self.home.source() else { return };
+    fn send_advertisement(
+        &mut self,
+        (to, neighbour): (Ipv6Addr, Option<LinkAddress>),
+        lifetime: u16,
+        out: &mut Outbox,
+    ) {
+        let (Some(source), Some(link)) = (self.home.source(), self.home.link()) else { return };
         let longest = self.config.advertise.unwrap_or_default();
         // RFC 6275 §7.3: an interval below 200 ms is advertised 20 ms longer, for the sender's own delays.
         let slack = Duration::from_millis(if longest < Duration::from_millis(200) { 20 } else { 0 });
@@ -268,7 +278,11 @@ impl HomeAgent {
             options.push(NeighbourOption::HomeAgentInformation { router: true, preference, lifetime });
         }
         let advertisement = RouterAdvertisement { home_agent: lifetime > 0, lifetime, options, ..Default::default() };
-        self.send_on_link(&Message::RouterAdvertisement(advertisement), source, to, out);
+        let via = match neighbour {
+            Some(address) => Via::Neighbour { link, address },
+            None => Via::Link(link),
+        };
+        send_past_routing(via, &Message::RouterAdvertisement(advertisement), (source, to), out);
     }
 
     /// The home prefixes, with this home agent's whole address in the one that holds it (RFC 6275 §7.2).
@@ -290,8 +304,12 @@ impl HomeAgent {
 
     fn send_on_link(&self, message: &Message, source: Ipv6Addr, to: Ipv6Addr, out: &mut Outbox) {
         let Some(link) = self.home.link() else { return };
-        let header = Header::new(source, to).with_hop_limit(ON_LINK_HOP_LIMIT);
-        let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, to));
-        out.transmit(Transmit { via: Via::Link(link), bytes });
+        send_past_routing(Via::Link(link), message, (source, to), out);
     }
+}
+
+fn send_past_routing(via: Via, message: &Message, (source, to): (Ipv6Addr, Ipv6Addr), out: &mut Outbox) {
+    let header = Header::new(source, to).with_hop_limit(ON_LINK_HOP_LIMIT);
+    let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, to));
+    out.transmit(Transmit { via, bytes });
 }

@@ -137,6 +137,16 @@ fn advertisements_say_what_a_home_agent_must() {
     let asked = Message::RouterSolicitation(RouterSolicitation::default());
     let answer = messages(&bench.feed(from_neighbour(&asked, host, address("ff02::2"))));
     assert!(matches!(answer[..], [(_, to, Message::RouterAdvertisement(_))] if to == host));
+    let neighbour = LinkAddress([2, 0, 0, 0, 0, 9]);
+    let options = vec![NeighbourOption::SourceLinkAddress(neighbour)];
+    let asked = Message::RouterSolicitation(RouterSolicitation { options });
+    let straight = Via::Neighbour { link: HOME_LINK, address: neighbour };
+    let answers = (0..100).flat_map(|_| bench.feed(from_neighbour(&asked, host, address("ff02::2"))));
+    let answers: Vec<Output> = answers.collect();
+    assert!(sent(&answers).iter().all(|answer| answer.via == straight), "without asking for its address");
+    assert!((1..=50).contains(&answers.len()), "{} answers to a storm", answers.len());
+    let all = messages(&bench.pass(Duration::from_millis(500)));
+    assert!(matches!(all[..], [(_, ALL_NODES, Message::RouterAdvertisement(_))]), "the rest hear it with everybody");
     let last = messages(&bench.feed(Input::Order(crate::input::Order::Stop)));
     assert!(matches!(&last[..], [(_, ALL_NODES, Message::RouterAdvertisement(last))] if last.lifetime == 0));
     assert!(bench.pass(Duration::from_secs(60)).is_empty());
