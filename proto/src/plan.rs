@@ -321,8 +321,11 @@ pub struct BindingRecord {
     pub sequence: Sequence,
     /// Last replay protection timestamp accepted (RFC 4285 §6, NTP format); 0 for none.
     pub timestamp: u64,
-    /// End of life, microseconds since 1970-01-01T00:00Z.
+    /// End of life of the care-of address that lives longest, microseconds since 1970-01-01T00:00Z.
     pub expires_unix_micros: u64,
+    /// End of life of each of `care_of`, in their order; empty if they all end together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub each_expires_unix_micros: Vec<u64>,
     /// The R flag.
     pub router: bool,
 }

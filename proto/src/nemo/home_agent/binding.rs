@@ -170,6 +170,11 @@ impl Binding {
         registration: &Registration,
         unix_at: impl Fn(Time) -> u64,
     ) -> Record {
+        let mut ends: Vec<u64> = registration.care_of.iter().map(|care_of| unix_at(care_of.expires)).collect();
+        let last = ends.iter().copied().max().unwrap_or_default();
+        if ends.iter().all(|end| *end == last) {
+            ends.clear();
+        }
         Record::Binding(BindingRecord {
             home_address: home,
             care_of: registration.care_of.iter().map(|one| (one.bid, one.address, one.priority)).collect(),
@@ -178,7 +183,8 @@ impl Binding {
             flows: registration.flows.clone(),
             sequence: self.sequence,
             timestamp: self.timestamp.0,
-            expires_unix_micros: registration.expires().map(unix_at).unwrap_or_default(),
+            expires_unix_micros: last,
+            each_expires_unix_micros: ends,
             router: registration.router,
         })
     }

@@ -17,41 +17,44 @@ impl HomeAgent {
         let Some(unix_now) = self.clock.unix_micros(now) else { return };
         for record in core::mem::take(&mut self.recalled) {
             let Record::Binding(record) = record else { continue };
-            let remaining = Duration::from_micros(record.expires_unix_micros.saturating_sub(unix_now));
-            let remaining = remaining.min(self.config.max_lifetime);
+            let care_of = self.alive(now, unix_now, &record);
             let home = record.home_address;
-            if remaining.is_zero() || !self.may_return(&record) {
+            if care_of.is_empty() || !self.may_return(&record) {
                 out.drop(Key::Record(RecordKey::Binding(home)));
                 out.report(Report::Deregistered { home_address: home, why: "not taken over from the journal".into() });
                 continue;
             }
-            self.bind_again(now, record, remaining, out);
+            self.bind_again(now, record, care_of, out);
         }
     }
 
     fn may_return(&self, record: &BindingRecord) -> bool {
         !self.bindings.contains_key(&record.home_address)
             && self.bindings.len() < self.config.max_bindings
-            && !record.care_of.is_empty()
             && self.row(record.home_address).is_some_and(|row| allows(row, &record.prefixes))
     }
 
-    fn bind_again(&mut self, now: Time, record: BindingRecord, remaining: Duration, out: &mut Outbox) {
-        let home = record.home_address;
-        let expires = now + remaining;
-        let care_of = record.care_of.iter().map(|(bid, address, priority)| CareOf {
-            bid: *bid,
-            address: *address,
-            priority: *priority,
-            expires,
+    /// The care-of addresses of `record` whose time is not over, each with its own end.
+    fn alive(&self, now: Time, unix_now: u64, record: &BindingRecord) -> Vec<CareOf> {
+        let mut ends = record.each_expires_unix_micros.iter();
+        let care_of = record.care_of.iter().map(|(bid, address, priority)| {
+            let end = *ends.next().unwrap_or(&record.expires_unix_micros);
+            let left = Duration::from_micros(end.saturating_sub(unix_now)).min(self.config.max_lifetime);
+            CareOf { bid: *bid, address: *address, priority: *priority, expires: now + left }
         });
+        care_of.filter(|care_of| care_of.expires > now).collect()
+    }
+
+    fn bind_again(&mut self, now: Time, record: BindingRecord, care_of: Vec<CareOf>, out: &mut Outbox) {
+        let home = record.home_address;
+        let lifetime = care_of.iter().map(|care_of| care_of.expires.since(now)).max().unwrap_or_default();
         let mut registration = Registration {
-            care_of: care_of.collect(),
+            care_of,
             prefixes: record.prefixes,
             explicit: record.explicit,
             flows: record.flows,
             router: record.router,
-            lifetime: remaining,
+            lifetime,
         };
         registration.sort();
         let mut binding = Binding::new(self.name_tunnel(home));

@@ -1,8 +1,10 @@
 //! Several care-of addresses and flows bound to them.
 
 use super::bench::*;
+use crate::input::{Clock, Input, Order};
 use crate::nemo::config::HomeAgentConfig;
 use crate::output::Output;
+use crate::plan::{Item, Record};
 use crate::report::Report;
 use core::time::Duration;
 use roam6_wire::mobility::{
@@ -113,6 +115,36 @@ fn each_identifier_has_its_own_lifetime() {
     assert_eq!(paths(&bench), [(1, 1)]);
     bench.pass(Duration::from_secs(30));
     assert!(bench.held().is_empty());
+}
+
+#[test]
+fn after_a_crash_each_identifier_has_its_own_lifetime_still() {
+    let mut before = Bench::new(config());
+    before.send(&both(1, true));
+    before.pass(Duration::from_secs(30));
+    before.send(&Update::new(2, "2001:db8:1::100").with(bid(1, 2, "::")));
+    let records: Vec<Record> = before
+        .plan
+        .iter()
+        .filter_map(|(_, item)| match item {
+            Item::Record(record) => Some(record.clone()),
+            _ => None,
+        })
+        .collect();
+    let restart = |seconds: u64| {
+        let mut after = Bench::new(config());
+        after.now = before.now + Duration::from_secs(seconds);
+        let unix_micros = 1_767_225_600_000_000 + after.now.as_micros();
+        after.feed(Input::Clock(Clock { unix_micros }));
+        after.feed(Input::Order(Order::Recall(records.clone())));
+        after
+    };
+    let mut after = restart(20);
+    assert_eq!(paths(&after), [(2, 1), (1, 0)]);
+    after.pass(Duration::from_secs(10));
+    assert_eq!(paths(&after), [(1, 1)], "one ends when it would have");
+    assert_eq!(paths(&restart(40)), [(1, 1)], "one has ended in between");
+    assert!(restart(60).held().is_empty());
 }
 
 #[test]
