@@ -352,3 +352,29 @@ fn tunnels_of_the_real_back_end_carry_routes() {
     assert_eq!(through(), "");
     assert!(!run("ip -o link").contains("roam6"));
 }
+
+#[test]
+fn programs_of_the_router_find_the_way_that_fits_its_addresses() {
+    let Some((_here, _there)) = Place::pair("programs_of_the_router_find_the_way_that_fits_its_addresses") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], None);
+    let link = link(&mut host, "here0").link;
+    let table = Table(5001);
+    let gateway = Target::Gateway { link, router: "fe80::1".parse().unwrap() };
+    let address = |text: &str, prefix_length| {
+        Item::Address(Address { link, address: text.parse().unwrap(), prefix_length, preferred: true })
+    };
+    put(
+        &mut host,
+        &[
+            address("2001:db8:2::1", 64),
+            Item::Route(Route { table, ..route("::/0", gateway) }),
+            Item::Rule(Rule { priority: 900, source: prefix("2001:db8:2::/64"), destination: Prefix::ALL, table }),
+        ],
+    );
+    let way = run("ip -6 route get 2001:db8:9::9");
+    assert!(way.contains("via fe80::1") && way.contains("src 2001:db8:2::1"), "{way}");
+    host.clean().unwrap();
+}

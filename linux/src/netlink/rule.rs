@@ -3,11 +3,15 @@
 use super::PROTOCOL;
 use super::socket::Request;
 use netlink_packet_route::route::RouteProtocol;
-use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleHeader, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use roam6_proto::plan::{Rule, Table};
 use roam6_wire::Prefix;
 use std::net::{IpAddr, Ipv6Addr};
+
+/// A packet whose source is not chosen yet matches if the source it would get by this rule's table does
+/// (`FIB_RULE_FIND_SADDR`), so that a mobile router's own programs find the way that fits its addresses.
+const FIND_SOURCE: RuleFlags = RuleFlags::from_bits_retain(0x1_0000);
 
 /// Adds `rule`.
 pub(crate) fn put(rule: &Rule) -> Request {
@@ -59,6 +63,7 @@ fn write(rule: &Rule) -> RuleMessage {
         src_len: rule.source.length(),
         table: u8::try_from(rule.table.0).unwrap_or(0),
         action: RuleAction::ToTable,
+        flags: FIND_SOURCE,
         ..RuleHeader::default()
     };
     message.attributes = vec![
