@@ -19,10 +19,11 @@ pub const TUNNEL_TABLE: Table = Table(6_275_000);
 
 /// Packets to the mobile network never leave it.
 const RULE_INSIDE: u32 = 1000;
+/// Packets from the mobile network and the home address go home. Asked before the next, so that the router's own programs
+/// speak from the home address, and their connections move with it.
+const RULE_HOME: u32 = 1100;
 /// Packets from a care-of address take that uplink.
-const RULE_CARE_OF: u32 = 1100;
-/// Packets from the mobile network and the home address go home.
-const RULE_HOME: u32 = 1200;
+const RULE_CARE_OF: u32 = 1200;
 
 const DEFAULT_METRIC: u32 = 512;
 /// Worse than any route to a real network.
@@ -143,7 +144,8 @@ impl MobileRouter {
             return;
         };
         let address = formed.address.0;
-        plan.put(address_item(link, address, formed.prefix_length(), formed.preferred));
+        // Not preferred: a program that chose it would lose its connections with the network.
+        plan.put(address_item(link, address, formed.prefix_length(), false));
         let table = Table(TUNNEL_TABLE.0.saturating_add(uplink.config.bid.0.into()));
         if formed.on_link {
             plan.put(route(table, formed.prefix, DEFAULT_METRIC, Target::Link(link)));

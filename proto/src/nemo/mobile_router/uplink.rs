@@ -63,8 +63,6 @@ pub struct Formed {
     pub on_link: bool,
     /// The router that advertised it.
     pub router: Ipv6Addr,
-    /// Not deprecated.
-    pub preferred: bool,
     /// End of its valid lifetime.
     pub valid_until: Time,
     /// May be registered: duplicate address detection is over, or does not wait.
@@ -175,7 +173,6 @@ impl Uplink {
         if let Some(formed) = self.formed.as_mut().filter(|formed| formed.prefix == known.prefix) {
             formed.on_link = known.on_link;
             formed.router = router;
-            formed.preferred = known.preferred_until > now;
             formed.valid_until = known.valid_until;
             return;
         }
@@ -190,7 +187,6 @@ impl Uplink {
             prefix: known.prefix,
             on_link: known.on_link,
             router,
-            preferred: known.preferred_until > now,
             valid_until: known.valid_until,
             usable: false,
             check: None,

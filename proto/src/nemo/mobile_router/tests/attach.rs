@@ -23,7 +23,7 @@ fn everything_leaves_in_the_very_batch_of_its_cause() {
     assert_eq!(update.message.sequence, Sequence(84 + 16 + 1));
     assert_eq!(update.care_of(), [care_of]);
     let sent = position(&outputs, "send 135");
-    for before in ["put Address", "put Route(Table(6275001), ::/0", "put Rule(1100", "put Record"] {
+    for before in ["put Address", "put Route(Table(6275001), ::/0", "put Rule(1200", "put Record"] {
         assert!(position(&outputs, before) < sent, "{before}");
     }
     assert!(bench.paths().is_empty());
