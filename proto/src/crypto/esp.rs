@@ -1,6 +1,7 @@
 //! ESP in transport mode with manual keys for Binding Updates and Acknowledgements (RFC 4303; RFC 3776 §4.1, RFC 4877 §4).
 //! Done here and not by the kernel, so that it works on kernels without XFRM or Mobile IPv6 and can be replayed.
 
+use crate::report::DropReason;
 use hmac::{Hmac, Mac};
 use roam6_wire::{Malformed, Why};
 use serde::{Deserialize, Serialize};
@@ -8,9 +9,12 @@ use sha1::Sha1;
 use sha2::Sha256;
 use std::fmt;
 
-/// Shortest ESP packet that holds anything: SPI, sequence number, pad length, next header.
-const HEADER: usize = 8;
+/// Where the payload begins, behind SPI and sequence number.
+pub const PAYLOAD_AT: usize = 8;
+/// Pad length and next header.
 const TRAILER: usize = 2;
+
+const SPI: &str = "ESP SPI";
 
 /// One direction of a pair of manually keyed security associations.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +79,7 @@ impl SecurityAssociation {
     /// Wraps `payload` of `protocol` into ESP: header, payload, padding to 4 octets, trailer and check value.
     pub fn seal(&self, sequence: u32, protocol: u8, payload: &[u8]) -> Vec<u8> {
         let padding = (4 - (payload.len() + TRAILER) % 4) % 4;
-        let mut packet = Vec::with_capacity(HEADER + payload.len() + padding + TRAILER + 16);
+        let mut packet = Vec::with_capacity(PAYLOAD_AT + payload.len() + padding + TRAILER + 16);
         packet.extend_from_slice(&self.spi.to_be_bytes());
         packet.extend_from_slice(&sequence.to_be_bytes());
         packet.extend_from_slice(payload);
@@ -92,7 +96,7 @@ impl SecurityAssociation {
     /// # Errors
     /// [`Malformed`] when it is too short, of another SPI, fails verification ([`Why::Checksum`]) or its padding is wrong.
     pub fn open<'a>(&self, packet: &'a [u8]) -> Result<Opened<'a>, Malformed> {
-        let needs = HEADER + TRAILER + self.integrity.check_length();
+        let needs = PAYLOAD_AT + TRAILER + self.integrity.check_length();
         let short = Malformed { what: "ESP", at: 0, why: Why::Short { has: packet.len(), needs } };
         let end = packet.len().checked_sub(self.integrity.check_length()).ok_or(short)?;
         let (covered, check) = packet.split_at_checked(end).ok_or(short)?;
@@ -100,7 +104,7 @@ impl SecurityAssociation {
         let (sequence, rest) = rest.split_first_chunk::<4>().ok_or(short)?;
         let (rest, trailer) = rest.split_last_chunk::<2>().ok_or(short)?;
         if u32::from_be_bytes(*spi) != self.spi {
-            return Err(Malformed { what: "ESP SPI", at: 0, why: Why::Value(u32::from_be_bytes(*spi).into()) });
+            return Err(Malformed { what: SPI, at: 0, why: Why::Value(u32::from_be_bytes(*spi).into()) });
         }
         if !self.verifies(covered, check) {
             return Err(Malformed { what: "ESP integrity check value", at: end, why: Why::Checksum });
@@ -130,6 +134,15 @@ impl SecurityAssociation {
             Integrity::HmacSha1 => verify::<Hmac<Sha1>>(&self.key, covered, check),
             Integrity::HmacSha256 => verify::<Hmac<Sha256>>(&self.key, covered, check),
         }
+    }
+}
+
+/// Why a packet that [`SecurityAssociation::open`] refused is dropped.
+pub fn refusal(malformed: &Malformed) -> DropReason {
+    match malformed {
+        Malformed { what: SPI, .. } => DropReason::NoAssociation,
+        Malformed { why: Why::Checksum, .. } => DropReason::BadAuthenticator,
+        _ => DropReason::Malformed,
     }
 }
 

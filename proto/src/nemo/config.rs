@@ -1,5 +1,6 @@
 //! What the two NEMO roles are told: plain values, checked by whoever builds them.
 
+use crate::crypto::esp::SecurityAssociation;
 use crate::nemo::flow::FlowRule;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Prefix};
@@ -32,6 +33,17 @@ pub enum Authentication {
     None,
     /// MN-HA mobility message authentication option with timestamps against replay (RFC 4285).
     SharedKey(SharedKey),
+    /// ESP in transport mode with keys set by hand (RFC 3776, RFC 4877 §4.3).
+    Ipsec(Box<SecurityPair>),
+}
+
+/// The two security associations of a mobile router and its home agent; the same at both ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecurityPair {
+    /// Of Binding Updates.
+    pub to_home_agent: SecurityAssociation,
+    /// Of Binding Acknowledgements and Binding Refresh Requests.
+    pub to_mobile: SecurityAssociation,
 }
 
 /// A home agent.

@@ -1,12 +1,12 @@
 //! What a home agent says to a mobile router: acknowledgements, errors and requests to refresh.
-//! RFC 6275 §9.3.3, §9.5.4, §9.5.5 and §10.3, RFC 3963 §6.6, RFC 4285 §5.1, RFC 5648 §6.2, RFC 6089 §5.3.5.
+//! RFC 6275 §9.3.3, §9.5.4, §9.5.5 and §10.3, RFC 3963 §6.6, RFC 4285 §5.1, RFC 3776 §4, RFC 5648 §6.2, RFC 6089 §5.3.5.
 
 use super::HomeAgent;
 use super::binding::CareOf;
 use super::multiple::Echo;
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::engine::Outbox;
-use crate::nemo::config::SharedKey;
+use crate::nemo::config::Authentication;
 use crate::output::{Transmit, Via};
 use crate::report::Report;
 use core::time::Duration;
@@ -39,8 +39,8 @@ pub(super) struct Answer {
     pub router: bool,
     /// Timestamp to echo, or to correct.
     pub timestamp: Option<Timestamp>,
-    /// What it is authenticated with.
-    pub key: Option<SharedKey>,
+    /// How it is authenticated.
+    pub authentication: Authentication,
     /// Its Binding Identifier options.
     pub bids: Vec<Echo>,
     /// Its Flow Identification options.
@@ -49,20 +49,20 @@ pub(super) struct Answer {
 
 impl HomeAgent {
     /// Acknowledges a registration that stands.
-    pub(super) fn acknowledge(&self, answer: &Answer, out: &mut Outbox) {
+    pub(super) fn acknowledge(&mut self, answer: &Answer, out: &mut Outbox) {
         let complete = answer.bids.iter().all(|echo| echo.status == Status::ACCEPTED);
         self.reply(answer, if complete { Status::ACCEPTED } else { Status::MCOA_NOT_COMPLETE }, out);
     }
 
     /// Answers an update that is refused, and reports it.
-    pub(super) fn refuse(&self, answer: &Answer, status: Status, out: &mut Outbox) {
+    pub(super) fn refuse(&mut self, answer: &Answer, status: Status, out: &mut Outbox) {
         let answer = Answer { lifetime: Duration::ZERO, flows: Vec::new(), ..answer.clone() };
         self.reply(&answer, status, out);
         out.report(Report::Refused { home_address: answer.home, care_of: answer.care_of.0, status: status.0 });
     }
 
-    /// Sends a Binding Acknowledgement, authenticated if there is a key.
-    pub(super) fn reply(&self, answer: &Answer, status: Status, out: &mut Outbox) {
+    /// Sends a Binding Acknowledgement, authenticated as its update was.
+    pub(super) fn reply(&mut self, answer: &Answer, status: Status, out: &mut Outbox) {
         let lifetime = units(answer.lifetime);
         let bids = answer.bids.iter().map(|echo| echo.option(status)).map(MobilityOption::BindingIdentifier);
         let flows = answer.flows.iter().cloned().map(MobilityOption::FlowIdentification);
@@ -81,32 +81,43 @@ impl HomeAgent {
         });
         let header = self.header(answer.to, answer.home, answer.routed);
         let (source, destination) = (header.real_source(), header.real_destination());
-        let bytes = match &answer.key {
-            None => message.emit(source, destination),
-            Some(key) => message.emit_authenticated(source, destination, key.spi, |part| {
+        let bytes = match &answer.authentication {
+            Authentication::SharedKey(key) => message.emit_authenticated(source, destination, key.spi, |part| {
                 authenticate(&key.secret, answer.care_of, answer.home, part)
             }),
+            Authentication::None | Authentication::Ipsec(_) => message.emit(source, destination),
         };
-        out.transmit(Transmit { via: answer.via, bytes: ip6::emit(&header, protocol::MOBILITY, &bytes) });
+        let bytes = self.wrap(&header, &answer.authentication, &bytes);
+        out.transmit(Transmit { via: answer.via, bytes });
     }
 
     /// Asks a mobile router to refresh a binding that ends soon (RFC 6275 §9.5.5, RFC 5648 §6.4).
-    pub(super) fn request_refresh(&self, home: HomeAddress, care_of: CareOf, out: &mut Outbox) {
+    pub(super) fn request_refresh(&mut self, home: HomeAddress, care_of: CareOf, out: &mut Outbox) {
         let echo = Echo { bid: care_of.bid, priority: care_of.priority, status: Status::ACCEPTED };
         let bid = (care_of.bid != Bid(0)).then(|| MobilityOption::BindingIdentifier(echo.option(Status::ACCEPTED)));
         let message = Message::BindingRefreshRequest { options: bid.into_iter().collect() };
-        self.send(&message, &self.header(care_of.address, home, true), out);
+        let header = self.header(care_of.address, home, true);
+        let bytes = message.emit(header.real_source(), header.real_destination());
+        let authentication = self.row(home).map_or(Authentication::None, |row| row.authentication.clone());
+        let bytes = self.wrap(&header, &authentication, &bytes);
+        out.transmit(Transmit { via: Via::Route, bytes });
     }
 
     /// Tells the sender of a packet what its Home Address option or mobility header was wrong with.
     pub(super) fn send_error(&self, to: Ipv6Addr, status: ErrorStatus, home: Option<Ipv6Addr>, out: &mut Outbox) {
         let message = Message::BindingError { status, home_address: home.unwrap_or(Ipv6Addr::UNSPECIFIED) };
-        self.send(&message, &Header::new(self.config.address, to), out);
+        let header = Header::new(self.config.address, to);
+        let bytes = message.emit(header.source, header.destination);
+        out.transmit(Transmit { via: Via::Route, bytes: ip6::emit(&header, protocol::MOBILITY, &bytes) });
     }
 
-    fn send(&self, message: &Message, header: &Header, out: &mut Outbox) {
-        let bytes = message.emit(header.real_source(), header.real_destination());
-        out.transmit(Transmit { via: Via::Route, bytes: ip6::emit(header, protocol::MOBILITY, &bytes) });
+    /// The packet of a mobility message to a mobile router: in ESP if that is what the two use, behind the routing header.
+    fn wrap(&mut self, header: &Header, authentication: &Authentication, message: &[u8]) -> Vec<u8> {
+        let Authentication::Ipsec(pair) = authentication else {
+            return ip6::emit(header, protocol::MOBILITY, message);
+        };
+        self.sealed = self.sealed.wrapping_add(1);
+        ip6::emit(header, protocol::ESP, &pair.to_mobile.seal(self.sealed, protocol::MOBILITY, message))
     }
 
     fn header(&self, to: Ipv6Addr, home: HomeAddress, routed: bool) -> Header {

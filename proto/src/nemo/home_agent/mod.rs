@@ -1,5 +1,5 @@
 //! The home agent: keeps the bindings of mobile routers and makes the host forward to where they are.
-//! RFC 6275 §8.4 and §10, RFC 3963 §6, RFC 5648 §6, RFC 4285, RFC 6089 §5.3.
+//! RFC 6275 §8.4 and §10, RFC 3963 §6, RFC 5648 §6, RFC 4285, RFC 3776, RFC 6089 §5.3.
 //!
 //! A packet is decoded in `packet`, an update judged in `update`, carried out in `transaction`, answered in `answer`.
 
@@ -62,6 +62,8 @@ pub struct HomeAgent {
     home: HomeLink,
     discovery: Discovery,
     errors: Limiter,
+    /// ESP sequence number last sent, of all security associations together: it grows in each of them (RFC 4303 §2.2).
+    sealed: u32,
     recalled: Vec<Record>,
 }
 
@@ -74,6 +76,7 @@ impl HomeAgent {
             home: HomeLink::default(),
             discovery: Discovery::default(),
             errors: Limiter::new(packet::BINDING_ERRORS_PER_SECOND),
+            sealed: 0,
             config,
             entropy,
             clock: WallClock::default(),

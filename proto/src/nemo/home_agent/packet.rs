@@ -1,13 +1,15 @@
 //! Where each packet goes: to the check of updates, to discovery, to path MTU, or nowhere.
-//! RFC 6275 §9.2, §9.3.1 and §9.3.3, RFC 2473 §8.
+//! RFC 6275 §9.2, §9.3.1 and §9.3.3, RFC 3776 §4, RFC 2473 §8.
 
 use super::HomeAgent;
 use super::path_mtu::MAX_PATHS;
 use super::request::Request;
 use super::timers::Timer;
 use super::update::is_unicast;
+use crate::crypto::esp::{PAYLOAD_AT, refusal};
 use crate::engine::Outbox;
 use crate::input::Packet;
+use crate::nemo::config::Authentication;
 use crate::output::{Transmit, Via};
 use crate::report::{DropReason, Report};
 use crate::time::Time;
@@ -44,8 +46,9 @@ impl HomeAgent {
     fn datagram(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, on_link: bool, out: &mut Outbox) {
         let ours = datagram.destination == self.config.address;
         match datagram.protocol {
-            protocol::MOBILITY if ours => self.mobility(now, packet, datagram, out),
+            protocol::MOBILITY if ours => self.mobility(now, packet, datagram, false, out),
             // The security association says whose they are (RFC 6275 §9.3.1).
+            protocol::ESP if ours => self.sealed(now, packet, datagram, out),
             protocol::ESP | protocol::AUTHENTICATION => {}
             _ if ours && !self.knows_sender(datagram) => {
                 self.binding_error(now, datagram, ErrorStatus::UNKNOWN_BINDING, out)
@@ -60,13 +63,32 @@ impl HomeAgent {
         }
     }
 
-    fn mobility(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, out: &mut Outbox) {
+    /// ESP: the mobility message inside, if the security association of this very home address opens it (RFC 3776 §4.1).
+    /// ESP of any other sender is for the host.
+    fn sealed(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, out: &mut Outbox) {
+        let row = self.row(HomeAddress(datagram.real_source()));
+        let Some(Authentication::Ipsec(pair)) = row.map(|row| &row.authentication) else { return };
+        let pair = pair.clone();
+        let dropped = |reason, detail| Report::Dropped { reason, from: Some(datagram.source), detail };
+        match pair.to_home_agent.open(datagram.payload) {
+            Ok(opened) if opened.protocol == protocol::MOBILITY => {
+                let payload_at = datagram.payload_at + PAYLOAD_AT;
+                let inner =
+                    Datagram { protocol: opened.protocol, payload: opened.payload, payload_at, ..datagram.clone() };
+                self.mobility(now, packet, &inner, true, out);
+            }
+            Ok(opened) => out.report(dropped(DropReason::NotForUs, format!("ESP with protocol {}", opened.protocol))),
+            Err(malformed) => out.report(dropped(refusal(&malformed), malformed.to_string())),
+        }
+    }
+
+    fn mobility(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, protected: bool, out: &mut Outbox) {
         let from = Some(datagram.source);
         let message = mobility::Message::parse(datagram.payload, datagram.real_source(), datagram.real_destination());
         match message {
             Ok(mobility::Message::BindingUpdate(update)) => {
                 let at_home = self.home.link() == Some(packet.link);
-                let request = Request::read(packet, datagram, &update, at_home);
+                let request = Request { protected, ..Request::read(packet, datagram, &update, at_home) };
                 self.update(now, request, out);
             }
             Ok(mobility::Message::Unknown { kind, .. }) if !is_assigned(kind) => {

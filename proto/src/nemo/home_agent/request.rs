@@ -5,6 +5,7 @@ use super::answer::Answer;
 use super::multiple::{Echo, Offer};
 use crate::crypto::authenticator::Timestamp;
 use crate::input::Packet;
+use crate::nemo::config::Authentication;
 use crate::output::Via;
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
@@ -28,6 +29,10 @@ pub(super) struct Request {
     pub routed: bool,
     /// The Alternate Care-of Address, else the source; not that of its Binding Identifier options.
     pub care_of: CareOfAddress,
+    /// It has an Alternate Care-of Address option.
+    pub alternate: bool,
+    /// It was in ESP, and the security association of its home address opened it.
+    pub protected: bool,
     /// Orders updates.
     pub sequence: Sequence,
     /// Lifetime asked for; zero to end it.
@@ -79,6 +84,8 @@ impl Request {
             home,
             routed: datagram.home_address.is_some(),
             care_of: CareOfAddress(datagram.source),
+            alternate: false,
+            protected: false,
             sequence: update.sequence,
             lifetime: Duration::from_secs(update.lifetime_seconds().into()),
             home_registration: update.flags.home_registration(),
@@ -101,7 +108,10 @@ impl Request {
 
     fn take(&mut self, option: &MobilityOption, message: &[u8]) {
         match option {
-            MobilityOption::AlternateCareOf(address) => self.care_of = CareOfAddress(*address),
+            MobilityOption::AlternateCareOf(address) => {
+                self.care_of = CareOfAddress(*address);
+                self.alternate = true;
+            }
             MobilityOption::MobileNetworkPrefix(prefix) => self.prefixes.push(*prefix),
             MobilityOption::BindingIdentifier(option) => self.offers.push(Offer {
                 bid: option.bid,
@@ -150,7 +160,7 @@ impl Request {
             lifetime: Duration::ZERO,
             router: self.router,
             timestamp: self.timestamp,
-            key: None,
+            authentication: Authentication::None,
             bids: self.offers.iter().map(echo).collect(),
             flows: Vec::new(),
         }

@@ -5,10 +5,11 @@ use super::HomeAgent;
 use super::at_home::HOME_METRIC;
 use super::timers::Timer;
 use crate::crypto::authenticator::{Timestamp, authenticate};
+use crate::crypto::esp::{Integrity, SecurityAssociation};
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, LinkId, Order, Outcome, Packet};
-use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
+use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SecurityPair, SharedKey};
 use crate::output::Output;
 use crate::plan::{BindingRecord, Item, Key, Plan, Record, RecordKey, Table};
 use crate::time::Time;
@@ -25,6 +26,8 @@ use std::net::Ipv6Addr;
 
 /// Most home addresses bound at once, fewer than there are rows.
 const MAX_BINDINGS: usize = 3;
+/// The mobile router that uses ESP.
+const PROTECTED: u16 = 3;
 const LINK: LinkId = LinkId(2);
 const AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const BEGAN: u64 = 1_767_225_600_000_000;
@@ -148,12 +151,18 @@ impl World {
     /// Checks a packet the home agent sends; what it promises must stand.
     fn sent(&self, bytes: &[u8]) {
         let Ok(datagram) = Datagram::parse(bytes) else { unreachable!("what is sent is well formed") };
-        if datagram.protocol != protocol::MOBILITY {
-            return;
-        }
         let home = HomeAddress(datagram.real_destination());
-        let message = Message::parse(datagram.payload, datagram.real_source(), home.0);
+        let payload = match datagram.protocol {
+            protocol::MOBILITY => datagram.payload,
+            protocol::ESP => match pair().to_mobile.open(datagram.payload) {
+                Ok(opened) => opened.payload,
+                Err(_) => unreachable!("sealed for somebody else"),
+            },
+            _ => return,
+        };
+        let message = Message::parse(payload, datagram.real_source(), home.0);
         let Ok(Message::BindingAcknowledgement(told)) = message else { return };
+        assert_eq!(datagram.protocol == protocol::ESP, home.0 == home_address(PROTECTED), "in ESP or not");
         if !told.status.is_accepted() || told.lifetime_units == 0 {
             return;
         }
@@ -213,7 +222,7 @@ impl World {
     /// A Binding Update that is well formed, and authentic or not.
     fn update(&mut self, story: &mut Story<'_>) {
         let who = u16::from(story.byte() % 6);
-        let home = HomeAddress(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 1, who));
+        let home = HomeAddress(home_address(who));
         let care_of = |number: u8| Ipv6Addr::new(0x2001, 0xdb8, 0xa0 + u16::from(number % 5), 0, 0, 0, 2, who);
         let (what, sequence, lifetime) = (story.byte(), story.byte(), story.byte());
         let source = if what & 1 == 1 { home.0 } else { care_of(what >> 1) };
@@ -236,12 +245,17 @@ impl World {
         let care_of = CareOfAddress(registered.unwrap_or(source));
         let bytes = Message::BindingUpdate(message)
             .emit_authenticated(home.0, AGENT, 256, |part| authenticate(&[7; 16], care_of, home, part));
-        self.packet(ip6::emit(&header, protocol::MOBILITY, &bytes));
+        self.packet(match who {
+            PROTECTED if what & 0x80 == 0 => {
+                ip6::emit(&header, protocol::ESP, &pair().to_home_agent.seal(1, protocol::MOBILITY, &bytes))
+            }
+            _ => ip6::emit(&header, protocol::MOBILITY, &bytes),
+        });
     }
 
     /// A Mobility Header of the story's own making, with its checksum put right.
     fn mobility(&mut self, story: &mut Story<'_>) {
-        let home = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 1, u16::from(story.byte() % 6));
+        let home = home_address(u16::from(story.byte() % 6));
         let header = Header::new(Ipv6Addr::new(0x2001, 0xdb8, 0xa0, 0, 0, 0, 0, 9), AGENT).with_home_address(home);
         let units = story.byte() % 16;
         let mut bytes = vec![protocol::NONE, units, story.byte() % 12, 0, 0, 0];
@@ -285,7 +299,7 @@ impl World {
     }
 
     fn order(&mut self, what: u8) -> Order {
-        let home = HomeAddress(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 1, u16::from(what % 6)));
+        let home = HomeAddress(home_address(u16::from(what % 6)));
         match what >> 6 {
             0 => Order::Unbind(home),
             1 => {
@@ -369,13 +383,23 @@ fn put_sum(bytes: &mut [u8], at: usize, sum: u16) {
     }
 }
 
-/// Five mobile routers, two of which share a prefix; every other one has a key.
+fn home_address(who: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 1, who)
+}
+
+fn pair() -> SecurityPair {
+    let association = |spi| SecurityAssociation { spi, integrity: Integrity::HmacSha1, key: vec![7; 20] };
+    SecurityPair { to_home_agent: association(256), to_mobile: association(257) }
+}
+
+/// Five mobile routers, two of which share a prefix; one has a shared key, one uses ESP.
 fn config(kind: u8) -> HomeAgentConfig {
     let row = |who: u16| PrefixTableRow {
-        home_address: HomeAddress(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 1, who)),
+        home_address: HomeAddress(home_address(who)),
         prefixes: [who, who.max(3)].iter().filter_map(|who| network(*who)).collect(),
-        authentication: match who % 2 {
-            0 => Authentication::None,
+        authentication: match who {
+            PROTECTED => Authentication::Ipsec(Box::new(pair())),
+            who if who % 2 == 0 => Authentication::None,
             _ => Authentication::SharedKey(SharedKey { spi: 256, secret: vec![7; 16] }),
         },
     };

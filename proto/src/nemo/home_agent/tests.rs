@@ -5,6 +5,7 @@ mod bench;
 
 mod discovery;
 mod home_link;
+mod ipsec;
 mod path;
 mod registration;
 mod restart;

@@ -1,5 +1,5 @@
 //! One Binding Update: the checks in their order, and what follows from them.
-//! RFC 6275 §9.5.1 and §10.3, RFC 3963 §6.2 and §6.7, RFC 4285 §5.1 and §6, RFC 5648 §6.2.
+//! RFC 6275 §9.5.1 and §10.3, RFC 3963 §6.2 and §6.7, RFC 4285 §5.1 and §6, RFC 3776 §4, RFC 5648 §6.2.
 
 use super::answer::Answer;
 use super::binding::{Binding, CareOf, INVALID_ENTRY, Registration};
@@ -75,13 +75,11 @@ impl HomeAgent {
             return Err(Refusal::Silence(DropReason::Malformed, "an address is not a unicast address"));
         }
         let row = self.row(request.home);
-        answer.key = row.and_then(|row| match &row.authentication {
-            Authentication::None => None,
-            Authentication::SharedKey(key) => Some(key.clone()),
-        });
         let Some(row) = row else {
             return Err(Refusal::Silence(DropReason::NoAssociation, "the home address is not in the prefix table"));
         };
+        answer.authentication = row.authentication.clone();
+        check_protection(request, row)?;
         if binding.is_some_and(|binding| !request.sequence.is_newer_than(binding.sequence)) {
             return Err(Refusal::Unproven(Status::SEQUENCE_OUT_OF_WINDOW, DropReason::StaleSequence));
         }
@@ -95,7 +93,7 @@ impl HomeAgent {
         self.authorise(now, request, row, binding, answer)
     }
 
-    /// RFC 4285 §5.1, then §6.
+    /// RFC 4285 §5.1, then §6; of the others, [`check_protection`] has said what there is to say.
     fn authenticate(
         &self,
         now: Time,
@@ -296,6 +294,21 @@ impl HomeAgent {
         out.report(Report::Deregistered { home_address: home, why: "de-registered".into() });
         self.schedule(home);
     }
+}
+
+/// With ESP only what ESP covers counts: neither a message in the clear, nor the source address, which is a care-of
+/// address only if the message says so too; what ends a binding needs none (RFC 3776 §4.1 and §4.2).
+fn check_protection(request: &Request, row: &PrefixTableRow) -> Result<(), Refusal> {
+    if !matches!(row.authentication, Authentication::Ipsec(_)) {
+        return Ok(());
+    }
+    if !request.protected {
+        return Err(Refusal::Silence(DropReason::NotAuthenticated, "not protected by ESP"));
+    }
+    if request.routed && !request.lifetime.is_zero() && request.offers.is_empty() && !request.alternate {
+        return Err(Refusal::Silence(DropReason::Malformed, "the Alternate Care-of Address option is missing"));
+    }
+    Ok(())
 }
 
 /// A global or unique local unicast address: it can be routed to (RFC 6275 §9.5.1).

@@ -1,5 +1,5 @@
 //! What the home agent says: Binding Acknowledgements, each status to its consequence, and its requests and errors
-//! (RFC 6275 §11.7.3 and §11.7.4, RFC 3963 §5.4, RFC 5648 §5, RFC 4285 §5.1 and §6).
+//! (RFC 6275 §11.7.3 and §11.7.4, RFC 3963 §5.4, RFC 5648 §5, RFC 4285 §5.1 and §6, RFC 3776 §4).
 
 use super::MobileRouter;
 use super::packet::drop_malformed;
@@ -8,7 +8,6 @@ use super::update::lifetime;
 use super::uplink::Uplink;
 use crate::crypto::authenticator::{NTP_TO_UNIX_SECONDS, verify};
 use crate::engine::Outbox;
-use crate::input::LinkId;
 use crate::nemo::config::Authentication;
 use crate::report::{DropReason, Report};
 use crate::time::Time;
@@ -34,8 +33,8 @@ enum Consequence {
 }
 
 impl MobileRouter {
-    /// Takes a Mobility Header.
-    pub(super) fn hear_mobility(&mut self, now: Time, _link: LinkId, datagram: &Datagram<'_>, out: &mut Outbox) {
+    /// Takes a Mobility Header; `protected` if it was in ESP and our security association opened it.
+    pub(super) fn hear_mobility(&mut self, now: Time, datagram: &Datagram<'_>, protected: bool, out: &mut Outbox) {
         let from = Some(datagram.source);
         let (source, destination) = (datagram.real_source(), datagram.real_destination());
         let home = self.config.home_address.0;
@@ -64,7 +63,7 @@ impl MobileRouter {
         }
         match message {
             Message::BindingAcknowledgement(acknowledgement) => {
-                self.hear_acknowledgement(now, datagram, &acknowledgement, out);
+                self.hear_acknowledgement(now, datagram, &acknowledgement, protected, out);
             }
             Message::BindingRefreshRequest { .. } if self.registration.binding().is_some() => {
                 if self.hints.take(now) {
@@ -97,6 +96,7 @@ impl MobileRouter {
         now: Time,
         datagram: &Datagram<'_>,
         message: &BindingAcknowledgement,
+        protected: bool,
         out: &mut Outbox,
     ) {
         let drop = |reason, out: &mut Outbox| {
@@ -116,7 +116,7 @@ impl MobileRouter {
             return drop(DropReason::Unsolicited, out);
         };
         let (wanted, sent) = (wanted.clone(), sent);
-        if let Err(reason) = self.verify(datagram, message, &wanted) {
+        if let Err(reason) = self.verify(datagram, message, &wanted, protected) {
             return drop(reason, out);
         }
         let (home_agent, status, sequence) = (wanted.home_agent, message.status.0, message.sequence);
@@ -156,13 +156,17 @@ impl MobileRouter {
         datagram: &Datagram<'_>,
         message: &BindingAcknowledgement,
         wanted: &Wanted,
+        protected: bool,
     ) -> Result<(), DropReason> {
         let away = !wanted.care_of().is_empty();
         if away != datagram.routing_home.is_some() {
             return Err(DropReason::NotForUs);
         }
-        let Authentication::SharedKey(key) = &self.config.authentication else {
-            return Ok(());
+        let key = match &self.config.authentication {
+            Authentication::None => return Ok(()),
+            Authentication::Ipsec(_) if protected => return Ok(()),
+            Authentication::Ipsec(_) => return Err(DropReason::NotAuthenticated),
+            Authentication::SharedKey(key) => key,
         };
         let last = message.options.iter().rev().find_map(|option| match option {
             MobilityOption::Authentication { subtype: AUTHENTICATION_MN_HA, spi, data } => Some((*spi, data)),

@@ -54,6 +54,8 @@ pub struct MobileRouter {
     clock: WallClock,
     /// The last timestamp sent: the next is later (RFC 4285 §6).
     stamped: Option<Timestamp>,
+    /// ESP sequence number last sent (RFC 4303 §2.2).
+    sealed: u32,
     uplinks: Vec<Uplink>,
     ingress: Vec<Inside>,
     agents: HomeAgents,
@@ -95,6 +97,7 @@ impl MobileRouter {
             entropy,
             clock: WallClock::default(),
             stamped: None,
+            sealed: 0,
             home: None,
             left: Vec::new(),
             held: Held::default(),

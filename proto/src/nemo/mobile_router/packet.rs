@@ -1,12 +1,14 @@
 //! Received packets, each to the part of the mobile router that waits for it; what nobody waits for is counted
-//! (RFC 4861 §6.1 and §7.1, RFC 6275 §9.2).
+//! (RFC 4861 §6.1 and §7.1, RFC 6275 §9.2, RFC 3776 §4).
 
 use super::MobileRouter;
 use super::discovery;
 use super::registration::CareOf;
 use super::uplink::Uplink;
+use crate::crypto::esp::{PAYLOAD_AT, refusal};
 use crate::engine::Outbox;
 use crate::input::{LinkId, Packet};
+use crate::nemo::config::Authentication;
 use crate::output::{Transmit, Via};
 use crate::report::{DropReason, Report};
 use crate::time::Time;
@@ -36,9 +38,31 @@ impl MobileRouter {
         };
         match datagram.protocol {
             protocol::ICMPV6 => self.hear_icmp6(now, packet, &datagram, out),
-            protocol::MOBILITY => self.hear_mobility(now, packet.link, &datagram, out),
+            protocol::MOBILITY => self.hear_mobility(now, &datagram, false, out),
+            protocol::ESP => self.hear_sealed(now, &datagram, out),
             protocol::IPV6 => self.hear_tunnelled(&datagram, out),
             _ => {}
+        }
+    }
+
+    /// ESP: the mobility message inside, if it is from a home agent of ours and our security association opens it.
+    fn hear_sealed(&mut self, now: Time, datagram: &Datagram<'_>, out: &mut Outbox) {
+        let Authentication::Ipsec(pair) = &self.config.authentication else { return };
+        let ours = datagram.real_destination() == self.config.home_address.0;
+        if !ours || !self.agents.contains(datagram.source) {
+            return;
+        }
+        let pair = pair.clone();
+        let dropped = |reason, detail| Report::Dropped { reason, from: Some(datagram.source), detail };
+        match pair.to_mobile.open(datagram.payload) {
+            Ok(opened) if opened.protocol == protocol::MOBILITY => {
+                let payload_at = datagram.payload_at + PAYLOAD_AT;
+                let inner =
+                    Datagram { protocol: opened.protocol, payload: opened.payload, payload_at, ..datagram.clone() };
+                self.hear_mobility(now, &inner, true, out);
+            }
+            Ok(opened) => out.report(dropped(DropReason::NotForUs, format!("ESP with protocol {}", opened.protocol))),
+            Err(malformed) => out.report(dropped(refusal(&malformed), malformed.to_string())),
         }
     }
 

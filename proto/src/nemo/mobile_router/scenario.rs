@@ -2,11 +2,13 @@
 
 use super::{MobileRouter, forwarding};
 use crate::crypto::authenticator::authenticate;
+use crate::crypto::esp::{Integrity, SecurityAssociation};
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::input::{Clock, Input, LinkEvent, LinkId, NeighbourEvent, Order, Outcome, Packet};
 use crate::nemo::config::{
-    Authentication, DuplicateDetection, Ingress, MobileRouterConfig, PrefixMode, Probe, SharedKey, Sharing, Uplink,
+    Authentication, DuplicateDetection, Ingress, MobileRouterConfig, PrefixMode, Probe, SecurityPair, SharedKey,
+    Sharing, Uplink,
 };
 use crate::output::Output;
 use crate::plan::{Item, Key, Plan};
@@ -156,12 +158,17 @@ impl World {
             lifetime_units: u16::from(choice >> 2),
             options,
         });
-        let payload = message.emit_authenticated(HOME_AGENT, HOME, 256, |part| {
+        let mut protocol = protocol::MOBILITY;
+        let mut payload = message.emit_authenticated(HOME_AGENT, HOME, 256, |part| {
             authenticate(&KEY, CareOfAddress(*source), HomeAddress(HOME), part)
         });
+        if let Authentication::Ipsec(pair) = &self.router.config.authentication {
+            payload = pair.to_mobile.seal(1, protocol, &payload);
+            protocol = protocol::ESP;
+        }
         let header = Header::new(HOME_AGENT, *source);
         let header = if *source == HOME { header } else { header.with_routing_home(HOME) };
-        let bytes = ip6::emit(&header, protocol::MOBILITY, &payload);
+        let bytes = ip6::emit(&header, protocol, &payload);
         Some(Input::Packet(Packet { link: LinkId(1), sender: Some(PEER), bytes }))
     }
 
@@ -205,8 +212,14 @@ impl World {
             panic_on(bytes);
             return;
         };
+        let payload = match datagram.protocol {
+            protocol::ESP => {
+                pair().to_home_agent.open(datagram.payload).map(|opened| opened.payload).unwrap_or_default()
+            }
+            _ => datagram.payload,
+        };
         if let Ok(mobility::Message::BindingUpdate(update)) =
-            mobility::Message::parse(datagram.payload, datagram.real_source(), datagram.destination)
+            mobility::Message::parse(payload, datagram.real_source(), datagram.destination)
         {
             self.update = Some((datagram.source, update));
         }
@@ -232,6 +245,11 @@ fn panic_on(bytes: &[u8]) {
     assert!(bytes.is_empty(), "sent what is no packet: {bytes:02x?}");
 }
 
+fn pair() -> SecurityPair {
+    let association = |spi| SecurityAssociation { spi, integrity: Integrity::HmacSha256, key: vec![7; 32] };
+    SecurityPair { to_home_agent: association(256), to_mobile: association(257) }
+}
+
 fn config(choice: u8) -> MobileRouterConfig {
     let uplink = |number: u8| Uplink {
         interface: format!("if{number}"),
@@ -246,7 +264,10 @@ fn config(choice: u8) -> MobileRouterConfig {
         home_prefix: Prefix::new(HOME, 64).unwrap_or(Prefix::ALL),
         home_agents: vec![HOME_AGENT; usize::from(choice >> 4 & 1) + 1],
         mode: if choice & 2 == 0 { PrefixMode::Implicit } else { PrefixMode::Explicit },
-        authentication: Authentication::SharedKey(SharedKey { spi: 256, secret: KEY.to_vec() }),
+        authentication: match choice & 0x88 {
+            0x88 => Authentication::Ipsec(Box::new(pair())),
+            _ => Authentication::SharedKey(SharedKey { spi: 256, secret: KEY.to_vec() }),
+        },
         lifetime: Duration::from_secs(60),
         uplinks: vec![uplink(1), uplink(2)],
         sharing: match choice >> 2 & 3 {

@@ -1,4 +1,5 @@
-//! Builds Binding Updates (RFC 6275 §6.1.7 and §11.7.1, RFC 3963 §5.2, RFC 5648 §5, RFC 6089 §5.1, RFC 4285 §5.1).
+//! Builds Binding Updates (RFC 6275 §6.1.7 and §11.7.1, RFC 3963 §5.2, RFC 5648 §5, RFC 6089 §5.1, RFC 4285 §5.1,
+//! RFC 3776 §4).
 
 use super::MobileRouter;
 use super::registration::{Place, Wanted};
@@ -76,7 +77,8 @@ impl MobileRouter {
                     })
                 }));
                 options.extend(self.config.flows.iter().map(flow));
-            } else if lifetime_units > 0 {
+            } else if lifetime_units > 0 || matches!(self.config.authentication, Authentication::Ipsec(_)) {
+                // ESP does not cover the source address (RFC 3776 §4.2).
                 options.extend(care_of.first().map(|care_of| MobilityOption::AlternateCareOf(care_of.address.0)));
             }
             if self.config.mode == PrefixMode::Explicit && lifetime_units > 0 {
@@ -97,7 +99,14 @@ impl MobileRouter {
             sequence,
             lifetime: lifetime(lifetime_units),
         });
-        Some(Transmit { via, bytes: ip6::emit(&header, protocol::MOBILITY, &payload) })
+        let bytes = match &self.config.authentication {
+            Authentication::Ipsec(pair) => {
+                self.sealed = self.sealed.wrapping_add(1);
+                ip6::emit(&header, protocol::ESP, &pair.to_home_agent.seal(self.sealed, protocol::MOBILITY, &payload))
+            }
+            _ => ip6::emit(&header, protocol::MOBILITY, &payload),
+        };
+        Some(Transmit { via, bytes })
     }
 
     /// The Mobility Header, proven to come from us, now.

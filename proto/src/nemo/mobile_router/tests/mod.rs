@@ -3,6 +3,7 @@
 mod attach;
 mod home;
 mod hostile;
+mod ipsec;
 mod multiple;
 
 use super::*;

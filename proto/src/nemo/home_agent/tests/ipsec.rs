@@ -1,0 +1,179 @@
+//! Updates and acknowledgements in ESP (RFC 3776 §4, RFC 4303).
+
+use super::bench::*;
+use crate::crypto::esp::{Integrity, SecurityAssociation};
+use crate::input::{Input, Packet};
+use crate::nemo::config::{Authentication, HomeAgentConfig, SecurityPair};
+use crate::output::Output;
+use crate::report::{DropReason, Report};
+use core::time::Duration;
+use roam6_wire::ip6::{self, Datagram, protocol};
+use roam6_wire::mobility::{BindingAcknowledgement, BindingIdentifier, CareOfField, Message, MobilityOption, Status};
+use roam6_wire::{Bid, HomeAddress};
+
+const CARE_OF: &str = "2001:db8:1::200";
+
+fn pair(first: u8) -> SecurityPair {
+    let association = |spi: u32, fill: u8| SecurityAssociation {
+        spi,
+        integrity: Integrity::HmacSha256,
+        key: vec![fill; Integrity::HmacSha256.key_length()],
+    };
+    SecurityPair { to_home_agent: association(0x1000, first), to_mobile: association(0x1001, first + 1) }
+}
+
+/// 2001:db8::200 and 2001:db8::400 use ESP, with keys of their own.
+fn protected() -> HomeAgentConfig {
+    let mut config = config();
+    for (number, first) in [("2001:db8::200", 1), ("2001:db8::400", 3)] {
+        let row = config.table.rows.iter_mut().find(|row| row.home_address.0 == address(number)).unwrap();
+        row.authentication = Authentication::Ipsec(Box::new(pair(first)));
+    }
+    config
+}
+
+fn alternate() -> MobilityOption {
+    MobilityOption::AlternateCareOf(address(CARE_OF))
+}
+
+/// Away, as RFC 3776 wants it.
+fn update(sequence: u16) -> Update {
+    Update::open(sequence, CARE_OF).with(alternate())
+}
+
+/// The update in ESP behind its Home Address option.
+fn seal(packet: Packet, association: &SecurityAssociation) -> Packet {
+    let datagram = Datagram::parse(&packet.bytes).unwrap();
+    let payload = association.seal(1, datagram.protocol, datagram.payload);
+    let bytes = ip6::emit(&datagram.header(), protocol::ESP, &payload);
+    Packet { bytes, ..packet }
+}
+
+fn send(bench: &mut Bench, update: &Update, association: &SecurityAssociation) -> Vec<Output> {
+    let packet = seal(update.packet(bench.now), association);
+    bench.feed(Input::Packet(packet))
+}
+
+/// The one acknowledgement among `outputs`, in ESP behind the routing header, and its ESP sequence number.
+fn opened(outputs: &[Output]) -> (BindingAcknowledgement, u32) {
+    let sent = sent(outputs);
+    assert_eq!(sent.len(), 1, "one packet: {outputs:#?}");
+    let datagram = Datagram::parse(&sent[0].bytes).unwrap();
+    assert_eq!(datagram.protocol, protocol::ESP);
+    let association = pair(1).to_mobile;
+    let opened = association.open(datagram.payload).unwrap();
+    assert_eq!(opened.protocol, protocol::MOBILITY);
+    match Message::parse(opened.payload, datagram.real_source(), datagram.real_destination()).unwrap() {
+        Message::BindingAcknowledgement(acknowledgement) => (acknowledgement, opened.sequence),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Why the one packet was dropped without an answer.
+fn silence(outputs: &[Output]) -> DropReason {
+    assert!(sent(outputs).is_empty(), "{outputs:#?}");
+    match reports(outputs)[..] {
+        [Report::Dropped { reason, .. }] => *reason,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_protected_update_is_bound_and_answered_in_kind() {
+    let mut bench = Bench::new(protected());
+    let outputs = send(&mut bench, &update(1), &pair(1).to_home_agent);
+    let datagram = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
+    assert_eq!(datagram.destination, address(CARE_OF));
+    assert_eq!(datagram.routing_home, Some(address("2001:db8::200")));
+    let (acknowledgement, first) = opened(&outputs);
+    assert_eq!((acknowledgement.status, acknowledgement.sequence.0), (Status::ACCEPTED, 1));
+    assert_eq!(bench.tunnel().unwrap().paths[0].remote, address(CARE_OF));
+
+    let (refused, second) = opened(&send(&mut bench, &update(1), &pair(1).to_home_agent));
+    assert_eq!(refused.status, Status::SEQUENCE_OUT_OF_WINDOW, "a copy of an old update");
+    assert!(second > first);
+
+    let outputs = bench.pass(Duration::from_secs(55));
+    let asked = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
+    let asked = pair(1).to_mobile.open(asked.payload).unwrap();
+    assert_eq!(asked.payload[2], 0, "Binding Refresh Request");
+}
+
+#[test]
+fn nothing_but_its_own_association_speaks_for_a_home_address() {
+    let mut bench = Bench::new(protected());
+    let plain = bench.send(&update(1));
+    assert_eq!(silence(&plain), DropReason::NotAuthenticated);
+    let with_key = Update { key: Some(key()), ahead: Some(0), ..update(1) };
+    assert_eq!(silence(&bench.send(&with_key)), DropReason::NotAuthenticated);
+    let other = pair(3).to_home_agent;
+    assert_eq!(silence(&send(&mut bench, &update(1), &other)), DropReason::BadAuthenticator);
+    let wrong = SecurityAssociation { spi: 0x2000, ..pair(1).to_home_agent };
+    assert_eq!(silence(&send(&mut bench, &update(1), &wrong)), DropReason::NoAssociation);
+    let mut packet = seal(update(1).packet(bench.now), &pair(1).to_home_agent);
+    let last = packet.bytes.len() - 40;
+    packet.bytes[last] ^= 1;
+    assert_eq!(silence(&bench.feed(Input::Packet(packet))), DropReason::BadAuthenticator);
+
+    // Opened by the association of the home address outside, the message inside cannot be of another.
+    let mut packet = Update { home: HomeAddress(address("2001:db8::400")), ..update(1) }.packet(bench.now);
+    let datagram = Datagram::parse(&packet.bytes).unwrap();
+    let header = ip6::Header { home_address: Some(address("2001:db8::200")), ..datagram.header() };
+    let payload = pair(1).to_home_agent.seal(1, protocol::MOBILITY, datagram.payload);
+    packet.bytes = ip6::emit(&header, protocol::ESP, &payload);
+    assert_eq!(silence(&bench.feed(Input::Packet(packet))), DropReason::Malformed, "the checksum covers the address");
+    assert!(bench.agent.bindings.is_empty() && bench.held().is_empty());
+}
+
+#[test]
+fn esp_of_others_is_none_of_ours() {
+    let mut bench = Bench::new(protected());
+    let keyed = Update { key: Some(key()), home: home(), ..update(1) };
+    assert!(send(&mut bench, &keyed, &pair(1).to_home_agent).is_empty(), "its row knows no ESP");
+    let unknown = Update { home: HomeAddress(address("2001:db8::999")), ..update(1) };
+    assert!(send(&mut bench, &unknown, &pair(1).to_home_agent).is_empty());
+    let packet = seal(update(1).packet(bench.now), &pair(1).to_home_agent);
+    let header = Datagram::parse(&packet.bytes).unwrap().header();
+    let payload = pair(1).to_home_agent.seal(1, protocol::UDP, &[0; 8]);
+    let bytes = ip6::emit(&header, protocol::ESP, &payload);
+    assert_eq!(silence(&bench.feed(Input::Packet(Packet { bytes, ..packet }))), DropReason::NotForUs);
+}
+
+#[test]
+fn a_care_of_address_must_be_inside() {
+    let mut bench = Bench::new(protected());
+    let bare = Update::open(1, CARE_OF);
+    assert_eq!(silence(&send(&mut bench, &bare, &pair(1).to_home_agent)), DropReason::Malformed);
+
+    // Somebody on the way changes the source address: what is inside counts.
+    let moved = Update::open(2, "2001:db8:bad::1").with(alternate());
+    let outputs = send(&mut bench, &moved, &pair(1).to_home_agent);
+    assert_eq!(opened(&outputs).0.status, Status::ACCEPTED);
+    assert_eq!(bench.tunnel().unwrap().paths[0].remote, address(CARE_OF));
+
+    // Binding identifiers bring their own.
+    let identifier = MobilityOption::BindingIdentifier(BindingIdentifier {
+        bid: Bid(1),
+        status: Status::ACCEPTED,
+        simultaneous_home: false,
+        priority: 1,
+        care_of: CareOfField::V6(address("2001:db8:2::200")),
+    });
+    let mut several = Update::open(3, CARE_OF).with(identifier);
+    several.flags = several.flags | roam6_wire::mobility::UpdateFlags::OVERWRITE;
+    assert_eq!(opened(&send(&mut bench, &several, &pair(1).to_home_agent)).0.status, Status::ACCEPTED);
+    assert_eq!(bench.tunnel().unwrap().paths[0].remote, address("2001:db8:2::200"));
+}
+
+#[test]
+fn coming_home_it_is_plain_esp_from_the_home_address() {
+    let mut bench = Bench::new(protected());
+    send(&mut bench, &update(1), &pair(1).to_home_agent);
+    let goodbye = Update::open(2, "2001:db8::200").lifetime(0);
+    assert_eq!(silence(&bench.send(&goodbye)), DropReason::NotAuthenticated);
+    let outputs = send(&mut bench, &goodbye, &pair(1).to_home_agent);
+    let datagram = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
+    assert_eq!((datagram.destination, datagram.routing_home), (address("2001:db8::200"), None));
+    let (acknowledgement, _) = opened(&outputs);
+    assert_eq!((acknowledgement.status, acknowledgement.lifetime_units), (Status::ACCEPTED, 0));
+}

@@ -1,0 +1,124 @@
+//! Updates and acknowledgements in ESP (RFC 3776 §4, RFC 4303).
+
+use super::*;
+use crate::crypto::esp::{Integrity, SecurityAssociation};
+use crate::nemo::config::SecurityPair;
+use crate::report::DropReason;
+
+const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
+
+fn pair() -> SecurityPair {
+    let association = |spi: u32, fill: u8| SecurityAssociation {
+        spi,
+        integrity: Integrity::HmacSha1,
+        key: vec![fill; Integrity::HmacSha1.key_length()],
+    };
+    SecurityPair { to_home_agent: association(0x1000, 1), to_mobile: association(0x1001, 2) }
+}
+
+fn protected() -> MobileRouterConfig {
+    MobileRouterConfig { authentication: Authentication::Ipsec(Box::new(pair())), ..config() }
+}
+
+/// The one update among `outputs`, in ESP, and its ESP sequence number.
+fn opened(outputs: &[Output]) -> (Update, u32) {
+    let sealed = transmits(outputs).into_iter().filter_map(|transmit| {
+        let datagram = Datagram::parse(&transmit.bytes).unwrap();
+        assert_ne!(datagram.protocol, protocol::MOBILITY, "in the clear");
+        if datagram.protocol != protocol::ESP {
+            return None;
+        }
+        let opened = pair().to_home_agent.open(datagram.payload).map(|one| (one.payload.to_vec(), one.sequence));
+        let (payload, number) = opened.unwrap();
+        let parsed = mobility::Message::parse(&payload, datagram.real_source(), datagram.destination).unwrap();
+        let mobility::Message::BindingUpdate(message) = parsed else { panic!("{parsed:?}") };
+        let (source, home_agent) = (datagram.source, datagram.destination);
+        Some((Update { via: transmit.via, source, home_agent, message }, number))
+    });
+    let mut sealed: Vec<_> = sealed.collect();
+    assert_eq!(sealed.len(), 1, "{outputs:#?}");
+    sealed.remove(0)
+}
+
+/// The answer to `update`, accepted; not yet in ESP.
+fn answer(update: &Update) -> (Header, Vec<u8>) {
+    let home = ip("2001:db8::100");
+    let header = Header::new(update.home_agent, update.source);
+    let header = if update.source == home { header } else { header.with_routing_home(home) };
+    let message = mobility::Message::BindingAcknowledgement(BindingAcknowledgement {
+        status: Status::ACCEPTED,
+        flags: AckFlags::ROUTER,
+        sequence: update.message.sequence,
+        lifetime_units: update.message.lifetime_units,
+        options: Vec::new(),
+    });
+    (header, message.emit(update.home_agent, home))
+}
+
+fn hear(bench: &mut Bench, header: &Header, protocol: u8, payload: &[u8]) -> Vec<Output> {
+    let bytes = ip6::emit(header, protocol, payload);
+    bench.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }))
+}
+
+fn dropped(outputs: &[Output]) -> Vec<DropReason> {
+    let reasons = reports(outputs).into_iter().filter_map(|report| match report {
+        Report::Dropped { reason, .. } => Some(*reason),
+        _ => None,
+    });
+    reasons.collect()
+}
+
+fn asking() -> (Bench, Update) {
+    let mut bench = Bench::new(protected());
+    bench.link(LAN, true);
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    let (update, _) = opened(&outputs);
+    (bench, update)
+}
+
+#[test]
+fn a_protected_answer_binds_and_each_update_says_where_we_are() {
+    let (mut bench, first) = asking();
+    assert_eq!((first.source, first.care_of()), (ip(CARE_OF), vec![ip(CARE_OF)]));
+    let (header, payload) = answer(&first);
+    let sealed = pair().to_mobile.seal(9, protocol::MOBILITY, &payload);
+    hear(&mut bench, &header, protocol::ESP, &sealed);
+    assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
+    let (goodbye, number) = opened(&bench.feed(Input::Order(Order::Stop)));
+    assert_eq!((goodbye.message.lifetime_units, goodbye.care_of()), (0, vec![ip(CARE_OF)]));
+    assert!(number > 1);
+}
+
+#[test]
+fn answers_in_the_clear_or_of_another_association_change_nothing() {
+    let (mut bench, first) = asking();
+    let (header, payload) = answer(&first);
+    let outputs = hear(&mut bench, &header, protocol::MOBILITY, &payload);
+    assert_eq!(dropped(&outputs), [DropReason::NotAuthenticated]);
+    let back = pair().to_home_agent.seal(1, protocol::MOBILITY, &payload);
+    assert_eq!(dropped(&hear(&mut bench, &header, protocol::ESP, &back)), [DropReason::NoAssociation]);
+    let mut forged = pair().to_mobile.seal(1, protocol::MOBILITY, &payload);
+    forged[12] ^= 1;
+    assert_eq!(dropped(&hear(&mut bench, &header, protocol::ESP, &forged)), [DropReason::BadAuthenticator]);
+    let sealed = pair().to_mobile.seal(1, protocol::MOBILITY, &payload);
+    let stranger = Header { source: ip("2001:db8::bad"), ..header };
+    assert!(hear(&mut bench, &stranger, protocol::ESP, &sealed).is_empty(), "not from a home agent of ours");
+    let elsewhere = header.with_routing_home(ip("2001:db8::101"));
+    assert!(hear(&mut bench, &elsewhere, protocol::ESP, &sealed).is_empty(), "somebody else's");
+    assert!(bench.paths().is_empty());
+}
+
+#[test]
+fn a_binding_error_needs_no_protection() {
+    let (mut bench, first) = asking();
+    let (header, payload) = answer(&first);
+    hear(&mut bench, &header, protocol::ESP, &pair().to_mobile.seal(1, protocol::MOBILITY, &payload));
+    let status = mobility::ErrorStatus::UNKNOWN_BINDING;
+    let error = mobility::Message::BindingError { status, home_address: ip("2001:db8::100") };
+    let (home_agent, care_of) = (ip("2001:db8::1"), ip(CARE_OF));
+    bench.now = at(10_000);
+    let payload = error.emit(home_agent, care_of);
+    let outputs = hear(&mut bench, &Header::new(home_agent, care_of), protocol::MOBILITY, &payload);
+    opened(&outputs);
+}
