@@ -8,6 +8,7 @@ mod door;
 pub mod error;
 pub mod host;
 pub mod journal;
+mod mptcp;
 mod netlink;
 mod plan;
 mod sys;

@@ -200,7 +200,7 @@ const DONE: u16 = 3;
 const ERROR_HEAD: usize = 4 + 16;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
-fn errno(error: std::io::Error) -> Errno {
+pub(crate) fn errno(error: std::io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
 }
 

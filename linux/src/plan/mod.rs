@@ -8,6 +8,7 @@ mod setting;
 
 use crate::error::Error;
 use crate::journal::Journal;
+use crate::mptcp::Mptcp;
 use crate::netlink::route::KernelRoute;
 use crate::netlink::socket::{Netlink, Request};
 use crate::netlink::{address, neighbour, rule};
@@ -32,6 +33,7 @@ pub(crate) struct Executor {
     netlink: Netlink,
     settings: Settings,
     anycasts: Anycasts,
+    mptcp: Mptcp,
     journal: Journal,
     held: Holdings,
     /// Where the paths of tunnels lead.
@@ -69,6 +71,7 @@ impl Executor {
             netlink: Netlink::open()?,
             settings: Settings::open(run_dir)?,
             anycasts: Anycasts::open()?,
+            mptcp: Mptcp::open(run_dir)?,
             journal,
             held: Holdings::default(),
             remotes: BTreeSet::new(),
@@ -223,8 +226,15 @@ impl Executor {
                 vec![rule::put(new), rule::remove(old)]
             }
             (Item::Rule(new), _) => vec![rule::put(new)],
-            (Item::EndpointLimits(_) | Item::Endpoint(_), _) => {
-                return Err(Error::new("MPTCP", "endpoints are not built yet"));
+            (Item::EndpointLimits(limits), _) => {
+                self.mptcp.put_limits(*limits)?;
+                Vec::new()
+            }
+            (Item::Endpoint(endpoint), _) => {
+                // The kernel makes a subflow at once: its address and routes have to stand.
+                self.flush();
+                self.mptcp.put(endpoint)?;
+                Vec::new()
             }
             (Item::Record(_), _) => Vec::new(),
         })
@@ -252,7 +262,15 @@ impl Executor {
             }
             Item::Route(old) => vec![self.lower(old).remove()],
             Item::Rule(old) => vec![rule::remove(old)],
-            Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Tunnel(_) | Item::Record(_) => Vec::new(),
+            Item::EndpointLimits(_) => {
+                self.mptcp.drop_limits()?;
+                Vec::new()
+            }
+            Item::Endpoint(old) => {
+                self.mptcp.drop(old.address)?;
+                Vec::new()
+            }
+            Item::Tunnel(_) | Item::Record(_) => Vec::new(),
         };
         Ok(requests)
     }

@@ -107,9 +107,18 @@ impl Executor {
         }
         self.waiting.extend(wanted.into_iter().map(|(key, request)| Waiting { request, key, put: None }));
         self.flush();
+        self.compare_endpoints();
         self.settings.repair();
         self.missing.clear();
         Ok(())
+    }
+
+    fn compare_endpoints(&mut self) {
+        match self.mptcp.compare() {
+            Ok(0) => {}
+            Ok(repaired) => self.notice(format!("{repaired} differences of MPTCP endpoints repaired")),
+            Err(error) => self.notice(error),
+        }
     }
 
     /// Removes everything, backwards. Goes on after an error and returns the first.
@@ -141,8 +150,9 @@ impl Executor {
         match item {
             Item::Route(route) => Some(Shown::Route(self.lower(&route).as_shown())),
             Item::Rule(_) | Item::Address(_) | Item::Neighbour(_) | Item::Proxy(_) => Some(Shown::Item(item)),
-            Item::EndpointLimits(_) | Item::Endpoint(_) => None,
             Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
+            // Not in the routing tables; they are compared by themselves.
+            Item::EndpointLimits(_) | Item::Endpoint(_) => None,
         }
     }
 
@@ -161,8 +171,9 @@ impl Executor {
             Item::Address(address) => Some(address::put(address)),
             Item::Neighbour(neighbour) => Some(neighbour::put(neighbour)),
             Item::Proxy(proxy) => Some(neighbour::put_proxy(proxy)),
-            Item::EndpointLimits(_) | Item::Endpoint(_) => None,
             Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
+            // Not in the routing tables; they are compared by themselves.
+            Item::EndpointLimits(_) | Item::Endpoint(_) => None,
         }
     }
 }

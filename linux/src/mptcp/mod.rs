@@ -1,0 +1,183 @@
+//! The kernel's MPTCP endpoints and limits. The kernel does not say whose an endpoint is, so ours are written down,
+//! with the limits as we found them: a later life removes what an earlier one left, and nothing of anybody else's.
+
+mod netlink;
+
+use crate::error::{Context, Error};
+use netlink::{PathManager, Shown};
+use roam6_proto::plan::{Endpoint, EndpointLimits};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::net::Ipv6Addr;
+use std::path::{Path, PathBuf};
+
+/// What of MPTCP is ours. The kernel is not asked before there is any.
+pub(crate) struct Mptcp {
+    file: PathBuf,
+    written: Written,
+    endpoints: BTreeMap<Ipv6Addr, Endpoint>,
+    limits: Option<EndpointLimits>,
+    manager: Option<PathManager>,
+}
+
+/// What a later life must know.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Written {
+    /// The limits before us.
+    former_limits: Option<EndpointLimits>,
+    /// Endpoints that are ours, or were about to be.
+    endpoints: BTreeSet<Ipv6Addr>,
+}
+
+impl Mptcp {
+    /// Reads what an earlier life wrote down.
+    pub(crate) fn open(run_dir: &Path) -> Result<Mptcp, Error> {
+        let file = run_dir.join("mptcp.json");
+        let written = match fs::read(&file) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::new(file.display(), error))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Written::default(),
+            Err(error) => return Err(error).context(file.display()),
+        };
+        Ok(Mptcp { file, written, endpoints: BTreeMap::new(), limits: None, manager: None })
+    }
+
+    /// Makes an address an endpoint, or changes what it is for. Refused if it is another program's already.
+    pub(crate) fn put(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+        let address = endpoint.address;
+        let there = self.find(address)?;
+        if there.is_some() && !self.written.endpoints.contains(&address) {
+            return Err(Error::new(format!("MPTCP endpoint {address}"), "another program has made it one"));
+        }
+        self.write(|written| {
+            written.endpoints.insert(address);
+        })?;
+        let put = self.bring(endpoint, there);
+        if put.is_ok() {
+            self.endpoints.insert(address, *endpoint);
+        } else if there.is_none() {
+            self.write(|written| {
+                written.endpoints.remove(&address);
+            })?;
+        }
+        put
+    }
+
+    /// Makes an address an endpoint no longer. Fine if it is none, or another program's.
+    pub(crate) fn drop(&mut self, address: Ipv6Addr) -> Result<(), Error> {
+        self.endpoints.remove(&address);
+        if !self.written.endpoints.contains(&address) {
+            return Ok(());
+        }
+        if let Some(there) = self.find(address)? {
+            self.manager()?.delete(&there)?;
+        }
+        self.write(|written| {
+            written.endpoints.remove(&address);
+        })
+    }
+
+    /// Sets the limits.
+    pub(crate) fn put_limits(&mut self, limits: EndpointLimits) -> Result<(), Error> {
+        let now = self.manager()?.limits()?;
+        self.write(|written| {
+            written.former_limits.get_or_insert(now);
+        })?;
+        if now != limits {
+            self.manager()?.set_limits(limits)?;
+        }
+        self.limits = Some(limits);
+        Ok(())
+    }
+
+    /// Gives the limits their former values back.
+    pub(crate) fn drop_limits(&mut self) -> Result<(), Error> {
+        self.limits = None;
+        let Some(former) = self.written.former_limits else { return Ok(()) };
+        self.manager()?.set_limits(former)?;
+        self.write(|written| written.former_limits = None)
+    }
+
+    /// Removes what an earlier life has left and this one has not put again, and puts again what others removed or
+    /// changed. Returns how many differences there were.
+    pub(crate) fn compare(&mut self) -> Result<usize, Error> {
+        let mut differences = 0;
+        let left = self.written.endpoints.iter().filter(|address| !self.endpoints.contains_key(address));
+        for address in left.copied().collect::<Vec<_>>() {
+            self.drop(address)?;
+            differences += 1;
+        }
+        if let Some(limits) = self.limits {
+            if self.manager()?.limits()? != limits {
+                self.manager()?.set_limits(limits)?;
+                differences += 1;
+            }
+        } else if self.written.former_limits.is_some() {
+            self.drop_limits()?;
+            differences += 1;
+        }
+        for endpoint in self.endpoints.values().copied().collect::<Vec<_>>() {
+            let there = self.find(endpoint.address)?;
+            if there.is_none_or(|there| there.more_flags || there.endpoint != endpoint) {
+                self.bring(&endpoint, there)?;
+                differences += 1;
+            }
+        }
+        Ok(differences)
+    }
+
+    /// Makes the kernel hold an endpoint of ours in place of what is there. What can be changed is changed: to remove
+    /// an endpoint closes its subflows.
+    fn bring(&mut self, endpoint: &Endpoint, there: Option<Shown>) -> Result<(), Error> {
+        let manager = self.manager()?;
+        match there {
+            None => manager.add(endpoint),
+            Some(there) if !there.more_flags && alike_but_for_backup(&there.endpoint, endpoint) => {
+                if there.endpoint.flags.backup == endpoint.flags.backup {
+                    return Ok(());
+                }
+                manager.set_flags(&there, endpoint.flags)
+            }
+            Some(there) => {
+                manager.delete(&there)?;
+                manager.add(endpoint)
+            }
+        }
+    }
+
+    fn find(&mut self, address: Ipv6Addr) -> Result<Option<Shown>, Error> {
+        Ok(self.manager()?.endpoints()?.into_iter().find(|shown| shown.endpoint.address == address))
+    }
+
+    fn manager(&mut self) -> Result<&mut PathManager, Error> {
+        match &mut self.manager {
+            Some(manager) => Ok(manager),
+            none => Ok(none.insert(PathManager::open()?)),
+        }
+    }
+
+    /// Changes what is written down, on disk too.
+    fn write(&mut self, change: impl FnOnce(&mut Written)) -> Result<(), Error> {
+        let mut written = self.written.clone();
+        change(&mut written);
+        if written == self.written {
+            return Ok(());
+        }
+        let what = self.file.display();
+        if written == Written::default() {
+            fs::remove_file(&self.file).context(what)?;
+        } else {
+            let text = serde_json::to_vec(&written).map_err(|error| Error::new(&what, error))?;
+            let new = self.file.with_extension("new");
+            fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file)).context(what)?;
+        }
+        self.written = written;
+        Ok(())
+    }
+}
+
+fn alike_but_for_backup(one: &Endpoint, other: &Endpoint) -> bool {
+    let plain = |endpoint: &Endpoint| (endpoint.link, endpoint.flags.signal, endpoint.flags.subflow);
+    plain(one) == plain(other)
+}

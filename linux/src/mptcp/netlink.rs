@@ -1,0 +1,222 @@
+//! The kernel's in-kernel MPTCP path manager by generic netlink, family `mptcp_pm`: what iproute2 calls `ip mptcp`.
+
+use crate::error::{Context, Error};
+use crate::netlink::socket::{errno, messages, refusal};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NlasIterator};
+use netlink_sys::{Socket, SocketAddr, protocols};
+use nix::errno::Errno;
+use roam6_proto::LinkId;
+use roam6_proto::plan::{Endpoint, EndpointFlags, EndpointLimits};
+use std::net::Ipv6Addr;
+
+/// Message types and commands (linux/genetlink.h, linux/mptcp_pm.h).
+const CONTROL: u16 = 16;
+const CONTROL_GET_FAMILY: u8 = 3;
+const CONTROL_VERSION: u8 = 2;
+const FAMILY_ID: u16 = 1;
+const FAMILY_NAME: u16 = 2;
+const VERSION: u8 = 1;
+const ADD_ADDRESS: u8 = 1;
+const DELETE_ADDRESS: u8 = 2;
+const GET_ADDRESS: u8 = 3;
+const SET_LIMITS: u8 = 5;
+const GET_LIMITS: u8 = 6;
+const SET_FLAGS: u8 = 7;
+/// Attributes of a message.
+const ADDRESS: u16 = 1;
+const ACCEPTED: u16 = 2;
+const SUBFLOWS: u16 = 3;
+/// Attributes of an address.
+const ADDRESS_FAMILY: u16 = 1;
+const ADDRESS_ID: u16 = 2;
+const ADDRESS_6: u16 = 4;
+const ADDRESS_PORT: u16 = 5;
+const ADDRESS_FLAGS: u16 = 6;
+const ADDRESS_LINK: u16 = 7;
+const NESTED: u16 = 0x8000;
+/// Flags of an address.
+const SIGNAL: u32 = 1;
+const SUBFLOW: u32 = 2;
+const BACKUP: u32 = 4;
+const IMPLICIT: u32 = 16;
+
+const DONE: u16 = 3;
+const ERROR: u16 = 2;
+/// Octets of a netlink header, and of the generic one behind it.
+const HEADER: usize = 16;
+const GENERIC_HEADER: usize = 4;
+
+/// An endpoint as the kernel shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) id: u8,
+    pub(super) endpoint: Endpoint,
+    /// What we never set: full mesh and flags of later kernels.
+    pub(super) more_flags: bool,
+}
+
+/// The path manager.
+pub(super) struct PathManager {
+    socket: Socket,
+    family: u16,
+    sequence: u32,
+}
+
+impl PathManager {
+    /// Fails where the kernel has no MPTCP.
+    pub(super) fn open() -> Result<PathManager, Error> {
+        let what = "generic netlink socket";
+        let mut socket = Socket::new(protocols::NETLINK_GENERIC).context(what)?;
+        socket.bind(&SocketAddr::new(0, 0)).context(what)?;
+        socket.connect(&SocketAddr::new(0, 0)).context(what)?;
+        socket.set_ext_ack(true).context(what)?;
+        socket.set_cap_ack(true).context(what)?;
+        let mut manager = PathManager { socket, family: CONTROL, sequence: 0 };
+        let name = attribute(FAMILY_NAME, b"mptcp_pm\0");
+        let answers = manager.ask(CONTROL_GET_FAMILY, NLM_F_ACK, &name).map_err(|(errno, why)| match errno {
+            Errno::ENOENT => Error::new("MPTCP", "the kernel has none"),
+            _ => Error::new("MPTCP", why),
+        })?;
+        let family = answers.iter().find_map(|answer| u16_of(find(answer, FAMILY_ID)?));
+        manager.family = family.ok_or_else(|| Error::new("MPTCP", "the kernel does not name its family"))?;
+        Ok(manager)
+    }
+
+    /// All IPv6 endpoints without a port of their own, also those of others; not those the kernel made by itself.
+    pub(super) fn endpoints(&mut self) -> Result<Vec<Shown>, Error> {
+        let answers = self.ask(GET_ADDRESS, NLM_F_DUMP, &[]).map_err(|(_, why)| Error::new("MPTCP endpoints", why))?;
+        Ok(answers.iter().filter_map(|answer| read(answer)).collect())
+    }
+
+    pub(super) fn add(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+        let link = endpoint.link.0.to_ne_bytes();
+        let mut inside = address(endpoint.address);
+        inside.extend(attribute(ADDRESS_FLAGS, &flags(endpoint.flags).to_ne_bytes()));
+        inside.extend(attribute(ADDRESS_LINK, &link));
+        self.change(ADD_ADDRESS, &attribute(ADDRESS | NESTED, &inside), endpoint.address)
+    }
+
+    /// Makes an endpoint a backup, or no longer; its subflows follow at once (MP_PRIO, RFC 8684 §3.3.8).
+    pub(super) fn set_flags(&mut self, shown: &Shown, flags_wanted: EndpointFlags) -> Result<(), Error> {
+        let mut inside = address(shown.endpoint.address);
+        inside.extend(attribute(ADDRESS_ID, &[shown.id]));
+        inside.extend(attribute(ADDRESS_FLAGS, &flags(flags_wanted).to_ne_bytes()));
+        self.change(SET_FLAGS, &attribute(ADDRESS | NESTED, &inside), shown.endpoint.address)
+    }
+
+    pub(super) fn delete(&mut self, shown: &Shown) -> Result<(), Error> {
+        let mut inside = address(shown.endpoint.address);
+        inside.extend(attribute(ADDRESS_ID, &[shown.id]));
+        self.change(DELETE_ADDRESS, &attribute(ADDRESS | NESTED, &inside), shown.endpoint.address)
+    }
+
+    pub(super) fn limits(&mut self) -> Result<EndpointLimits, Error> {
+        let what = "MPTCP limits";
+        let answers = self.ask(GET_LIMITS, NLM_F_ACK, &[]).map_err(|(_, why)| Error::new(what, why))?;
+        let value = |kind| answers.iter().find_map(|answer| u32_of(find(answer, kind)?));
+        match (value(SUBFLOWS), value(ACCEPTED)) {
+            (Some(subflows), Some(accepted)) => Ok(EndpointLimits { subflows, accepted }),
+            _ => Err(Error::new(what, "the kernel does not tell them")),
+        }
+    }
+
+    pub(super) fn set_limits(&mut self, limits: EndpointLimits) -> Result<(), Error> {
+        let mut attributes = attribute(ACCEPTED, &limits.accepted.to_ne_bytes());
+        attributes.extend(attribute(SUBFLOWS, &limits.subflows.to_ne_bytes()));
+        self.ask(SET_LIMITS, NLM_F_ACK, &attributes).map_err(|(_, why)| Error::new("MPTCP limits", why))?;
+        Ok(())
+    }
+
+    fn change(&mut self, command: u8, attributes: &[u8], address: Ipv6Addr) -> Result<(), Error> {
+        let answered = self.ask(command, NLM_F_ACK, attributes);
+        answered.map(drop).map_err(|(_, why)| Error::new(format!("MPTCP endpoint {address}"), why))
+    }
+
+    /// Asks, and returns what is answered, from the generic header's end on, until all is.
+    fn ask(&mut self, command: u8, flags: u16, attributes: &[u8]) -> Result<Vec<Vec<u8>>, (Errno, String)> {
+        let told = |error: std::io::Error| {
+            let why = error.to_string();
+            (errno(error), why)
+        };
+        self.sequence = self.sequence.wrapping_add(1);
+        let length = u32::try_from(HEADER + GENERIC_HEADER + attributes.len()).unwrap_or(u32::MAX);
+        let version = if self.family == CONTROL { CONTROL_VERSION } else { VERSION };
+        let mut request = length.to_ne_bytes().to_vec();
+        request.extend(self.family.to_ne_bytes());
+        request.extend((NLM_F_REQUEST | flags).to_ne_bytes());
+        request.extend(self.sequence.to_ne_bytes());
+        request.extend([0; 4]);
+        request.extend([command, version, 0, 0]);
+        request.extend(attributes);
+        self.socket.send(&request, 0).map_err(told)?;
+        let mut answers = Vec::new();
+        loop {
+            let (datagram, _) = self.socket.recv_from_full().map_err(told)?;
+            for message in messages(&datagram) {
+                if message.sequence_number() != self.sequence {
+                    continue;
+                }
+                match message.message_type() {
+                    DONE => return Ok(answers),
+                    ERROR => return refusal(&message).map_or(Ok(answers), Err),
+                    _ => answers.extend(message.payload().get(GENERIC_HEADER..).map(<[u8]>::to_vec)),
+                }
+            }
+        }
+    }
+}
+
+/// An attribute, padded.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
+    let mut bytes = length.to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fn address(address: Ipv6Addr) -> Vec<u8> {
+    let family = u16::try_from(libc::AF_INET6).unwrap_or_default();
+    let mut attributes = attribute(ADDRESS_FAMILY, &family.to_ne_bytes());
+    attributes.extend(attribute(ADDRESS_6, &address.octets()));
+    attributes
+}
+
+fn flags(flags: EndpointFlags) -> u32 {
+    let bit = |set: bool, bit: u32| if set { bit } else { 0 };
+    bit(flags.signal, SIGNAL) | bit(flags.subflow, SUBFLOW) | bit(flags.backup, BACKUP)
+}
+
+fn read(answer: &[u8]) -> Option<Shown> {
+    let inside = find(answer, ADDRESS)?;
+    let octets: [u8; 16] = find(inside, ADDRESS_6)?.try_into().ok()?;
+    let flags = find(inside, ADDRESS_FLAGS).and_then(u32_of).unwrap_or_default();
+    if flags & IMPLICIT != 0 || find(inside, ADDRESS_PORT).is_some_and(|port| port != [0, 0]) {
+        return None;
+    }
+    let link = find(inside, ADDRESS_LINK).and_then(u32_of).unwrap_or_default();
+    let shown = |bit| flags & bit != 0;
+    let known = EndpointFlags { signal: shown(SIGNAL), subflow: shown(SUBFLOW), backup: shown(BACKUP) };
+    Some(Shown {
+        id: *find(inside, ADDRESS_ID)?.first()?,
+        endpoint: Endpoint { address: octets.into(), link: LinkId(link), flags: known },
+        more_flags: flags & !(SIGNAL | SUBFLOW | BACKUP) != 0,
+    })
+}
+
+/// The value of the attribute of a kind.
+fn find(attributes: &[u8], kind: u16) -> Option<&[u8]> {
+    let found = NlasIterator::new(attributes).filter_map(Result::ok).find(|found| found.kind() == kind)?;
+    // Behind it lie the others.
+    let end = usize::from(found.length());
+    found.into_inner().get(4..end)
+}
+
+fn u16_of(value: &[u8]) -> Option<u16> {
+    value.first_chunk().map(|octets| u16::from_ne_bytes(*octets))
+}
+
+fn u32_of(value: &[u8]) -> Option<u32> {
+    value.first_chunk().map(|octets| u32::from_ne_bytes(*octets))
+}

@@ -1,0 +1,126 @@
+//! MPTCP endpoints against a real kernel, seen by iproute2.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
+mod place;
+
+use place::{Place, host, link, put, run};
+use roam6_linux::Host;
+use roam6_proto::plan::{Endpoint, EndpointFlags, EndpointLimits};
+use roam6_proto::{Item, LinkId, Output};
+
+const HOME: &str = "2001:db8:f::1";
+const CARE_OF: &str = "2001:db8:a::1";
+
+/// In a place with MPTCP and iproute2 that speaks of it.
+fn enter(test: &str) -> Option<(Place, Place)> {
+    let places = Place::pair(test)?;
+    let asked = std::process::Command::new("ip").args(["mptcp", "limits", "show"]).output();
+    if !asked.is_ok_and(|output| output.status.success()) {
+        println!("skipped: {test}: `ip mptcp` does not work here");
+        return None;
+    }
+    for address in [HOME, CARE_OF] {
+        run(&format!("ip -6 addr add {address}/64 dev here0 nodad"));
+    }
+    Some(places)
+}
+
+fn endpoint(address: &str, link: LinkId, flags: &str) -> Item {
+    let has = |flag| flags.contains(flag);
+    let flags = EndpointFlags { signal: has("signal"), subflow: has("subflow"), backup: has("backup") };
+    Item::Endpoint(Endpoint { address: address.parse().unwrap(), link, flags })
+}
+
+fn limits(subflows: u32) -> Item {
+    Item::EndpointLimits(EndpointLimits { subflows, accepted: 3 })
+}
+
+/// What iproute2 shows, with single spaces.
+fn shown() -> Vec<String> {
+    let text = run("ip mptcp endpoint show; ip mptcp limits show");
+    text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+fn refused(host: &mut Host, item: Item) -> String {
+    let outcomes = host.execute([Output::Put(item)], |_| {});
+    outcomes[0].refused.clone().expect("it was taken")
+}
+
+#[test]
+fn endpoints_stand_change_in_place_and_leave_nothing() {
+    let Some(_places) = enter("endpoints_stand_change_in_place_and_leave_nothing") else { return };
+    let before = shown();
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], None);
+    let on = link(&mut host, "here0").link;
+    let items = [limits(8), endpoint(HOME, on, "subflow backup"), endpoint(CARE_OF, on, "signal subflow")];
+    put(&mut host, &items);
+    let stands = shown();
+    let expected = [
+        format!("{HOME} id 1 subflow backup dev here0"),
+        format!("{CARE_OF} id 2 signal subflow dev here0"),
+        "add_addr_accepted 3 subflows 8".to_owned(),
+    ];
+    assert_eq!(stands, expected);
+    put(&mut host, &items);
+    host.settle().unwrap();
+    assert_eq!(shown(), stands, "putting again and settling change nothing");
+
+    put(&mut host, &[endpoint(CARE_OF, on, "signal subflow backup"), endpoint(HOME, on, "subflow")]);
+    assert_eq!(shown()[0], format!("{HOME} id 1 subflow dev here0"), "the same endpoint, so that its subflows live");
+    assert_eq!(shown()[1], format!("{CARE_OF} id 2 signal subflow backup dev here0"));
+    put(&mut host, &[endpoint(CARE_OF, LinkId(1), "subflow")]);
+    assert!(shown()[1].ends_with("subflow dev lo"), "{:?}", shown());
+
+    host.execute([Output::Drop(items[1].key())], |report| panic!("{report:?}"));
+    host.execute([Output::Drop(items[1].key())], |report| panic!("{report:?}"));
+    assert_eq!(shown().len(), 2);
+    host.clean().unwrap();
+    assert_eq!(shown(), before);
+    assert!(!directory.path().join("run/mptcp.json").exists());
+}
+
+#[test]
+fn a_later_life_removes_what_it_does_not_put_again() {
+    let Some(_places) = enter("a_later_life_removes_what_it_does_not_put_again") else { return };
+    let before = shown();
+    let directory = tempfile::tempdir().unwrap();
+    let mut first = host(&directory, &["here0"], None);
+    let on = link(&mut first, "here0").link;
+    put(&mut first, &[limits(8), endpoint(HOME, on, "subflow"), endpoint(CARE_OF, on, "subflow")]);
+    drop(first);
+
+    // The kernel keeps an endpoint whose address is gone.
+    run(&format!("ip -6 addr del {CARE_OF}/64 dev here0"));
+    assert_eq!(shown().len(), 3);
+    let mut second = host(&directory, &["here0"], None);
+    put(&mut second, &[endpoint(HOME, on, "subflow backup")]);
+    second.settle().unwrap();
+    assert_eq!(shown(), [format!("{HOME} id 1 subflow backup dev here0"), before[0].clone()]);
+    second.clean().unwrap();
+    assert_eq!(shown(), before);
+}
+
+#[test]
+fn what_others_made_stays_theirs_and_what_they_undo_is_put_again() {
+    let Some(_places) = enter("what_others_made_stays_theirs_and_what_they_undo_is_put_again") else { return };
+    run(&format!("ip mptcp endpoint add {CARE_OF} dev here0 subflow fullmesh"));
+    let theirs = shown();
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], None);
+    let on = link(&mut host, "here0").link;
+    assert!(refused(&mut host, endpoint(CARE_OF, on, "subflow")).contains("another program"));
+    put(&mut host, &[limits(4), endpoint(HOME, on, "subflow backup")]);
+    let stands = shown();
+    assert_eq!(stands.len(), 3);
+
+    let id = stands[1].split(' ').nth(2).unwrap();
+    run(&format!("ip mptcp endpoint del id {id}; ip mptcp limits set subflows 1"));
+    host.settle().unwrap();
+    let again: Vec<String> = shown().iter().map(|line| line.replace("id 3", "id 2")).collect();
+    assert_eq!(again, stands);
+    assert!(refused(&mut host, limits(9)).contains("MPTCP limits"), "beyond what the kernel takes");
+    host.clean().unwrap();
+    assert_eq!(shown(), theirs);
+}
