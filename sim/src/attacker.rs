@@ -1,11 +1,14 @@
 //! Somebody off the path: replays, mutates and invents signalling, but knows no key and intercepts nothing.
 
 use crate::datagram::{self, Header, MOBILITY};
-use crate::map::Map;
-use crate::signal;
+use crate::map::{self, Map};
+use crate::signal::{self, Signal};
 use crate::world::{Fact, Happening};
 use core::time::Duration;
 use roam6_proto::Entropy;
+use roam6_wire::Sequence;
+use roam6_wire::ip6::{self, Datagram, protocol};
+use roam6_wire::mobility::{AUTHENTICATOR_LENGTH, Message, MobilityOption};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -20,27 +23,34 @@ const MAX_MESSAGE: u64 = 120;
 pub struct Attacker {
     chance: Entropy,
     overheard: VecDeque<Rc<Vec<u8>>>,
+    /// The number of the last update overheard: an answer to it is waited for.
+    waited_for: Sequence,
 }
 
 impl Attacker {
     /// An attacker whose ideas follow from `seed`.
     pub fn new(seed: u64) -> Attacker {
-        Attacker { chance: Entropy::from_number(seed ^ 0xa77ac), overheard: VecDeque::new() }
+        Attacker { chance: Entropy::from_number(seed ^ 0xa77ac), overheard: VecDeque::new(), waited_for: Sequence(0) }
     }
 
     /// Listens to what was sent, and now and then puts something onto a medium.
     pub fn act(&mut self, map: &mut Map, facts: &[Fact]) {
+        let mut tempting = false;
         for fact in facts {
             if let Fact::Sent(_, packet) = fact
-                && signal::read(packet).is_some()
+                && let Some(signal) = signal::read(packet)
             {
+                if let Signal::Update(update) = signal {
+                    self.waited_for = update.sequence;
+                    tempting = true;
+                }
                 if self.overheard.len() >= MEMORY {
                     self.overheard.pop_front();
                 }
                 self.overheard.push_back(Rc::clone(packet));
             }
         }
-        if self.chance.below(RARITY) != 0 {
+        if self.chance.below(if tempting { 2 } else { RARITY }) != 0 {
             return;
         }
         let media: Vec<_> = map.visited.iter().chain(&map.backbone).copied().collect();
@@ -53,8 +63,9 @@ impl Attacker {
     fn invent(&mut self) -> Option<Vec<u8>> {
         let index = self.below(self.overheard.len());
         let mut packet = self.overheard.get(index)?.as_ref().clone();
-        match self.chance.below(4) {
+        match self.chance.below(6) {
             0 => {}
+            4 | 5 => packet = self.forge(&packet)?,
             1 => {
                 for _ in 0..=self.chance.below(4) {
                     let at = self.below(packet.len());
@@ -78,6 +89,47 @@ impl Attacker {
             }
         }
         Some(packet)
+    }
+
+    /// A message as good as the real one in all but the authenticator: newer, from elsewhere, for another lifetime.
+    fn forge(&mut self, overheard: &[u8]) -> Option<Vec<u8>> {
+        let datagram = Datagram::parse(overheard).ok()?;
+        let (source, destination) = (datagram.real_source(), datagram.real_destination());
+        let mut message = Message::parse(datagram.payload, source, destination).ok()?;
+        let ahead = u16::try_from(self.chance.below(2_000)).unwrap_or(0);
+        let mut proof = [0; AUTHENTICATOR_LENGTH];
+        self.chance.fill(&mut proof);
+        let mut header = datagram.header();
+        let options = match &mut message {
+            Message::BindingUpdate(update) => {
+                update.sequence.0 = update.sequence.0.wrapping_add(ahead);
+                update.lifetime_units = u16::try_from(self.chance.below(20)).unwrap_or(0);
+                if self.chance.below(2) == 0 {
+                    header.source = map::visited_prefix(0).with_identifier(self.chance.bits())?;
+                    update.options.retain(|option| !matches!(option, MobilityOption::AlternateCareOf(_)));
+                }
+                &mut update.options
+            }
+            Message::BindingAcknowledgement(acknowledgement) => {
+                acknowledgement.sequence = self.waited_for;
+                acknowledgement.status.0 = [0, 128, 135, 144].get(self.below(4)).copied()?;
+                &mut acknowledgement.options
+            }
+            _ => return None,
+        };
+        let mut spi = None;
+        options.retain(|option| match option {
+            MobilityOption::Authentication { spi: real, .. } => {
+                spi = Some(*real);
+                false
+            }
+            _ => true,
+        });
+        let payload = match spi.filter(|_| self.chance.below(4) > 0) {
+            Some(spi) => message.emit_authenticated(source, destination, spi, |_| proof),
+            None => message.emit(source, destination),
+        };
+        Some(ip6::emit(&header, protocol::MOBILITY, &payload))
     }
 
     fn below(&mut self, count: usize) -> usize {

@@ -9,7 +9,7 @@ use crate::signal::{self, Acknowledgement, Signal, Update};
 use crate::world::{Fact, Happening};
 use core::time::Duration;
 use roam6_proto::plan::{Record, RecordKey, Route, Table, Target, TunnelId};
-use roam6_proto::{Item, Key, Time};
+use roam6_proto::{Item, Key, Report, Time};
 use roam6_wire::{HomeAddress, Prefix, Sequence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -37,6 +37,8 @@ pub struct Checks {
     born: BTreeMap<HostId, Time>,
     /// How far wall clocks were stepped in all: a journal's lifetimes are wrong by as much.
     stepped: Duration,
+    /// What home agents have answered: to whom, status, number.
+    answers: BTreeSet<(Ipv6Addr, HomeAddress, u8, Sequence)>,
     /// Acknowledgements seen.
     pub acknowledged: u64,
     /// Updates refused.
@@ -78,6 +80,9 @@ impl Checks {
                     self.born.insert(*host, now);
                     self.senders.remove(host);
                     self.relearn(map, *host);
+                }
+                Fact::Told(host, Report::AckReceived { home_agent, status, sequence, .. }) => {
+                    self.see_believed(map, (*host, *home_agent), (*status, *sequence))?;
                 }
                 Fact::Died(_) | Fact::Told(..) => {}
                 Fact::Sent(host, packet) => match signal::read(packet) {
@@ -125,6 +130,8 @@ impl Checks {
         let Some(index) = map.agents.iter().position(|agent| agent.host == host) else {
             return Err(format!("{} is no home agent", map.world.host(host).name));
         };
+        let agent = map.agents.get(index).map_or(Ipv6Addr::UNSPECIFIED, |agent| agent.address);
+        self.answers.insert((agent, ack.home_address, ack.status, ack.sequence));
         if ack.status >= 128 {
             self.refused += 1;
             return Ok(());
@@ -161,6 +168,20 @@ impl Checks {
         let bound = Bound { care_of, sequence: ack.sequence, ends: sent + ack.lifetime };
         self.cache.insert((host, ack.home_address), bound);
         Ok(())
+    }
+
+    /// A mobile router believes only what its home agent has said.
+    fn see_believed(
+        &self,
+        map: &Map,
+        (host, home_agent): (HostId, Ipv6Addr),
+        (status, sequence): (u8, Sequence),
+    ) -> Result<(), String> {
+        let Some(mobile) = map.mobiles.iter().find(|mobile| mobile.host == host) else { return Ok(()) };
+        match self.answers.contains(&(home_agent, mobile.home_address, status, sequence)) {
+            true => Ok(()),
+            false => Err(format!("{} believes status {status} for {sequence}, never sent", map.world.host(host).name)),
+        }
     }
 
     /// No acknowledged binding without forwarding, nor without a record that outlives a crash.

@@ -6,13 +6,13 @@ use core::time::Duration;
 use roam6_proto::case::Step;
 use roam6_proto::input::{AddressEvent, AddressState};
 use roam6_proto::plan::Record;
-use roam6_proto::{Input, Item, Key, LinkId, Order, Outbox, Outcome, Output, Time, Via};
+use roam6_proto::{Input, Item, Key, LinkId, Order, Outbox, Outcome, Output, Via};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
 /// Longest time the host takes to do what it is asked for, microseconds.
-const SLOWEST_PUT_MICROS: u64 = 3_000;
+const SLOWEST_PUT_MICROS: u64 = 2_000;
 /// More questions at one moment than this are a loop.
 const BUSY: u32 = 2_000;
 /// How long a record dropped takes to be off the disk.
@@ -117,19 +117,17 @@ impl World {
         }
     }
 
-    pub(crate) fn answer(&mut self, id: HostId, number: u32, outcomes: Vec<Outcome>) {
-        for outcome in outcomes {
-            let host = self.host_mut(id);
-            let Some(life) = host.life.as_mut().filter(|_| host.lives == number) else { return };
-            life.unanswered = life.unanswered.saturating_sub(1);
-            let address = match (&outcome.key, &outcome.refused) {
-                (Key::Address(link, address), None) => Some((*link, *address)),
-                _ => None,
-            };
-            self.handle(id, &Input::Outcome(outcome));
-            if let Some((link, address)) = address.filter(|(_, address)| self.host(id).kernel.holds(*address)) {
-                self.tell_address(id, (link, address), AddressState::Assigned);
-            }
+    pub(crate) fn answer(&mut self, id: HostId, number: u32, outcome: Outcome) {
+        let host = self.host_mut(id);
+        let Some(life) = host.life.as_mut().filter(|_| host.lives == number) else { return };
+        life.unanswered = life.unanswered.saturating_sub(1);
+        let address = match (&outcome.key, &outcome.refused) {
+            (Key::Address(link, address), None) => Some((*link, *address)),
+            _ => None,
+        };
+        self.handle(id, &Input::Outcome(outcome));
+        if let Some((link, address)) = address.filter(|(_, address)| self.host(id).kernel.holds(*address)) {
+            self.tell_address(id, (link, address), AddressState::Assigned);
         }
         self.begin(id);
     }
@@ -156,8 +154,6 @@ impl World {
     }
 
     fn obey(&mut self, id: HostId, out: &mut Outbox) {
-        let mut outcomes = Vec::new();
-        let due = self.outcome_time(id);
         for output in out.drain().collect::<Vec<_>>() {
             self.tell_output(id, &output);
             match output {
@@ -169,43 +165,32 @@ impl World {
                         Via::Neighbour { link, address } => self.emit((id, link), Some(address), transmit.bytes),
                     }
                 }
-                Output::Put(item) => outcomes.push(self.put(id, item, due)),
+                Output::Put(item) => self.put(id, item),
                 Output::Drop(key) => self.drop(id, &key),
                 Output::Report(report) => self.facts.push(Fact::Told(id, report)),
             }
         }
-        if outcomes.is_empty() {
-            return;
-        }
+    }
+
+    /// Holds an item, or refuses to; the engine hears of it a little later, of each in turn.
+    fn put(&mut self, id: HostId, item: Item) {
+        let key = item.key();
+        let refused = self.chance.below(1000) < u64::from(self.host(id).refusals);
+        let soon = self.now() + Duration::from_micros(self.chance.below(SLOWEST_PUT_MICROS));
         let host = self.host_mut(id);
         let number = host.lives;
-        if let Some(life) = &mut host.life {
-            life.unanswered += outcomes.len();
-            life.answered_by = due;
-        }
-        self.push(due, Event::Outcomes { host: id, life: number, outcomes });
-    }
-
-    fn outcome_time(&mut self, id: HostId) -> Time {
-        let at = self.now() + Duration::from_micros(self.chance.below(SLOWEST_PUT_MICROS));
-        self.host(id).life.as_ref().map_or(at, |life| at.max(life.answered_by))
-    }
-
-    fn put(&mut self, id: HostId, item: Item, due: Time) -> Outcome {
-        let key = item.key();
-        let dice = self.chance.below(1000);
-        let host = self.host_mut(id);
-        if let Some(life) = &mut host.life {
-            life.claimed.insert(key.clone());
-        }
-        if dice < u64::from(host.refusals) {
-            return Outcome { key, refused: Some("Cannot allocate memory".to_owned()) };
-        }
+        let Some(life) = &mut host.life else { return };
+        life.claimed.insert(key.clone());
+        life.unanswered += 1;
+        life.answered_by = life.answered_by.max(soon);
+        let due = life.answered_by;
         match (item, &key) {
+            _ if refused => {}
             (Item::Record(record), Key::Record(of)) => host.journal.put(*of, record, due),
             (item, _) => host.kernel.put(item),
         }
-        Outcome { key, refused: None }
+        let refused = refused.then(|| "Cannot allocate memory".to_owned());
+        self.push(due, Event::Outcome { host: id, life: number, outcome: Outcome { key, refused } });
     }
 
     fn drop(&mut self, id: HostId, key: &Key) {

@@ -39,8 +39,8 @@ pub(crate) enum Event {
     Arrive { host: HostId, link: LinkId, medium: MediumId, frame: Frame },
     /// An engine wanted to be woken.
     Wake { host: HostId },
-    /// The host has done what the engine of that life asked for.
-    Outcomes { host: HostId, life: u32, outcomes: Vec<Outcome> },
+    /// The host has done, or refused, what the engine of that life asked for.
+    Outcome { host: HostId, life: u32, outcome: Outcome },
     /// A neighbour has not answered for as long as the kernel asks.
     Silence { host: HostId, link: LinkId, address: Ipv6Addr },
     /// The script goes on.
@@ -200,7 +200,7 @@ impl World {
         match entry.remove() {
             Event::Arrive { host, link, medium, frame } => self.arrive((host, link), medium, &frame),
             Event::Wake { host } => self.wake(host),
-            Event::Outcomes { host, life, outcomes } => self.answer(host, life, outcomes),
+            Event::Outcome { host, life, outcome } => self.answer(host, life, outcome),
             Event::Silence { host, link, address } => self.silence(host, link, address),
             Event::Happen(happening) => self.happen(happening),
         }

@@ -3,6 +3,8 @@
 //! `ROAM6_BLESS=1` writes the files anew with what comes out now; `ROAM6_RECORD=1` plays the scripts below, which brought
 //! these conversations about, and writes their inputs anew too.
 
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use core::time::Duration;
 use roam6_proto::case::{Case, Role};
 use roam6_proto::nemo::config::{
