@@ -4,6 +4,7 @@
 use crate::access::limiter::Limiter;
 use crate::access::neighbour;
 use crate::engine::Outbox;
+use crate::entropy::Entropy;
 use crate::input::LinkId;
 use crate::report::{Lost, Report};
 use crate::time::Time;
@@ -20,7 +21,10 @@ pub const MAX_PREFIXES: usize = 8;
 
 /// The first solicitation is repeated after this long, since a link often swallows the first frames after carrier-up.
 const FIRST_SOLICITATION_INTERVAL: Duration = Duration::from_millis(20);
-/// RFC 7559 §2: no solicitation interval beyond this.
+/// From here on intervals are random, so that the routers of a whole fleet, all solicited in vain since the same moment,
+/// are not solicited together ever after (RFC 7559 §2).
+const RANDOM_FROM: Duration = Duration::from_secs(4);
+/// RFC 7559 §2: no solicitation interval beyond this, but for its random part.
 const MAX_SOLICITATION_INTERVAL: Duration = Duration::from_secs(3600);
 /// Unicast solicitations that ask a router whether it is still there, and the time between them.
 const CONFIRMATIONS: u8 = 3;
@@ -44,6 +48,7 @@ pub struct Attachment {
     current: Option<Ipv6Addr>,
     solicitation: Option<Solicitation>,
     moves: Limiter,
+    entropy: Entropy,
 }
 
 /// A router that has advertised itself.
@@ -97,7 +102,12 @@ struct Confirmation {
 impl Attachment {
     /// An interface that has just come up. The first solicitation is due at once: no random delay after a movement
     /// (RFC 6275 §11.5.1). A router of the `home` prefix counts, whether or not addresses are formed from it.
-    pub fn new(now: Time, link: LinkId, address: Option<LinkAddress>, home: Prefix) -> Attachment {
+    pub fn new(
+        now: Time,
+        (link, address): (LinkId, Option<LinkAddress>),
+        home: Prefix,
+        entropy: &mut Entropy,
+    ) -> Attachment {
         let mut attachment = Attachment {
             link,
             address,
@@ -106,6 +116,7 @@ impl Attachment {
             current: None,
             solicitation: None,
             moves: Limiter::new(MOVES, MOVE_INTERVAL),
+            entropy: Entropy::from_number(entropy.bits()),
         };
         attachment.solicit(now);
         attachment
@@ -166,7 +177,7 @@ impl Attachment {
         out.transmit(neighbour::router_solicitation(self.link, self.address));
         out.report(Report::Solicited { link: self.link });
         solicitation.next = now + solicitation.interval;
-        solicitation.interval = (solicitation.interval * 2).min(MAX_SOLICITATION_INTERVAL);
+        solicitation.interval = backed_off(solicitation.interval, &mut self.entropy);
     }
 
     /// Takes an advertisement that passed the checks of RFC 4861 §6.1.2, sent by `source` from `sender`.
@@ -278,6 +289,20 @@ impl Attachment {
             self.routers.remove(&oldest);
         }
     }
+}
+
+/// RFC 7559 §2, after RFC 8415 §15: twice the interval before, a tenth of it more or less.
+fn backed_off(interval: Duration, entropy: &mut Entropy) -> Duration {
+    let doubled = interval * 2;
+    let (base, part) = if doubled > MAX_SOLICITATION_INTERVAL {
+        (MAX_SOLICITATION_INTERVAL, MAX_SOLICITATION_INTERVAL / 10)
+    } else if doubled < RANDOM_FROM {
+        return doubled;
+    } else {
+        (doubled, interval / 10)
+    };
+    let spread = u64::try_from(part.as_micros() * 2).unwrap_or(0);
+    base - part + Duration::from_micros(entropy.below(spread + 1))
 }
 
 impl Router {
@@ -455,7 +480,11 @@ mod tests {
     impl Bench {
         fn new() -> Bench {
             let home = "2001:db8::/64".parse().unwrap();
-            Bench { attachment: Attachment::new(at(0), LINK, MAC, home), lost: Vec::new(), asked: 0 }
+            Bench {
+                attachment: Attachment::new(at(0), (LINK, MAC), home, &mut Entropy::from_number(1)),
+                lost: Vec::new(),
+                asked: 0,
+            }
         }
 
         fn hear(&mut self, millis: u64, source: &str, message: &RouterAdvertisement) {
@@ -555,5 +584,20 @@ mod tests {
         bench.hear(0, "fe80::1", &message);
         assert!(bench.attachment.find_on_link(at(0), ip("2001:db8::100")).is_some());
         assert!(bench.attachment.care_of_prefix(at(0)).is_none());
+    }
+
+    #[test]
+    fn long_waits_for_a_router_are_a_tenth_more_or_less_and_hardly_over_an_hour() {
+        let mut entropy = Entropy::from_number(1);
+        let mut intervals = vec![FIRST_SOLICITATION_INTERVAL];
+        for index in 0..30 {
+            intervals.push(backed_off(intervals[index], &mut entropy));
+        }
+        let early = intervals.iter().filter(|interval| **interval < RANDOM_FROM);
+        assert!(early.enumerate().all(|(index, interval)| *interval == FIRST_SOLICITATION_INTERVAL * (1 << index)));
+        assert!(intervals.iter().all(|interval| *interval <= MAX_SOLICITATION_INTERVAL * 11 / 10));
+        let late = &intervals[20..];
+        assert!(late.iter().all(|interval| *interval >= MAX_SOLICITATION_INTERVAL * 9 / 10));
+        assert!(late.windows(2).any(|pair| pair[0] != pair[1]));
     }
 }

@@ -144,8 +144,7 @@ impl MobileRouter {
                 {
                     out.transmit(message);
                 }
-                self.refused = matches!(message.status, Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX);
-                self.next_home_agent(now, &message.status.to_string(), out);
+                self.refused_by(now, message.status, out);
             }
         }
     }

@@ -14,6 +14,9 @@ const RETRIES: u32 = 4;
 const INITIAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// After all home agents refused, or none was found, this long nobody is asked.
 const HOLD: Duration = Duration::from_secs(32);
+/// After all home agents refused to serve a mobile router in every mode. RFC 3963 §5.4 says to stop; operators mend
+/// prefix tables, and nobody would tell us.
+const REST: Duration = Duration::from_secs(600);
 /// RFC 6275 §11.7.1: between one home agent and the next.
 const NEXT: Duration = Duration::from_millis(1500);
 
@@ -84,6 +87,21 @@ impl HomeAgents {
                 self.request = None;
             }
         }
+    }
+
+    /// Whether every home agent has had its turn.
+    pub fn is_round_over(&self) -> bool {
+        self.index == 0
+    }
+
+    /// Begins another round without the pause after a vain one.
+    pub fn begin_round(&mut self, now: Time) {
+        self.not_before = now + NEXT;
+    }
+
+    /// Asks nobody for a long while.
+    pub fn rest(&mut self, now: Time) {
+        self.not_before = now + REST;
     }
 
     /// Whether a request is to be sent now that a care-of address is there; its identifier.

@@ -7,6 +7,7 @@ pub mod forwarding;
 pub mod held;
 mod home;
 mod ingress;
+mod modes;
 mod order;
 mod packet;
 pub mod probe;
@@ -32,8 +33,10 @@ use forwarding::Left;
 use held::Held;
 use home::HomeLink;
 use ingress::Inside;
+use modes::Modes;
 use probe::Change;
 use registration::{CareOf, Place, Registration, Wanted};
+use roam6_wire::mobility::Status;
 use roam6_wire::{Bid, Sequence};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -70,6 +73,7 @@ pub struct MobileRouter {
     begun: bool,
     /// The home agent in use does not know RFC 5648.
     single: bool,
+    modes: Modes,
     /// Prefixes the home agent refused are not advertised inside (RFC 3963 §5.4.3).
     refused: bool,
     stopping: bool,
@@ -92,6 +96,7 @@ impl MobileRouter {
             ingress: config.ingress.iter().cloned().map(Inside::new).collect(),
             agents: HomeAgents::new(&config.home_agents),
             registration: Registration::new(sequence),
+            modes: Modes::new(config.mode),
             config,
             cookie: entropy.bits(),
             entropy,
@@ -118,7 +123,7 @@ impl MobileRouter {
             self.interfaces.insert(event.name.clone(), event.clone());
         }
         if let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.config.interface == event.name) {
-            uplink.hear_link(now, event, self.config.home_prefix, out);
+            uplink.hear_link(now, event, (self.config.home_prefix, &mut self.entropy), out);
         } else if let Some(inside) = self.ingress.iter_mut().find(|inside| inside.config.interface == event.name) {
             inside.hear_link(event);
         }
@@ -226,6 +231,23 @@ impl MobileRouter {
         self.registration.drop_binding();
         self.single = false;
         self.agents.next(now);
+    }
+
+    /// A home agent does not serve us: the next one is asked, then all in the other mode if a status gave hope for it;
+    /// then the matter rests, and is logged (RFC 3963 §5.4).
+    pub(super) fn refused_by(&mut self, now: Time, status: Status, out: &mut Outbox) {
+        self.refused |= self.modes.hear(status);
+        self.next_home_agent(now, &status.to_string(), out);
+        if !self.agents.is_round_over() {
+            return;
+        }
+        if self.modes.turn() {
+            self.agents.begin_round(now);
+        } else if (Status::MOBILE_ROUTER_NOT_PERMITTED.0..=Status::FORWARDING_SETUP_FAILED.0).contains(&status.0) {
+            self.agents.rest(now);
+            let text = format!("no home agent serves this mobile router, the last for status {status}");
+            out.report(Report::Notice { text });
+        }
     }
 
     /// Keeps receiving on the paths of `before` that are not in the binding any more (RFC 6275 §11.5.5).

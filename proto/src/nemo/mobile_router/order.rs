@@ -3,6 +3,7 @@
 use super::MobileRouter;
 use super::discovery::HomeAgents;
 use super::ingress::Inside;
+use super::modes::Modes;
 use super::registration::{Place, Registration, Wanted};
 use super::uplink::Uplink;
 use crate::engine::Outbox;
@@ -77,6 +78,9 @@ impl MobileRouter {
         }
         for gone in &before {
             gone.advertiser.iter().for_each(|advertiser| advertiser.stop(out));
+        }
+        if config.mode != self.config.mode {
+            self.modes = Modes::new(config.mode);
         }
         self.config = config.clone();
         let seen: Vec<_> = self.interfaces.values().cloned().collect();

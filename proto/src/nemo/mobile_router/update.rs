@@ -5,7 +5,7 @@ use super::MobileRouter;
 use super::registration::{Place, Wanted};
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::engine::Outbox;
-use crate::nemo::config::{Authentication, PrefixMode};
+use crate::nemo::config::Authentication;
 use crate::nemo::flow::FlowRule;
 use crate::output::{Transmit, Via};
 use crate::plan::{Item, Record, SequenceRecord};
@@ -81,7 +81,7 @@ impl MobileRouter {
                 // ESP does not cover the source address (RFC 3776 §4.2).
                 options.extend(care_of.first().map(|care_of| MobilityOption::AlternateCareOf(care_of.address.0)));
             }
-            if self.config.mode == PrefixMode::Explicit && lifetime_units > 0 {
+            if self.modes.is_explicit() && lifetime_units > 0 {
                 let prefixes = self.config.prefixes.iter();
                 options.extend(prefixes.map(|prefix| MobilityOption::MobileNetworkPrefix(*prefix)));
             }

@@ -126,7 +126,13 @@ impl Uplink {
     }
 
     /// Takes a link event; a re-plugged interface begins from nothing.
-    pub fn hear_link(&mut self, now: Time, event: &LinkEvent, home: Prefix, out: &mut Outbox) {
+    pub fn hear_link(
+        &mut self,
+        now: Time,
+        event: &LinkEvent,
+        (home, entropy): (Prefix, &mut Entropy),
+        out: &mut Outbox,
+    ) {
         let before = self.interface.replace(Interface::of(event));
         let was_up = before.as_ref().is_some_and(|interface| interface.up && interface.link == event.link);
         let same_address = before.is_some_and(|interface| interface.address == event.address);
@@ -139,7 +145,7 @@ impl Uplink {
         }
         if event.up {
             out.report(Report::LinkUp { link: event.link, name: event.name.clone() });
-            let mut attachment = Attachment::new(now, event.link, event.address, home);
+            let mut attachment = Attachment::new(now, (event.link, event.address), home, entropy);
             attachment.expire(now, out);
             self.attachment = Some(attachment);
         }

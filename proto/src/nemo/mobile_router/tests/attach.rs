@@ -98,7 +98,8 @@ fn solicitations_begin_fast_and_back_off() {
         let outputs = bench.wait(next.as_micros() / 1000 + 1);
         sent.extend(messages(&outputs).iter().map(|_| next.as_micros() / 1000));
     }
-    assert_eq!(sent, [20, 60, 140, 300, 620, 1260, 2540, 5100, 10220]);
+    assert_eq!(sent[..8], [20, 60, 140, 300, 620, 1260, 2540, 5100]);
+    assert!(matches!(sent[8..], [last] if (9964..=10476).contains(&last)), "random at last: {sent:?}");
 }
 
 #[test]

@@ -80,8 +80,41 @@ fn a_refused_prefix_is_no_longer_advertised_and_the_next_home_agent_is_asked() {
     assert_eq!(second.home_agent, ip("2001:db8::2"));
     let outputs = bench.answer(&second, Status::MOBILE_ROUTER_NOT_PERMITTED);
     assert!(updates(&outputs).is_empty());
-    assert!(updates(&bench.wait(33_000)).is_empty(), "all have refused");
-    assert_eq!(update(&bench.wait(34_000)).home_agent, ip("2001:db8::1"));
+    let third = update(&bench.wait(3000));
+    assert_eq!((third.home_agent, prefixes(&third)), (ip("2001:db8::1"), 0), "perhaps it knows better itself");
+    bench.answer(&third, Status::FORWARDING_SETUP_FAILED);
+    let fourth = update(&bench.wait(4500));
+    let outputs = bench.answer(&fourth, Status::FORWARDING_SETUP_FAILED);
+    assert!(reports(&outputs).iter().any(|report| report.name() == "notice"), "every mode was tried");
+    assert!(updates(&bench.wait(600_000)).is_empty());
+    let again = update(&bench.wait(605_000));
+    assert_eq!((again.home_agent, prefixes(&again)), (ip("2001:db8::1"), 1));
+}
+
+fn prefixes(update: &Update) -> usize {
+    let is_prefix = |option: &&MobilityOption| matches!(option, MobilityOption::MobileNetworkPrefix(_));
+    update.message.options.iter().filter(is_prefix).count()
+}
+
+#[test]
+fn a_home_agent_that_lacks_the_prefixes_is_told_them() {
+    let (mut bench, first) = asking(config());
+    assert_eq!(prefixes(&first), 0);
+    bench.answer(&first, Status::FORWARDING_SETUP_FAILED);
+    let second = update(&bench.wait(1500));
+    assert_eq!(prefixes(&second), 1);
+    bench.answer(&second, Status::ACCEPTED);
+    assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
+}
+
+#[test]
+fn a_status_out_of_place_changes_neither_mode_nor_advertisements() {
+    let (mut bench, first) = asking(config());
+    let outputs = bench.answer(&first, Status::INVALID_PREFIX);
+    assert!(messages(&outputs).is_empty(), "nothing is deprecated inside");
+    assert!(reports(&outputs).iter().any(|report| report.name() == "notice"));
+    assert!(updates(&bench.wait(599_000)).is_empty());
+    assert_eq!(prefixes(&update(&bench.wait(601_000))), 0);
 }
 
 #[test]

@@ -1,0 +1,48 @@
+//! Whether updates list the prefixes, and what a refusal changes about that (RFC 3963 §5.4).
+
+use crate::nemo::config::PrefixMode;
+use roam6_wire::mobility::Status;
+
+/// The mode of updates.
+#[derive(Debug, Clone)]
+pub(super) struct Modes {
+    configured: PrefixMode,
+    current: PrefixMode,
+    /// A home agent refused in a way that leaves hope for the other mode.
+    hope: bool,
+}
+
+impl Modes {
+    /// Begins with the operator's choice.
+    pub(super) fn new(configured: PrefixMode) -> Modes {
+        Modes { configured, current: configured, hope: false }
+    }
+
+    /// Whether updates list the prefixes.
+    pub(super) fn is_explicit(&self) -> bool {
+        self.current == PrefixMode::Explicit
+    }
+
+    /// Takes a refusal; whether the prefixes themselves were refused. A status that a home agent has no reason to send
+    /// in this mode is no hint at all (RFC 3963 §5.4.1, §5.4.2).
+    pub(super) fn hear(&mut self, status: Status) -> bool {
+        let prefixes = matches!(status, Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX);
+        let refused = prefixes && self.is_explicit();
+        let missing = status == Status::FORWARDING_SETUP_FAILED && !self.is_explicit();
+        self.hope |= refused || missing;
+        refused
+    }
+
+    /// Every home agent has had its turn in this mode: whether the other one is worth a round. If not, the next round
+    /// begins as the operator chose.
+    pub(super) fn turn(&mut self) -> bool {
+        let untried = self.current == self.configured;
+        let other = core::mem::take(&mut self.hope) && untried;
+        self.current = match (self.configured, other) {
+            (PrefixMode::Implicit, true) => PrefixMode::Explicit,
+            (PrefixMode::Explicit, true) => PrefixMode::Implicit,
+            (configured, false) => configured,
+        };
+        other
+    }
+}
