@@ -319,12 +319,15 @@ impl Host {
         }
     }
 
-    /// Neighbour discovery matters on the interfaces in use, feedback if it is for us; the rest matters everywhere.
+    /// Neighbour discovery and DHCPv6 matter on the interfaces in use, feedback if it is for us; the rest matters
+    /// everywhere.
     fn concerns_us(&self, packet: &Packet) -> bool {
         const NEXT_HEADER: usize = 6;
         const ICMPV6: u8 = 58;
+        const UDP: u8 = 17;
         let icmp_type = match packet.bytes.get(NEXT_HEADER) {
             Some(&ICMPV6) => packet.bytes.get(40).copied(),
+            Some(&UDP) => return self.links.contains_key(&packet.link),
             _ => None,
         };
         match icmp_type {

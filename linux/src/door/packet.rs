@@ -1,11 +1,13 @@
-//! Taps: packet sockets whose filter passes only what engines want (RFC 6275 §6.1, §6.5-6.8, RFC 4861 §4, RFC 4443).
+//! Taps: packet sockets whose filter passes only what engines want (RFC 6275 §6.1, §6.5-6.8, RFC 4861 §4, RFC 4443, RFC 8415).
 //! They see a packet before the kernel does anything with it, extension headers and all.
 
 use crate::error::{Context, Error};
 use crate::sys::{self, FilterStep, Flag, PacketMembership};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use roam6_proto::{LinkId, Packet};
+use roam6_wire::checksum::checksum;
 use std::io;
+use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Octets the kernel may queue for a tap.
@@ -19,7 +21,7 @@ const DEPTH: usize = 4;
 /// What a tap passes. Two taps, so that a flood of echo replies passing through never pushes out a binding update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Mobility headers, neighbour and router discovery, home agent and mobile prefix discovery.
+    /// Mobility headers, neighbour and router discovery, home agent and mobile prefix discovery, answers of DHCPv6.
     Signalling,
     /// ICMPv6 errors and echo replies.
     Feedback,
@@ -65,7 +67,8 @@ impl Tap {
             Err(error) => return Err(error),
         };
         let bytes = self.buffer.get(..envelope.length).unwrap_or_default();
-        let bytes = without_padding(bytes).to_vec();
+        let mut bytes = without_padding(bytes).to_vec();
+        complete_checksum(&mut bytes);
         Ok(Some(Packet { link: envelope.link, sender: envelope.sender, bytes }))
     }
 }
@@ -82,6 +85,35 @@ fn without_padding(bytes: &[u8]) -> &[u8] {
     payload.and_then(|length| bytes.get(..IPV6_HEADER + usize::from(length))).unwrap_or(bytes)
 }
 
+/// A sender on this machine leaves the UDP checksum to the device, and what never meets one holds the sum of the
+/// pseudo-header only. The rest is added here, as the kernel would for a socket of its own.
+fn complete_checksum(bytes: &mut [u8]) {
+    const UDP_PROTOCOL: u8 = 17;
+    let address =
+        |octets: Option<&[u8]>| octets.and_then(|octets| <[u8; 16]>::try_from(octets).ok()).map(Ipv6Addr::from);
+    let (source, destination) = (address(bytes.get(8..24)), address(bytes.get(24..40)));
+    let (Some(source), Some(destination)) = (source, destination) else { return };
+    if bytes.get(6) != Some(&UDP_PROTOCOL) {
+        return;
+    }
+    let Some(datagram) = bytes.get_mut(IPV6_HEADER..) else { return };
+    let pseudo = !checksum(source, destination, UDP_PROTOCOL, &vec![0; datagram.len()]);
+    if datagram.get(UDP_CHECKSUM) != Some(&pseudo.to_be_bytes()[..]) {
+        return;
+    }
+    let mut put = |sum: u16| {
+        for (to, from) in datagram.iter_mut().skip(UDP_CHECKSUM.start).zip(sum.to_be_bytes()) {
+            *to = from;
+        }
+        checksum(source, destination, UDP_PROTOCOL, datagram)
+    };
+    let sum = put(0);
+    put(if sum == 0 { u16::MAX } else { sum });
+}
+
+/// Where a UDP header has its checksum.
+const UDP_CHECKSUM: std::ops::Range<usize> = 6..8;
+
 /// ICMPv6 types a tap passes.
 fn types(kind: Kind) -> &'static [u32] {
     match kind {
@@ -92,16 +124,20 @@ fn types(kind: Kind) -> &'static [u32] {
 
 const MOBILITY: u32 = 135;
 const ICMPV6: u32 = 58;
+const UDP: u32 = 17;
+/// Destination of what DHCPv6 servers answer (RFC 8415 §7.2).
+const DHCP_CLIENT: u32 = 546;
 /// Hop-by-hop options, routing header, destination options: what may stand in front.
 const EXTENSIONS: [u32; 3] = [0, 43, 60];
 
 /// The program. X holds the offset of a header, A its protocol number; one block of instructions for each header.
 fn filter(kind: Kind) -> Vec<FilterStep> {
     const START: usize = 5;
-    const BLOCK: usize = 5 + 9;
+    const BLOCK: usize = 6 + 9;
     let refuse = START + BLOCK * DEPTH;
     let icmp = refuse + 1;
-    let accept = icmp + 1 + types(kind).len() + 1;
+    let udp = icmp + 1 + types(kind).len() + 1;
+    let accept = udp + 3;
     let mut program = Program::default();
 
     let packet_type = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE).cast_unsigned();
@@ -111,8 +147,10 @@ fn filter(kind: Kind) -> Vec<FilterStep> {
     program.step(libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM, IPV6_HEADER as u32);
     program.step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 6);
     for _ in 0..DEPTH {
-        let skip = program.steps.len() + 6;
-        program.branch(MOBILITY, if kind == Kind::Signalling { accept } else { refuse });
+        let skip = program.steps.len() + 7;
+        let signalling = |target| if kind == Kind::Signalling { target } else { refuse };
+        program.branch(MOBILITY, signalling(accept));
+        program.branch(UDP, signalling(udp));
         program.branch(ICMPV6, icmp);
         EXTENSIONS.iter().for_each(|extension| program.branch(*extension, skip));
         program.jump(refuse);
@@ -128,6 +166,9 @@ fn filter(kind: Kind) -> Vec<FilterStep> {
     program.step(libc::BPF_RET | libc::BPF_K, 0);
     program.step(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, 0);
     types(kind).iter().for_each(|icmp_type| program.branch(*icmp_type, accept));
+    program.step(libc::BPF_RET | libc::BPF_K, 0);
+    program.step(libc::BPF_LD | libc::BPF_H | libc::BPF_IND, 2);
+    program.branch(DHCP_CLIENT, accept);
     program.step(libc::BPF_RET | libc::BPF_K, 0);
     program.step(libc::BPF_RET | libc::BPF_K, u32::MAX);
     program.steps
@@ -177,6 +218,11 @@ mod tests {
                     let Some(value) = octet(base + step.k) else { return false };
                     a = value;
                 }
+                0x48 => {
+                    let Some(high) = octet(x + step.k) else { return false };
+                    let Some(low) = octet(x + step.k + 1) else { return false };
+                    a = high << 8 | low;
+                }
                 0x15 if a == step.k => at += usize::from(step.jt),
                 0x15 => at += usize::from(step.jf),
                 0x05 => at += step.k as usize,
@@ -217,6 +263,10 @@ mod tests {
             (true, vec![(0, extension), (43, long), (60, long), (135, extension)]),
             (true, vec![(58, &[134, 0, 0, 0][..])]),
             (true, vec![(60, long), (58, &[146, 0, 0, 0][..])]),
+            (true, vec![(17, &[2, 35, 2, 34, 0, 8, 0, 0][..])]),
+            (true, vec![(60, extension), (17, &[2, 35, 2, 34, 0, 8, 0, 0][..])]),
+            (false, vec![(17, &[2, 34, 2, 35, 0, 8, 0, 0][..])]),
+            (false, vec![(17, &[2, 35, 2][..])]),
             (false, vec![(58, &[128, 0, 0, 0][..])]),
             (false, vec![(58, &[129, 0, 0, 0][..])]),
             (false, vec![(50, extension)]),
@@ -230,6 +280,26 @@ mod tests {
         assert!(passes(Kind::Feedback, &packet(&[(58, &[129, 0])])));
         assert!(passes(Kind::Feedback, &packet(&[(58, &[2, 0])])));
         assert!(!passes(Kind::Feedback, &packet(&[(135, &[0; 8])])));
+        assert!(!passes(Kind::Feedback, &packet(&[(17, &[2, 35, 2, 34, 0, 8, 0, 0])])));
+    }
+
+    #[test]
+    fn a_checksum_left_to_the_device_is_completed_and_a_wrong_one_stays_wrong() {
+        use roam6_wire::ip6::{self, Header, protocol};
+        use roam6_wire::udp::Udp;
+        let header = Header::new("fe80::1".parse().unwrap(), "fe80::2".parse().unwrap());
+        let udp = Udp { source: 547, destination: 546, payload: b"abc" };
+        let whole = ip6::emit(&header, protocol::UDP, &udp.emit(header.source, header.destination));
+        let mut left = whole.clone();
+        let pseudo = !checksum(header.source, header.destination, protocol::UDP, &[0; 11]);
+        left[46..48].copy_from_slice(&pseudo.to_be_bytes());
+        complete_checksum(&mut left);
+        assert_eq!(left, whole);
+        let mut wrong = whole.clone();
+        wrong[46] ^= 1;
+        let before = wrong.clone();
+        complete_checksum(&mut wrong);
+        assert_eq!(wrong, before);
     }
 
     #[test]
