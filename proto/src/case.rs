@@ -4,6 +4,7 @@
 
 use crate::engine::{Engine, Outbox};
 use crate::input::Input;
+use crate::multipath::PathManagerConfig;
 use crate::nemo::config::{HomeAgentConfig, MobileRouterConfig};
 use crate::node::Node;
 use crate::output::{Output, hex};
@@ -40,6 +41,8 @@ pub enum Role {
     HomeAgent(HomeAgentConfig),
     /// A mobile router.
     MobileRouter(Box<MobileRouterConfig>),
+    /// A host whose connections take several paths.
+    PathManager(PathManagerConfig),
 }
 
 /// One input and everything it brought about.

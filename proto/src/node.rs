@@ -4,6 +4,7 @@ use crate::case::Role;
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::input::Input;
+use crate::multipath::PathManager;
 use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
 use crate::output::Output;
@@ -36,6 +37,7 @@ impl Node {
             match role {
                 Role::HomeAgent(config) => node.add(HomeAgent::new(config.clone(), entropy)),
                 Role::MobileRouter(config) => node.add(MobileRouter::new(config.as_ref().clone(), entropy)),
+                Role::PathManager(config) => node.add(PathManager::new(config.clone())),
             }
         }
         node
