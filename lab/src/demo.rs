@@ -26,9 +26,9 @@ pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
     let screen = Arc::new(Screen::new());
     let recorded = capture.map_or_else(|| Path::new(WORK).join("demo.pcapng"), Path::to_path_buf);
     screen.moment(Tone::Plain, "building home, FN1, FN2 and backbone, 7 hosts; radvd advertises in FN1 and FN2");
-    let world = World::build(Duration::from_millis(5), 1, TRUSTING)?;
+    let mut world = World::build(Duration::from_millis(5), 1, TRUSTING)?;
     world.air.capture(&recorded)?;
-    let vehicle = world.vehicle(0, &["up1", "up0"])?;
+    let mut vehicle = world.vehicle(0, &["up1", "up0"])?;
     screen.moment(Tone::Plain, format!("home agent {HOME_AGENT} is 5 ms away; mobile router {}", vehicle.home_address));
     screen.moment(Tone::Plain, format!("node inside {} talks to correspondent {CORRESPONDENT}", vehicle.mnn_address));
     let narrator = Narrator::start(&screen, &world, &vehicle)?;
@@ -42,9 +42,16 @@ pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
     let deliveries = traffic.finish()?;
     drop(narrator);
     let moves = moves.with_context(|| format!("the mobile router's log:\n{}", tail(&vehicle)))?;
+    vehicle.daemon.stop()?;
+    world.home_agent.stop()?;
+    let clean = [&vehicle.mr, &world.ha].iter().all(|host| host.output("ip", &["link", "show", "nemo0"]).is_err());
     world.air.finish_capture()?;
     let verdict = check::dissect(&recorded)?;
-    let sound = conclude(&screen, &moves, &deliveries, &verdict);
+    let sound = conclude(&screen, &moves, &deliveries, &verdict) & clean;
+    let ending = if clean { "both daemons ended and left nothing" } else { "A DAEMON LEFT ITS TUNNEL DEVICE BEHIND" };
+    screen.line(if clean { Tone::Good } else { Tone::Bad }, ending);
+    let (tone, word) = if sound { (Tone::Good, "nothing broke") } else { (Tone::Bad, "SOMETHING BROKE") };
+    screen.line(tone, word);
     if let Some(path) = svg {
         screen.draw(path)?;
     }
@@ -147,8 +154,6 @@ fn conclude(screen: &Screen, moves: &[Move], deliveries: &[Delivery; 2], verdict
     for complaint in complaints.iter().take(5) {
         screen.line(Tone::Bad, format!("  {complaint}"));
     }
-    let (tone, word) = if sound { (Tone::Good, "nothing broke") } else { (Tone::Bad, "SOMETHING BROKE") };
-    screen.line(tone, word);
     sound
 }
 

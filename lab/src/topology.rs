@@ -24,25 +24,24 @@ pub(crate) const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0,
 pub(crate) const CORRESPONDENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 0xc);
 /// Shared by the home agent and every vehicle; a testbed has no secrets.
 const KEY: &str = "000102030405060708090a0b0c0d0e0f10111213";
+/// SPI of vehicle 0; the others follow.
+pub(crate) const FIRST_SPI: u32 = 256;
 
 /// Home, backbone and access networks.
 pub(crate) struct World {
     /// All ports and segments.
     pub(crate) air: Air,
-    /// The backbone router.
-    pub(crate) core: Host,
-    /// The home agent's host.
-    pub(crate) ha: Host,
-    /// The correspondent.
-    pub(crate) cn: Host,
+    /// The home agent's roam6.
+    pub(crate) home_agent: Daemon,
     /// The home link.
     pub(crate) home: Segment,
     /// The access networks.
     pub(crate) visited: [Visited; 2],
-    /// Between the backbone and the home agent.
-    pub(crate) ha_cable: Segment,
-    /// The home agent's roam6.
-    pub(crate) home_agent: Daemon,
+    /// The home agent's host.
+    pub(crate) ha: Host,
+    /// The correspondent.
+    pub(crate) cn: Host,
+    _core: Host,
 }
 
 /// An access network.
@@ -51,9 +50,8 @@ pub(crate) struct Visited {
     pub(crate) link: Segment,
     /// Between its router and the backbone.
     pub(crate) cable: Segment,
-    /// Its router.
-    pub(crate) router: Host,
     _radvd: Advertiser,
+    _router: Host,
 }
 
 /// A mobile router and what is behind it.
@@ -86,7 +84,7 @@ impl World {
         let wire = LinkSpec::default();
         air.cable([air.port(&core, "cn0")?, air.port(&cn, "eth0")?], wire)?;
         let far = LinkSpec { delay, ..wire };
-        let ha_cable = air.cable([air.port(&core, "ha0")?, air.port(&ha, "net0")?], far)?;
+        air.cable([air.port(&core, "ha0")?, air.port(&ha, "net0")?], far)?;
         let home = air.segment(wire);
         air.plug(air.port(&ha, "home0")?, home)?;
         cn.ip(&[&format!("address add {CORRESPONDENT}/64 dev eth0"), "route add default via 2001:db8:c::1"])?;
@@ -108,7 +106,7 @@ impl World {
         }
         let visited = [visited(&air, &core, 1)?, visited(&air, &core, 2)?];
         let home_agent = Daemon::start(&ha, &home_agent_config(vehicles, extra)).context("the home agent")?;
-        Ok(World { air, core, ha, cn, home, visited, ha_cable, home_agent })
+        Ok(World { air, home_agent, home, visited, ha, cn, _core: core })
     }
 
     /// Puts vehicle `number` into the world, unplugged, its uplinks named in order of preference.
@@ -156,6 +154,11 @@ impl Vehicle {
     }
 }
 
+/// The octets of the key all share.
+pub(crate) fn key() -> Vec<u8> {
+    roam6_proto::output::hex::decode(KEY).unwrap_or_default()
+}
+
 /// First address of the mobile network of vehicle `number`, a /56.
 pub(crate) fn network(number: u8) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0x100 + u16::from(number), 0, 0, 0, 0, 0)
@@ -195,7 +198,7 @@ fn visited(air: &Air, core: &Host, number: u8) -> Result<Visited> {
         &format!("route add default via 2001:db8:f{number}::1"),
     ])?;
     let radvd = Advertiser::start(&router, "lan0", &format!("2001:db8:a{number}::/64"))?;
-    Ok(Visited { link, cable, router, _radvd: radvd })
+    Ok(Visited { link, cable, _radvd: radvd, _router: router })
 }
 
 fn home_agent_config(vehicles: u8, extra: &str) -> String {
@@ -208,7 +211,7 @@ fn home_agent_config(vehicles: u8, extra: &str) -> String {
             "\n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{KEY}\"\n",
             home_address(number),
             network(number),
-            256 + u32::from(number),
+            FIRST_SPI + u32::from(number),
         );
     }
     text
@@ -216,7 +219,7 @@ fn home_agent_config(vehicles: u8, extra: &str) -> String {
 
 fn mobile_router_config(mr: &Host, number: u8, uplinks: &[&str]) -> Result<String> {
     let key_file = mr.folder().join("home.key");
-    fs::write(&key_file, format!("spi = {}\nkey = \"{KEY}\"\n", 256 + u32::from(number)))?;
+    fs::write(&key_file, format!("spi = {}\nkey = \"{KEY}\"\n", FIRST_SPI + u32::from(number)))?;
     fs::set_permissions(&key_file, Permissions::from_mode(0o600))?;
     let (home_address, network) = (home_address(number), network(number));
     let mut text = format!(

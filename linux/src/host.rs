@@ -48,8 +48,6 @@ pub struct HostOptions {
     pub state_dir: PathBuf,
     /// Names of the interfaces the roles use: uplinks, ingress interfaces, the home link. They may come and go.
     pub interfaces: BTreeSet<String>,
-    /// Tunnelled packets may come by any interface, as a home agent's do: it is where the routes of the day lead.
-    pub tunnels_everywhere: bool,
     /// What carries the tunnels.
     pub backend: Backend,
     /// Name of the tunnel device, where the back end has one for all.
@@ -100,8 +98,8 @@ pub struct Host {
     quiet: Quiet,
     executor: Executor,
     interfaces: BTreeSet<String>,
-    tunnels_everywhere: bool,
     links: BTreeMap<LinkId, LinkEvent>,
+    carrier_losses: BTreeMap<LinkId, u32>,
     device: String,
     attached: BTreeSet<LinkId>,
     addresses: BTreeSet<(Ipv6Addr, LinkId)>,
@@ -147,8 +145,8 @@ impl Host {
             quiet,
             executor,
             interfaces: options.interfaces,
-            tunnels_everywhere: options.tunnels_everywhere,
             links: BTreeMap::new(),
+            carrier_losses: BTreeMap::new(),
             device: options.device,
             attached: BTreeSet::new(),
             addresses: BTreeSet::new(),
@@ -374,9 +372,9 @@ impl Host {
     fn take_news(&mut self, news: News) -> Result<(), Error> {
         self.executor.note_gone(&news);
         match news {
-            News::Link(event) => self.take_link(event),
+            News::Link(event, losses) => self.take_link(event, losses),
             News::LinkGone(link) => {
-                self.executor.tunnels.detach(link);
+                self.detach(link);
                 self.lose_link(link);
             }
             News::Address(event, _) => self.take_address(event),
@@ -393,22 +391,18 @@ impl Host {
         Ok(())
     }
 
-    fn take_link(&mut self, event: LinkEvent) {
+    /// `losses` counts how often the interface has lost its carrier: it may be back before the kernel tells that it was
+    /// gone, on another network.
+    fn take_link(&mut self, event: LinkEvent, losses: u32) {
         self.attach(&event);
-        let used = self.interfaces.contains(&event.name);
-        if !used {
-            self.lose_link(event.link);
-        }
-        if (used || self.tunnels_everywhere && event.name != "lo")
-            && let Err(error) = self.executor.tunnels.attach(event.link, &event.name)
-        {
-            self.executor.notice(format!("{}: {error}", event.name));
-        }
-        if !used {
-            return;
+        if !self.interfaces.contains(&event.name) {
+            return self.lose_link(event.link);
         }
         let former = self.links.insert(event.link, event.clone());
-        if former.as_ref() == Some(&event) {
+        let seen = self.carrier_losses.insert(event.link, losses);
+        if event.up && former.as_ref().is_some_and(|former| former.up) && seen.is_some_and(|seen| seen != losses) {
+            self.bring(Input::Link(LinkEvent { up: false, ..event.clone() }));
+        } else if former.as_ref() == Some(&event) {
             return;
         }
         if former.is_none() {
@@ -442,6 +436,7 @@ impl Host {
 
     fn lose_link(&mut self, link: LinkId) {
         self.exit.forget(link);
+        self.carrier_losses.remove(&link);
         if let Some(event) = self.links.remove(&link) {
             self.bring(Input::Link(LinkEvent { up: false, ..event }));
         }
@@ -465,9 +460,9 @@ impl Host {
         let messages = netlink.dump(link::dump())?.into_iter().chain(netlink.dump(address::dump())?);
         for news in messages.filter_map(|message| monitor::read(&message)) {
             match news {
-                News::Link(event) => {
+                News::Link(event, losses) => {
                     links.insert(event.link);
-                    self.take_link(event);
+                    self.take_link(event, losses);
                 }
                 News::Address(event, _) => {
                     addresses.insert((event.address, event.link));

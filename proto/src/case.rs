@@ -173,6 +173,15 @@ pub fn output_line(output: &Output) -> String {
     format!("> {}", to_json(output))
 }
 
+/// Reads `data` as a case, and one that can be read must come out of its own text the same.
+///
+/// # Panics
+/// If it does not.
+pub fn scenario(data: &[u8]) {
+    let Some(case) = core::str::from_utf8(data).ok().and_then(|text| Case::parse(text).ok()) else { return };
+    assert_eq!(Case::parse(&case.render(|_| None)), Ok(case));
+}
+
 fn push_line(text: &mut String, remark: Option<String>, line: &str) {
     if let Some(remark) = remark {
         let _ = writeln!(text, "# {remark}");
@@ -252,5 +261,15 @@ mod tests {
         assert_eq!(error("> {}").why, "an output before any input");
         assert_eq!(error("@1.000000 < \"tock\"").line, 3);
         assert_eq!(Case::parse("").unwrap_err().why, "no role");
+    }
+
+    #[test]
+    fn the_committed_corpus_passes() {
+        for folder in ["../fuzz/corpus/case", "../cases/nemo"] {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+            for file in std::fs::read_dir(folder).unwrap() {
+                scenario(&std::fs::read(file.unwrap().path()).unwrap());
+            }
+        }
     }
 }

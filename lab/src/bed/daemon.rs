@@ -102,9 +102,12 @@ impl Daemon {
         self.host.folder().join("roam6.log")
     }
 
-    /// Process number, while it runs.
-    pub(crate) fn id(&self) -> Option<u32> {
-        self.daemon.as_ref().map(Child::id)
+    /// Memory that is its own (resident, no file behind it), octets.
+    pub(crate) fn memory(&self) -> Result<u64> {
+        let id = self.daemon.as_ref().map(Child::id).context("the daemon does not run")?;
+        let status = fs::read_to_string(format!("/proc/{id}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon")?;
+        Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()? * 1024)
     }
 
     /// Ends it without warning (SIGKILL).
@@ -131,7 +134,7 @@ impl Daemon {
     }
 
     fn watch(&mut self) -> Result<()> {
-        let mut child = self.client(&["watch", "--json"])?.stdout(Stdio::piped()).spawn()?;
+        let mut child = self.client(&["watch", "--json"])?.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let output = child.stdout.take().context("no output")?;
         let events = self.events.clone();
         std::thread::Builder::new().name("watch".into()).spawn(move || {

@@ -78,11 +78,6 @@ impl Host {
             .with_context(|| format!("{}: cannot set {setting} to {value}", self.0.name))
     }
 
-    /// Reads a kernel setting or table below `/proc/sys/net`.
-    pub(crate) fn read(&self, path: &str) -> Result<String> {
-        Ok(self.inside(|| fs::read_to_string(format!("/proc/sys/net/{path}")))??)
-    }
-
     /// Runs `work` on a thread inside this host; sockets it opens stay there.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         std::thread::scope(|scope| {

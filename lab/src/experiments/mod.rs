@@ -1,7 +1,9 @@
 //! The experiments, one file each; each is found by its name.
 
 mod lab_links;
+mod nemo_crash;
 mod nemo_handover;
+mod nemo_hostile;
 mod nemo_nested;
 mod nemo_scale;
 
@@ -19,5 +21,11 @@ pub(crate) struct Experiment {
 }
 
 /// All experiments.
-pub(crate) const ALL: &[Experiment] =
-    &[lab_links::EXPERIMENT, nemo_handover::EXPERIMENT, nemo_nested::EXPERIMENT, nemo_scale::EXPERIMENT];
+pub(crate) const ALL: &[Experiment] = &[
+    lab_links::EXPERIMENT,
+    nemo_crash::EXPERIMENT,
+    nemo_handover::EXPERIMENT,
+    nemo_hostile::EXPERIMENT,
+    nemo_nested::EXPERIMENT,
+    nemo_scale::EXPERIMENT,
+];

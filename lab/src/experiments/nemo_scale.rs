@@ -4,7 +4,7 @@ use super::Experiment;
 use crate::bed::tap::Tap;
 use crate::bed::{Daemon, Host};
 use crate::clock;
-use crate::figures::{Findings, round, spread};
+use crate::figures::{Findings, percentile, round, spread};
 use crate::progress::Progress;
 use crate::traffic::forge::{Registrant, acknowledgement};
 use anyhow::{Context, Result, bail};
@@ -14,6 +14,7 @@ use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::{CareOfAddress, HomeAddress, Sequence};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Write;
 use std::fs;
 use std::net::Ipv6Addr;
@@ -33,6 +34,8 @@ const WINDOW: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Frames offered before those that came out are counted.
 const BURST: usize = 256;
+/// Mobile networks that have traffic at a time, when not all have.
+const ACTIVE: usize = 64;
 /// Octets of a forwarded packet.
 const PACKET: usize = 250;
 
@@ -49,16 +52,23 @@ fn run(quick: bool) -> Result<Findings> {
     let figure = |name: &str| -> Vec<f64> {
         findings.rows.iter().filter_map(|row| row.pointer(name).and_then(Value::as_f64)).collect()
     };
-    let rates = figure("/forwarding_kpps_per_core");
-    let smallest = rates.first().copied().unwrap_or_default();
-    let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    // The slowest size against the smallest one.
+    let ratio = |rates: Vec<f64>| {
+        let smallest = rates.first().copied().unwrap_or_default();
+        Some(round(rates.into_iter().fold(f64::INFINITY, f64::min) / smallest))
+    };
+    let resident = figure("/resident_after_kb");
+    let grown = resident.last().zip(resident.first()).map(|(most, least)| (most - least) * 1024.0);
+    let largest = figure("/bindings").last().copied();
     let summary = [
-        ("bindings_max", figure("/bindings").last().copied()),
+        ("bindings_max", largest),
         ("updates_per_s_at_max", figure("/refreshes_per_s").last().copied()),
         ("bytes_per_binding_at_max", figure("/bytes_per_binding").last().copied()),
         ("bu_to_ba_ms_p50_at_max", figure("/bu_to_ba_ms/p50").last().copied()),
         ("bu_to_ba_ms_p99_at_max", figure("/bu_to_ba_ms/p99").last().copied()),
-        ("forwarding_ratio_min", Some(round(least / smallest))),
+        ("bytes_per_router_with_table_at_max", grown.zip(largest).map(|(grown, largest)| (grown / largest).round())),
+        ("forwarding_ratio_min", ratio(figure("/forwarding_kpps_per_core"))),
+        ("forwarding_random_ratio_min", ratio(figure("/forwarding_random_kpps_per_core"))),
     ];
     for (name, value) in summary {
         findings.sum_up(name, value);
@@ -78,29 +88,33 @@ struct Crowd {
 
 fn measure(size: u32, frames: usize) -> Result<Value> {
     let mut crowd = Crowd::gather(size)?;
-    let empty = crowd.memory()?;
+    let empty = crowd.daemon.memory()?;
     let all: Vec<u32> = (0..size).collect();
     let began = clock::now();
     crowd.register(&all, WINDOW)?;
     let registering = began.elapsed();
-    let full = crowd.memory()?;
-    let some: Vec<u32> = (0..size.clamp(5_000, 20_000)).map(|_| crowd.anyone()).collect();
+    let full = crowd.daemon.memory()?;
+    // In turn, so that nobody is asked again before the answer came.
+    let some: Vec<u32> = (0..20_000).map(|number| number % size).collect();
     let began = clock::now();
-    crowd.register(&some, WINDOW)?;
+    crowd.register(&some, WINDOW.min(usize::try_from(size / 2)?))?;
     let refreshing = began.elapsed();
     let few: Vec<u32> = (0..300).map(|_| crowd.anyone()).collect();
     let delays = crowd.register(&few, 1)?;
-    let (rate, through) = crowd.forward(frames)?;
+    let active: Vec<u32> = (0..ACTIVE).map(|_| crowd.anyone()).collect();
+    let (rate, through) = crowd.forward(frames, Some(&active))?;
+    let (random_rate, random_through) = crowd.forward(frames, None)?;
     Ok(json!({
         "bindings": size,
         "registrations_per_s": (f64::from(size) / registering.as_secs_f64()).round(),
         "refreshes_per_s": (some.len() as f64 / refreshing.as_secs_f64()).round(),
-        "bytes_per_binding": ((full.saturating_sub(empty)) as f64 / f64::from(size)).round(),
+        "bytes_per_binding": (full.saturating_sub(empty) as f64 / f64::from(size)).round(),
         "resident_before_kb": empty / 1024,
         "resident_after_kb": full / 1024,
         "bu_to_ba_ms": spread(&delays),
         "forwarding_kpps_per_core": round(rate),
-        "forwarded_share": round(through),
+        "forwarding_random_kpps_per_core": round(random_rate),
+        "forwarded_share": round(through.min(random_through)),
         "journal": "in memory",
     }))
 }
@@ -144,9 +158,9 @@ impl Crowd {
             while waiting.len() < window {
                 let Some(next) = queue.next() else { break };
                 // One who is waited for already cannot be asked twice: the answers would look alike.
-                if !waiting.contains_key(&care_of(next)) {
+                if let Entry::Vacant(place) = waiting.entry(care_of(next)) {
+                    place.insert((next, clock::now()));
                     self.send(next)?;
-                    waiting.insert(care_of(next), (next, clock::now()));
                 }
             }
             if waiting.is_empty() {
@@ -177,34 +191,30 @@ impl Crowd {
         Ok(self.uplink.send(&packet)?)
     }
 
-    /// Sends packets from a correspondent to random mobile networks; thousands a second of processor time, and the share
-    /// that came out in a tunnel.
-    fn forward(&mut self, frames: usize) -> Result<(f64, f64)> {
+    /// Sends packets from a correspondent to mobile networks, those of `active` or any; thousands a second of processor
+    /// time (median of the bursts), and the share that came out in a tunnel.
+    fn forward(&mut self, frames: usize, active: Option<&[u32]>) -> Result<(f64, f64)> {
         while self.uplink.receive().is_some() {}
         let (mut through, mut offered) = (0, 0);
-        let mut spent = Duration::ZERO;
+        let mut rates = Vec::new();
         while offered < frames {
-            let packets: Vec<Vec<u8>> = (0..BURST).map(|_| data(inside(self.anyone()))).collect();
+            let mut packets = Vec::with_capacity(BURST);
+            for number in 0..BURST {
+                let someone = active.and_then(|active| active.iter().cycle().nth(number).copied());
+                let network = someone.unwrap_or_else(|| self.anyone());
+                packets.push(data(inside(network)));
+            }
             let before = processor_time()?;
             for packet in &packets {
                 self.correspondents.send(packet)?;
             }
-            spent += processor_time()? - before;
-            offered += packets.len();
+            rates.push(BURST as f64 / (processor_time()? - before).as_secs_f64() / 1000.0);
+            offered += BURST;
             while let Some(packet) = self.uplink.receive() {
                 through += usize::from(packet.get(6) == Some(&protocol::IPV6));
             }
         }
-        Ok((offered as f64 / spent.as_secs_f64() / 1000.0, through as f64 / offered as f64))
-    }
-
-    /// Memory of the daemon that is its own, octets.
-    fn memory(&self) -> Result<usize> {
-        let id = self.daemon.id().context("the home agent does not run")?;
-        let status = fs::read_to_string(format!("/proc/{id}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon")?;
-        let kilobytes: usize = line.trim().trim_end_matches("kB").trim().parse()?;
-        Ok(kilobytes * 1024)
+        Ok((percentile(&rates, 0.5).unwrap_or_default(), through as f64 / offered as f64))
     }
 }
 

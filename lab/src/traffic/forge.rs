@@ -28,7 +28,12 @@ const LIFETIME_UNITS: u16 = 900;
 impl Registrant {
     /// An authenticated update in implicit mode, dated now: a whole IPv6 packet.
     pub(crate) fn update(&self, sequence: Sequence) -> Vec<u8> {
-        let timestamp = Timestamp::from_unix_micros(clock::unix_micros());
+        self.update_at(sequence, clock::unix_micros())
+    }
+
+    /// The same, dated `unix_micros`.
+    pub(crate) fn update_at(&self, sequence: Sequence, unix_micros: u64) -> Vec<u8> {
+        let timestamp = Timestamp::from_unix_micros(unix_micros);
         let message = update(sequence, vec![MobilityOption::ReplayProtection(timestamp.0)]);
         let (home, agent) = (self.home.0, self.home_agent);
         let header = message.emit_authenticated(home, agent, self.spi, |part| {

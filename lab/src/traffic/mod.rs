@@ -4,5 +4,5 @@ pub(crate) mod forge;
 pub(crate) mod train;
 pub(crate) mod transfer;
 
-pub(crate) use train::{End, Flow, Stamp, Tally, Train};
+pub(crate) use train::{End, Flow, Stamp, Train};
 pub(crate) use transfer::{Delivery, Transfer};

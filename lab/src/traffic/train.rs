@@ -183,11 +183,6 @@ impl Flow {
         self.lock().received.last().is_some_and(|(_, time)| clock::unix_micros() < time + 100_000)
     }
 
-    /// How many were received until now.
-    pub(crate) fn received(&self) -> usize {
-        self.lock().received.len()
-    }
-
     /// One-way delays of what was received, microseconds.
     pub(crate) fn delays(&self) -> Vec<u64> {
         let stamps = self.lock();

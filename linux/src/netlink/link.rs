@@ -34,3 +34,12 @@ pub(crate) fn event(message: &LinkMessage) -> Option<LinkEvent> {
     }
     (!event.name.is_empty()).then_some(event)
 }
+
+/// How often the interface has lost its carrier.
+pub(crate) fn carrier_losses(message: &LinkMessage) -> u32 {
+    let count = message.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::CarrierDownCount(count) => Some(*count),
+        _ => None,
+    });
+    count.unwrap_or_default()
+}

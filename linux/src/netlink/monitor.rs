@@ -22,7 +22,7 @@ const GROUPS: [u32; 5] = [
 /// One announcement.
 #[derive(Debug)]
 pub(crate) enum News {
-    Link(LinkEvent),
+    Link(LinkEvent, u32),
     LinkGone(LinkId),
     /// With what of ours was removed, if it was.
     Address(AddressEvent, Option<Address>),
@@ -78,7 +78,9 @@ fn without(message_type: u16) -> [FilterStep; 4] {
 /// What a message tells; `None` if it does not concern us.
 pub(crate) fn read(message: &RouteNetlinkMessage) -> Option<News> {
     match message {
-        RouteNetlinkMessage::NewLink(message) => link::event(message).map(News::Link),
+        RouteNetlinkMessage::NewLink(message) => {
+            link::event(message).map(|event| News::Link(event, link::carrier_losses(message)))
+        }
         RouteNetlinkMessage::DelLink(message) => link::event(message).map(|event| News::LinkGone(event.link)),
         RouteNetlinkMessage::NewAddress(message) => {
             address::event(message, false).map(|event| News::Address(event, None))

@@ -77,7 +77,6 @@ pub fn options(directory: &tempfile::TempDir, interfaces: &[&str]) -> HostOption
         run_dir: directory.path().join("run"),
         state_dir: directory.path().join("state"),
         interfaces: interfaces.iter().map(|name| (*name).to_owned()).collect(),
-        tunnels_everywhere: false,
         backend: Backend::Auto,
         device: "roam6".to_owned(),
         tunnels: 16,

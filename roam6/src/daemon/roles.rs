@@ -32,7 +32,6 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         run_dir: config.run_dir.clone(),
         state_dir: config.state_dir.clone(),
         interfaces: interfaces(config),
-        tunnels_everywhere: config.home_agent.is_some(),
         backend: match config.data_plane {
             DataPlane::Auto => Backend::Auto,
             DataPlane::Bpf => Backend::Bpf,

@@ -309,4 +309,14 @@ mod tests {
             assert!(outcome.is_ok(), "seed {seed}");
         }
     }
+
+    #[test]
+    fn the_committed_corpus_passes() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/mobile_router");
+        for file in std::fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            let data = std::fs::read(&path).unwrap();
+            assert!(std::panic::catch_unwind(|| scenario(&data)).is_ok(), "{}", path.display());
+        }
+    }
 }

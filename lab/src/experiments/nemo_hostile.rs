@@ -1,0 +1,230 @@
+//! A million malformed, forged and replayed mobility messages against a live home agent (RFC 6275 §15, RFC 4285 §8).
+
+use super::Experiment;
+use crate::bed::Daemon;
+use crate::bed::tap::Tap;
+use crate::clock;
+use crate::figures::{Findings, round};
+use crate::handover::{SETTLE, Traffic, round_trip};
+use crate::progress::Progress;
+use crate::topology::{self, CORRESPONDENT, HOME_AGENT, Vehicle, World};
+use crate::traffic::Delivery;
+use crate::traffic::forge::Registrant;
+use anyhow::Result;
+use roam6_proto::Entropy;
+use roam6_wire::mobility::{BindingAcknowledgement, Message, Status};
+use roam6_wire::{CareOfAddress, HomeAddress, Sequence};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment =
+    Experiment { name: "nemo/hostile", about: "a million hostile messages against a live home agent", run };
+
+/// Messages sent before the attacker rests, and its rate.
+const BURST: u32 = 100;
+const PER_SECOND: u32 = 20_000;
+/// What the home agent needs to take the last messages from its queue.
+const DIGEST: Duration = Duration::from_secs(2);
+/// Memory may waver by this much, octets: allocator, not messages.
+const WAVER: u64 = 512 * 1024;
+
+/// Octets before the Mobility Header: IPv6 header, destination options with a Home Address option.
+const MESSAGE_AT: u64 = 64;
+
+/// An attack: its name, and how to make its next message.
+type Attack = (&'static str, fn(&mut Attacker) -> Vec<u8>);
+
+const ATTACKS: [Attack; 9] = [
+    ("random octets", Attacker::random),
+    ("one bit wrong", Attacker::flipped),
+    ("cut off", Attacker::cut),
+    ("forged: wrong key", Attacker::forged),
+    ("forged: no proof", Attacker::unsigned),
+    ("forged: unknown home address", Attacker::stranger),
+    ("replayed: right key, old timestamp", Attacker::replayed),
+    ("unknown message type", Attacker::unknown_type),
+    ("not for a home agent", Attacker::misdirected),
+];
+
+fn run(quick: bool) -> Result<Findings> {
+    let total: u32 = if quick { 90_000 } else { 1_000_000 };
+    let each = total.div_ceil(u32::try_from(ATTACKS.len())?);
+    let mut progress = Progress::new(ATTACKS.len() as u64);
+    let world = World::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+    let vehicle = world.vehicle(0, &["up0"])?;
+    world.air.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+    vehicle.wait_until_connected(CORRESPONDENT)?;
+    let mut attacker = Attacker::new(&world, &vehicle)?;
+    let traffic = Traffic::start(&world, &vehicle)?;
+    sleep(SETTLE);
+    let began = clock::unix_micros();
+    let memory_before = world.home_agent.memory()?;
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let (mut sent, mut accounted) = (0, 0);
+    for (name, make) in ATTACKS {
+        progress.say(name);
+        let before = counters(&world.home_agent)?;
+        attacker.strike(each, make)?;
+        sleep(DIGEST);
+        let after = counters(&world.home_agent)?;
+        let grown: BTreeMap<&String, u64> = after
+            .iter()
+            .map(|(name, count)| (name, count - before.get(name).unwrap_or(&0)))
+            .filter(|(name, count)| *count > 0 && is_verdict(name))
+            .collect();
+        let counted: u64 = grown.values().sum();
+        sent += u64::from(each);
+        accounted += counted;
+        findings.rows.push(json!({ "attack": name, "sent": each, "counted": counted, "as": grown }));
+        progress.step();
+    }
+    let memory_after = world.home_agent.memory()?;
+    let end = clock::unix_micros() - 150_000;
+    let lost = traffic.fine.forth.tally(began, end).lost + traffic.fine.back.tally(began, end).lost;
+    let bound = round_trip(&vehicle).is_ok() && vehicle.wait_until_connected(CORRESPONDENT).is_ok();
+    let whole = traffic.finish()?.iter().all(Delivery::is_whole);
+    let grown = memory_after.saturating_sub(memory_before);
+    findings.sound &= bound && whole && lost == 0 && grown <= WAVER && accounted == sent;
+    let figures: [(&str, Value); 8] = [
+        ("sent", json!(sent)),
+        ("accounted", json!(accounted)),
+        ("seconds", json!(round((end - began) as f64 / 1e6))),
+        ("memory_before_kb", json!(memory_before / 1024)),
+        ("memory_after_kb", json!(memory_after / 1024)),
+        ("legitimate_lost", json!(lost)),
+        ("still_bound", json!(u8::from(bound))),
+        ("tcp_survived", json!(u8::from(whole))),
+    ];
+    for (name, value) in figures {
+        findings.sum_up(name, value);
+    }
+    Ok(findings)
+}
+
+/// Whether this counter says what became of a message.
+fn is_verdict(name: &str) -> bool {
+    name.starts_with("dropped_") || name == "refused" || name == "binding_error"
+}
+
+fn counters(daemon: &Daemon) -> Result<BTreeMap<String, u64>> {
+    let text = daemon.ask(&["show", "counters", "--json"])?;
+    let document: Value = serde_json::from_str(&text)?;
+    Ok(serde_json::from_value(document.get("events").cloned().unwrap_or_default())?)
+}
+
+/// Somebody on a link of its own to the home agent, who knows all addresses and no key.
+struct Attacker {
+    tap: Tap,
+    dice: Entropy,
+    victim: Registrant,
+    genuine: Registrant,
+}
+
+impl Attacker {
+    fn new(world: &World, vehicle: &Vehicle) -> Result<Attacker> {
+        let tap = Tap::open(&world.ha, "evil0")?;
+        world.ha.ip(&["route add 2001:db8:bad::/48 via fe80::1 dev evil0"])?;
+        let victim = Registrant {
+            home_agent: HOME_AGENT,
+            home: HomeAddress(vehicle.home_address),
+            care_of: CareOfAddress(Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, 1)),
+            spi: topology::FIRST_SPI,
+            secret: b"not the key you seek".to_vec(),
+        };
+        let genuine = Registrant { secret: topology::key(), ..victim.clone() };
+        Ok(Attacker { tap, dice: Entropy::from_number(13), victim, genuine })
+    }
+
+    /// Sends so many messages, and throws away what is answered.
+    fn strike(&mut self, count: u32, make: fn(&mut Attacker) -> Vec<u8>) -> Result<()> {
+        let pause = Duration::from_secs(1) * BURST / PER_SECOND;
+        let mut next = clock::now();
+        for number in 0..count {
+            if number % BURST == 0 {
+                while self.tap.receive().is_some() {}
+                next += pause;
+                sleep(next.saturating_duration_since(clock::now()));
+            }
+            let packet = make(self);
+            self.tap.send(&packet)?;
+        }
+        Ok(())
+    }
+
+    /// Any: half of them are newer than the last one accepted.
+    fn sequence(&mut self) -> Sequence {
+        Sequence(u16::try_from(self.dice.below(1 << 16)).unwrap_or_default())
+    }
+
+    fn random(&mut self) -> Vec<u8> {
+        let mut header = vec![0; usize::try_from(8 + self.dice.below(200)).unwrap_or(8)];
+        self.dice.fill(&mut header);
+        self.victim.packet(&header)
+    }
+
+    fn flipped(&mut self) -> Vec<u8> {
+        let sequence = self.sequence();
+        let mut packet = self.victim.update(sequence);
+        // Behind the IPv6 header and the Home Address option, so that it still is a mobility message for this host.
+        let bits = (packet.len() as u64 - MESSAGE_AT) * 8;
+        let bit = self.dice.below(bits);
+        if let Some(octet) = usize::try_from(MESSAGE_AT + bit / 8).ok().and_then(|at| packet.get_mut(at)) {
+            *octet ^= 1 << (bit % 8);
+        }
+        packet
+    }
+
+    fn cut(&mut self) -> Vec<u8> {
+        let sequence = self.sequence();
+        let whole = self.victim.update(sequence);
+        let message = whole.get(usize::try_from(MESSAGE_AT).unwrap_or(0)..).unwrap_or_default();
+        let length = usize::try_from(self.dice.below(message.len() as u64)).unwrap_or(0);
+        self.victim.packet(message.get(..length).unwrap_or_default())
+    }
+
+    fn forged(&mut self) -> Vec<u8> {
+        let sequence = self.sequence();
+        self.victim.update(sequence)
+    }
+
+    fn unsigned(&mut self) -> Vec<u8> {
+        let sequence = self.sequence();
+        self.victim.unsigned_update(sequence)
+    }
+
+    fn stranger(&mut self) -> Vec<u8> {
+        let home = HomeAddress(Ipv6Addr::from_bits(
+            topology::home_address(1).to_bits() + u128::from(self.dice.below(1 << 32)),
+        ));
+        let sequence = self.sequence();
+        Registrant { home, ..self.victim.clone() }.update(sequence)
+    }
+
+    /// What somebody recorded a minute ago.
+    fn replayed(&mut self) -> Vec<u8> {
+        let sequence = self.sequence();
+        self.genuine.update_at(sequence, clock::unix_micros() - 60_000_000)
+    }
+
+    fn unknown_type(&mut self) -> Vec<u8> {
+        let kind = u8::try_from(100 + self.dice.below(100)).unwrap_or(u8::MAX);
+        let message = Message::Unknown { kind, body: vec![0; 10] };
+        self.victim.packet(&message.emit(self.victim.home.0, HOME_AGENT))
+    }
+
+    fn misdirected(&mut self) -> Vec<u8> {
+        let sequence = self.sequence();
+        let message = Message::BindingAcknowledgement(BindingAcknowledgement {
+            status: Status::ACCEPTED,
+            flags: Default::default(),
+            sequence,
+            lifetime_units: 100,
+            options: Vec::new(),
+        });
+        self.victim.packet(&message.emit(self.victim.home.0, HOME_AGENT))
+    }
+}

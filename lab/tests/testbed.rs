@@ -1,0 +1,121 @@
+//! The testbed as its users meet it: it measures, it shows, and it leaves nothing behind however it ends.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by failing")]
+#![allow(clippy::zombie_processes, reason = "every caller waits for what it kills")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const LAB: &str = env!("CARGO_BIN_EXE_roam6-lab");
+
+/// Says why a test cannot run here, if it cannot.
+fn skipped(name: &str, programs: &[&str]) -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    let missing = programs.iter().find(|program| {
+        let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+        !Path::new(program).exists() && !folders.iter().any(|folder| Path::new(folder).join(program).exists())
+    });
+    let reason = match (root, missing) {
+        (false, _) => "network namespaces need root".to_owned(),
+        (true, Some(program)) => format!("{program} is missing"),
+        (true, None) if !Path::new("/dev/net/tun").exists() => "no /dev/net/tun".to_owned(),
+        (true, None) => return false,
+    };
+    println!("skipped: {name}: {reason}");
+    true
+}
+
+/// Starts the testbed measuring itself, marked so that all its processes can be found.
+fn start(mark: &str) -> Child {
+    let mut child = Command::new(LAB)
+        .args(["run", "lab/links"])
+        .env("ROAM6_LAB_TEST", mark)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("wire"), "the testbed says {line:?}");
+    child
+}
+
+/// Processes that bear the mark.
+fn marked(mark: &str) -> usize {
+    let wanted = format!("ROAM6_LAB_TEST={mark}");
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let environments = entries.filter_map(|entry| fs::read(entry.path().join("environ")).ok());
+    environments.filter(|text| text.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())).count()
+}
+
+fn assert_nothing_left(mark: &str) {
+    for _ in 0..100 {
+        if marked(mark) == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{} processes are left", marked(mark));
+}
+
+fn namespaces() -> Vec<std::ffi::OsString> {
+    let entries = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).filter(|name| name == "left" || name == "right").collect()
+}
+
+#[test]
+fn links_do_what_they_are_told() {
+    if skipped("links_do_what_they_are_told", &["ip"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("links.json");
+    let status = Command::new(LAB).args(["run", "lab/links", "--quick", "--json"]).arg(&file).status().unwrap();
+    assert!(status.success());
+    let document: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    for key in ["experiment", "machine", "rows", "summary"] {
+        assert!(document.get(key).is_some(), "no {key} in {document}");
+    }
+}
+
+#[test]
+fn a_killed_testbed_leaves_nothing() {
+    if skipped("a_killed_testbed_leaves_nothing", &["ip"]) {
+        return;
+    }
+    let mark = format!("killed-{}", std::process::id());
+    let mut child = start(&mark);
+    assert!(marked(&mark) >= 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_nothing_left(&mark);
+    assert!(namespaces().is_empty());
+}
+
+#[test]
+fn an_interrupted_testbed_leaves_nothing() {
+    if skipped("an_interrupted_testbed_leaves_nothing", &["ip"]) {
+        return;
+    }
+    let mark = format!("interrupted-{}", std::process::id());
+    let mut child = start(&mark);
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_nothing_left(&mark);
+}
+
+#[test]
+fn a_vehicle_moves_and_nothing_breaks() {
+    let roam6 = Path::new(LAB).with_file_name("roam6");
+    let programs = ["ip", "ping", "radvd", "tshark", roam6.to_str().unwrap()];
+    if skipped("a_vehicle_moves_and_nothing_breaks", &programs) {
+        return;
+    }
+    let output = Command::new(LAB).arg("demo").output().unwrap();
+    let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{shown}\n{said}");
+    assert!(shown.contains("nothing broke"));
+}
