@@ -137,7 +137,11 @@ impl MobileRouter {
                 self.registration.drop_binding();
                 self.registration.retry(now);
             }
-            Consequence::Refused if wanted.care_of().is_empty() => self.accept(now, message, wanted, sent, out),
+            // It has let go already: nobody has defended the home address since (RFC 6275 §11.5.5).
+            Consequence::Refused if wanted.care_of().is_empty() => {
+                self.accept(now, message, wanted, sent, out);
+                self.check_home_address(now, true, out);
+            }
             Consequence::Refused => {
                 if message.status.is_accepted()
                     && let Some(message) = self.goodbye(now, &wanted, out)

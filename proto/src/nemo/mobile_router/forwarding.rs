@@ -183,7 +183,7 @@ impl MobileRouter {
     /// Away, the home address lives inside; on the home link once the home agent is told to let go of it.
     fn put_home_address(&self, plan: &mut Plan) {
         let home = self.config.home_address.0;
-        if let Some(link) = self.home_link().filter(|_| self.is_home_told()) {
+        if let Some(link) = self.home_address_link() {
             plan.put(address_item(link, home, self.config.home_prefix.length(), true));
             return;
         }

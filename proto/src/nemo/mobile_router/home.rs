@@ -1,12 +1,14 @@
 //! Returning home: the home agent is told over the link to let go of the home address, and only then is the address used
-//! there (RFC 6275 §11.5.5, RFC 3963 §5.7).
+//! there (RFC 6275 §11.5.5, RFC 3963 §5.7); one that nobody defended meanwhile is checked (RFC 4862 §5.4).
 
 use super::MobileRouter;
 use super::uplink::Uplink;
+use crate::access::duplicate::DuplicateCheck;
 use crate::access::movement::Router;
 use crate::access::neighbour;
 use crate::engine::Outbox;
 use crate::input::LinkId;
+use crate::nemo::config::DuplicateDetection;
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
@@ -27,8 +29,30 @@ pub(super) struct HomeLink {
     pub(super) told: bool,
     /// It has let go, or had nothing to let go of.
     pub(super) done: bool,
+    /// Somebody else has the home address.
+    pub(super) taken: bool,
+    /// Runs while it is found out whether somebody has.
+    pub(super) check: Option<DuplicateCheck>,
+    /// The home agent has said that it holds nothing, so who answers for the home address is not it.
+    denied: bool,
     asked: u8,
     next: Time,
+}
+
+impl HomeLink {
+    fn new(now: Time, link: LinkId) -> HomeLink {
+        HomeLink {
+            link,
+            home_agent: None,
+            told: false,
+            done: false,
+            taken: false,
+            check: None,
+            denied: false,
+            asked: 0,
+            next: now,
+        }
+    }
 }
 
 impl MobileRouter {
@@ -48,8 +72,7 @@ impl MobileRouter {
     pub(super) fn settle_home(&mut self, now: Time, out: &mut Outbox) {
         let found = self.uplinks.iter().find(|uplink| uplink.home).and_then(Uplink::up);
         if found != self.home_link() {
-            self.home =
-                found.map(|link| HomeLink { link, home_agent: None, told: false, done: false, asked: 0, next: now });
+            self.home = found.map(|link| HomeLink::new(now, link));
         }
         let heard = self.advertised_home_agent();
         let known = self.known;
@@ -59,6 +82,7 @@ impl MobileRouter {
         home.home_agent = heard.or(home.home_agent);
         if !known && !home.done {
             self.arrive_home(out);
+            self.check_home_address(now, false, out);
         }
         self.expire_home(now, out);
     }
@@ -77,10 +101,50 @@ impl MobileRouter {
     }
 
     /// Takes an advertisement for the home address: whoever defends it is the home agent.
-    pub(super) fn hear_defender(&mut self, link: LinkId, defender: LinkAddress) {
-        if let Some(home) = self.home.as_mut().filter(|home| home.link == link && !home.told) {
+    ///
+    /// After an arrival without a word to the home agent that is news: it holds a binding we know nothing of.
+    pub(super) fn hear_defender(&mut self, link: LinkId, defender: LinkAddress, out: &mut Outbox) {
+        let Some(home) = self.home.as_mut().filter(|home| home.link == link) else {
+            return;
+        };
+        if !home.told {
             home.home_agent = Some(defender);
+        } else if home.check.is_some() && home.denied {
+            self.lose_home_address(link, out);
+        } else if home.check.take().is_some() {
+            (home.told, home.done, home.home_agent) = (false, false, Some(defender));
+            self.known = true;
         }
+    }
+
+    /// Somebody else is about to take the home address, or has it.
+    pub(super) fn lose_home_address(&mut self, link: LinkId, out: &mut Outbox) {
+        if let Some(home) = self.home.as_mut().filter(|home| home.link == link)
+            && home.check.take().is_some()
+        {
+            home.taken = true;
+            out.report(Report::Duplicate { link, address: self.config.home_address.0 });
+        }
+    }
+
+    /// Finds out whether the home address, which nobody defended until now, is still free; `denied` says that the home
+    /// agent holds nothing for it.
+    pub(super) fn check_home_address(&mut self, now: Time, denied: bool, out: &mut Outbox) {
+        let own = self.home_link().and_then(|link| self.uplinks.iter().find(|uplink| uplink.up() == Some(link)));
+        let own = own.and_then(|uplink| uplink.interface.as_ref()?.address);
+        let Some(home) = self.home.as_mut().filter(|_| self.config.duplicate_detection != DuplicateDetection::Off)
+        else {
+            return;
+        };
+        home.denied = denied;
+        home.check = Some(DuplicateCheck::begin(now, (home.link, own), self.config.home_address.0, out));
+    }
+
+    /// The home link, if the home address may be used there.
+    pub(super) fn home_address_link(&self) -> Option<LinkId> {
+        let waits = self.config.duplicate_detection == DuplicateDetection::Wait;
+        let usable = |home: &&HomeLink| home.told && !home.taken && !(waits && home.check.is_some());
+        self.home.as_ref().filter(usable).map(|home| home.link)
     }
 
     /// Looks for the home agent on the link if its router did not tell.
@@ -88,6 +152,9 @@ impl MobileRouter {
         let own = self.home_link().and_then(|link| self.uplinks.iter().find(|uplink| uplink.up() == Some(link)));
         let own = own.and_then(|uplink| uplink.interface.as_ref()?.address);
         let target = self.config.home_address.0;
+        if let Some(home) = &mut self.home {
+            home.check.take_if(|check| check.until <= now);
+        }
         let Some(home) = self.home.as_mut().filter(|home| !home.done && home.home_agent.is_none() && home.next <= now)
         else {
             return;
@@ -104,7 +171,9 @@ impl MobileRouter {
 
     /// When [`MobileRouter::expire_home`] has something to do.
     pub(super) fn home_deadline(&self) -> Option<Time> {
-        self.home.as_ref().filter(|home| !home.done && home.home_agent.is_none()).map(|home| home.next)
+        let home = self.home.as_ref()?;
+        let ask = Some(home.next).filter(|_| !home.done && home.home_agent.is_none());
+        ask.into_iter().chain(home.check.as_ref().map(|check| check.until)).min()
     }
 
     /// The update that asks the home agent to let go leaves now.

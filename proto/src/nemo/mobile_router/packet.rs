@@ -155,6 +155,9 @@ impl MobileRouter {
         message: &NeighbourSolicitation,
         out: &mut Outbox,
     ) {
+        if source.is_unspecified() && message.target == self.config.home_address.0 {
+            return self.lose_home_address(link, out);
+        }
         let checking = self.uplink_on(link).is_some_and(|uplink| uplink.is_checking(message.target));
         if source.is_unspecified() && checking {
             self.hear_duplicate(now, link, message.target, out);
@@ -174,7 +177,7 @@ impl MobileRouter {
         });
         if message.target == self.config.home_address.0 {
             if let Some(defender) = told.or(sender) {
-                self.hear_defender(link, defender);
+                self.hear_defender(link, defender, out);
             }
             return;
         }

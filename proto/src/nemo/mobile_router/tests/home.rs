@@ -139,3 +139,56 @@ fn a_home_agent_that_knows_nothing_of_us_is_no_obstacle() {
     assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
     assert_eq!(bench.way_out(), Some(Target::Gateway { link: WIFI, router: ip("fe80::a") }));
 }
+
+fn defence(defender: LinkAddress) -> icmp6::Message {
+    icmp6::Message::NeighbourAdvertisement(NeighbourAdvertisement {
+        router: true,
+        solicited: false,
+        overrides: true,
+        target: ip("2001:db8::100"),
+        options: vec![NeighbourOption::TargetLinkAddress(defender)],
+    })
+}
+
+#[test]
+fn an_address_that_nobody_defended_meanwhile_is_checked_and_given_up_if_taken() {
+    let mut bench = Bench::new(config());
+    bench.link(LAN, true);
+    bench.attach(WIFI, "2001:db8:1::/64");
+    bench.now = at(3000);
+    bench.link(WIFI, false);
+    bench.link(WIFI, true);
+    let update = update(&bench.advertise_home(true));
+    let outputs = bench.answer(&update, Status::NOT_HOME_AGENT);
+    let target = ip("2001:db8::100");
+    let check = icmp6::Message::NeighbourSolicitation(NeighbourSolicitation { target, options: Vec::new() });
+    assert_eq!(messages(&outputs), [check]);
+    assert!(bench.home_address_on(WIFI), "used beside the check");
+    let other = defence(LinkAddress([2, 0, 0, 0, 9, 9]));
+    let outputs = bench.neighbour(WIFI, target, icmp6::ALL_NODES, &other);
+    assert!(reports(&outputs).contains(&&Report::Duplicate { link: WIFI, address: target }));
+    assert!(!bench.home_address_on(WIFI));
+    assert!(updates(&bench.wait(60_000)).is_empty());
+}
+
+#[test]
+fn at_home_with_an_empty_journal_a_defender_is_asked_to_let_go() {
+    let mut bench = Bench::new(MobileRouterConfig { authentication: Authentication::None, ..config() });
+    bench.link(WIFI, true);
+    assert_eq!(messages(&bench.advertise_home(true)).len(), 1, "the check");
+    let outputs = bench.neighbour(WIFI, ip("2001:db8::1"), icmp6::ALL_NODES, &defence(ROUTER_MAC));
+    let update = update(&outputs);
+    assert_eq!((update.via, update.message.lifetime_units), (Via::Neighbour { link: WIFI, address: ROUTER_MAC }, 0));
+}
+
+#[test]
+fn waiting_for_detection_delays_the_home_address_too() {
+    let wait = DuplicateDetection::Wait;
+    let mut bench = Bench::new(MobileRouterConfig { duplicate_detection: wait, ..config() });
+    bench.link(WIFI, true);
+    let update = update(&bench.advertise_home(true));
+    bench.answer(&update, Status::NOT_HOME_AGENT);
+    assert!(!bench.home_address_on(WIFI));
+    bench.wait(1000);
+    assert!(bench.home_address_on(WIFI));
+}
