@@ -9,7 +9,7 @@ use roam6_proto::plan::{
     Address, Anycast, Knob, Neighbour, Path, Proxy, Record, Route, Rule, SequenceRecord, Setting, Table, Target,
     Tunnel, TunnelId,
 };
-use roam6_proto::{Item, Key, LinkId, Output};
+use roam6_proto::{Input, Item, Key, LinkId, Output};
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
 use std::time::Duration;
 
@@ -376,5 +376,32 @@ fn programs_of_the_router_find_the_way_that_fits_its_addresses() {
     );
     let way = run("ip -6 route get 2001:db8:9::9");
     assert!(way.contains("via fe80::1") && way.contains("src 2001:db8:2::1"), "{way}");
+    host.clean().unwrap();
+}
+
+#[test]
+fn a_carrier_lost_and_found_in_no_time_is_told_as_both() {
+    let Some((here, there)) = Place::pair("a_carrier_lost_and_found_in_no_time_is_told_as_both") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], None);
+    listen(&mut host, Duration::ZERO);
+    let flaps = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&flaps, "link set there0 down\nlink set there0 up\n").unwrap();
+    for _ in 0..4 {
+        there.enter();
+        run(&format!("ip -batch {}", flaps.path().display()));
+        here.enter();
+        let mut states = Vec::new();
+        // The kernel takes up to a second to tell.
+        while states.last() != Some(&true) {
+            let heard = listen(&mut host, Duration::from_millis(1500));
+            assert!(!heard.is_empty(), "nothing told after {states:?}");
+            states.extend(heard.into_iter().filter_map(|input| match input {
+                Input::Link(event) => Some(event.up),
+                _ => None,
+            }));
+        }
+        assert!(states.contains(&false), "{states:?}");
+    }
     host.clean().unwrap();
 }
