@@ -5,7 +5,7 @@ use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::dhcp6::{Kind, TransactionId};
 
-/// Solicits before it is said that there is no server: 15 seconds. RFC 8415 sets no limit; RFC 6276 §4.4 has one, and
+/// Solicits before it is said that there is no server: 15 seconds. RFC 8415 sets no limit; RFC 6276 §3.3 has one, and
 /// a network that is visited for minutes deserves no longer wait.
 pub(super) const SOLICITS: u32 = 4;
 /// Requests before another server is asked: 31 seconds. RFC 8415 §7.6 has 10, which take minutes.
