@@ -247,6 +247,12 @@ impl Host {
         self.read_tables()
     }
 
+    /// Whether the engines want ESP that stands behind no other header, as of a mobile router at home. At first they do
+    /// not; behind one they always get it.
+    pub fn hear_esp(&self, wanted: bool) -> Result<(), Error> {
+        self.taps.iter().try_for_each(|tap| tap.hear_esp(wanted))
+    }
+
     /// Waits for `fd` too; [`Wake::Ready`] bears `token`. The descriptor is forgotten when it is closed.
     pub fn watch(&mut self, fd: impl AsFd, token: u32, interest: Interest) -> Result<(), Error> {
         self.epoll.add(fd, event(DAEMON + u64::from(token), interest)).context("epoll")

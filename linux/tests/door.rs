@@ -123,11 +123,14 @@ fn mobility_packets_of_any_source_arrive_whole_and_the_kernel_keeps_quiet() {
     let capture = Capture::begin();
     two.here.enter();
     let mps = (58, vec![146, 0, 0, 0, 0, 1, 0, 0]);
+    let esp = (50, vec![0, 0, 16, 0, 0, 0, 0, 1, 1, 2, 2, 135]);
     let sent = [
         packet(FOREIGN, "2001:db8::1", &[mobility()]),
         packet(FOREIGN, "2001:db8::1", &[home_address(), mobility()]),
         packet(FOREIGN, "2001:db8::1", &[routing(), mobility()]),
         packet(FOREIGN, "2001:db8::1", &[home_address(), mps]),
+        packet(FOREIGN, "2001:db8::1", &[home_address(), esp.clone()]),
+        packet(FOREIGN, "2001:db8::1", &[routing(), esp]),
     ];
     let (link, neighbour) = (two.far_link.link, two.near_link.address.unwrap());
     for via in [Via::Route, Via::Link(link), Via::Neighbour { link, address: neighbour }] {
@@ -148,6 +151,18 @@ fn mobility_packets_of_any_source_arrive_whole_and_the_kernel_keeps_quiet() {
     two.send(Via::Route, &sent[1]);
     assert!(packets(listen(&mut two.near, SOON)).iter().any(|packet| packet.bytes == sent[1]));
     assert_ne!(errors(&capture.take()), 0);
+}
+
+#[test]
+fn plain_esp_is_the_kernel_s_unless_it_is_asked_for() {
+    let Some(mut two) = Two::new("plain_esp_is_the_kernel_s_unless_it_is_asked_for") else { return };
+    let sent = packet("2001:db8::2", "2001:db8::1", &[(50, vec![0, 0, 16, 0, 0, 0, 0, 1, 1, 2, 2, 135])]);
+    for wanted in [false, true, false] {
+        two.near.hear_esp(wanted).unwrap();
+        two.send(Via::Route, &sent);
+        let heard = packets(listen(&mut two.near, SOON)).iter().any(|packet| packet.bytes == sent);
+        assert_eq!(heard, wanted);
+    }
 }
 
 #[test]

@@ -88,6 +88,9 @@ Examples:
         /// Security parameter index, 256 or more; random if left out
         #[arg(long, value_parser = clap::value_parser!(u32).range(256..))]
         spi: Option<u32>,
+        /// For IPsec (RFC 3776): a key for each direction, with this index and the next
+        #[arg(long)]
+        ipsec: bool,
     },
     /// Add a mobile router to a home agent's prefix table, and write its key file
     #[command(after_help = "\
@@ -134,6 +137,9 @@ pub(crate) struct Enroll {
     /// Security parameter index, 256 or more; random if left out
     #[arg(long, value_parser = clap::value_parser!(u32).range(256..))]
     pub(crate) spi: Option<u32>,
+    /// IPsec (RFC 3776) instead of one shared key (RFC 4285): a key for each direction, with this index and the next
+    #[arg(long)]
+    pub(crate) ipsec: bool,
 }
 
 /// Parts of the state.

@@ -1,8 +1,10 @@
 //! Keys for mobile routers: `roam6 keygen`, and `roam6 enroll`, which writes both ends of one.
 
 use crate::command_line::Enroll;
+use crate::config::ipsec;
 use crate::config::key::{KEY_LENGTH, MIN_SPI};
 use crate::{FAILED, client};
+use roam6_proto::crypto::esp::Integrity;
 use roam6_proto::output::hex;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -14,13 +16,24 @@ use std::process::ExitCode;
 /// A new key.
 struct Key {
     spi: u32,
-    secret: [u8; KEY_LENGTH],
+    secret: Vec<u8>,
 }
 
+/// New keys of a mobile router and its home agent.
+enum Keys {
+    /// One for both directions (RFC 4285).
+    Shared(Key),
+    /// One for each direction of ESP (RFC 3776).
+    Ipsec { to_home_agent: Key, to_mobile: Key },
+}
+
+/// Integrity algorithm of new security associations.
+const INTEGRITY: Integrity = Integrity::HmacSha256;
+
 /// Prints a new key file.
-pub(crate) fn keygen(spi: Option<u32>) -> ExitCode {
-    match Key::generate(spi) {
-        Ok(key) => client::print(&key.file()),
+pub(crate) fn keygen(spi: Option<u32>, ipsec: bool) -> ExitCode {
+    match Keys::generate(spi, ipsec) {
+        Ok(keys) => client::print(&keys.file()),
         Err(why) => failed(&why),
     }
 }
@@ -48,9 +61,9 @@ fn try_enroll(wanted: &Enroll) -> Result<(), String> {
         let (table, address) = (wanted.table.display(), wanted.home_address);
         return Err(format!("{table} already holds {address}; remove its [[mobile]] table first to give it a new key"));
     }
-    let key = Key::generate(wanted.spi)?;
-    write_new(&wanted.key_file, &key.file())?;
-    let added = replace(&wanted.table, &format!("{former}{}", key.row(wanted)));
+    let keys = Keys::generate(wanted.spi, wanted.ipsec)?;
+    write_new(&wanted.key_file, &keys.file())?;
+    let added = replace(&wanted.table, &format!("{former}{}", keys.row(wanted)));
     // A key nobody knows is of no use.
     added.inspect_err(|_| drop(fs::remove_file(&wanted.key_file)))
 }
@@ -66,29 +79,59 @@ fn holds(table: &toml::Table, wanted: &Enroll) -> bool {
 }
 
 impl Key {
-    fn generate(spi: Option<u32>) -> Result<Key, String> {
-        let (mut secret, mut number) = ([0; KEY_LENGTH], [0; 4]);
+    fn generate(spi: Option<u32>, length: usize) -> Result<Key, String> {
+        let (mut secret, mut number) = (vec![0; length], [0; 4]);
         let random = File::open("/dev/random")
             .and_then(|mut file| file.read_exact(&mut secret).and_then(|()| file.read_exact(&mut number)));
         random.map_err(|error| format!("/dev/random: {error}"))?;
         Ok(Key { spi: spi.unwrap_or_else(|| u32::from_be_bytes(number).max(MIN_SPI)), secret })
     }
 
+    fn hex(&self) -> String {
+        hex::encode(&self.secret)
+    }
+}
+
+impl Keys {
+    /// With `spi`, or with it and the next.
+    fn generate(spi: Option<u32>, ipsec: bool) -> Result<Keys, String> {
+        if !ipsec {
+            return Key::generate(spi, KEY_LENGTH).map(Keys::Shared);
+        }
+        let next = spi.map(|spi| spi.checked_add(1).ok_or("the last SPI has none after it; choose a lower one"));
+        Ok(Keys::Ipsec {
+            to_home_agent: Key::generate(spi, INTEGRITY.key_length())?,
+            to_mobile: Key::generate(next.transpose()?, INTEGRITY.key_length())?,
+        })
+    }
+
     /// The mobile router's key file.
     fn file(&self) -> String {
-        format!("# A key shared by a mobile router and its home agent: keep it secret.\n{}", self.lines())
+        format!("# A key shared by a mobile router and its home agent: keep it secret.\n{}", self.lines("ipsec"))
     }
 
     /// The home agent's row.
     fn row(&self, wanted: &Enroll) -> String {
         let prefixes: Vec<String> = wanted.prefix.iter().map(|prefix| format!("\"{prefix}\"")).collect();
         let mut row = format!("\n[[mobile]]\nhome_address = \"{}\"\n", wanted.home_address);
-        let _ = write!(row, "prefixes = [{}]\n{}", prefixes.join(", "), self.lines());
+        let _ = write!(row, "prefixes = [{}]\n{}", prefixes.join(", "), self.lines("mobile.ipsec"));
         row
     }
 
-    fn lines(&self) -> String {
-        format!("spi = {}\nkey = \"{}\"\n", self.spi, hex::encode(&self.secret))
+    /// Both ends' lines; those of ESP make a table of this name.
+    fn lines(&self, table: &str) -> String {
+        match self {
+            Keys::Shared(key) => format!("spi = {}\nkey = \"{}\"\n", key.spi, key.hex()),
+            Keys::Ipsec { to_home_agent, to_mobile } => format!(
+                "[{table}]\nintegrity = \"{}\"\nto_home_agent = {{ spi = {}, key = \"{}\" }}\n\
+                 to_mobile = {{ spi = {}, key = \"{}\" }}\n",
+                ipsec::name(INTEGRITY),
+                to_home_agent.spi,
+                to_home_agent.hex(),
+                to_mobile.spi,
+                to_mobile.hex()
+            ),
+        }
     }
 }
 
@@ -130,6 +173,7 @@ mod tests {
             prefix: vec!["2001:db8:100::/56".parse().unwrap()],
             key_file: folder.path().join("mr1.key"),
             spi: None,
+            ipsec: false,
         };
         try_enroll(&wanted).unwrap();
         let second = Enroll {
@@ -138,6 +182,7 @@ mod tests {
             prefix: vec!["2001:db8:101::/64".parse().unwrap(), "2001:db8:102::/64".parse().unwrap()],
             key_file: folder.path().join("mr2.key"),
             spi: Some(777),
+            ipsec: true,
         };
         try_enroll(&second).unwrap();
 
@@ -147,7 +192,8 @@ mod tests {
         assert_eq!(table.rows.len(), 2);
         for (row, wanted) in table.rows.iter().zip([&wanted, &second]) {
             assert_eq!(row.prefixes, wanted.prefix);
-            assert_eq!(row.authentication, Authentication::SharedKey(key::read(&wanted.key_file).unwrap()));
+            assert_eq!(row.authentication, key::read(&wanted.key_file).unwrap());
+            assert_eq!(matches!(row.authentication, Authentication::Ipsec(_)), wanted.ipsec);
         }
         let again = Enroll { key_file: folder.path().join("mr3.key"), ..second };
         assert!(try_enroll(&again).unwrap_err().contains("already holds 2001:db8:1::101"));

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Verb::Watch { json, socket } => client::watch(json, &socket.path()),
         Verb::Metrics { socket } => client::metrics(&socket.path()),
         Verb::Unbind { home_address, socket } => client::unbind(home_address, &socket.path()),
-        Verb::Keygen { spi } => enroll::keygen(spi),
+        Verb::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
         Verb::Enroll(enroll) => enroll::enroll(&enroll),
     }
 }

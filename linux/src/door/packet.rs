@@ -1,4 +1,5 @@
-//! Taps: packet sockets whose filter passes only what engines want (RFC 6275 §6.1, §6.5-6.8, RFC 4861 §4, RFC 4443, RFC 8415).
+//! Taps: packet sockets whose filter passes only what engines want (RFC 6275 §6.1, §6.5-6.8, RFC 3776 §3, RFC 4861 §4,
+//! RFC 4443, RFC 8415).
 //! They see a packet before the kernel does anything with it, extension headers and all.
 
 use crate::error::{Context, Error};
@@ -21,7 +22,8 @@ const DEPTH: usize = 4;
 /// What a tap passes. Two taps, so that a flood of echo replies passing through never pushes out a binding update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Mobility headers, neighbour and router discovery, home agent and mobile prefix discovery, answers of DHCPv6.
+    /// Mobility headers, neighbour and router discovery, home agent and mobile prefix discovery, answers of DHCPv6; and
+    /// ESP behind another header, such as a home address's. ESP behind none may be the host's own: see [`Tap::hear_esp`].
     Signalling,
     /// ICMPv6 errors and echo replies.
     Feedback,
@@ -29,6 +31,7 @@ pub(crate) enum Kind {
 
 /// One packet socket.
 pub(crate) struct Tap {
+    kind: Kind,
     socket: OwnedFd,
     buffer: Vec<u8>,
 }
@@ -39,12 +42,17 @@ impl Tap {
         let what = "packet socket";
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Datagram, flags, None).context(what)?;
-        sys::attach_filter(&socket, &filter(kind)).context(what)?;
+        sys::attach_filter(&socket, &filter(kind, false)).context(what)?;
         // Without either of the two there is less room, and outgoing packets are filtered one step later.
         let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_QUEUE);
         let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
         sys::bind_packet(&socket).context(what)?;
-        Ok(Tap { socket, buffer: vec![0; LARGEST] })
+        Ok(Tap { kind, socket, buffer: vec![0; LARGEST] })
+    }
+
+    /// Whether ESP right behind the IPv6 header is heard: that of mobile routers at home cannot be told from other ESP.
+    pub(crate) fn hear_esp(&self, plain: bool) -> Result<(), Error> {
+        sys::attach_filter(&self.socket, &filter(self.kind, plain)).context("packet socket")
     }
 
     /// Also hears multicast to groups this host has not joined: probes for addresses it is about to take.
@@ -123,6 +131,7 @@ fn types(kind: Kind) -> &'static [u32] {
 }
 
 const MOBILITY: u32 = 135;
+const ESP: u32 = 50;
 const ICMPV6: u32 = 58;
 const UDP: u32 = 17;
 /// Destination of what DHCPv6 servers answer (RFC 8415 §7.2).
@@ -130,10 +139,11 @@ const DHCP_CLIENT: u32 = 546;
 /// Hop-by-hop options, routing header, destination options: what may stand in front.
 const EXTENSIONS: [u32; 3] = [0, 43, 60];
 
-/// The program. X holds the offset of a header, A its protocol number; one block of instructions for each header.
-fn filter(kind: Kind) -> Vec<FilterStep> {
+/// The program; `plain`: ESP is wanted behind no other header too. X holds the offset of a header, A its protocol number;
+/// one block of instructions for each header.
+fn filter(kind: Kind, plain: bool) -> Vec<FilterStep> {
     const START: usize = 5;
-    const BLOCK: usize = 6 + 9;
+    const BLOCK: usize = 7 + 9;
     let refuse = START + BLOCK * DEPTH;
     let icmp = refuse + 1;
     let udp = icmp + 1 + types(kind).len() + 1;
@@ -146,11 +156,12 @@ fn filter(kind: Kind) -> Vec<FilterStep> {
     program.branch(u32::from(libc::PACKET_OTHERHOST), refuse);
     program.step(libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM, IPV6_HEADER as u32);
     program.step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 6);
-    for _ in 0..DEPTH {
-        let skip = program.steps.len() + 7;
+    for depth in 0..DEPTH {
+        let skip = program.steps.len() + 8;
         let signalling = |target| if kind == Kind::Signalling { target } else { refuse };
         program.branch(MOBILITY, signalling(accept));
         program.branch(UDP, signalling(udp));
+        program.branch(ESP, if plain || depth > 0 { signalling(accept) } else { refuse });
         program.branch(ICMPV6, icmp);
         EXTENSIONS.iter().for_each(|extension| program.branch(*extension, skip));
         program.jump(refuse);
@@ -203,8 +214,8 @@ mod tests {
     use super::*;
 
     /// What the program does with a packet; the packet type is always "for this host".
-    fn passes(kind: Kind, packet: &[u8]) -> bool {
-        let program = filter(kind);
+    fn passes((kind, plain): (Kind, bool), packet: &[u8]) -> bool {
+        let program = filter(kind, plain);
         let (mut a, mut x, mut memory, mut at) = (0_u32, 0_u32, 0_u32, 0_usize);
         loop {
             let step = program[at];
@@ -270,17 +281,22 @@ mod tests {
             (false, vec![(58, &[128, 0, 0, 0][..])]),
             (false, vec![(58, &[129, 0, 0, 0][..])]),
             (false, vec![(50, extension)]),
+            (true, vec![(60, long), (50, extension)]),
+            (true, vec![(43, long), (50, extension)]),
             (false, vec![(41, extension)]),
             (false, vec![(6, extension)]),
             (false, vec![(60, extension), (60, extension), (60, extension), (60, extension), (135, extension)]),
             (false, vec![(60, &[135][..])]),
         ] {
-            assert_eq!(passes(Kind::Signalling, &packet(&chain)), wanted, "{chain:?}");
+            assert_eq!(passes((Kind::Signalling, false), &packet(&chain)), wanted, "{chain:?}");
         }
-        assert!(passes(Kind::Feedback, &packet(&[(58, &[129, 0])])));
-        assert!(passes(Kind::Feedback, &packet(&[(58, &[2, 0])])));
-        assert!(!passes(Kind::Feedback, &packet(&[(135, &[0; 8])])));
-        assert!(!passes(Kind::Feedback, &packet(&[(17, &[2, 35, 2, 34, 0, 8, 0, 0])])));
+        assert!(passes((Kind::Signalling, true), &packet(&[(50, extension)])));
+        let feedback = (Kind::Feedback, true);
+        assert!(passes(feedback, &packet(&[(58, &[129, 0])])));
+        assert!(passes(feedback, &packet(&[(58, &[2, 0])])));
+        assert!(!passes(feedback, &packet(&[(135, &[0; 8])])));
+        assert!(!passes(feedback, &packet(&[(60, long), (50, extension)])));
+        assert!(!passes(feedback, &packet(&[(17, &[2, 35, 2, 34, 0, 8, 0, 0])])));
     }
 
     #[test]

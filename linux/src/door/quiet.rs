@@ -1,5 +1,5 @@
 //! Keeps the kernel from answering what engines answer: it knows no mobility headers, home address options or mobile
-//! prefix discovery, and would tell the sender so (RFC 4443 §3.4). Packets passing through are not touched.
+//! prefix discovery, and would tell the sender so (RFC 4443 §3.4). Packets passing through are not touched, nor is ESP, but behind a home address.
 
 use crate::error::{Context, Error};
 use crate::netlink::socket::{messages, refusal};
@@ -15,6 +15,11 @@ const PRIORITY: i32 = -300;
 
 const MOBILITY: u8 = 135;
 const ICMPV6: u8 = 58;
+const ESP: u8 = 50;
+const ROUTING: u8 = 43;
+const DESTINATION: u8 = 60;
+/// The routing header that names a home address (RFC 6275 §6.4).
+const HOME_ROUTING: u8 = 2;
 /// Home agent address discovery and mobile prefix discovery (RFC 6275 §6.5 to §6.8).
 const DISCOVERY: [u8; 2] = [144, 147];
 
@@ -56,9 +61,14 @@ fn install() -> Result<Socket, Error> {
     socket.set_cap_ack(true).context(what)?;
     let mobility = [load_protocol(), equal(MOBILITY), drop_packet()];
     let discovery = [load_protocol(), equal(ICMPV6), load_icmp_type(), between(DISCOVERY), drop_packet()];
+    // The kernel's own IPsec puts neither of the two in front of ESP.
+    let sealed = [load_protocol(), equal(ESP), load_presence(DESTINATION), equal(1), drop_packet()];
+    let answered = [load_protocol(), equal(ESP), load_routing_type(), equal(HOME_ROUTING), drop_packet()];
+    let rules = [rule(&mobility), rule(&discovery), rule(&sealed), rule(&answered)];
     // Made, removed and made again in one transaction: empty, whatever was there.
     let table = || table(NEW_TABLE, NLM_F_CREATE);
-    commit(&socket, vec![table(), self::table(DEL_TABLE, 0), table(), chain(), rule(&mobility), rule(&discovery)])?;
+    let fresh = [table(), self::table(DEL_TABLE, 0), table(), chain()];
+    commit(&socket, fresh.into_iter().chain(rules).collect())?;
     Ok(socket)
 }
 
@@ -151,6 +161,18 @@ fn load_protocol() -> Vec<u8> {
 fn load_icmp_type() -> Vec<u8> {
     const TRANSPORT: u32 = 2;
     expression("payload", &[number(1, REGISTER), number(2, TRANSPORT), number(3, 0), number(4, 1)])
+}
+
+/// 1 if the packet has an extension header of this type, else 0.
+fn load_presence(header: u8) -> Vec<u8> {
+    const PRESENT: u32 = 1;
+    let place = [attribute(2, &[header]), number(3, 0), number(4, 1), number(5, PRESENT)];
+    expression("exthdr", &[number(1, REGISTER), place.concat()])
+}
+
+/// The type of the routing header; a packet without one matches nothing.
+fn load_routing_type() -> Vec<u8> {
+    expression("exthdr", &[number(1, REGISTER), attribute(2, &[ROUTING]), number(3, 2), number(4, 1)])
 }
 
 fn equal(value: u8) -> Vec<u8> {

@@ -1,5 +1,6 @@
-//! Keys shared by a home agent and a mobile router (RFC 4285), as files and as lines of a table.
+//! Keys shared by a home agent and a mobile router (RFC 4285, RFC 3776), as files and as lines of a table.
 
+use crate::config::ipsec::{self, Ipsec};
 use crate::config::source::{Problem, Review, Source};
 use roam6_proto::nemo::config::{Authentication, SharedKey};
 use roam6_proto::output::hex;
@@ -8,7 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-/// Smallest mobility SPI that is not reserved (RFC 4285 §5.1).
+/// Smallest mobility SPI that is not reserved (RFC 4285 §5.1, RFC 4303 §2.1).
 pub(crate) const MIN_SPI: u32 = 256;
 /// Octets of a key that `roam6 keygen` makes: as long as the hash.
 pub(crate) const KEY_LENGTH: usize = 20;
@@ -17,7 +18,7 @@ const MIN_KEY: usize = 16;
 /// Longer keys are refused, octets: HMAC would hash them first.
 const MAX_KEY: usize = 64;
 
-const HINT_SPI: &str = "an SPI is 256 or more; lower numbers are reserved (RFC 4285)";
+pub(crate) const HINT_SPI: &str = "an SPI is 256 or more; lower numbers are reserved";
 const HINT_KEY: &str = "make one with: roam6 keygen";
 
 /// What may be written about authentication in one table.
@@ -27,6 +28,7 @@ pub(crate) struct Keying {
     pub(crate) key_file: Option<Spanned<PathBuf>>,
     pub(crate) spi: Option<Spanned<u32>>,
     pub(crate) key: Option<Spanned<String>>,
+    pub(crate) ipsec: Option<Spanned<Ipsec>>,
 }
 
 /// Names of the methods.
@@ -34,6 +36,8 @@ pub(crate) struct Keying {
 pub(crate) enum Method {
     #[serde(rename = "shared-key")]
     SharedKey,
+    #[serde(rename = "ipsec")]
+    Ipsec,
     #[serde(rename = "none")]
     None,
 }
@@ -41,37 +45,61 @@ pub(crate) enum Method {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KeyFile {
-    spi: Spanned<u32>,
-    key: Spanned<String>,
+    spi: Option<Spanned<u32>>,
+    key: Option<Spanned<String>>,
+    ipsec: Option<Spanned<Ipsec>>,
 }
 
 impl Keying {
     /// The authentication meant by a table that begins at `table`; `None` after a problem was remembered.
     pub(crate) fn settle(self, table: Range<usize>, review: &mut Review<'_>) -> Option<Authentication> {
-        let Keying { auth, key_file, spi, key } = self;
-        let none = auth.as_ref().filter(|auth| *auth.get_ref() == Method::None).map(Spanned::span);
-        match (none, key_file, spi, key) {
-            (Some(_), None, None, None) => Some(Authentication::None),
-            (Some(span), ..) => {
-                review.blame(span, "auth = \"none\" and a key", "remove one of the two");
+        let Some(auth) = self.auth.clone() else { return self.find(table, review) };
+        let method = *auth.get_ref();
+        if method == Method::None {
+            if self.key_file.is_none() && self.spi.is_none() && self.key.is_none() && self.ipsec.is_none() {
+                return Some(Authentication::None);
+            }
+            review.blame(auth.span(), "auth = \"none\" and a key", "remove one of the two");
+            return None;
+        }
+        let found = self.find(table, review)?;
+        match (method, &found) {
+            (Method::SharedKey, Authentication::SharedKey(_)) | (Method::Ipsec, Authentication::Ipsec(_)) => {
+                Some(found)
+            }
+            _ => {
+                let hint = "remove auth, or make the other kind with `roam6 enroll`, with or without --ipsec";
+                review.blame(auth.span(), "auth is one kind and the key another", hint);
                 None
             }
-            (None, Some(file), None, None) => match read(&review.source.resolve(file.get_ref())) {
-                Ok(key) => Some(Authentication::SharedKey(key)),
+        }
+    }
+
+    /// The keys, wherever they are written.
+    fn find(self, table: Range<usize>, review: &mut Review<'_>) -> Option<Authentication> {
+        let Keying { key_file, spi, key, ipsec, .. } = self;
+        match (key_file, ipsec, spi, key) {
+            (Some(file), None, None, None) => match read(&review.source.resolve(file.get_ref())) {
+                Ok(authentication) => Some(authentication),
                 Err(problems) => {
                     review.add(problems);
                     None
                 }
             },
-            (None, Some(file), ..) => {
+            (Some(file), ..) => {
                 review.blame(file.span(), "key_file and a key written here", "remove one of the two");
                 None
             }
+            (None, Some(pair), None, None) => {
+                keep_secret(review)?;
+                ipsec::settle(pair.get_ref(), review).map(|pair| Authentication::Ipsec(Box::new(pair)))
+            }
+            (None, Some(pair), ..) => {
+                review.blame(pair.span(), "ipsec and a shared key", "remove one of the two");
+                None
+            }
             (None, None, Some(spi), Some(key)) => {
-                if let Err(problem) = review.source.keep_secret() {
-                    review.add(vec![problem]);
-                    return None;
-                }
+                keep_secret(review)?;
                 shared_key(&spi, &key, review).map(Authentication::SharedKey)
             }
             (None, None, Some(span), None) => missing(span.span(), "spi without key", review),
@@ -82,14 +110,23 @@ impl Keying {
 }
 
 /// Reads a key file.
-pub(crate) fn read(path: &Path) -> Result<SharedKey, Vec<Problem>> {
+pub(crate) fn read(path: &Path) -> Result<Authentication, Vec<Problem>> {
     let source = Source::read(path).map_err(|problem| vec![problem])?;
-    source.keep_secret().map_err(|problem| vec![problem])?;
-    let file: KeyFile = source.parse().map_err(|problem| vec![problem])?;
+    let KeyFile { spi, key, ipsec } = source.parse().map_err(|problem| vec![problem])?;
     let mut review = Review::new(&source);
-    let key = shared_key(&file.spi, &file.key, &mut review);
+    let found = Keying { spi, key, ipsec, ..Keying::default() }.find(0..0, &mut review);
     // Without a key there is a problem.
-    review.verdict(key).and_then(|key| key.ok_or_else(Vec::new))
+    review.verdict(found).and_then(|found| found.ok_or_else(Vec::new))
+}
+
+fn keep_secret(review: &mut Review<'_>) -> Option<()> {
+    match review.source.keep_secret() {
+        Ok(()) => Some(()),
+        Err(problem) => {
+            review.add(vec![problem]);
+            None
+        }
+    }
 }
 
 fn shared_key(spi: &Spanned<u32>, key: &Spanned<String>, review: &mut Review<'_>) -> Option<SharedKey> {

@@ -3,6 +3,7 @@
 use crate::config::check;
 use crate::config::duration::Span;
 use crate::config::flow::{self, Flow};
+use crate::config::ipsec::Ipsec;
 use crate::config::key::{Keying, Method};
 use crate::config::source::Review;
 use core::time::Duration;
@@ -31,6 +32,7 @@ pub(crate) struct Section {
     mode: Option<PrefixMode>,
     auth: Option<Spanned<Method>>,
     key_file: Option<Spanned<PathBuf>>,
+    ipsec: Option<Spanned<Ipsec>>,
     lifetime: Option<Spanned<Span>>,
     sharing: Option<Spanned<Sharing>>,
     duplicate_detection: Option<DuplicateDetection>,
@@ -81,7 +83,7 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
     let ingress = ingress(&section, review);
     let flows = flow::settle(section.flow, &uplinks, sharing, review);
     let probe = probe(section.probe, review);
-    let keying = Keying { auth: section.auth, key_file: section.key_file, ..Keying::default() };
+    let keying = Keying { auth: section.auth, key_file: section.key_file, ipsec: section.ipsec, ..Keying::default() };
     let authentication: Authentication = keying.settle(span, review)?;
     Some(MobileRouterConfig {
         home_address: HomeAddress(section.home_address.into_inner()),

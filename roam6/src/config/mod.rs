@@ -5,6 +5,7 @@ mod check;
 pub(crate) mod duration;
 mod flow;
 pub(crate) mod home_agent;
+pub(crate) mod ipsec;
 pub(crate) mod key;
 mod mobile_router;
 pub(crate) mod prefix_table;

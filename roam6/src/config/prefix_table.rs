@@ -1,5 +1,6 @@
 //! Who may register what: the Prefix Table of RFC 3963 §6.1.1, in a file of its own or in the home agent's table.
 
+use crate::config::ipsec::Ipsec;
 use crate::config::key::{Keying, Method};
 use crate::config::source::{Problem, Review, Source};
 use roam6_proto::nemo::config::{PrefixTable, PrefixTableRow};
@@ -32,6 +33,7 @@ pub(crate) struct Mobile {
     key_file: Option<Spanned<PathBuf>>,
     spi: Option<Spanned<u32>>,
     key: Option<Spanned<String>>,
+    ipsec: Option<Spanned<Ipsec>>,
 }
 
 /// What the rows must fit to.
@@ -63,7 +65,7 @@ pub(crate) fn settle(rows: Vec<Spanned<Mobile>>, home: &Home<'_>, review: &mut R
         places.extend(row.prefixes.get_ref().iter().map(|prefix| (*prefix, row.prefixes.span())));
         let home_address = HomeAddress(*row.home_address.get_ref());
         let prefixes = row.prefixes.into_inner();
-        let keying = Keying { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key };
+        let keying = Keying { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
         if let Some(authentication) = keying.settle(span, review) {
             table.rows.push(PrefixTableRow { home_address, prefixes, authentication });
         }

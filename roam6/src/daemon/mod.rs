@@ -113,6 +113,7 @@ impl Daemon {
         let control = start::control_socket(&config)?;
         let metrics = config.metrics.map(start::metrics_socket).transpose()?;
         let mut host = Host::new(roles::host_options(&config))?;
+        host.hear_esp(roles::use_esp(&config))?;
         host.watch(&signals, SIGNALS, READ)?;
         let server = Server::new(SERVER, control, metrics, &mut host)?;
         let seed = start::seed()?;

@@ -1,6 +1,6 @@
 //! What may change while the daemon runs: the prefix table, and the mobile router's settings. Bindings stay.
 
-use super::roles::interfaces;
+use super::roles::{interfaces, use_esp};
 use super::{Daemon, Level, READ, TABLE};
 use crate::config::source::Problem;
 use crate::config::{self, Config};
@@ -27,6 +27,7 @@ impl Daemon {
                     agent.config.table = table.clone();
                 }
                 self.say(Level::Info, &format!("prefix table read: {} mobile routers", table.rows.len()));
+                self.hear_esp();
                 self.order(Order::PrefixTable(table));
             }
             Err(problems) => self.complain(&problems),
@@ -70,7 +71,14 @@ impl Daemon {
             }
             self.order(Order::MobileRouter(Box::new(router)));
         }
+        self.hear_esp();
         self.say(Level::Info, "configuration read anew");
+    }
+
+    fn hear_esp(&self) {
+        if let Err(error) = self.host.hear_esp(use_esp(&self.config)) {
+            self.say(Level::Error, &error.to_string());
+        }
     }
 
     fn order(&mut self, order: Order) {

@@ -2,6 +2,7 @@
 
 use crate::config::{Config, DataPlane};
 use roam6_linux::{Backend, HostOptions};
+use roam6_proto::nemo::config::Authentication;
 use std::collections::BTreeSet;
 
 /// Name of the tunnel device.
@@ -23,6 +24,13 @@ pub(super) fn names(config: &Config) -> String {
     let agent = config.home_agent.as_ref().map(|agent| format!("home agent {}", agent.config.address));
     let router = config.mobile_router.as_ref().map(|router| format!("mobile router {}", router.home_address));
     agent.into_iter().chain(router).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether mobility messages may come in ESP.
+pub(super) fn use_esp(config: &Config) -> bool {
+    let rows = config.home_agent.iter().flat_map(|agent| agent.config.table.rows.iter().map(|row| &row.authentication));
+    let router = config.mobile_router.iter().map(|router| &router.authentication);
+    rows.chain(router).any(|authentication| matches!(authentication, Authentication::Ipsec(_)))
 }
 
 /// What the host must know.

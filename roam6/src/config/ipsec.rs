@@ -1,0 +1,61 @@
+//! The `[ipsec]` table of a key file or a mobile router: two security associations keyed by hand (RFC 3776 §4, RFC 4303).
+
+use crate::config::key::{HINT_SPI, MIN_SPI};
+use crate::config::source::Review;
+use roam6_proto::crypto::esp::{Integrity, SecurityAssociation};
+use roam6_proto::nemo::config::SecurityPair;
+use roam6_proto::output::hex;
+use serde::Deserialize;
+use toml::Spanned;
+
+const HINT_KEY: &str = "make a pair with: roam6 keygen --ipsec";
+
+/// The table, as written; the same at both ends.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ipsec {
+    integrity: Integrity,
+    to_home_agent: Association,
+    to_mobile: Association,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Association {
+    spi: Spanned<u32>,
+    key: Spanned<String>,
+}
+
+/// Checks the table; `None` after a problem was remembered.
+pub(crate) fn settle(table: &Ipsec, review: &mut Review<'_>) -> Option<SecurityPair> {
+    let to_home_agent = association(&table.to_home_agent, table.integrity, review);
+    let to_mobile = association(&table.to_mobile, table.integrity, review);
+    Some(SecurityPair { to_home_agent: to_home_agent?, to_mobile: to_mobile? })
+}
+
+fn association(written: &Association, integrity: Integrity, review: &mut Review<'_>) -> Option<SecurityAssociation> {
+    let spi = *written.spi.get_ref();
+    if spi < MIN_SPI {
+        review.blame(written.spi.span(), format!("spi {spi} is reserved"), HINT_SPI);
+        return None;
+    }
+    let Some(key) = hex::decode(written.key.get_ref()) else {
+        review.blame(written.key.span(), "a key is written as pairs of hexadecimal digits", HINT_KEY);
+        return None;
+    };
+    let needs = integrity.key_length();
+    if key.len() != needs {
+        let what = format!("a key of {} octets; {} takes {needs}", key.len(), name(integrity));
+        review.blame(written.key.span(), what, HINT_KEY);
+        return None;
+    }
+    Some(SecurityAssociation { spi, integrity, key })
+}
+
+/// What it is called in a file.
+pub(crate) fn name(integrity: Integrity) -> &'static str {
+    match integrity {
+        Integrity::HmacSha1 => "hmac-sha1-96",
+        Integrity::HmacSha256 => "hmac-sha256-128",
+    }
+}
