@@ -165,12 +165,27 @@ fn a_home_agent_must_make_sense() {
         (
             "auth = \"none\"",
             "spi = 5\nkey = \"00\"",
-            "r.toml:7:7: spi 5 is reserved; an SPI is 256 or more; lower numbers are reserved (RFC 4285)",
+            "r.toml:7:7: spi 5 is reserved; an SPI is 256 or more; lower numbers are reserved",
         ),
         (
             "auth = \"none\"",
             "spi = 500\nkey = \"00\"",
             "r.toml:8:7: a key of 1 octets; 16 to 64 are allowed; make one with: roam6 keygen",
+        ),
+        (
+            "auth = \"none\"",
+            "ipsec = { integrity = \"hmac-sha1-96\", to_home_agent = { spi = 500, key = \"00\" }, to_mobile = { spi = 5, key = \"\" } }",
+            "r.toml:7:74: a key of 1 octets; hmac-sha1-96 takes 20; make a pair with: roam6 keygen --ipsec",
+        ),
+        (
+            "auth = \"none\"",
+            "ipsec = { integrity = \"hmac-sha1-96\", to_home_agent = { spi = 500, key = \"00\" }, to_mobile = { spi = 5, key = \"\" } }",
+            "r.toml:7:102: spi 5 is reserved; an SPI is 256 or more; lower numbers are reserved",
+        ),
+        (
+            "auth = \"none\"",
+            "auth = \"ipsec\"\nspi = 500\nkey = \"000102030405060708090a0b0c0d0e0f\"",
+            "r.toml:7:8: auth is one kind and the key another; remove auth, or make the other kind with `roam6 enroll`, with or without --ipsec",
         ),
         (
             "auth = \"none\"",
