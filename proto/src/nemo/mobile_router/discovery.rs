@@ -99,6 +99,11 @@ impl HomeAgents {
         self.not_before = now + NEXT;
     }
 
+    /// Ends a pause: the operator may have changed what was in the way.
+    pub fn wake(&mut self, now: Time) {
+        self.not_before = self.not_before.min(now);
+    }
+
     /// Asks nobody for a long while.
     pub fn rest(&mut self, now: Time) {
         self.not_before = now + REST;

@@ -83,6 +83,7 @@ impl MobileRouter {
             self.modes = Modes::new(config.mode);
         }
         self.config = config.clone();
+        self.agents.wake(now);
         let seen: Vec<_> = self.interfaces.values().cloned().collect();
         for event in seen {
             if !self.is_attached(&event.name) {

@@ -114,6 +114,9 @@ fn a_status_out_of_place_changes_neither_mode_nor_advertisements() {
     assert!(messages(&outputs).is_empty(), "nothing is deprecated inside");
     assert!(reports(&outputs).iter().any(|report| report.name() == "notice"));
     assert!(updates(&bench.wait(599_000)).is_empty());
+    let mut reloaded = bench.clone();
+    let outputs = reloaded.feed(Input::Order(Order::MobileRouter(Box::new(config()))));
+    assert_eq!(updates(&outputs).len(), 1, "the operator may have mended what was in the way");
     assert_eq!(prefixes(&update(&bench.wait(601_000))), 0);
 }
 

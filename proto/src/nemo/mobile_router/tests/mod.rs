@@ -71,6 +71,7 @@ fn config() -> MobileRouterConfig {
 }
 
 /// A router under test, and the host it believes to have.
+#[derive(Clone)]
 struct Bench {
     router: MobileRouter,
     plan: Plan,
