@@ -89,31 +89,31 @@ impl Leases {
 
     /// Takes over what a Reply grants, extends and takes back.
     pub(super) fn update(&mut self, now: Time, client: &Client, answer: &Answer) -> Change {
-        let mut change = Change::Nothing;
+        let prefixes = |leases: &[Lease]| leases.iter().map(|lease| lease.prefix).collect::<Vec<_>>();
+        let (before, mut spoken_of) = (prefixes(&self.all), false);
         for granted in &answer.prefixes {
             let known = self.all.iter().position(|lease| lease.prefix == granted.prefix);
             match known {
-                Some(at) if granted.valid == 0 => {
-                    self.all.remove(at);
-                    change = Change::Prefixes;
-                }
+                Some(at) if granted.valid == 0 => drop(self.all.remove(at)),
                 Some(at) if granted.preferred <= granted.valid => {
                     if let Some(lease) = self.all.get_mut(at) {
                         *lease = lease_of(now, granted);
                     }
-                    change = if change == Change::Prefixes { change } else { Change::Lifetimes };
                 }
                 None if self.has_room_for(granted.prefix) && is_usable(client, granted) => {
                     self.all.push(lease_of(now, granted));
-                    change = Change::Prefixes;
                 }
-                _ => {}
+                _ => continue,
             }
+            spoken_of = true;
         }
-        if change != Change::Nothing {
-            self.schedule(now, answer.timers);
+        if !spoken_of {
+            return Change::Nothing;
         }
-        change
+        // One message may take a prefix back and grant it again: what counts is how it ends.
+        self.all.sort_by_key(|lease| lease.prefix);
+        self.schedule(now, answer.timers);
+        if prefixes(&self.all) == before { Change::Lifetimes } else { Change::Prefixes }
     }
 
     fn has_room_for(&self, prefix: Prefix) -> bool {
