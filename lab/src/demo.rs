@@ -216,6 +216,7 @@ fn sentence(report: &Report) -> Option<String> {
         Report::LinkUp { name, .. } => format!("{name} has carrier"),
         Report::LinkDown { name, .. } => format!("{name} lost carrier"),
         Report::RouterFound { router, prefix: Some(prefix), .. } => format!("router {router} advertises {prefix}"),
+        Report::UpdateSent { lifetime: Duration::ZERO, sequence, .. } => format!("BU {sequence}: de-registers"),
         Report::UpdateSent { care_of, sequence, lifetime, .. } => {
             format!("BU {sequence}: care-of {}, lifetime {} s", list(care_of), lifetime.as_secs())
         }

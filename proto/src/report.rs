@@ -179,6 +179,9 @@ impl Report {
     fn fmt_signalling(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Report as R;
         match self {
+            R::UpdateSent { home_agent, sequence, lifetime: Duration::ZERO, .. } => {
+                write!(f, "update {sequence} to {home_agent}: de-registers")
+            }
             R::UpdateSent { home_agent, care_of, sequence, lifetime } => {
                 write!(f, "update {sequence} to {home_agent}: {} for {}s", List(care_of), lifetime.as_secs())
             }
