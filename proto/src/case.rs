@@ -265,11 +265,7 @@ mod tests {
 
     #[test]
     fn the_committed_corpus_passes() {
-        for folder in ["../fuzz/corpus/case", "../cases/nemo"] {
-            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-            for file in std::fs::read_dir(folder).unwrap() {
-                scenario(&std::fs::read(file.unwrap().path()).unwrap());
-            }
-        }
+        crate::play::every_file("../fuzz/corpus/case", scenario);
+        crate::play::every_file("../cases/nemo", scenario);
     }
 }

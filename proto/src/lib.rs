@@ -16,6 +16,8 @@ pub mod nemo;
 pub mod node;
 pub mod output;
 pub mod plan;
+#[cfg(test)]
+mod play;
 pub mod report;
 pub mod time;
 pub mod view;

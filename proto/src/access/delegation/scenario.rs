@@ -255,27 +255,16 @@ fn prefix(number: u8) -> Prefix {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::scenario;
+    use crate::play;
 
     #[test]
     fn the_committed_corpus_passes() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/delegation");
-        let mut played = 0;
-        for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
-            scenario(&std::fs::read(entry.unwrap().path()).unwrap());
-            played += 1;
-        }
-        assert!(played > 0, "{} is empty", folder.display());
+        play::every_file("../fuzz/corpus/delegation", scenario);
     }
 
     #[test]
     fn holds_for_every_seed() {
-        for seed in 0..3000 {
-            let mut entropy = Entropy::from_number(seed);
-            let mut data = vec![0; usize::try_from(entropy.below(400)).unwrap()];
-            entropy.fill(&mut data);
-            let played = std::panic::catch_unwind(|| scenario(&data));
-            assert!(played.is_ok(), "seed {seed}");
-        }
+        play::every_seed(3000, 400, scenario);
     }
 }

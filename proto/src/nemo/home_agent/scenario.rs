@@ -448,27 +448,16 @@ fn option(story: &mut Story<'_>, care_of: impl Fn(u8) -> Ipv6Addr, who: u16) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::scenario;
+    use crate::play;
 
     #[test]
     fn the_committed_corpus_passes() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/home_agent");
-        let mut played = 0;
-        for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
-            scenario(&std::fs::read(entry.unwrap().path()).unwrap());
-            played += 1;
-        }
-        assert!(played > 0, "{} is empty", folder.display());
+        play::every_file("../fuzz/corpus/home_agent", scenario);
     }
 
     #[test]
     fn holds_for_every_seed() {
-        for seed in 0..3000 {
-            let mut entropy = Entropy::from_number(seed);
-            let mut data = vec![0; usize::try_from(entropy.below(600)).unwrap()];
-            entropy.fill(&mut data);
-            let played = std::panic::catch_unwind(|| scenario(&data));
-            assert!(played.is_ok(), "seed {seed}");
-        }
+        play::every_seed(3000, 600, scenario);
     }
 }

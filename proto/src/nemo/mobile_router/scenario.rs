@@ -296,27 +296,16 @@ fn config(choice: u8) -> MobileRouterConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn holds_whatever_comes_in() {
-        for seed in 0..100 {
-            let mut entropy = Entropy::from_number(seed);
-            let length = usize::try_from(entropy.below(4000)).unwrap();
-            let mut data = vec![0; length];
-            entropy.fill(&mut data);
-            let outcome = std::panic::catch_unwind(|| scenario(&data));
-            assert!(outcome.is_ok(), "seed {seed}");
-        }
-    }
+    use super::scenario;
+    use crate::play;
 
     #[test]
     fn the_committed_corpus_passes() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/mobile_router");
-        for file in std::fs::read_dir(folder).unwrap() {
-            let path = file.unwrap().path();
-            let data = std::fs::read(&path).unwrap();
-            assert!(std::panic::catch_unwind(|| scenario(&data)).is_ok(), "{}", path.display());
-        }
+        play::every_file("../fuzz/corpus/mobile_router", scenario);
+    }
+
+    #[test]
+    fn holds_whatever_comes_in() {
+        play::every_seed(100, 4000, scenario);
     }
 }
