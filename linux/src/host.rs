@@ -215,6 +215,8 @@ impl Host {
                 Output::Transmit(transmit) => self.transmit(&transmit),
                 Output::Put(item) => self.executor.put(item),
                 Output::Drop(key) => self.executor.drop(&key),
+                // No context stands on this host, see `plan`.
+                Output::Sample(_) => {}
                 Output::Report(value) => report(value),
             }
         }

@@ -1,7 +1,7 @@
 //! The one contract of every engine: two methods, no order of polling to remember.
 
 use crate::input::Input;
-use crate::output::{Output, Transmit};
+use crate::output::{Output, Sample, Transmit};
 use crate::plan::{Item, Key};
 use crate::report::Report;
 use crate::time::Time;
@@ -48,6 +48,11 @@ impl Outbox {
     /// Makes the host no longer hold the item of `key`. Not answered; dropping what is not there is fine.
     pub fn drop(&mut self, key: Key) {
         self.outputs.push(Output::Drop(key));
+    }
+
+    /// Asks what a context has carried.
+    pub fn sample(&mut self, sample: Sample) {
+        self.outputs.push(Output::Sample(sample));
     }
 
     /// Tells the world what happened.

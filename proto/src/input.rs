@@ -1,7 +1,8 @@
 //! Everything that enters an engine.
 
 use crate::nemo::flow::FlowRule;
-use crate::plan::{Key, Record};
+use crate::plan::{ContextId, Key, Pair, Record};
+use crate::time::Time;
 use core::fmt;
 use roam6_wire::{HomeAddress, LinkAddress};
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,10 @@ pub enum Input {
     Outcome(Outcome),
     /// The wall clock, told at start and whenever it was stepped.
     Clock(Clock),
+    /// A pair of addresses without a context has crossed the thresholds of the [`crate::plan::Trigger`].
+    Flow(FlowEvent),
+    /// What a context has carried: the answer to a [`crate::Sample`], or what that asked to be told of.
+    Activity(Activity),
     /// An operator or the daemon wants something.
     Order(Order),
 }
@@ -121,6 +126,50 @@ pub struct Clock {
     pub unix_micros: u64,
 }
 
+/// What two addresses without a context have exchanged by one of the uplinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowEvent {
+    /// Who with whom.
+    pub pair: Pair,
+    /// The uplink their packets leave by.
+    pub link: LinkId,
+    /// Packets sent and received since it began.
+    pub packets: u64,
+    /// Their octets, from the IPv6 header on.
+    pub octets: u64,
+    /// When it began.
+    pub since: Time,
+}
+
+/// What a context has carried for the layers above; control messages do not count. As of the moment of the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// Which context.
+    pub context: ContextId,
+    /// The last packet sent.
+    pub sent: Option<Time>,
+    /// The last packet received.
+    pub received: Option<Time>,
+    /// The first packet sent after the last that was received; `None` if nothing was.
+    pub unanswered: Option<Time>,
+    /// The first packet received after the last that was sent; `None` if nothing was.
+    pub unreturned: Option<Time>,
+    /// Packets and octets sent since the context began.
+    pub out: Amount,
+    /// Packets and octets received since the context began.
+    #[serde(rename = "in")]
+    pub into: Amount,
+}
+
+/// How much.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// Packets.
+    pub packets: u64,
+    /// Octets, from the IPv6 header on.
+    pub octets: u64,
+}
+
 /// What an operator or the daemon wants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -139,4 +188,16 @@ pub enum Order {
     Stop,
     /// Ends the binding of a home address by hand.
     Unbind(HomeAddress),
+    /// The shim's settings were read anew.
+    Shim(Box<crate::shim::ShimConfig>),
+    /// Takes another path, if it is known to work: the locators to send from and to; of one context, or of all that
+    /// have both.
+    UsePath {
+        /// Which context; `None` for all.
+        context: Option<ContextId>,
+        /// Locators.
+        path: Pair,
+    },
+    /// Ends a context by hand.
+    EndContext(ContextId),
 }

@@ -19,15 +19,16 @@ pub mod plan;
 #[cfg(test)]
 mod play;
 pub mod report;
+pub mod shim;
 pub mod time;
 pub mod view;
 
 pub use agenda::Agenda;
 pub use engine::{Engine, Outbox};
 pub use entropy::Entropy;
-pub use input::{AddressEvent, Clock, Input, LinkEvent, LinkId, Order, Outcome, Packet};
+pub use input::{Activity, AddressEvent, Clock, FlowEvent, Input, LinkEvent, LinkId, Order, Outcome, Packet};
 pub use node::Node;
-pub use output::{Output, Transmit, Via};
+pub use output::{Output, Sample, Transmit, Via};
 pub use plan::{Item, Key, Plan};
 pub use report::{DropReason, Report};
 pub use time::Time;

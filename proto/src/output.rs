@@ -1,7 +1,7 @@
 //! Everything that leaves an engine.
 
 use crate::input::LinkId;
-use crate::plan::{Item, Key};
+use crate::plan::{ContextId, Item, Key};
 use crate::report::Report;
 use roam6_wire::LinkAddress;
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,23 @@ pub enum Output {
     Put(Item),
     /// Make the host no longer hold an item.
     Drop(Key),
+    /// Tell what a context has carried.
+    Sample(Sample),
     /// Tell what happened.
     Report(Report),
+}
+
+/// A question about a context that stands. Answered at once by one [`crate::Activity`]; and by one more at the next
+/// packet of each kind asked for, be it long after, unless another sample of the context has come in between that did
+/// not ask for it. So a context in which nothing goes on costs nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Which context.
+    pub context: ContextId,
+    /// Tell when the next packet is sent.
+    pub tell_sent: bool,
+    /// Tell when the next packet is received.
+    pub tell_received: bool,
 }
 
 /// A packet to send.

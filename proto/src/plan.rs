@@ -6,6 +6,7 @@
 use crate::input::LinkId;
 use crate::nemo::flow::Selector;
 use core::time::Duration;
+use roam6_wire::shim6::{Fork, Tag};
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,6 +36,12 @@ pub enum Item {
     EndpointLimits(EndpointLimits),
     /// An address the kernel's MPTCP uses for subflows, or tells peers of.
     Endpoint(Endpoint),
+    /// An uplink whose packets the shim looks at.
+    Shimmed(Shimmed),
+    /// When a conversation is worth a context.
+    Trigger(Trigger),
+    /// A context of the shim.
+    Context(Context),
     /// A line of the journal, on disk and synced.
     Record(Record),
 }
@@ -63,6 +70,12 @@ pub enum Key {
     EndpointLimits,
     /// See [`Endpoint`]. The kernel knows an address once, whatever the interface.
     Endpoint(Ipv6Addr),
+    /// See [`Shimmed`].
+    Shimmed(LinkId),
+    /// See [`Trigger`].
+    Trigger,
+    /// See [`Context`].
+    Context(ContextId),
     /// See [`Record`].
     Record(RecordKey),
 }
@@ -284,6 +297,83 @@ pub struct EndpointFlags {
     pub backup: bool,
 }
 
+/// An uplink whose packets the shim looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shimmed {
+    /// The interface.
+    pub link: LinkId,
+}
+
+/// When a conversation is worth a context: at the first of these. Packets that are link-local, multicast, or of Shim6
+/// itself do not count, nor do those of neighbour discovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trigger {
+    /// So many octets both ways.
+    pub octets: Option<u64>,
+    /// So many packets both ways.
+    pub packets: Option<u64>,
+    /// So long after its first packet, at a packet sent.
+    pub age: Option<Duration>,
+    /// A conversation in which nothing was sent for so long is forgotten, and begins anew with its next packet.
+    pub idle: Duration,
+    /// A conversation that has been told of and goes on without a context is told of again after so long.
+    pub again: Duration,
+}
+
+impl Default for Trigger {
+    fn default() -> Trigger {
+        let minute = Duration::from_secs(60);
+        Trigger { octets: Some(2048), packets: None, age: Some(minute), idle: minute, again: minute }
+    }
+}
+
+/// Two addresses, ours and the peer's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Pair {
+    /// Ours.
+    pub local: Ipv6Addr,
+    /// The peer's.
+    pub peer: Ipv6Addr,
+}
+
+/// Names a context: the addresses the layers above know, and a number where they have several (RFC 5533 §5.15.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ContextId {
+    /// Upper-layer identifiers.
+    pub ulids: Pair,
+    /// [`Fork::NONE`], or the instance. Packets of sockets that bear this mark belong to it, all others to the one that
+    /// is not forked.
+    #[serde(default)]
+    pub fork: Fork,
+}
+
+/// Most locators of one side of a context.
+pub const MOST_LOCATORS: usize = 16;
+
+/// A context of the shim: packets of its ULIDs leave with its locators and a payload header, unless those are the ULIDs;
+/// packets that arrive with its tag go up with the ULIDs (RFC 5533 §12).
+///
+/// Replacing the item keeps what it has counted, loses no packet, and when the locators change tells the transport, so
+/// that it does not sit out its back-off. While a header is added the transport sees a path MTU 8 octets smaller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    /// Its name.
+    pub id: ContextId,
+    /// Where packets leave from and go to. Equal to the ULIDs: they leave as they are.
+    pub locators: Pair,
+    /// The uplink that has `locators.local`.
+    pub link: LinkId,
+    /// The router to send to on that link; `None`: as the routing tables say.
+    pub next_hop: Option<Ipv6Addr>,
+    /// What arrives with this tag in a payload header is of this context. No two contexts share it.
+    pub tag_in: Tag,
+    /// The tag put into the payload header.
+    pub tag_out: Tag,
+    /// Sources from which a packet with the tag is taken; others go up to the engine as they are. [`MOST_LOCATORS`] at
+    /// most.
+    pub from: Vec<Ipv6Addr>,
+}
+
 /// A line of the journal: what must outlive the daemon. A later record of the same key takes the place of an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -353,6 +443,9 @@ impl Item {
             Item::Rule(rule) => Key::Rule(rule.priority, rule.source, rule.destination),
             Item::EndpointLimits(_) => Key::EndpointLimits,
             Item::Endpoint(endpoint) => Key::Endpoint(endpoint.address),
+            Item::Shimmed(shimmed) => Key::Shimmed(shimmed.link),
+            Item::Trigger(_) => Key::Trigger,
+            Item::Context(context) => Key::Context(context.id),
             Item::Record(Record::Binding(binding)) => Key::Record(RecordKey::Binding(binding.home_address)),
             Item::Record(Record::Sequence(sequence)) => Key::Record(RecordKey::Sequence(sequence.home_address)),
         }

@@ -188,6 +188,7 @@ impl Kernel {
                 }
                 Item::Setting(_) | Item::Neighbour(_) | Item::Proxy(_) => {}
                 Item::EndpointLimits(_) | Item::Endpoint(_) => {}
+                Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => {}
                 Item::Record(Record::Binding(_) | Record::Sequence(_)) => {}
             }
         }

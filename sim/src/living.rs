@@ -167,6 +167,8 @@ impl World {
                 }
                 Output::Put(item) => self.put(id, item),
                 Output::Drop(key) => self.drop(id, &key),
+                // No host of this world carries out contexts.
+                Output::Sample(_) => {}
                 Output::Report(report) => self.facts.push(Fact::Told(id, report)),
             }
         }

@@ -17,6 +17,7 @@ pub mod malformed;
 pub mod mobility;
 pub mod reader;
 pub mod scenario;
+pub mod shim6;
 pub mod udp;
 pub mod writer;
 

@@ -236,6 +236,9 @@ impl Executor {
                 self.mptcp.put(endpoint)?;
                 Vec::new()
             }
+            (Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_), _) => {
+                return Err(Error::new("shim", "this host cannot rewrite packets yet"));
+            }
             (Item::Record(_), _) => Vec::new(),
         })
     }
@@ -270,6 +273,7 @@ impl Executor {
                 self.mptcp.drop(old.address)?;
                 Vec::new()
             }
+            Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => Vec::new(),
             Item::Tunnel(_) | Item::Record(_) => Vec::new(),
         };
         Ok(requests)

@@ -153,6 +153,7 @@ impl Executor {
             Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
             // Not in the routing tables; they are compared by themselves.
             Item::EndpointLimits(_) | Item::Endpoint(_) => None,
+            Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => None,
         }
     }
 
@@ -174,6 +175,7 @@ impl Executor {
             Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
             // Not in the routing tables; they are compared by themselves.
             Item::EndpointLimits(_) | Item::Endpoint(_) => None,
+            Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => None,
         }
     }
 }

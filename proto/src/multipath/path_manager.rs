@@ -257,7 +257,7 @@ impl Engine for PathManager {
             }
             Input::Outcome(outcome) => self.take_outcome(now, outcome, out),
             Input::Order(Order::Stop) => self.stopped = true,
-            Input::Tick | Input::Clock(_) | Input::Order(_) => {}
+            Input::Tick | Input::Clock(_) | Input::Order(_) | Input::Flow(_) | Input::Activity(_) => {}
         }
         if !self.stopped {
             self.solicit(now, out);

@@ -130,6 +130,7 @@ impl HomeAgent {
             // Bindings outlive the daemon: it takes the items out of the host itself, the journal stays.
             Order::Stop => self.stop_advertising(out),
             Order::Begin | Order::MobileRouter(_) | Order::Flows(_) => {}
+            Order::Shim(_) | Order::UsePath { .. } | Order::EndContext(_) => {}
         }
     }
 }
@@ -137,7 +138,7 @@ impl HomeAgent {
 impl Engine for HomeAgent {
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
         match input {
-            Input::Tick | Input::Neighbour(_) => {}
+            Input::Tick | Input::Neighbour(_) | Input::Flow(_) | Input::Activity(_) => {}
             Input::Packet(packet) => self.packet(now, packet, out),
             Input::Link(event) => self.link(now, event, out),
             Input::Address(event) => self.address(event, out),

@@ -143,7 +143,7 @@ impl World {
                     }
                 }
                 Output::Transmit(transmit) => self.sent(&transmit.bytes),
-                Output::Report(_) => {}
+                Output::Report(_) | Output::Sample(_) => {}
             }
         }
     }

@@ -28,6 +28,7 @@ impl MobileRouter {
             }
             Order::Stop => self.stop(now, out),
             Order::Begin | Order::PrefixTable(_) | Order::Unbind(_) => {}
+            Order::Shim(_) | Order::UsePath { .. } | Order::EndContext(_) => {}
         }
     }
 

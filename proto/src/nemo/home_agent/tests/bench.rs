@@ -196,7 +196,7 @@ impl Bench {
                     Output::Drop(key) => {
                         self.plan.drop(key);
                     }
-                    Output::Transmit(_) | Output::Report(_) => {}
+                    Output::Transmit(_) | Output::Report(_) | Output::Sample(_) => {}
                 }
                 outputs.push(output);
             }

@@ -23,6 +23,7 @@ fn kinds(outputs: &[Output]) -> Vec<&'static str> {
             Output::Put(_) => "put",
             Output::Drop(_) => "drop",
             Output::Transmit(_) => "transmit",
+            Output::Sample(_) => "sample",
             Output::Report(report) => report.name(),
         })
         .collect()

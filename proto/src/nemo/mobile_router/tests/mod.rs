@@ -328,7 +328,7 @@ fn kinds(outputs: &[Output]) -> Vec<String> {
                 let datagram = Datagram::parse(&transmit.bytes).unwrap();
                 Some(format!("send {} {}", datagram.protocol, datagram.destination))
             }
-            Output::Report(_) => None,
+            Output::Report(_) | Output::Sample(_) => None,
         })
         .collect()
 }

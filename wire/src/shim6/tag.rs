@@ -1,0 +1,89 @@
+//! What a context is found by: the tag its receiver chose, and the number that tells forked contexts apart.
+//! RFC 5533 §4.4 and §5.15.7.
+
+use core::fmt;
+
+/// A context tag: 47 bits, chosen by the host that will find its context by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "u64", into = "u64"))]
+pub struct Tag(u64);
+
+impl Tag {
+    /// Bits of a tag.
+    pub const BITS: u32 = 47;
+
+    /// A tag; `None` if `bits` has more than 47.
+    pub const fn new(bits: u64) -> Option<Tag> {
+        if bits >> Tag::BITS == 0 { Some(Tag(bits)) } else { None }
+    }
+
+    /// A tag of the low 47 of `bits`: what a field of the wire holds beside its flag, or of random ones.
+    pub const fn of_low(bits: u64) -> Tag {
+        Tag(bits & ((1 << Tag::BITS) - 1))
+    }
+
+    /// The tag as a number below 2^47.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<Tag> for u64 {
+    fn from(tag: Tag) -> u64 {
+        tag.0
+    }
+}
+
+/// A number of more than 47 bits is no tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLong;
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a context tag has 47 bits")
+    }
+}
+
+impl core::error::Error for TooLong {}
+
+impl TryFrom<u64> for Tag {
+    type Error = TooLong;
+
+    fn try_from(bits: u64) -> Result<Tag, TooLong> {
+        Tag::new(bits).ok_or(TooLong)
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:012x}", self.0)
+    }
+}
+
+/// Forked instance identifier: tells apart the contexts of one pair of ULIDs.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct Fork(pub u32);
+
+impl Fork {
+    /// The context that is not forked.
+    pub const NONE: Fork = Fork(0);
+}
+
+impl fmt::Display for Fork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_has_47_bits() {
+        assert_eq!(Tag::new(1 << 47), None);
+        assert_eq!(Tag::of_low(u64::MAX), Tag::new((1 << 47) - 1).unwrap());
+        assert_eq!(Tag::of_low(0x1234_5678_9abc).to_string(), "123456789abc");
+    }
+}
