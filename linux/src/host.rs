@@ -226,7 +226,7 @@ impl Host {
     }
 
     /// Removes what an earlier life has left and this one has not put again. To be called once, after
-    /// [`roam6_proto::Order::Begin`] was carried out.
+    /// [`roam6_proto::Order::Begin`] was carried out and the engines [are settled](roam6_proto::Engine::is_settled).
     pub fn settle(&mut self) -> Result<(), Error> {
         self.compare_at = Some(self.now() + COMPARE);
         self.executor.settle()

@@ -1,4 +1,4 @@
-//! The one contract of every engine: two methods, no order of polling to remember.
+//! The one contract of every engine: two methods that matter, no order of polling to remember.
 
 use crate::input::Input;
 use crate::output::{Output, Sample, Transmit};
@@ -18,6 +18,12 @@ pub trait Engine {
     ///
     /// A tick earlier or later than asked is harmless.
     fn deadline(&self) -> Option<Time>;
+
+    /// Whether what an earlier life left on the host, and this one has not put again, may go. Until then it stays: it may
+    /// still carry packets.
+    fn is_settled(&self) -> bool {
+        true
+    }
 
     /// Adds what an operator wants to see of this engine to `view`.
     fn view(&self, now: Time, view: &mut View);

@@ -176,7 +176,8 @@ pub struct Amount {
 pub enum Order {
     /// What the journal remembers of an earlier life; given once, before anything else.
     Recall(Vec<Record>),
-    /// Everything of an earlier life that was recalled stands in the kernel again: unknown remains may be dropped.
+    /// Everything of an earlier life that was recalled stands in the kernel again; the rest goes once the engine
+    /// [is settled](crate::Engine::is_settled).
     Begin,
     /// The home agent's prefix table was read anew (`SIGHUP`, or the file changed).
     PrefixTable(crate::nemo::config::PrefixTable),

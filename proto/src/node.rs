@@ -75,6 +75,10 @@ impl Engine for Node {
         self.roles.iter().filter_map(|role| role.deadline()).min()
     }
 
+    fn is_settled(&self) -> bool {
+        self.roles.iter().all(|role| role.is_settled())
+    }
+
     fn view(&self, now: Time, view: &mut View) {
         for role in &self.roles {
             role.view(now, view);

@@ -75,6 +75,8 @@ pub struct Life {
     pub answered_by: Time,
     /// All of its recalled past stands again.
     pub begun: bool,
+    /// What the last life left has gone.
+    pub settled: bool,
     /// Items this life has asked for.
     pub claimed: BTreeSet<Key>,
     /// When it is to be woken.

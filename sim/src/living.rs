@@ -34,6 +34,7 @@ impl World {
             unanswered: 0,
             answered_by: now,
             begun: false,
+            settled: false,
             claimed: BTreeSet::new(),
             wake: None,
             busy: (now, 0),
@@ -77,6 +78,7 @@ impl World {
             self.facts.push(Fact::Busy(id));
         }
         self.obey(id, &mut out);
+        self.settle(id);
         self.set_alarm(id);
         self.facts.push(Fact::Handled(id));
     }
@@ -140,17 +142,25 @@ impl World {
         }
     }
 
-    /// Once all that a new life asked for at its start stands, what the last one left behind goes.
+    /// All that a new life asked for at its start stands.
     fn begin(&mut self, id: HostId) {
-        let host = self.host_mut(id);
-        let Some(life) = host.life.as_mut().filter(|life| !life.begun && life.unanswered == 0) else { return };
+        let life = self.host_mut(id).life.as_mut();
+        let Some(life) = life.filter(|life| !life.begun && life.unanswered == 0) else { return };
         life.begun = true;
+        self.handle(id, &Input::Order(Order::Begin));
+    }
+
+    /// Once the engine needs nothing more of what the last life left behind, it goes.
+    fn settle(&mut self, id: HostId) {
+        let host = self.host_mut(id);
+        let may_settle = |life: &&mut Life| life.begun && !life.settled && life.brain.is_settled();
+        let Some(life) = host.life.as_mut().filter(may_settle) else { return };
+        life.settled = true;
         let remains: Vec<Key> =
             host.kernel.plan().iter().map(|(key, _)| key.clone()).filter(|key| !life.claimed.contains(key)).collect();
         for key in remains.iter().rev() {
             host.kernel.drop(key);
         }
-        self.handle(id, &Input::Order(Order::Begin));
     }
 
     fn obey(&mut self, id: HostId, out: &mut Outbox) {

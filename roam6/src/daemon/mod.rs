@@ -91,6 +91,7 @@ struct Daemon {
     voice: Voice,
     recorder: Option<Recorder>,
     metrics: Option<(Time, String)>,
+    settled: bool,
 }
 
 /// What tells the world: the log, and the counters of what the host reports.
@@ -131,12 +132,13 @@ impl Daemon {
             notify: Notify::from_environment(),
             recorder,
             metrics: None,
+            settled: false,
         };
         daemon.watch_table();
         Ok(daemon)
     }
 
-    /// The first moments: the time, the past, the present, and then what is left of the past goes.
+    /// The first moments: the time, the past, the present.
     fn begin(&mut self) -> Result<(), Failure> {
         let now = self.host.now();
         let mut recall = Some(Input::Order(Order::Recall(self.host.take_recalled())));
@@ -157,9 +159,18 @@ impl Daemon {
         inputs.extend(recall.map(|recall| (at, recall)));
         inputs.push_back((at, Input::Order(Order::Begin)));
         self.feed(inputs);
-        self.host.settle()?;
+        self.settle()?;
         self.say(Level::Info, &format!("{} is ready: {}", self.config.name, roles::names(&self.config)));
         self.notify.ready();
+        Ok(())
+    }
+
+    /// Once the roles need nothing more of what an earlier life left, it goes.
+    fn settle(&mut self) -> Result<(), Failure> {
+        if !self.settled && self.node.is_settled() {
+            self.settled = true;
+            self.host.settle()?;
+        }
         Ok(())
     }
 
@@ -184,6 +195,7 @@ impl Daemon {
             }
         }
         self.feed(inputs);
+        self.settle()?;
         let now = self.host.now();
         self.server.expire(now, &mut self.host);
         self.notify.alive(now);

@@ -122,7 +122,6 @@ impl MobileRouter {
         let (home_agent, status, sequence) = (wanted.home_agent, message.status.0, message.sequence);
         let granted = lifetime(message.lifetime_units);
         out.report(Report::AckReceived { home_agent, status, sequence, lifetime: granted });
-        self.begun = true;
         match self.consequence(now, message, &wanted) {
             Consequence::Accepted => self.accept(now, message, wanted, sent, out),
             Consequence::Again => self.registration.retry(now),
@@ -143,6 +142,7 @@ impl MobileRouter {
                 self.check_home_address(now, true, out);
             }
             Consequence::Refused => {
+                self.begun = true;
                 if message.status.is_accepted()
                     && let Some(message) = self.goodbye(now, &wanted, out)
                 {
@@ -229,6 +229,7 @@ impl MobileRouter {
     }
 
     fn accept(&mut self, now: Time, message: &BindingAcknowledgement, wanted: Wanted, sent: Sent, out: &mut Outbox) {
+        self.begun = true;
         let home_agent = wanted.home_agent;
         let before = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
         let advice = message.options.iter().find_map(|option| match option {

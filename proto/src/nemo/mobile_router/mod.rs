@@ -7,6 +7,7 @@ pub mod forwarding;
 pub mod held;
 mod home;
 mod ingress;
+mod inheritance;
 mod modes;
 mod order;
 mod packet;
@@ -33,6 +34,7 @@ use forwarding::Left;
 use held::Held;
 use home::HomeLink;
 use ingress::Inside;
+use inheritance::Inheritance;
 use modes::Modes;
 use probe::Change;
 use registration::{CareOf, Place, Registration, Wanted};
@@ -71,6 +73,7 @@ pub struct MobileRouter {
     known: bool,
     /// Somebody has answered, or nobody needs to: from now on the tunnel is managed. An earlier life's forwards until then.
     begun: bool,
+    inheritance: Option<Inheritance>,
     /// The home agent in use does not know RFC 5648.
     single: bool,
     modes: Modes,
@@ -109,6 +112,7 @@ impl MobileRouter {
             hints: Limiter::new(1, HINT_INTERVAL),
             known: false,
             begun: false,
+            inheritance: None,
             single: false,
             refused: false,
             stopping: false,
@@ -195,6 +199,9 @@ impl MobileRouter {
         if let Some(home) = &self.home {
             let reachable = home.home_agent.is_some() && self.known && !home.done;
             return reachable.then_some(Wanted { home_agent, place: Place::Home { link: home.link } });
+        }
+        if self.is_gathering(now) {
+            return None;
         }
         let mut care_of = self.candidates();
         let multiple = self.config.sharing != Sharing::Single && !self.single;
@@ -340,6 +347,10 @@ impl Engine for MobileRouter {
 
     fn deadline(&self) -> Option<Time> {
         self.next_deadline()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.is_heir_settled()
     }
 
     fn view(&self, now: Time, view: &mut View) {

@@ -20,7 +20,7 @@ impl MobileRouter {
     /// Does what is ordered.
     pub(super) fn obey(&mut self, now: Time, order: &Order, out: &mut Outbox) {
         match order {
-            Order::Recall(records) => self.recall(records),
+            Order::Recall(records) => self.recall(now, records),
             Order::MobileRouter(config) => self.reload(now, config, out),
             Order::Flows(flows) => {
                 self.config.flows.clone_from(flows);
@@ -32,13 +32,14 @@ impl MobileRouter {
         }
     }
 
-    fn recall(&mut self, records: &[Record]) {
+    fn recall(&mut self, now: Time, records: &[Record]) {
         for record in records {
             if let Record::Sequence(record) = record
                 && record.home_address == self.config.home_address
             {
                 self.registration.resume(Sequence(record.sequence.0.wrapping_add(UNWRITTEN)));
                 self.known = true;
+                self.inherit(now);
             }
         }
     }

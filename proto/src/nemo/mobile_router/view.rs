@@ -25,6 +25,7 @@ impl MobileRouter {
             ("", "home link", self.home_deadline()),
             ("", "old path", self.left.iter().map(|left| left.until).min()),
             ("", "refused item", self.held.deadline()),
+            ("", "earlier life", self.inheritance_deadline()),
         ];
         uplinks.chain(ingress).chain(own).filter_map(|(name, what, at)| Some((name, what, at?)))
     }

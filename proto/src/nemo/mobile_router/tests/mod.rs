@@ -5,6 +5,7 @@ mod home;
 mod hostile;
 mod ipsec;
 mod multiple;
+mod restart;
 
 use super::*;
 use crate::crypto::authenticator::{authenticate, verify};

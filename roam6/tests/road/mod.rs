@@ -1,0 +1,196 @@
+//! A road for tests of the real binary: a home agent, the network it lends to visitors, and a mobile router with a node
+//! inside, each in a namespace of its own that ends with the test.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+pub const BINARY: &str = env!("CARGO_BIN_EXE_roam6");
+/// Slow machines are no failure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A process that ends with the test.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A namespace that lives as long as the process that holds it.
+pub struct Place(Running);
+
+impl Place {
+    pub fn new() -> Option<Place> {
+        let mut command = Command::new("unshare");
+        // The holder ends when its input does, also when the test is killed.
+        command.args(["--net", "--mount", "sh", "-c", "ip link set lo up && echo up && exec cat"]);
+        let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut holder = Running(started.ok()?);
+        let mut word = String::new();
+        BufReader::new(holder.0.stdout.as_mut()?).read_line(&mut word).ok()?;
+        (word == "up\n").then_some(Place(holder))
+    }
+
+    /// What `ip link ... netns` takes.
+    pub fn number(&self) -> u32 {
+        self.0.0.id()
+    }
+
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--net", "--mount", "--target", &self.number().to_string()]).args(words);
+        command
+    }
+
+    pub fn start(&self, words: &[&str]) -> Running {
+        Running(self.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    pub fn shell(&self, script: &str) -> String {
+        run(&mut self.command(&["sh", "-c", script]))
+    }
+
+    /// Starts roam6 with this file.
+    pub fn roam6(&self, config: &Path) -> Running {
+        self.start(&[BINARY, "run", "--config", config.to_str().unwrap()])
+    }
+}
+
+pub fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+const ROUTER: &str = "
+[mobile_router]
+home_address = \"2001:db8:1::100\"
+home_prefix = \"2001:db8:1::/64\"
+home_agents = [\"2001:db8:1::1\"]
+prefixes = [\"2001:db8:100::/56\"]
+key_file = \"mr.key\"
+";
+
+const UPLINK: &str = "
+[[mobile_router.uplink]]
+interface = \"up0\"
+";
+
+const INGRESS: &str = "
+[[mobile_router.ingress]]
+interface = \"in0\"
+prefix = \"2001:db8:100::/64\"
+";
+
+const AGENT: &str = "
+[home_agent]
+address = \"2001:db8:1::1\"
+home_prefixes = [\"2001:db8:1::/64\"]
+prefix_table = \"mobiles.toml\"
+";
+
+/// Everybody on the road. The agent's host is also the correspondent, `2001:db8:9::9`; the node is `2001:db8:100::2`.
+pub struct Road {
+    pub agent: Place,
+    pub router: Place,
+    pub node: Place,
+    pub folder: TempDir,
+}
+
+impl Road {
+    /// `None`, with a word of why, where it cannot be built.
+    pub fn new(test: &str) -> Option<Road> {
+        let (Some(agent), Some(router), Some(node)) = (Place::new(), Place::new(), Place::new()) else {
+            println!("skipped: {test}: no network namespaces here (not root?)");
+            return None;
+        };
+        if Command::new("radvd").arg("--version").output().is_err() {
+            println!("skipped: {test}: radvd is missing");
+            return None;
+        }
+        agent.shell(&format!(
+            "sysctl -qw net.ipv6.conf.all.forwarding=1 && \
+             for address in 2001:db8:1::1 2001:db8:9::9; do ip address add $address/128 dev lo; done && \
+             ip link add visit0 type veth peer name up0 netns {} && ip link set visit0 up && \
+             ip address add 2001:db8:2::1/64 dev visit0 nodad && ip address add 2001:db8:3::1/64 dev visit0 nodad",
+            router.number()
+        ));
+        router.shell(&format!(
+            "ip link add in0 type veth peer name eth0 netns {} && ip link set in0 up && ip link set up0 up",
+            node.number()
+        ));
+        node.shell(
+            "sysctl -qw net.ipv6.conf.eth0.accept_ra=0 net.ipv6.conf.eth0.accept_dad=0 && ip link set eth0 up && \
+             ip address add 2001:db8:100::2/64 dev eth0 nodad && ip route add default via 2001:db8:100::1",
+        );
+        Some(Road { agent, router, node, folder: tempfile::tempdir().unwrap() })
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Makes keys that the two trust one another by; `more` are words of `roam6 enroll`.
+    pub fn enroll(&self, more: &[&str]) {
+        let mut enroll = Command::new(BINARY);
+        enroll.args(["enroll", "--home-address", "2001:db8:1::100", "--prefix", "2001:db8:100::/56"]).args(more);
+        run(enroll.arg("--table").arg(self.file("mobiles.toml")).arg("--key-file").arg(self.file("mr.key")));
+    }
+
+    /// The visited network has this prefix from now on, until the answer is dropped.
+    pub fn advertise(&self, prefix: &str) -> Running {
+        let (conf, pid) = (self.file("radvd.conf"), self.file("radvd.pid"));
+        let text = format!(
+            "interface visit0 {{ AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; prefix {prefix} {{ }}; }};\n"
+        );
+        fs::write(&conf, text).unwrap();
+        self.agent.start(&["radvd", "-n", "-C", conf.to_str().unwrap(), "-p", pid.to_str().unwrap()])
+    }
+
+    pub fn start_agent(&self) -> Running {
+        self.agent.roam6(&self.write_config("ha", AGENT))
+    }
+
+    /// The mobile router; `more` goes into its table of settings.
+    pub fn start_router(&self, more: &str) -> Running {
+        self.router.roam6(&self.write_config("mr", &format!("{ROUTER}{more}{UPLINK}{INGRESS}")))
+    }
+
+    /// Waits until the home agent holds a binding with a care-of address in the network that begins so.
+    pub fn await_binding(&self, care_of: &str) {
+        wait_for(care_of, || self.show("ha", "bindings").contains(care_of));
+    }
+
+    /// What `roam6 show` says of `ha` or `mr`; nothing if it does not answer.
+    pub fn show(&self, who: &str, what: &str) -> String {
+        let place = if who == "ha" { &self.agent } else { &self.router };
+        let mut show = place.command(&[BINARY, "show", what, "--run-dir"]);
+        let shown = show.arg(self.file(who).join("run")).output().unwrap();
+        String::from_utf8_lossy(&shown.stdout).into_owned()
+    }
+
+    /// Writes a configuration with folders of its own.
+    fn write_config(&self, name: &str, role: &str) -> PathBuf {
+        let path = self.file(&format!("{name}.toml"));
+        let own = self.file(name);
+        let text =
+            format!("name = \"{name}\"\nrun_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n{role}", own.display());
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
