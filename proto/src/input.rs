@@ -6,7 +6,7 @@ use crate::time::Time;
 use core::fmt;
 use roam6_wire::{HomeAddress, LinkAddress};
 use serde::{Deserialize, Serialize};
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddrV6};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,10 @@ pub enum Input {
     Link(LinkEvent),
     /// An address of this host came, went or changed state.
     Address(AddressEvent),
+    /// A default route that no advertisement made came or went.
+    Route(RouteEvent),
+    /// The kernel's MPTCP made or closed a connection or a subflow.
+    Subflow(SubflowEvent),
     /// The kernel no longer reaches, or again reaches, a neighbour (NUD, RFC 4861 §7.3).
     Neighbour(NeighbourEvent),
     /// The answer to one `Put`.
@@ -91,10 +95,74 @@ pub enum AddressState {
     Tentative,
     /// Usable.
     Assigned,
+    /// Usable, but not for new connections (preferred lifetime 0).
+    Deprecated,
     /// Another node has it.
     Duplicated,
     /// No longer on the interface.
     Gone,
+}
+
+impl AddressState {
+    /// Whether packets may have it as their source.
+    pub fn is_usable(self) -> bool {
+        matches!(self, AddressState::Assigned | AddressState::Deprecated)
+    }
+}
+
+/// What is now true of a default route that an operator or another program made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteEvent {
+    /// The interface it leads to.
+    pub link: LinkId,
+    /// The router it leads to.
+    pub router: Ipv6Addr,
+    /// `false` once it is gone.
+    pub stands: bool,
+}
+
+/// What became of a connection of the kernel's MPTCP, or of one of its subflows (RFC 8684).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubflowEvent {
+    /// Our token of the connection.
+    pub token: Token,
+    /// What happened.
+    pub change: SubflowChange,
+    /// Our end of the subflow; of the first one, if this is about the connection.
+    pub local: SocketAddrV6,
+    /// The peer's end.
+    pub remote: SocketAddrV6,
+    /// It carries data only when nothing else can.
+    pub backup: bool,
+    /// Error number of a subflow that ended by one, else 0.
+    pub error: u8,
+}
+
+/// Names a connection within one host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Token(pub u32);
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+/// What can become of a connection or subflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubflowChange {
+    /// The connection stands, with its first subflow.
+    Connected,
+    /// The connection ended, with all of its subflows.
+    Disconnected,
+    /// Another subflow stands.
+    Opened,
+    /// A subflow ended.
+    Closed,
+    /// A subflow became a backup, or no longer is one.
+    Changed,
 }
 
 /// What the kernel now knows of a neighbour.
@@ -183,6 +251,8 @@ pub enum Order {
     PrefixTable(crate::nemo::config::PrefixTable),
     /// The mobile router's settings that may change while it runs were read anew.
     MobileRouter(Box<crate::nemo::config::MobileRouterConfig>),
+    /// The path manager's settings were read anew.
+    PathManager(Box<crate::multipath::PathManagerConfig>),
     /// Flow rules of the mobile router were read anew.
     Flows(Vec<FlowRule>),
     /// End in good order: de-register, drop all items.

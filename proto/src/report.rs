@@ -1,12 +1,12 @@
 //! What happened, as values: a log line, a counter, the event stream and the handover timeline are renderings of these.
 
-use crate::input::LinkId;
+use crate::input::{LinkId, Token};
 use crate::plan::Key;
 use core::fmt;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddrV6};
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +61,18 @@ pub enum Report {
     Refused { home_address: HomeAddress, care_of: Ipv6Addr, status: u8 },
     /// A Binding Error was sent (1) or received.
     BindingError { peer: Ipv6Addr, status: u8, sent: bool },
+    /// An address became one the kernel's MPTCP makes subflows from.
+    EndpointUp { link: LinkId, address: Ipv6Addr, backup: bool },
+    /// Subflows are no longer made from an address, and those there were end.
+    EndpointDown { link: LinkId, address: Ipv6Addr },
+    /// A subflow of a connection stands; `first` of the connection.
+    SubflowUp { token: Token, local: SocketAddrV6, remote: SocketAddrV6, backup: bool, first: bool },
+    /// A subflow became a backup, or no longer is one.
+    SubflowChanged { token: Token, local: SocketAddrV6, remote: SocketAddrV6, backup: bool },
+    /// A subflow ended, by this error number if not 0.
+    SubflowDown { token: Token, local: SocketAddrV6, remote: SocketAddrV6, error: u8 },
+    /// A connection of the kernel's MPTCP ended.
+    Disconnected { token: Token },
     /// A packet was dropped.
     Dropped { reason: DropReason, from: Option<Ipv6Addr>, detail: String },
     /// A named table is full: what would have been added was not.
@@ -140,6 +152,12 @@ impl Report {
             Report::Deregistered { .. } => "deregistered",
             Report::Refused { .. } => "refused",
             Report::BindingError { .. } => "binding_error",
+            Report::EndpointUp { .. } => "endpoint_up",
+            Report::EndpointDown { .. } => "endpoint_down",
+            Report::SubflowUp { .. } => "subflow_up",
+            Report::SubflowChanged { .. } => "subflow_changed",
+            Report::SubflowDown { .. } => "subflow_down",
+            Report::Disconnected { .. } => "disconnected",
             Report::Dropped { .. } => "dropped",
             Report::TableFull { .. } => "table_full",
             Report::Failed { .. } => "failed",
@@ -169,12 +187,36 @@ impl fmt::Display for Report {
             R::TableFull { table, limit } => write!(f, "table {table} is full at {limit}"),
             R::Failed { key, why } => write!(f, "the host refused {key:?}: {why}"),
             R::Notice { text } => f.write_str(text),
+            R::EndpointUp { .. } | R::EndpointDown { .. } | R::Disconnected { .. } => self.fmt_paths(f),
+            R::SubflowUp { .. } | R::SubflowChanged { .. } | R::SubflowDown { .. } => self.fmt_paths(f),
             other => other.fmt_signalling(f),
         }
     }
 }
 
 impl Report {
+    /// The lines about connections that take several paths.
+    fn fmt_paths(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Report as R;
+        let kind = |backup: &bool| if *backup { "backup" } else { "regular" };
+        match self {
+            R::EndpointUp { link, address, backup } => write!(f, "{link}: endpoint {address}, {}", kind(backup)),
+            R::EndpointDown { link, address } => write!(f, "{link}: endpoint {address} given up"),
+            R::SubflowUp { token, local, remote, backup, first } => {
+                let what = if *first { "connected" } else { "subflow" };
+                write!(f, "connection {token}: {what} {local} to {remote}, {}", kind(backup))
+            }
+            R::SubflowChanged { token, local, remote, backup } => {
+                write!(f, "connection {token}: subflow {local} to {remote} is now {}", kind(backup))
+            }
+            R::SubflowDown { token, local, remote, error } => {
+                write!(f, "connection {token}: subflow {local} to {remote} ended, error {error}")
+            }
+            R::Disconnected { token } => write!(f, "connection {token} ended"),
+            other => f.write_str(other.name()),
+        }
+    }
+
     /// The lines about updates, bindings and paths.
     fn fmt_signalling(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Report as R;

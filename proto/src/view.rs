@@ -16,6 +16,9 @@ pub struct View {
     pub links: Vec<LinkView>,
     /// Tunnels and their paths.
     pub tunnels: Vec<TunnelView>,
+    /// Addresses the kernel's MPTCP uses, or might.
+    #[serde(default)]
+    pub endpoints: Vec<EndpointView>,
     /// Running timers.
     pub timers: Vec<TimerView>,
     /// How often each thing has happened.
@@ -82,6 +85,23 @@ pub struct TunnelView {
     /// Prefixes on the other side.
     pub far: Vec<Prefix>,
     /// `up`, `standby`, `silent`, ...
+    pub state: String,
+}
+
+/// One address of a host whose connections take several paths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointView {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// Name of its interface.
+    pub link: String,
+    /// In a home prefix, reached by the tunnel.
+    pub home: bool,
+    /// Carries data only when nothing else can.
+    pub backup: bool,
+    /// Peers are told of it.
+    pub signal: bool,
+    /// `in use`, `no router`, `settling`, `refused`, `spare`, ...
     pub state: String,
 }
 

@@ -24,6 +24,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
             Part::Bindings => to_json(&state.view.bindings),
             Part::Links => to_json(&state.view.links),
             Part::Tunnels => to_json(&state.view.tunnels),
+            Part::Endpoints => to_json(&state.view.endpoints),
             Part::Timers => to_json(&state.view.timers),
             Part::Counters => to_json(&serde_json::json!({ "events": state.view.counters, "packets": state.packets })),
         });
@@ -32,6 +33,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
         Part::Bindings => tables::bindings(&state),
         Part::Links => tables::links(&state),
         Part::Tunnels => tables::tunnels(&state),
+        Part::Endpoints => tables::endpoints(&state),
         Part::Timers => tables::timers(&state),
         Part::Counters => tables::counters(&state),
     };

@@ -151,6 +151,8 @@ pub(crate) enum Part {
     Links,
     /// Tunnels and their paths
     Tunnels,
+    /// Addresses connections take several paths from
+    Endpoints,
     /// What happens next
     Timers,
     /// How often each thing happened

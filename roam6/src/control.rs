@@ -92,6 +92,8 @@ pub(crate) enum Part<'a> {
     Link(&'a roam6_proto::view::LinkView),
     #[serde(rename = "state_tunnel")]
     Tunnel(&'a roam6_proto::view::TunnelView),
+    #[serde(rename = "state_endpoint")]
+    Endpoint(&'a roam6_proto::view::EndpointView),
 }
 
 impl State {
@@ -100,7 +102,8 @@ impl State {
         let bindings = self.view.bindings.iter().map(Part::Binding);
         let links = self.view.links.iter().map(Part::Link);
         let tunnels = self.view.tunnels.iter().map(Part::Tunnel);
-        let parts = bindings.chain(links).chain(tunnels);
+        let endpoints = self.view.endpoints.iter().map(Part::Endpoint);
+        let parts = bindings.chain(links).chain(tunnels).chain(endpoints);
         parts.map(|part| Line { unix_micros: self.unix_micros, at: self.at, what: What::State(part) })
     }
 }

@@ -72,6 +72,8 @@ pub(crate) fn event(message: &AddressMessage, gone: bool) -> Option<AddressEvent
         AddressState::Duplicated
     } else if flags.contains(AddressFlags::Tentative) && !flags.contains(AddressFlags::Optimistic) {
         AddressState::Tentative
+    } else if flags.contains(AddressFlags::Deprecated) {
+        AddressState::Deprecated
     } else {
         AddressState::Assigned
     };

@@ -19,4 +19,8 @@ pub struct PathManagerConfig {
     pub subflows: u32,
     /// Addresses of a peer that are taken up, 0 to 8.
     pub accepted: u32,
+    /// Whether packets leave by the router of their source's prefix, as several uplinks with routers of their own need
+    /// (RFC 8028 §3.1).
+    #[serde(default)]
+    pub source_routing: bool,
 }

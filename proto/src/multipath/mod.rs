@@ -3,6 +3,7 @@
 pub mod advertised;
 pub mod config;
 pub mod path_manager;
+mod subflow;
 #[cfg(test)]
 mod tests;
 

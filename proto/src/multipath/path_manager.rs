@@ -3,13 +3,14 @@
 
 use super::advertised::Advertised;
 use super::config::PathManagerConfig;
+use super::subflow;
 use crate::access::neighbour;
 use crate::engine::{Engine, Outbox};
-use crate::input::{AddressEvent, AddressState, Input, LinkEvent, LinkId, Order, Outcome, Packet};
+use crate::input::{AddressEvent, Input, LinkEvent, LinkId, Order, Outcome, Packet, RouteEvent};
 use crate::plan::{Endpoint, EndpointFlags, EndpointLimits, Item, Key};
 use crate::report::{DropReason, Report};
 use crate::time::Time;
-use crate::view::{LinkView, View};
+use crate::view::{EndpointView, LinkView, View};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, kind};
@@ -30,6 +31,8 @@ const SETTLED: Duration = Duration::from_millis(200);
 const RETURN: Duration = Duration::from_secs(2);
 /// Time before an endpoint or limits are put again that the host refused.
 const AGAIN: Duration = Duration::from_secs(60);
+/// Length of a prefix no advertisement tells of.
+const HOST_SUBNET: u8 = 64;
 /// RFC 7559 §2, but for the first interval, which nobody has to wait for.
 const SOLICITATION: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 
@@ -55,6 +58,8 @@ struct Link {
     mtu: u32,
     addresses: BTreeSet<Ipv6Addr>,
     advertised: Advertised,
+    /// Of a default route that no advertisement made.
+    static_router: Option<Ipv6Addr>,
     solicit_at: Time,
     interval: Duration,
 }
@@ -105,7 +110,7 @@ impl PathManager {
         if event.address.is_unicast_link_local() || event.address.is_multicast() || event.address.is_loopback() {
             return;
         }
-        if event.state != AddressState::Assigned {
+        if !event.state.is_usable() {
             link.addresses.remove(&event.address);
         } else if link.addresses.len() < MAX_ADDRESSES {
             link.addresses.insert(event.address);
@@ -157,11 +162,11 @@ impl PathManager {
         let mut best: BTreeMap<(LinkId, Prefix), Endpoint> = BTreeMap::new();
         for (id, link) in self.links.iter().filter(|(_, link)| link.up) {
             for &address in &link.addresses {
-                let Some((prefix, until)) = link.advertised.find(now, address) else { continue };
+                let Some((prefix, preferred_until)) = link.find(now, address) else { continue };
                 let home = self.config.home_prefixes.iter().any(|home| home.contains(address));
                 let signal = if home { self.config.signal_home } else { self.config.signal_care_of };
                 // Deprecated: for connections that have nothing else (RFC 4862 §5.5.4).
-                let backup = home || until.preferred_until <= now;
+                let backup = home || preferred_until.is_some_and(|until| until <= now);
                 let flags = EndpointFlags { signal, subflow: true, backup };
                 // One address of a prefix is one path: the one in use stays, of temporary ones the lowest serves.
                 let endpoint = Endpoint { address, link: *id, flags };
@@ -212,6 +217,16 @@ impl PathManager {
 
     /// Asks where no router is known: the kernel may have heard before we began to listen. From nowhere, so that the
     /// answer is for all and the kernel needs no address that we would have to guess.
+    fn state_of(&self, now: Time, link: &Link, address: Ipv6Addr, held: Option<&Endpoint>) -> &'static str {
+        match held {
+            Some(_) => "in use",
+            None if !link.up => "link down",
+            None if link.find(now, address).is_none() => "no router",
+            None if self.waiting.contains_key(&address) => "waiting",
+            None => "spare",
+        }
+    }
+
     fn solicit(&mut self, now: Time, out: &mut Outbox) {
         for (id, link) in &mut self.links {
             link.advertised.expire(now);
@@ -233,13 +248,30 @@ impl Link {
             mtu: event.mtu,
             addresses: BTreeSet::new(),
             advertised: Advertised::default(),
+            static_router: None,
             solicit_at: Time::ZERO,
             interval: SOLICITATION.0,
         }
     }
 
+    fn put_static_router(&mut self, event: &RouteEvent) {
+        if event.stands {
+            self.static_router = Some(event.router);
+        } else if self.static_router == Some(event.router) {
+            self.static_router = None;
+        }
+    }
+
+    /// The prefix whose router makes an address work, and until when it is preferred; `None` if it does not work.
+    fn find(&self, now: Time, address: Ipv6Addr) -> Option<(Prefix, Option<Time>)> {
+        if let Some((prefix, until)) = self.advertised.find(now, address) {
+            return Some((prefix, Some(until.preferred_until)));
+        }
+        self.static_router.and_then(|_| Some((Prefix::new(address, HOST_SUBNET)?, None)))
+    }
+
     fn asks(&self, now: Time) -> bool {
-        self.up && self.advertised.router(now).is_none()
+        self.up && self.advertised.router(now).is_none() && self.static_router.is_none()
     }
 }
 
@@ -256,7 +288,14 @@ impl Engine for PathManager {
                 }
             }
             Input::Outcome(outcome) => self.take_outcome(now, outcome, out),
+            Input::Subflow(event) => out.report(subflow::report(event)),
             Input::Order(Order::Stop) => self.stopped = true,
+            Input::Order(Order::PathManager(config)) => self.config = config.as_ref().clone(),
+            Input::Route(event) => {
+                if let Some(link) = self.links.get_mut(&event.link) {
+                    link.put_static_router(event);
+                }
+            }
             Input::Tick | Input::Clock(_) | Input::Order(_) | Input::Flow(_) | Input::Activity(_) => {}
         }
         if !self.stopped {
@@ -284,7 +323,7 @@ impl Engine for PathManager {
             let addresses = self.held.values().filter(|endpoint| endpoint.link == *id);
             LinkView {
                 name: link.name.clone(),
-                role: "multipath".to_owned(),
+                role: "mnn".to_owned(),
                 up: link.up,
                 mtu: link.mtu,
                 router: link.advertised.router(now),
@@ -292,5 +331,19 @@ impl Engine for PathManager {
                 state: if link.asks(now) { "no router" } else { "up" }.to_owned(),
             }
         }));
+        let home = |address| self.config.home_prefixes.iter().any(|home| home.contains(address));
+        for (id, link) in &self.links {
+            view.endpoints.extend(link.addresses.iter().map(|&address| {
+                let held = self.held.get(&address).filter(|endpoint| endpoint.link == *id);
+                EndpointView {
+                    address,
+                    link: link.name.clone(),
+                    home: home(address),
+                    backup: held.map_or(home(address), |endpoint| endpoint.flags.backup),
+                    signal: held.is_some_and(|endpoint| endpoint.flags.signal),
+                    state: self.state_of(now, link, address, held).to_owned(),
+                }
+            }));
+        }
     }
 }

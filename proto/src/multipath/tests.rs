@@ -43,6 +43,7 @@ impl Bench {
             signal_care_of: true,
             subflows: 8,
             accepted: 0,
+            source_routing: false,
         };
         let manager = PathManager::new(config);
         let held = BTreeMap::new();

@@ -7,6 +7,7 @@ mod flow;
 pub(crate) mod home_agent;
 pub(crate) mod ipsec;
 pub(crate) mod key;
+mod mnn;
 mod mobile_router;
 pub(crate) mod prefix_table;
 pub(crate) mod source;
@@ -15,6 +16,7 @@ mod tests;
 
 use home_agent::HomeAgent;
 use roam6_proto::case::Role;
+use roam6_proto::multipath::PathManagerConfig;
 use roam6_proto::nemo::config::MobileRouterConfig;
 use serde::{Deserialize, Serialize};
 use source::{Problem, Review, Source};
@@ -46,6 +48,8 @@ pub(crate) struct Config {
     pub(crate) home_agent: Option<HomeAgent>,
     /// The mobile router, if this node is one.
     pub(crate) mobile_router: Option<MobileRouterConfig>,
+    /// What this host's connections over several paths need, if it has any.
+    pub(crate) mnn: Option<PathManagerConfig>,
 }
 
 /// How tunnels are made.
@@ -83,6 +87,7 @@ struct File {
     metrics: Option<MetricsTable>,
     home_agent: Option<home_agent::Section>,
     mobile_router: Option<Spanned<mobile_router::Section>>,
+    mnn: Option<mnn::Section>,
 }
 
 #[derive(Default, Deserialize)]
@@ -109,15 +114,17 @@ impl Config {
     pub(crate) fn roles(&self) -> Vec<Role> {
         let home_agent = self.home_agent.as_ref().map(|agent| Role::HomeAgent(agent.config.clone()));
         let mobile_router = self.mobile_router.clone().map(|router| Role::MobileRouter(Box::new(router)));
-        home_agent.into_iter().chain(mobile_router).collect()
+        let mnn = self.mnn.clone().map(Role::PathManager);
+        home_agent.into_iter().chain(mobile_router).chain(mnn).collect()
     }
 }
 
 fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
     let file: File = source.parse().map_err(|problem| vec![problem])?;
     let mut review = Review::new(source);
-    if file.home_agent.is_none() && file.mobile_router.is_none() {
-        review.blame(0..0, "no role", "add a [home_agent] or a [mobile_router] table; docs/config.md shows both");
+    if file.home_agent.is_none() && file.mobile_router.is_none() && file.mnn.is_none() {
+        let hint = "add a [home_agent], a [mobile_router] or an [mnn] table; docs/config.md shows them";
+        review.blame(0..0, "no role", hint);
     }
     let config = Config {
         name: file.name.unwrap_or_else(host_name),
@@ -128,6 +135,7 @@ fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
         metrics: file.metrics.map(|table| listen(&table.listen, &mut review)),
         home_agent: file.home_agent.map(|section| home_agent::settle(section, &mut review)),
         mobile_router: file.mobile_router.and_then(|section| mobile_router::settle(section, &mut review)),
+        mnn: file.mnn.map(|section| mnn::settle(section, &mut review)),
     };
     review.verdict(config)
 }

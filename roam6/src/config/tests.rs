@@ -138,6 +138,37 @@ fn a_mobile_router_must_make_sense() {
     assert!(alone[0].contains("a flow needs several uplinks registered at once"), "{alone:?}");
 }
 
+const MNN: &str = "\
+[mnn]
+interfaces = [\"eth0\", \"wlan0\"]
+home_prefixes = [\"2001:db8:100::/56\"]
+";
+
+#[test]
+fn a_mobile_network_node_is_a_role_alone_and_must_make_sense() {
+    let config = read(MNN).unwrap();
+    assert_eq!(config.roles().len(), 1);
+    let mnn = config.mnn.unwrap();
+    assert_eq!((mnn.subflows, mnn.accepted, mnn.source_routing), (8, 4, false));
+    let cases = [
+        ("wlan0", "eth0", "r.toml:2:23: interface eth0 is written twice; remove one"),
+        (
+            "[\"eth0\", \"wlan0\"]",
+            "[]",
+            "r.toml:2:14: no interfaces; write the interfaces whose addresses are used, as interfaces = [\"eth0\", \"wlan0\"]",
+        ),
+        (
+            "2001:db8:100::/56",
+            "::/0",
+            "r.toml:3:18: every address would be a home address; write the prefixes of the mobile network, as home_prefixes = [\"2001:db8:100::/56\"]",
+        ),
+        ("home_", "subflows = 9\nhome_", "r.toml:3:12: subflows = 9 is out of bounds; write 0 to 8"),
+    ];
+    for (old, new, line) in cases {
+        assert_eq!(problems(MNN, old, new), [line]);
+    }
+}
+
 #[test]
 fn a_home_agent_must_make_sense() {
     let row = "[[home_agent.mobile]]\nhome_address = \"2001:db8:1::101\"\nauth = \"none\"\n";

@@ -71,6 +71,16 @@ impl Daemon {
             }
             self.order(Order::MobileRouter(Box::new(router)));
         }
+        if let (Some(old), Some(mnn)) = (&self.config.mnn, new.mnn)
+            && *old != mnn
+        {
+            self.config.mnn = Some(mnn.clone());
+            // The role hears of its interfaces before it is told to use them, or it would not know them.
+            self.order(Order::PathManager(Box::new(mnn)));
+            if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
+                self.say(Level::Error, &error.to_string());
+            }
+        }
         self.hear_esp();
         self.say(Level::Info, "configuration read anew");
     }
@@ -111,6 +121,7 @@ fn fixed_changes(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[metrics]", old.metrics != new.metrics),
         ("[home_agent]", agent(old) != agent(new)),
         ("[mobile_router]", old.mobile_router.is_some() != new.mobile_router.is_some()),
+        ("[mnn]", old.mnn.is_some() != new.mnn.is_some()),
     ];
     changes.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
 }

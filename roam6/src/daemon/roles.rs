@@ -16,14 +16,19 @@ pub(super) fn interfaces(config: &Config) -> BTreeSet<String> {
     let router = config.mobile_router.iter();
     let uplinks = router.clone().flat_map(|router| router.uplinks.iter().map(|uplink| uplink.interface.clone()));
     let ingress = router.flat_map(|router| router.ingress.iter().map(|ingress| ingress.interface.clone()));
-    home_link.chain(uplinks).chain(ingress).collect()
+    let paths = config.mnn.iter().flat_map(|mnn| mnn.interfaces.iter().cloned());
+    home_link.chain(uplinks).chain(ingress).chain(paths).collect()
 }
 
 /// Names the roles, for the log.
 pub(super) fn names(config: &Config) -> String {
     let agent = config.home_agent.as_ref().map(|agent| format!("home agent {}", agent.config.address));
     let router = config.mobile_router.as_ref().map(|router| format!("mobile router {}", router.home_address));
-    agent.into_iter().chain(router).collect::<Vec<_>>().join(", ")
+    let mnn = config.mnn.as_ref().map(|mnn| {
+        let names: Vec<&str> = mnn.interfaces.iter().map(String::as_str).collect();
+        format!("mobile network node on {}", names.join(" and "))
+    });
+    agent.into_iter().chain(router).chain(mnn).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether mobility messages may come in ESP.

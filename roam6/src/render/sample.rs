@@ -3,7 +3,7 @@
 use crate::control::State;
 use core::time::Duration;
 use roam6_proto::View;
-use roam6_proto::view::{BindingView, LinkView, TimerView, TunnelView};
+use roam6_proto::view::{BindingView, EndpointView, LinkView, TimerView, TunnelView};
 use roam6_wire::{Bid, HomeAddress, Sequence};
 
 /// A home agent with two bindings.
@@ -47,6 +47,14 @@ pub(crate) fn state() -> State {
             weight: 1,
             far: vec!["2001:db8:1::100/128".parse().unwrap(), "2001:db8:100::/56".parse().unwrap()],
             state: "up".to_owned(),
+        }],
+        endpoints: vec![EndpointView {
+            address: "2001:db8:2::5".parse().unwrap(),
+            link: "eth1".to_owned(),
+            home: false,
+            backup: false,
+            signal: true,
+            state: "in use".to_owned(),
         }],
         timers: vec![timer("advertise", 3_600_000), timer("expire 2001:db8:1::101", 4200)],
         counters: [("registered", 12), ("dropped_malformed", 3), ("home_agent_timers", 5)]

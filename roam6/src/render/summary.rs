@@ -41,6 +41,13 @@ fn text(config: &Config) -> String {
             let _ = writeln!(text, "    flow {}: by bid {}", flow.id, flow.bid);
         }
     }
+    if let Some(mnn) = &config.mnn {
+        let names: Vec<&str> = mnn.interfaces.iter().map(String::as_str).collect();
+        let home = if mnn.home_prefixes.is_empty() { "no home prefix".to_owned() } else { list(&mnn.home_prefixes) };
+        let _ = writeln!(text, "  mobile network node on {}, {home}", names.join(", "));
+        let routing = if mnn.source_routing { ", each by its source's router" } else { "" };
+        let _ = writeln!(text, "    {} subflows, {} addresses of a peer{routing}", mnn.subflows, mnn.accepted);
+    }
     text
 }
 
@@ -68,6 +75,7 @@ fn document(config: &Config) -> serde_json::Value {
             "ingress": router.ingress,
             "flows": router.flows,
         })),
+        "mnn": config.mnn,
     })
 }
 

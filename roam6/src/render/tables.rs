@@ -62,6 +62,22 @@ pub(crate) fn tunnels(state: &State) -> Table {
     table
 }
 
+/// Addresses connections take several paths from.
+pub(crate) fn endpoints(state: &State) -> Table {
+    let mut table = Table::new(&["ADDRESS", "LINK", "KIND", "USE", "TOLD", "STATE"]);
+    for row in &state.view.endpoints {
+        table.push(vec![
+            row.address.to_string(),
+            row.link.clone(),
+            if row.home { "home" } else { "care-of" }.to_owned(),
+            if row.backup { "backup" } else { "regular" }.to_owned(),
+            if row.signal { "yes" } else { "no" }.to_owned(),
+            row.state.clone(),
+        ]);
+    }
+    table
+}
+
 /// Timers, the next first.
 pub(crate) fn timers(state: &State) -> Table {
     let mut table = Table::new(&["IN", "TIMER"]);
@@ -129,6 +145,15 @@ TUNNEL  BID  LOCAL          REMOTE         MTU   WEIGHT  TO                     
 9       1    2001:db8:1::1  2001:db8:2::1  1460  1       2001:db8:1::100/128,2001:db8:100::/56  up
 ";
         assert_eq!(tunnels(&sample::state()).render(Paint::Plain), expected);
+    }
+
+    #[test]
+    fn endpoints_say_what_they_are_for() {
+        let expected = "\
+ADDRESS        LINK  KIND     USE      TOLD  STATE
+2001:db8:2::5  eth1  care-of  regular  yes   in use
+";
+        assert_eq!(endpoints(&sample::state()).render(Paint::Plain), expected);
     }
 
     #[test]

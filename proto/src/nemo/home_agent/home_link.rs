@@ -5,7 +5,7 @@ use super::binding::Stage;
 use super::timers::Timer;
 use super::{HomeAgent, discovery, forwarding};
 use crate::engine::Outbox;
-use crate::input::{AddressEvent, AddressState, LinkEvent, LinkId, Packet};
+use crate::input::{AddressEvent, LinkEvent, LinkId, Packet};
 use crate::output::{Transmit, Via};
 use crate::plan::{Anycast, Item, Key};
 use crate::report::Report;
@@ -112,7 +112,7 @@ impl HomeAgent {
 
     /// Learns of an address of this host.
     pub(super) fn address(&mut self, event: &AddressEvent, out: &mut Outbox) {
-        let assigned = event.state == AddressState::Assigned;
+        let assigned = event.state.is_usable();
         if assigned {
             self.home.own.insert(event.address);
         } else {

@@ -129,7 +129,7 @@ impl HomeAgent {
             Order::Unbind(home) => self.unbind(now, *home, "ended by hand", out),
             // Bindings outlive the daemon: it takes the items out of the host itself, the journal stays.
             Order::Stop => self.stop_advertising(out),
-            Order::Begin | Order::MobileRouter(_) | Order::Flows(_) => {}
+            Order::Begin | Order::MobileRouter(_) | Order::PathManager(_) | Order::Flows(_) => {}
             Order::Shim(_) | Order::UsePath { .. } | Order::EndContext(_) => {}
         }
     }
@@ -138,7 +138,8 @@ impl HomeAgent {
 impl Engine for HomeAgent {
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
         match input {
-            Input::Tick | Input::Neighbour(_) | Input::Flow(_) | Input::Activity(_) => {}
+            Input::Tick | Input::Neighbour(_) | Input::Route(_) => {}
+            Input::Subflow(_) | Input::Flow(_) | Input::Activity(_) => {}
             Input::Packet(packet) => self.packet(now, packet, out),
             Input::Link(event) => self.link(now, event, out),
             Input::Address(event) => self.address(event, out),

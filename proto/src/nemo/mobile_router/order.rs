@@ -27,7 +27,7 @@ impl MobileRouter {
                 self.registration.refresh();
             }
             Order::Stop => self.stop(now, out),
-            Order::Begin | Order::PrefixTable(_) | Order::Unbind(_) => {}
+            Order::Begin | Order::PrefixTable(_) | Order::PathManager(_) | Order::Unbind(_) => {}
             Order::Shim(_) | Order::UsePath { .. } | Order::EndContext(_) => {}
         }
     }

@@ -1,0 +1,79 @@
+//! The `[mnn]` table: a node of a mobile network, or a host with several uplinks, whose connections take several paths.
+
+use crate::config::check;
+use crate::config::source::Review;
+use roam6_proto::multipath::PathManagerConfig;
+use roam6_wire::Prefix;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use toml::Spanned;
+
+/// Most interfaces or home prefixes.
+const MAX_LIST: usize = 64;
+/// The kernel takes no more, of subflows beside the first and of addresses of a peer.
+const MAX_SUBFLOWS: u32 = 8;
+/// Addresses of a peer that are taken up, unless the file says otherwise.
+const DEFAULT_ACCEPTED: u32 = 4;
+
+/// The table, as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Section {
+    interfaces: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    home_prefixes: Vec<Spanned<Prefix>>,
+    #[serde(default)]
+    signal_home: bool,
+    #[serde(default)]
+    signal_care_of: bool,
+    subflows: Option<Spanned<u32>>,
+    accepted: Option<Spanned<u32>>,
+    #[serde(default)]
+    source_routing: bool,
+}
+
+/// Checks the table; what is wrong with it is remembered by `review`.
+pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> PathManagerConfig {
+    check_home_prefixes(&section.home_prefixes, review);
+    check::within(section.subflows.as_ref(), "subflows", 0..=MAX_SUBFLOWS, review);
+    check::within(section.accepted.as_ref(), "accepted", 0..=MAX_SUBFLOWS, review);
+    PathManagerConfig {
+        interfaces: interfaces(&section.interfaces, review),
+        home_prefixes: section.home_prefixes.into_iter().map(Spanned::into_inner).collect(),
+        signal_home: section.signal_home,
+        signal_care_of: section.signal_care_of,
+        subflows: section.subflows.map_or(MAX_SUBFLOWS, Spanned::into_inner),
+        accepted: section.accepted.map_or(DEFAULT_ACCEPTED, Spanned::into_inner),
+        source_routing: section.source_routing,
+    }
+}
+
+fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for name in written.get_ref() {
+        check::interface(name, review);
+        if !names.insert(name.get_ref().clone()) {
+            review.blame(name.span(), format!("interface {} is written twice", name.get_ref()), "remove one");
+        }
+    }
+    if names.is_empty() {
+        let hint = "write the interfaces whose addresses are used, as interfaces = [\"eth0\", \"wlan0\"]";
+        review.blame(written.span(), "no interfaces", hint);
+    }
+    if let Some(name) = written.get_ref().get(MAX_LIST) {
+        review.blame(name.span(), format!("more than {MAX_LIST} interfaces"), "list fewer");
+    }
+    names
+}
+
+fn check_home_prefixes(prefixes: &[Spanned<Prefix>], review: &mut Review<'_>) {
+    if let Some(prefix) = prefixes.get(MAX_LIST) {
+        review.blame(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
+    }
+    for prefix in prefixes {
+        if prefix.get_ref().length() == 0 {
+            let hint = "write the prefixes of the mobile network, as home_prefixes = [\"2001:db8:100::/56\"]";
+            review.blame(prefix.span(), "every address would be a home address", hint);
+        }
+    }
+}
