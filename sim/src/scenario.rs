@@ -373,6 +373,7 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
         bid: Bid(u16::from(number)),
         priority: if shares { 1 } else { number },
         weight: u16::from(number),
+        care_of_prefix: true,
     };
     let agents = if kind == Kind::Fallback { 2 } else { 1 };
     let told = kind == Kind::Fallback || !dice.one_in(6);
@@ -402,5 +403,6 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
         },
         probe: (kind != Kind::Moves || dice.one_in(2)).then(Probe::default),
         flows: Vec::new(),
+        care_of_prefixes: None,
     }
 }

@@ -97,11 +97,12 @@ fn router() -> MobileRouterConfig {
         duplicate_detection: DuplicateDetection::Off,
         probe: None,
         flows: Vec::new(),
+        care_of_prefixes: None,
     }
 }
 
 fn uplink(name: &str, number: u8) -> Uplink {
-    Uplink { interface: name.to_owned(), bid: Bid(number.into()), priority: number, weight: 1 }
+    Uplink { interface: name.to_owned(), bid: Bid(number.into()), priority: number, weight: 1, care_of_prefix: true }
 }
 
 fn agent() -> HomeAgentConfig {

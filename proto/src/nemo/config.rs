@@ -122,6 +122,9 @@ pub struct MobileRouterConfig {
     pub probe: Option<Probe>,
     /// Flows with an uplink of their own.
     pub flows: Vec<FlowRule>,
+    /// Whether nodes inside also get prefixes of the visited networks; `None`: the mobile network's only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub care_of_prefixes: Option<CareOfPrefixes>,
 }
 
 /// Modes of RFC 3963 §5.2.
@@ -157,6 +160,18 @@ pub struct Uplink {
     pub priority: u8,
     /// Share of flows among uplinks of the same priority.
     pub weight: u16,
+    /// Whether nodes inside may have a prefix of its network; matters with [`CareOfPrefixes`] only.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub care_of_prefix: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// An interface of the mobile network.
@@ -168,6 +183,43 @@ pub struct Ingress {
     pub prefix: Prefix,
     /// Longest interval between advertisements.
     pub advertise: Duration,
+}
+
+/// How nodes inside come by addresses of the visited networks, and so to paths past the tunnel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CareOfPrefixes {
+    /// Whether the visited network is asked for a prefix of our own (DHCPv6 prefix delegation, RFC 8415).
+    pub delegation: bool,
+    /// Length wished for, bits; 0 leaves it to the server.
+    pub length: u8,
+    /// What is done where nobody delegates.
+    pub share: Share,
+    /// Which addresses nodes inside choose for new connections.
+    pub prefer: Prefer,
+}
+
+/// Whether nodes inside may use the prefix of the visited link itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Share {
+    /// No.
+    Never,
+    /// Neighbours are answered for them (RFC 4389); on a point-to-point link, whose prefix is ours alone, nobody has to
+    /// be (RFC 7278).
+    Proxy,
+}
+
+/// Which prefix is advertised as preferred while there are both kinds; of the other, addresses are deprecated: in use
+/// where a program asks for them (RFC 4862 §5.5.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prefer {
+    /// The mobile network's: connections live through moves.
+    Home,
+    /// The visited network's: connections take the direct path, and end with it unless they have several (MPTCP).
+    CareOf,
+    /// Both; each node decides (RFC 6724).
+    Either,
 }
 
 /// What is done about duplicate care-of addresses (RFC 4862 §5.4).

@@ -8,7 +8,8 @@ use crate::config::key::{Keying, Method};
 use crate::config::source::Review;
 use core::time::Duration;
 use roam6_proto::nemo::config::{
-    Authentication, DuplicateDetection, Ingress, MobileRouterConfig, PrefixMode, Probe, Sharing, Uplink,
+    Authentication, CareOfPrefixes, DuplicateDetection, Ingress, MobileRouterConfig, Prefer, PrefixMode, Probe, Share,
+    Sharing, Uplink,
 };
 use roam6_wire::{Bid, HomeAddress, Prefix};
 use serde::Deserialize;
@@ -44,6 +45,7 @@ pub(crate) struct Section {
     ingress: Vec<IngressTable>,
     #[serde(default)]
     flow: Vec<Spanned<Flow>>,
+    care_of_prefixes: Option<Spanned<CareOfTable>>,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +55,7 @@ struct UplinkTable {
     bid: Option<Spanned<u16>>,
     priority: Option<Spanned<u8>>,
     weight: Option<u16>,
+    care_of_prefix: Option<Spanned<bool>>,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +64,15 @@ struct IngressTable {
     interface: Spanned<String>,
     prefix: Spanned<Prefix>,
     advertise: Option<Spanned<Span>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CareOfTable {
+    delegation: Option<bool>,
+    length: Option<Spanned<u8>>,
+    share: Option<Share>,
+    prefer: Option<Prefer>,
 }
 
 #[derive(Default, Deserialize)]
@@ -83,6 +95,7 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
     let ingress = ingress(&section, review);
     let flows = flow::settle(section.flow, &uplinks, sharing, review);
     let probe = probe(section.probe, review);
+    let care_of_prefixes = care_of_prefixes(section.care_of_prefixes, &uplinks, &ingress, review);
     let keying = Keying { auth: section.auth, key_file: section.key_file, ipsec: section.ipsec, ..Keying::default() };
     let authentication: Authentication = keying.settle(span, review)?;
     Some(MobileRouterConfig {
@@ -99,6 +112,7 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
         duplicate_detection: section.duplicate_detection.unwrap_or(DuplicateDetection::Optimistic),
         probe,
         flows,
+        care_of_prefixes,
     })
 }
 
@@ -169,7 +183,17 @@ fn uplinks(section: &Section, span: std::ops::Range<usize>, review: &mut Review<
         }
         let default_priority = if shared { 1 } else { position.min(127) };
         let priority = table.priority.as_ref().map_or(default_priority, |priority| *priority.get_ref());
-        uplinks.push(Uplink { interface, bid: Bid(bid), priority, weight: table.weight.unwrap_or(1) });
+        if let Some(written) = table.care_of_prefix.as_ref().filter(|_| section.care_of_prefixes.is_none()) {
+            let hint = "add [mobile_router.care_of_prefixes], or remove the line";
+            review.blame(written.span(), "care_of_prefix means nothing without care-of prefixes", hint);
+        }
+        uplinks.push(Uplink {
+            interface,
+            bid: Bid(bid),
+            priority,
+            weight: table.weight.unwrap_or(1),
+            care_of_prefix: table.care_of_prefix.as_ref().is_none_or(|written| *written.get_ref()),
+        });
     }
     if let Some(uplink) = section.uplink.get(MAX_LIST) {
         review.blame(uplink.span(), format!("more than {MAX_LIST} uplinks"), "list fewer");
@@ -229,4 +253,33 @@ fn probe(table: ProbeTable, review: &mut Review<'_>) -> Option<Probe> {
         lost: table.lost.map_or(usual.lost, Spanned::into_inner),
         recovered: table.recovered.map_or(usual.recovered, Spanned::into_inner),
     })
+}
+
+/// Lengths of a prefix that may be wished for: subnets are /64s.
+const DELEGATED: std::ops::RangeInclusive<u8> = 20..=64;
+
+fn care_of_prefixes(
+    table: Option<Spanned<CareOfTable>>,
+    uplinks: &[Uplink],
+    ingress: &[Ingress],
+    review: &mut Review<'_>,
+) -> Option<CareOfPrefixes> {
+    let table = table?;
+    let span = table.span();
+    let table = table.into_inner();
+    check::within(table.length.as_ref(), "length", DELEGATED, review);
+    let (delegation, share) = (table.delegation.unwrap_or(true), table.share.unwrap_or(Share::Proxy));
+    if ingress.is_empty() {
+        let hint = "add a [[mobile_router.ingress]] table, or remove this one";
+        review.blame(span.clone(), "no ingress interface whose nodes could use a care-of prefix", hint);
+    }
+    if !delegation && share == Share::Never {
+        let hint = "set delegation = true or share = \"proxy\", or remove the table";
+        review.blame(span.clone(), "no way to come by a care-of prefix", hint);
+    }
+    if !uplinks.is_empty() && uplinks.iter().all(|uplink| !uplink.care_of_prefix) {
+        review.blame(span, "every uplink has care_of_prefix = false", "remove it from one, or remove this table");
+    }
+    let prefer = table.prefer.unwrap_or(Prefer::Home);
+    Some(CareOfPrefixes { delegation, length: table.length.map_or(0, Spanned::into_inner), share, prefer })
 }

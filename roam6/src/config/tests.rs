@@ -81,6 +81,7 @@ fn a_mobile_router_must_make_sense() {
     let uplink = "interface = \"eth0\"\n";
     let ingress =
         |prefix: &str| format!("{uplink}[[mobile_router.ingress]]\ninterface = \"lan0\"\nprefix = \"{prefix}\"\n");
+    let direct = |keys: &str| format!("{}[mobile_router.care_of_prefixes]\n{keys}", ingress("2001:db8:100::/64"));
     let second = format!("{uplink}[[mobile_router.uplink]]\ninterface = \"eth1\"\n");
     let cases = [
         (
@@ -123,6 +124,27 @@ fn a_mobile_router_must_make_sense() {
             uplink,
             &ingress("2001:db8:200::/64"),
             "r.toml:10:10: prefix 2001:db8:200::/64 is not part of the mobile network; choose it from prefixes of [mobile_router]",
+        ),
+        (
+            uplink,
+            "interface = \"eth0\"\ncare_of_prefix = false\n",
+            "r.toml:8:18: care_of_prefix means nothing without care-of prefixes; add [mobile_router.care_of_prefixes], or remove the line",
+        ),
+        (
+            uplink,
+            &format!("{uplink}[mobile_router.care_of_prefixes]\n"),
+            "r.toml:8:1: no ingress interface whose nodes could use a care-of prefix; add a [[mobile_router.ingress]] table, or remove this one",
+        ),
+        (
+            uplink,
+            &direct("delegation = false\nshare = \"never\"\n"),
+            "r.toml:11:1: no way to come by a care-of prefix; set delegation = true or share = \"proxy\", or remove the table",
+        ),
+        (uplink, &direct("length = 8\n"), "r.toml:12:10: length = 8 is out of bounds; write 20 to 64"),
+        (
+            uplink,
+            &direct("").replacen('\n', "\ncare_of_prefix = false\n", 1),
+            "r.toml:12:1: every uplink has care_of_prefix = false; remove it from one, or remove this table",
         ),
         (uplink, &format!("{uplink}priority = 200\n"), "r.toml:8:12: priority = 200 is out of bounds; write 1 to 127"),
         (

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::config::duration::human;
-use roam6_proto::nemo::config::Authentication;
+use roam6_proto::nemo::config::{Authentication, CareOfPrefixes, Prefer, Share, Uplink};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -37,6 +37,9 @@ fn text(config: &Config) -> String {
             let every = human(ingress.advertise);
             let _ = writeln!(text, "    ingress {}: {}, advertised every {every}", ingress.interface, ingress.prefix);
         }
+        if let Some(care_of) = &router.care_of_prefixes {
+            let _ = writeln!(text, "    care-of prefixes {}", care_of_prefixes(care_of, &router.uplinks));
+        }
         for flow in &router.flows {
             let _ = writeln!(text, "    flow {}: by bid {}", flow.id, flow.bid);
         }
@@ -49,6 +52,23 @@ fn text(config: &Config) -> String {
         let _ = writeln!(text, "    {} subflows, {} addresses of a peer{routing}", mnn.subflows, mnn.accepted);
     }
     text
+}
+
+fn care_of_prefixes(config: &CareOfPrefixes, uplinks: &[Uplink]) -> String {
+    let how = match (config.delegation, config.share) {
+        (true, Share::Proxy) => "by delegation, else the visited link's shared",
+        (true, Share::Never) => "by delegation only",
+        (false, _) => "the visited link's shared",
+    };
+    let preferred = match config.prefer {
+        Prefer::Home => "the mobile network's",
+        Prefer::CareOf => "the care-of prefixes",
+        Prefer::Either => "either",
+    };
+    let left_out: Vec<&str> =
+        uplinks.iter().filter(|uplink| !uplink.care_of_prefix).map(|uplink| uplink.interface.as_str()).collect();
+    let but = if left_out.is_empty() { String::new() } else { format!(", none of {}", left_out.join(", ")) };
+    format!("{how}; nodes prefer {preferred}{but}")
 }
 
 fn document(config: &Config) -> serde_json::Value {
@@ -73,6 +93,7 @@ fn document(config: &Config) -> serde_json::Value {
             "sharing": router.sharing,
             "uplinks": router.uplinks,
             "ingress": router.ingress,
+            "care_of_prefixes": router.care_of_prefixes,
             "flows": router.flows,
         })),
         "mnn": config.mnn,

@@ -256,6 +256,7 @@ fn config(choice: u8) -> MobileRouterConfig {
         bid: Bid(number.into()),
         priority: if choice & 1 == 0 { number } else { 1 },
         weight: (choice >> 6).into(),
+        care_of_prefix: true,
     };
     let inside = Ipv6Addr::new(0x2001, 0xdb8, 0xf00, 0, 0, 0, 0, 0);
     let prefixes: Vec<Prefix> = Prefix::new(inside, 64).into_iter().collect();
@@ -291,6 +292,7 @@ fn config(choice: u8) -> MobileRouterConfig {
         },
         probe: (choice & 0x20 == 0).then(Probe::default),
         flows: Vec::new(),
+        care_of_prefixes: None,
     }
 }
 

@@ -49,6 +49,7 @@ fn config() -> MobileRouterConfig {
         bid: Bid(bid),
         priority,
         weight: 1,
+        care_of_prefix: true,
     };
     MobileRouterConfig {
         home_address: HomeAddress(ip("2001:db8::100")),
@@ -68,6 +69,7 @@ fn config() -> MobileRouterConfig {
         duplicate_detection: DuplicateDetection::Optimistic,
         probe: None,
         flows: Vec::new(),
+        care_of_prefixes: None,
     }
 }
 
