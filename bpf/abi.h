@@ -32,7 +32,7 @@ struct path {
 	__u32 link;        /* 0: as the routing tables say */
 	__u32 mtu;         /* largest inner packet, octets */
 	__u16 bid, weight;
-	__u32 zero;
+	__u32 direct;      /* not 0: no outer header, `remote` is a neighbour on `link` */
 };
 
 struct fence { struct addr address, mask; };
@@ -66,6 +66,6 @@ struct hop {
 enum counter {
 	ENCAPSULATED, ENCAPSULATED_SLOW, DECAPSULATED, HAIRPINNED,
 	DROPPED_SOURCE, DROPPED_SCOPE, DROPPED_ECN, DROPPED_FORM, DROPPED_NO_TUNNEL, DROPPED_NO_PATH, DROPPED_NO_ROUTE,
-	DROPPED_TOO_BIG, DROPPED_ROOM,
+	DROPPED_TOO_BIG, DROPPED_ROOM, HANDED_OVER,
 	COUNTERS
 };

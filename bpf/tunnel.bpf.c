@@ -28,7 +28,8 @@ __noinline int has_path(const struct tunnel *tunnel, const struct addr *local, c
 	for (int i = 0; i < PATHS; i++) {
 		if (i >= tunnel->paths)
 			break;
-		if (same(&tunnel->path[i].remote, remote) && same(&tunnel->path[i].local, local))
+		if (!tunnel->path[i].direct && same(&tunnel->path[i].remote, remote) &&
+		    same(&tunnel->path[i].local, local))
 			return 1;
 	}
 	return 0;
@@ -103,7 +104,7 @@ static __always_inline int hairpin(struct __sk_buff *skb, __u32 l2, struct setti
 	if (!tunnel || !inner || inner->hop_limit <= 1)
 		return 0;
 	read_flow(skb, inner, &flow);
-	if (!choose(tunnel, &flow, &path) || length_on_wire(skb, l2 + IP6) > path.mtu)
+	if (!choose(tunnel, &flow, &path) || path.direct || length_on_wire(skb, l2 + IP6) > path.mtu)
 		return 0;
 	journey.from = path.local;
 	journey.to = path.remote;
@@ -202,6 +203,11 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 	if (!hop || !ip)
 		return TC_ACT_OK;
 	ip->hop_limit--;
+	if (path.direct) {
+		write_ethernet((void *)ip - ETH_HLEN, hop);
+		count(HANDED_OVER);
+		return bpf_redirect(hop->link, 0);
+	}
 	if (grow(skb)) {
 		count(DROPPED_ROOM);
 		return TC_ACT_SHOT;
@@ -265,6 +271,21 @@ static __always_inline int refuse(__u32 why)
 	return TC_ACT_SHOT;
 }
 
+/* Straight to a neighbour, as it is. The neighbour must be known: a packet that had to wait for neighbour discovery would
+ * then follow the route that led it here. */
+static __always_inline int hand_over(struct __sk_buff *skb, const struct path *path)
+{
+	struct bpf_redir_neigh next = { .nh_family = AF_INET6 };
+	struct ipv6hdr *ip = header(skb, ETH_HLEN, 0);
+
+	if (!ip)
+		return refuse(DROPPED_FORM);
+	((__be16 *)ip)[-1] = bpf_htons(ETH_P_IPV6);
+	*(struct addr *)next.ipv6_nh = path->remote;
+	count(HANDED_OVER);
+	return bpf_redirect_neigh(path->link, &next, sizeof(next), 0);
+}
+
 /* Sent out of the tunnel device: hop limit and length have been dealt with by the kernel. */
 SEC("classifier") int device(struct __sk_buff *skb)
 {
@@ -293,6 +314,8 @@ SEC("classifier") int device(struct __sk_buff *skb)
 		return refuse(DROPPED_NO_PATH);
 	if (length > 0xffff || (!skb->gso_size && length > path.mtu && length > MIN_MTU))
 		return refuse(DROPPED_TOO_BIG);
+	if (path.direct)
+		return hand_over(skb, &path);
 	link = link_of(skb, set, &path);
 	if (!link)
 		return refuse(DROPPED_NO_ROUTE);

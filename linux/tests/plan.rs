@@ -29,6 +29,7 @@ fn tunnel(id: u32, mtu: u32, remote: &str, far: &str) -> Item {
         link: None,
         mtu,
         weight: 1,
+        direct: false,
     };
     let (near, far) = (vec![Prefix::ALL], vec![prefix(far)]);
     Item::Tunnel(Tunnel { id: TunnelId(id), near, far, paths: vec![path], flows: Vec::new() })

@@ -179,7 +179,7 @@ pub struct Tunnel {
     pub flows: Vec<TunnelFlow>,
 }
 
-/// One outer header of a tunnel.
+/// One outer header of a tunnel, or the way past it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
     /// Binding identifier; 0 for the one binding of a mobile router without multiple care-of addresses.
@@ -194,6 +194,10 @@ pub struct Path {
     pub mtu: u32,
     /// Share of flows it carries; 0 for a path that carries none yet still receives (standby, or just left).
     pub weight: u16,
+    /// No outer header: packets are handed as they are to the neighbour `remote` on `link`, and what comes that way is
+    /// ordinary traffic (RFC 5648 §5.6.2). There must be a link, and a [`Neighbour`] that makes `remote` known on it.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub direct: bool,
 }
 
 /// A flow that takes paths of its own.
@@ -418,6 +422,9 @@ pub struct BindingRecord {
     pub each_expires_unix_micros: Vec<u64>,
     /// The R flag.
     pub router: bool,
+    /// Where on the home link it is, if one of `care_of` is the home address itself (RFC 5648 §5.6.3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_home: Option<LinkAddress>,
 }
 
 /// The last sequence number used.

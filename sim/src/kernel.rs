@@ -148,7 +148,7 @@ impl Kernel {
         let Some(outer) = Header::parse(packet) else { return Opened::Foreign };
         let inner = datagram::payload(packet);
         let Some(header) = Header::parse(inner) else { return Opened::Foreign };
-        let ours = |path: &&Path| path.remote == outer.source && path.local == outer.destination;
+        let ours = |path: &&Path| !path.direct && path.remote == outer.source && path.local == outer.destination;
         let mut tunnels = self.tunnels.values().filter(|tunnel| tunnel.paths.iter().any(|path| ours(&path))).peekable();
         if tunnels.peek().is_none() {
             return Opened::Foreign;
@@ -334,6 +334,7 @@ mod tests {
             link: None,
             mtu: 1460,
             weight: 1,
+            direct: false,
         };
         kernel.put(Item::Tunnel(Tunnel {
             id: TunnelId(1),

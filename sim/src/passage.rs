@@ -180,12 +180,15 @@ impl World {
 
     fn tunnel(&mut self, host: HostId, id: TunnelId, inner: &[u8]) {
         let Some(path) = self.host(host).kernel.path(id, inner) else { return self.lose(host, "no path in tunnel") };
-        let (link, remote) = (path.link, path.remote);
+        let (link, remote, direct) = (path.link, path.remote, path.direct);
         if inner.len() > usize::try_from(path.mtu).unwrap_or(usize::MAX) {
             return self.lose(host, "too big for the tunnel");
         }
         let outer = Header { source: path.local, destination: remote, next: IPV6, hop_limit: HOP_LIMIT };
         self.facts.push(Fact::Tunnelled(host, id, remote));
+        if let Some(link) = link.filter(|_| direct) {
+            return self.hand_over((host, link), remote, inner.to_vec());
+        }
         self.send(host, datagram::encapsulate(outer, inner), link);
     }
 

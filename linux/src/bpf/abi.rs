@@ -5,7 +5,7 @@ use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
 /// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
-pub(crate) const LAYOUT: u32 = 1;
+pub(crate) const LAYOUT: u32 = 2;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -15,7 +15,7 @@ pub(crate) const LENGTHS: usize = 16;
 /// Entries of the next hop cache of each processor; a power of two.
 pub(crate) const HOPS: u32 = 1024;
 /// What the programs count, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 13] = [
+pub(crate) const COUNTERS: [&str; 14] = [
     "encapsulated",
     "encapsulated_slow",
     "decapsulated",
@@ -29,6 +29,7 @@ pub(crate) const COUNTERS: [&str; 13] = [
     "dropped_no_route",
     "dropped_too_big",
     "dropped_room",
+    "handed_over",
 ];
 
 const FENCES: usize = 6;
@@ -201,7 +202,7 @@ fn put_path(out: &mut Vec<u8>, path: &Path) {
     out.extend(path.mtu.to_ne_bytes());
     out.extend(path.bid.0.to_ne_bytes());
     out.extend(path.weight.to_ne_bytes());
-    out.extend([0; 4]);
+    out.extend(u32::from(path.direct).to_ne_bytes());
 }
 
 fn put_prefix(out: &mut Vec<u8>, prefix: Prefix) {

@@ -282,16 +282,21 @@ impl Executor {
     fn put_tunnel(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
         let id = tunnel.id;
         let former = self.tunnels.find(id).map(remotes);
-        let before = (self.tunnels.device(id), self.tunnels.mtu(id));
+        let before = self.way_into(id);
         self.tunnels.put(tunnel).map_err(|error| Error::new(format!("tunnel {}", id.0), error))?;
         for remote in former.into_iter().flatten() {
             self.remotes.remove(&(remote, id));
         }
         self.remotes.extend(remotes(tunnel).into_iter().map(|remote| (remote, id)));
-        if (self.tunnels.device(id), self.tunnels.mtu(id)) != before {
+        if self.way_into(id) != before {
             self.reroute(tunnel, DEPTH);
         }
         Ok(())
+    }
+
+    /// What routes into a tunnel say.
+    fn way_into(&self, id: TunnelId) -> (Option<LinkId>, Option<Ipv6Addr>, Option<u32>) {
+        (self.tunnels.device(id), self.tunnels.gateway(id), self.tunnels.mtu(id))
     }
 
     fn drop_tunnel(&mut self, id: TunnelId) -> Result<(), Error> {
@@ -313,7 +318,7 @@ impl Executor {
         let (device, gateway, limit) = match route.target {
             Target::Link(link) => (Some(link), None, None),
             Target::Gateway { link, router } => (Some(link), Some(router), None),
-            Target::Tunnel(id) => (self.tunnels.device(id), None, self.tunnels.mtu(id)),
+            Target::Tunnel(id) => (self.tunnels.device(id), self.tunnels.gateway(id), self.tunnels.mtu(id)),
             Target::Unreachable => (None, None, None),
         };
         let mtu = route.mtu.into_iter().chain(limit).min().filter(|_| device.is_some());
@@ -377,7 +382,7 @@ impl Executor {
 }
 
 fn remotes(tunnel: &Tunnel) -> Vec<Ipv6Addr> {
-    tunnel.paths.iter().map(|path| path.remote).collect()
+    tunnel.paths.iter().filter(|path| !path.direct).map(|path| path.remote).collect()
 }
 
 fn proxy_settings(link: LinkId) -> Result<[(Name, i32); 2], Error> {

@@ -115,7 +115,7 @@ impl Bpf {
 
     /// Writes what a tunnel needs besides its own value: before it, so that no packet finds half of it.
     fn prepare(&mut self, tunnel: &Tunnel, version: Version) -> Result<(), Error> {
-        for path in &tunnel.paths {
+        for path in encapsulating(tunnel) {
             let count = self.ends.entry(path.local).or_default();
             *count += 1;
             if *count == 1 {
@@ -168,7 +168,7 @@ impl Bpf {
         if !former.tunnel.flows.is_empty() {
             self.maps.rules.drop(&abi::rules_key(former.tunnel.id, former.version))?;
         }
-        for path in &former.tunnel.paths {
+        for path in encapsulating(&former.tunnel) {
             if let Some(count) = self.ends.get_mut(&path.local) {
                 *count -= 1;
                 if *count == 0 {
@@ -357,6 +357,11 @@ fn least_mtu(tunnel: &Tunnel, mtu: impl Fn(&Path) -> u32) -> u32 {
     let carries = |path: &&Path| path.weight > 0 || tunnel.flows.iter().any(|flow| flow.bid == path.bid);
     let carrying = tunnel.paths.iter().filter(carries).map(&mtu).min();
     carrying.or_else(|| tunnel.paths.iter().map(&mtu).min()).unwrap_or(MIN_MTU)
+}
+
+/// The paths that have an outer header.
+fn encapsulating(tunnel: &Tunnel) -> impl Iterator<Item = &Path> {
+    tunnel.paths.iter().filter(|path| !path.direct)
 }
 
 /// The prefixes a tunnel is found by: those of the side that tells it from others, or of both.

@@ -128,7 +128,7 @@ impl Stage {
 
 fn path(care_of: &str) -> Path {
     let (local, remote) = (HA.parse().unwrap(), care_of.parse().unwrap());
-    Path { bid: Bid(0), local, remote, link: None, mtu: 1460, weight: 1 }
+    Path { bid: Bid(0), local, remote, link: None, mtu: 1460, weight: 1, direct: false }
 }
 
 fn frame(packet: &[u8]) -> Vec<u8> {

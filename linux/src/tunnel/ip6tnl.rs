@@ -1,5 +1,5 @@
 //! Tunnels carried by the kernel's own tunnel devices, for kernels without BPF. One device a tunnel and one path a device,
-//! the best: flow rules and further paths need BPF (RFC 2473; sources are checked by routing rules, RFC 3963 §6.5 and §9).
+//! the best; if the best is direct, routes pass the device by. Flow rules and further paths need BPF (RFC 2473; sources are checked by routing rules, RFC 3963 §6.5 and §9).
 
 use crate::Error;
 use crate::netlink::socket::{Netlink, Request};
@@ -13,7 +13,7 @@ use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
 use roam6_wire::Prefix;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// The kernel's name for the kind of device.
 const KIND: &str = "ip6tnl";
@@ -35,7 +35,9 @@ pub struct Ip6Tnl {
 
 struct Held {
     tunnel: Tunnel,
+    /// For routes: the device, or the link of a direct path.
     device: Option<LinkId>,
+    gateway: Option<Ipv6Addr>,
     mtu: u32,
 }
 
@@ -153,15 +155,26 @@ impl Ip6Tnl {
 
 impl Tunnels for Ip6Tnl {
     fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
-        let best = tunnel.paths.iter().find(|path| path.weight > 0).or(tunnel.paths.first());
-        let Some(path) = best else {
-            self.held.insert(tunnel.id, Held { tunnel: tunnel.clone(), device: None, mtu: MIN_MTU });
-            return self.remove(tunnel.id);
+        let first = best(tunnel.paths.iter());
+        // Behind a direct path the device stands for what still arrives by the others.
+        let device = match best(tunnel.paths.iter().filter(|path| !path.direct)) {
+            Some(path) => {
+                let name = self.name(tunnel.id);
+                self.guard(&name, tunnel)?;
+                Some(self.put_device(&name, path)?)
+            }
+            None => {
+                self.remove(tunnel.id)?;
+                None
+            }
         };
-        let name = self.name(tunnel.id);
-        self.guard(&name, tunnel)?;
-        let device = self.put_device(&name, path)?;
-        let held = Held { tunnel: tunnel.clone(), device: Some(device), mtu: path.mtu.max(MIN_MTU) };
+        let direct = first.filter(|path| path.direct);
+        let held = Held {
+            tunnel: tunnel.clone(),
+            device: direct.map_or(device, |path| path.link),
+            gateway: direct.map(|path| path.remote),
+            mtu: first.map_or(MIN_MTU, |path| path.mtu.max(MIN_MTU)),
+        };
         self.held.insert(tunnel.id, held);
         Ok(())
     }
@@ -177,6 +190,10 @@ impl Tunnels for Ip6Tnl {
 
     fn device(&self, id: TunnelId) -> Option<LinkId> {
         self.held.get(&id)?.device
+    }
+
+    fn gateway(&self, id: TunnelId) -> Option<Ipv6Addr> {
+        self.held.get(&id)?.gateway
     }
 
     fn mtu(&self, id: TunnelId) -> Option<u32> {
@@ -224,6 +241,11 @@ impl Tunnels for Ip6Tnl {
         let landing = rule(ALLOWED, RuleAction::Nop);
         self.ask("rule", Request::remove(RouteNetlinkMessage::DelRule(landing)))
     }
+}
+
+/// The path that carries packets, else the first.
+fn best<'a>(paths: impl Iterator<Item = &'a Path> + Clone) -> Option<&'a Path> {
+    paths.clone().find(|path| path.weight > 0).or_else(|| paths.clone().next())
 }
 
 fn rule(priority: u32, action: RuleAction) -> RuleMessage {

@@ -18,6 +18,7 @@ use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Tunnel, TunnelId};
 use roam6_wire::Prefix;
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 /// Carries out what [`Tunnel`]s say. All that it makes outlives it, so that packets travel on while the daemon is down;
 /// only [`Tunnels::clean`] takes it away.
@@ -34,6 +35,12 @@ pub trait Tunnels {
     /// The interface for routes whose target is this tunnel. `None` if there is no such tunnel or it has no path: then
     /// the route is to be an unreachable one. Ask again after each [`Tunnels::put`].
     fn device(&self, id: TunnelId) -> Option<LinkId>;
+
+    /// The neighbour on that interface that packets are handed to, if the interface is an ordinary one because the tunnel's
+    /// path is direct and the back end leaves the choice among paths to the routing tables.
+    fn gateway(&self, _: TunnelId) -> Option<Ipv6Addr> {
+        None
+    }
 
     /// Largest packet, octets, for routes whose target is this tunnel: what fits into any path that may carry it, also
     /// where that path itself runs through another tunnel. `None` as for [`Tunnels::device`]. A change of one tunnel may

@@ -1,6 +1,6 @@
-//! Which path a packet takes: weights, flow rules, probes (RFC 5648, RFC 6089).
+//! Which path a packet takes: weights, flow rules, probes, straight to a neighbour (RFC 5648, RFC 6089).
 
-use crate::scene::{CN, COA, HA, HOME, MNN, MNP, SECOND_COA, arrives, at_home_agent};
+use crate::scene::{CN, COA, HA, HOME, MNN, MNP, SECOND_COA, Scene, arrives, at_home_agent};
 use crate::scene_or_skip;
 use crate::world::Host;
 use nix::sys::socket::{
@@ -8,10 +8,11 @@ use nix::sys::socket::{
     sockopt,
 };
 use nix::sys::time::TimeVal;
+use roam6_proto::LinkId;
 use roam6_proto::nemo::flow::Selector;
-use roam6_proto::plan::TunnelFlow;
+use roam6_proto::plan::{Path, TunnelFlow};
 use roam6_wire::Bid;
-use std::net::SocketAddrV6;
+use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
 /// Packets that core has sent out of each of the two interfaces towards the mobile router.
@@ -104,4 +105,53 @@ fn a_probe_and_its_answer_take_the_path_they_are_about() {
         assert!(length != 8 || answer[0] != 129, "no answer by another path");
     }
     assert_eq!(sent(&scene.core)[1], before[1]);
+}
+
+/// Makes an interface of `other` known to `host` by an address that only stands for its link-layer address.
+fn make_known(host: &Host, interface: &str, (other, there): (&Host, &str), address: Ipv6Addr) {
+    let shown = other.ip(&format!("-o link show dev {there}"));
+    let link_address = shown.split_whitespace().skip_while(|word| *word != "link/ether").nth(1).unwrap();
+    host.ip(&format!("neighbour replace {address} lladdr {link_address} dev {interface} nud permanent"));
+}
+
+#[test]
+fn a_direct_path_hands_packets_to_a_neighbour_as_they_are() {
+    let mut scene = scene_or_skip!("a_direct_path_hands_packets_to_a_neighbour_as_they_are");
+    scene.ha.host.cable(("ha2", "2001:db8:6::1/64"), &scene.mr.host, ("mr3", "2001:db8:6::2/64"));
+    let (ha2, mr3) = (LinkId(scene.ha.host.index("ha2")), LinkId(scene.mr.host.index("mr3")));
+    scene.ha.act(|tunnels| tunnels.attach(ha2, "ha2")).unwrap();
+    scene.mr.act(|tunnels| tunnels.attach(mr3, "mr3")).unwrap();
+    let direct = |link, remote, weight| {
+        let local = Ipv6Addr::UNSPECIFIED;
+        Path { bid: Bid(2), local, remote, link: Some(link), mtu: 1500, weight, direct: true }
+    };
+    let ends: [Ipv6Addr; 2] = ["fe80::1".parse().unwrap(), "fe80::2".parse().unwrap()];
+    make_known(&scene.ha.host, "ha2", (&scene.mr.host, "mr3"), ends[0]);
+    make_known(&scene.mr.host, "mr3", (&scene.ha.host, "ha2"), ends[1]);
+    let bind = |scene: &mut Scene, weight| {
+        let foreign = [(COA, 1, 1 - weight)];
+        let mut at_ha = at_home_agent(1, (HOME, MNP), &foreign);
+        at_ha.paths.push(direct(ha2, ends[0], weight));
+        scene.ha.put(&at_ha);
+        let mut at_mr = scene.at_mobile_router(&foreign);
+        at_mr.paths.push(direct(mr3, ends[1], weight));
+        scene.mr.put(&at_mr);
+    };
+    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    let (ha, home) = (scene.ha.host.udp(&format!("[{HA}]:5000")), scene.mr.host.udp(&format!("[{HOME}]:5000")));
+    for weight in [1, 0, 1] {
+        bind(&mut scene, weight);
+        let before = [sent(&scene.core)[0], scene.ha.count("handed_over"), scene.mr.count("handed_over")];
+        for (a, b) in [(&cn, &mnn), (&mnn, &cn), (&ha, &mnn), (&cn, &home), (&home, &cn)].repeat(3) {
+            assert!(arrives(a, b, 1400), "{a:?} to {b:?}, weight {weight}");
+        }
+        let after = [sent(&scene.core)[0], scene.ha.count("handed_over"), scene.mr.count("handed_over")];
+        let used: Vec<bool> = after.iter().zip(before).map(|(after, before)| *after >= before + 3).collect();
+        let at_home = weight == 1;
+        assert_eq!(used, [!at_home, at_home, at_home], "{before:?} {after:?}");
+    }
+    scene.mr.host.ip("link set mr3 down");
+    assert!(!arrives(&cn, &mnn, 10));
+    bind(&mut scene, 0);
+    assert!(arrives(&cn, &mnn, 10), "the tunnel takes over");
 }

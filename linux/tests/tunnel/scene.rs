@@ -198,6 +198,7 @@ pub fn at_home_agent(id: u32, (home, network): (&str, &str), paths: &[CareOf]) -
         link: None,
         mtu: 1460,
         weight,
+        direct: false,
     };
     Tunnel {
         id: TunnelId(id),

@@ -186,6 +186,7 @@ impl Binding {
             expires_unix_micros: last,
             each_expires_unix_micros: ends,
             router: registration.router,
+            at_home: None,
         })
     }
 }

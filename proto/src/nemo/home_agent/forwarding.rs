@@ -30,6 +30,7 @@ pub(super) fn tunnel(
         link: None,
         mtu: mtu.find(care_of.address).saturating_sub(ENCAPSULATION),
         weight,
+        direct: false,
     };
     let weight = |care_of: &CareOf| u16::from(Some(care_of.rank()) == best);
     let in_use = registration.care_of.iter().map(|care_of| path(care_of, weight(care_of)));

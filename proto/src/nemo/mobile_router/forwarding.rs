@@ -109,6 +109,7 @@ impl MobileRouter {
             link: Some(care_of.link),
             mtu: uplink.mtu().saturating_sub(OVERHEAD).max(MIN_MTU),
             weight,
+            direct: false,
         })
     }
 
