@@ -225,6 +225,7 @@ mod tests {
             max_lifetime: Duration::from_secs(600),
             refresh_advice: None,
             multiple_care_of: true,
+            home_and_away: true,
             max_bindings: 10,
             duplicate_detection: false,
             preference: 0,

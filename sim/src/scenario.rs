@@ -354,6 +354,7 @@ fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgent
         max_lifetime: Duration::from_secs(dice.between(20, 600)),
         refresh_advice: dice.one_in(3).then_some(Duration::from_secs(16)),
         multiple_care_of: !dice.one_in(8),
+        home_and_away: true,
         max_bindings: 8,
         duplicate_detection: dice.one_in(2),
         preference: index,
@@ -386,6 +387,7 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
         authentication: row.authentication.clone(),
         lifetime: Duration::from_secs(dice.between(12, 120)),
         uplinks: names.iter().zip(1..).map(uplink).collect(),
+        home_and_away: false,
         sharing: match kind {
             Kind::Standby => Sharing::Standby,
             Kind::Weights => Sharing::Weights,

@@ -89,6 +89,7 @@ fn router() -> MobileRouterConfig {
         lifetime: Duration::from_secs(60),
         uplinks: vec![uplink(map::FIRST_INTERFACE, 1)],
         sharing: Sharing::Single,
+        home_and_away: false,
         ingress: vec![Ingress {
             interface: map::INSIDE_INTERFACE.to_owned(),
             prefix: map::mobile_prefix(0),
@@ -120,6 +121,7 @@ fn agent() -> HomeAgentConfig {
         max_lifetime: Duration::from_secs(600),
         refresh_advice: None,
         multiple_care_of: true,
+        home_and_away: true,
         max_bindings: 8,
         duplicate_detection: false,
         preference: 0,

@@ -63,6 +63,9 @@ pub struct HomeAgentConfig {
     pub refresh_advice: Option<Duration>,
     /// Whether several care-of addresses may be registered (RFC 5648).
     pub multiple_care_of: bool,
+    /// Whether a mobile router on the home link may be registered elsewhere too (RFC 5648 §5.6); needs `home_link`.
+    #[serde(default = "yes")]
+    pub home_and_away: bool,
     /// Most home addresses with a binding.
     pub max_bindings: usize,
     /// Duplicate address detection for a home address at its first binding (RFC 6275 §10.3.1); needs `home_link`.
@@ -114,6 +117,10 @@ pub struct MobileRouterConfig {
     pub uplinks: Vec<Uplink>,
     /// How several uplinks share the load.
     pub sharing: Sharing,
+    /// Whether other uplinks stay registered while one is on the home link, which then is one path among them
+    /// (RFC 5648 §5.6); else coming home ends everything (§5.5.1).
+    #[serde(default)]
+    pub home_and_away: bool,
     /// Interfaces of the mobile network.
     pub ingress: Vec<Ingress>,
     /// What is done about duplicate care-of addresses.

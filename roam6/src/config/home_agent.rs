@@ -30,6 +30,7 @@ pub(crate) struct Section {
     max_lifetime: Option<Spanned<Span>>,
     refresh_advice: Option<Spanned<Span>>,
     multiple_care_of: Option<bool>,
+    home_and_away: Option<bool>,
     max_bindings: Option<Spanned<usize>>,
     duplicate_detection: Option<Spanned<bool>>,
     #[serde(default)]
@@ -83,6 +84,7 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
         max_lifetime: section.max_lifetime.map_or(Duration::from_secs(3600), |span| span.get_ref().0),
         refresh_advice: section.refresh_advice.map(|span| span.get_ref().0),
         multiple_care_of: section.multiple_care_of.unwrap_or(true),
+        home_and_away: section.home_and_away.unwrap_or(true),
         max_bindings: section.max_bindings.map_or(DEFAULT_BINDINGS, |count| *count.get_ref()),
         duplicate_detection: section.duplicate_detection.map_or(home_link.is_some(), |on| *on.get_ref()),
         preference: section.preference,

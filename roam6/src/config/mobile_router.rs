@@ -36,6 +36,7 @@ pub(crate) struct Section {
     ipsec: Option<Spanned<Ipsec>>,
     lifetime: Option<Spanned<Span>>,
     sharing: Option<Spanned<Sharing>>,
+    home_and_away: Option<Spanned<bool>>,
     duplicate_detection: Option<DuplicateDetection>,
     #[serde(default)]
     probe: ProbeTable,
@@ -92,6 +93,11 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
     check_prefixes(&section, review);
     let uplinks = uplinks(&section, span.clone(), review);
     let sharing = sharing(section.sharing.as_ref(), &uplinks, review);
+    let home_and_away = section.home_and_away.as_ref().is_some_and(|both| *both.get_ref());
+    if let Some(both) = section.home_and_away.as_ref().filter(|_| home_and_away && sharing == Sharing::Single) {
+        let hint = "choose sharing = \"standby\" or \"weights\", or leave home_and_away out";
+        review.blame(both.span(), "home_and_away needs several care-of addresses", hint);
+    }
     let ingress = ingress(&section, review);
     let flows = flow::settle(section.flow, &uplinks, sharing, review);
     let probe = probe(section.probe, review);
@@ -108,6 +114,7 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
         lifetime: section.lifetime.map_or(Duration::from_secs(600), |span| span.get_ref().0),
         uplinks,
         sharing,
+        home_and_away,
         ingress,
         duplicate_detection: section.duplicate_detection.unwrap_or(DuplicateDetection::Optimistic),
         probe,

@@ -411,6 +411,7 @@ fn config(kind: u8) -> HomeAgentConfig {
         max_lifetime: Duration::from_secs(600),
         refresh_advice: (kind & 2 == 2).then(|| Duration::from_secs(30)),
         multiple_care_of: kind & 4 == 0,
+        home_and_away: kind & 2 == 0,
         max_bindings: MAX_BINDINGS,
         duplicate_detection: kind & 8 == 0,
         preference: 0,

@@ -269,6 +269,7 @@ fn config(choice: u8) -> MobileRouterConfig {
             0x88 => Authentication::Ipsec(Box::new(pair())),
             _ => Authentication::SharedKey(SharedKey { spi: 256, secret: KEY.to_vec() }),
         },
+        home_and_away: choice & 0x20 != 0,
         lifetime: Duration::from_secs(60),
         uplinks: vec![uplink(1), uplink(2)],
         sharing: match choice >> 2 & 3 {

@@ -63,6 +63,7 @@ pub(super) fn config() -> HomeAgentConfig {
         max_lifetime: Duration::from_secs(600),
         refresh_advice: None,
         multiple_care_of: true,
+        home_and_away: true,
         max_bindings: 100,
         duplicate_detection: true,
         preference: 10,

@@ -61,6 +61,7 @@ fn config() -> MobileRouterConfig {
         lifetime: Duration::from_secs(60),
         uplinks: vec![uplink("wifi", 1, 1), uplink("cell", 2, 2)],
         sharing: Sharing::Single,
+        home_and_away: false,
         ingress: vec![Ingress {
             interface: "lan".to_owned(),
             prefix: net("2001:db8:f00::/64"),
