@@ -3,7 +3,7 @@
 
 use crate::ip6::{self, Datagram, Header};
 use crate::malformed::Why;
-use crate::{dhcp6, icmp6, mobility, udp};
+use crate::{dhcp6, icmp6, mobility, shim6, udp};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -79,6 +79,44 @@ pub fn dhcp6(data: &[u8]) {
     let emitted = parsed.emit();
     assert_eq!(emitted.len(), data.len());
     assert_eq!(dhcp6::Message::parse(&emitted), Ok(parsed));
+}
+
+/// `data` as a Shim6 header, with its checksum put right first.
+pub fn shim6(data: &[u8]) {
+    let _ = shim6::tag_of(data);
+    if let Some(header) = shim6::PayloadHeader::parse(data) {
+        assert_eq!(shim6::PayloadHeader::parse(&header.emit()), Some(header));
+        assert_eq!(shim6::tag_of(data).is_some(), data.len() >= 12);
+    }
+    // Of an odd number of octets none is a whole message.
+    let mut message = framed(data).to_vec();
+    let sum = shim6_sum(&message);
+    for (to, from) in message.iter_mut().skip(4).zip(sum.to_be_bytes()) {
+        *to = from;
+    }
+    let parsed = shim6::Message::parse(&message);
+    assert!(!matches!(parsed, Err(malformed) if malformed.why == Why::Checksum));
+    let Ok(parsed) = parsed else { return };
+    let emitted = parsed.emit();
+    assert!(emitted.len() % 8 == 0 && emitted.len() <= shim6::MAX_LENGTH);
+    // Preferences may become longer, and make no room for the last option then.
+    if message.len() <= shim6::MAX_LENGTH / 2 {
+        assert_eq!(shim6::Message::parse(&emitted), Ok(parsed.clone()));
+        for option in parsed.options() {
+            let at = shim6::option::find(&emitted, option.kind());
+            assert!(parsed.kind() == shim6::kind::PROBE || at.is_some_and(|at| at % 8 == 0));
+        }
+    }
+}
+
+/// The checksum of a Shim6 header whose own is taken for zero.
+fn shim6_sum(message: &[u8]) -> u16 {
+    let word = |(index, pair): (usize, &[u8; 2])| if index == 2 { 0 } else { u32::from(u16::from_be_bytes(*pair)) };
+    let mut sum: u32 = message.as_chunks::<2>().0.iter().enumerate().map(word).sum();
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    !(sum as u16)
 }
 
 /// The octets that the Header Len counts, which the checksum covers, if they are all there.

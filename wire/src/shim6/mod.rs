@@ -1,8 +1,375 @@
 //! Shim6: what two hosts with several addresses each tell one another below the transport. RFC 5533 §5, RFC 5534 §5.
+//!
+//! §12 of RFC 5533 states the test of the P bit backwards; §5.2 and §5.3 are followed: set for payload.
 
+pub mod option;
+pub mod probe;
 pub mod tag;
 
+pub use option::{LocatorList, Method, Preference, ShimOption};
+pub use probe::{Probe, ProbeRecord, ProbeState};
 pub use tag::{Fork, Tag};
+
+use crate::ip6::protocol;
+use crate::malformed::{Malformed, Why};
+use crate::reader::Reader;
+use crate::writer::{Alignment, Writer, low};
+use alloc::vec::Vec;
 
 /// Next Header value of the Shim6 header, control and payload.
 pub const PROTOCOL: u8 = 140;
+/// The longest control message, octets: what the Hdr Ext Len can say.
+pub const MAX_LENGTH: usize = 2048;
+/// Octets of a payload header.
+pub const PAYLOAD_LENGTH: usize = 8;
+
+const HEADER_LEN_AT: usize = 1;
+const TYPE_AT: usize = 2;
+const CHECKSUM_AT: usize = 4;
+/// The P bit in the octet of the type.
+const PAYLOAD: u8 = 0x80;
+/// The S bit in the octet after the type: set, it is a message of HIP.
+const HIP: u8 = 1;
+
+/// Values of the Type field.
+pub mod kind {
+    /// First message of the initiator.
+    pub const I1: u8 = 1;
+    /// First answer of the responder.
+    pub const R1: u8 = 2;
+    /// Second message of the initiator.
+    pub const I2: u8 = 3;
+    /// Second answer of the responder.
+    pub const R2: u8 = 4;
+    /// Says that there is no such context.
+    pub const R1BIS: u8 = 5;
+    /// Makes a lost context anew.
+    pub const I2BIS: u8 = 6;
+    /// From here on, a message with an unknown tag is answered with R1bis.
+    pub const FIRST_OF_CONTEXT: u8 = 64;
+    /// Update Request.
+    pub const UPDATE_REQUEST: u8 = 64;
+    /// Update Acknowledgement.
+    pub const UPDATE_ACK: u8 = 65;
+    /// Keepalive.
+    pub const KEEPALIVE: u8 = 66;
+    /// Probe.
+    pub const PROBE: u8 = 67;
+    /// Error.
+    pub const ERROR: u8 = 68;
+}
+
+/// A number whose echo proves that a message is an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nonce(pub u32);
+
+/// A control message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are the standard's own terms, and their types say what they hold")]
+pub enum Message {
+    /// Asks for a context (RFC 5533 §5.4).
+    I1 { tag: Tag, nonce: Nonce, options: Vec<ShimOption> },
+    /// Asks to ask again with a validator; the responder keeps nothing (§5.5).
+    R1 { initiator_nonce: Nonce, responder_nonce: Nonce, options: Vec<ShimOption> },
+    /// Asks again (§5.6).
+    I2 { tag: Tag, initiator_nonce: Nonce, responder_nonce: Nonce, options: Vec<ShimOption> },
+    /// Grants the context (§5.7).
+    R2 { tag: Tag, nonce: Nonce, options: Vec<ShimOption> },
+    /// Says that there is no context of this tag (§5.8).
+    R1bis { packet_tag: Tag, responder_nonce: Nonce, options: Vec<ShimOption> },
+    /// Asks to make the lost context anew (§5.9).
+    I2bis { tag: Tag, initiator_nonce: Nonce, responder_nonce: Nonce, packet_tag: Tag, options: Vec<ShimOption> },
+    /// Tells of other locators or preferences (§5.10).
+    UpdateRequest { tag: Tag, nonce: Nonce, options: Vec<ShimOption> },
+    /// The update was received (§5.11).
+    UpdateAck { tag: Tag, nonce: Nonce, options: Vec<ShimOption> },
+    /// Something, so that the peer hears anything at all (RFC 5534 §5.1).
+    Keepalive { tag: Tag, options: Vec<ShimOption> },
+    /// Tries a pair of locators (RFC 5534 §5.2).
+    Probe(Probe),
+    /// What was wrong with a message (RFC 5533 §5.14).
+    Error(ErrorMessage),
+    /// Any other message.
+    Unknown { kind: u8, body: Vec<u8> },
+}
+
+/// What was wrong with a message (RFC 5533 §5.14).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorMessage {
+    /// What.
+    pub code: ErrorCode,
+    /// Where: an offset in the packet, from its IPv6 header on.
+    pub pointer: u16,
+    /// As much of the packet as fits, and up to 7 octets of padding.
+    pub packet: Vec<u8>,
+}
+
+/// Error codes, 7 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ErrorCode(u8);
+
+impl ErrorCode {
+    /// A type of message that is not known.
+    pub const UNKNOWN_TYPE: ErrorCode = ErrorCode(0);
+    /// An option that is not known and critical.
+    pub const CRITICAL_OPTION: ErrorCode = ErrorCode(1);
+    /// A locator whose verification method cannot be, or failed.
+    pub const VERIFICATION: ErrorCode = ErrorCode(2);
+    /// Preferences for another generation of locators.
+    pub const GENERATION: ErrorCode = ErrorCode(3);
+    /// More or fewer preferences than locators.
+    pub const LOCATOR_COUNT: ErrorCode = ErrorCode(4);
+
+    /// The code as a number, 0 to 127.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+}
+
+/// A payload header: the addresses in front of it are locators (RFC 5533 §5.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadHeader {
+    /// What follows.
+    pub next: u8,
+    /// The receiver's tag.
+    pub tag: Tag,
+}
+
+impl PayloadHeader {
+    /// Reads a payload header; `None` if it is a control message or too short. What follows is not looked at.
+    pub fn parse(bytes: &[u8]) -> Option<PayloadHeader> {
+        let &[next, length, a, b, c, d, e, f] = bytes.first_chunk()?;
+        let tag = Tag::of_low(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+        (a & PAYLOAD != 0 && length == 0).then_some(PayloadHeader { next, tag })
+    }
+
+    /// The header.
+    pub fn emit(self) -> [u8; PAYLOAD_LENGTH] {
+        let [_, _, a, b, c, d, e, f] = self.tag.bits().to_be_bytes();
+        [self.next, 0, PAYLOAD | a, b, c, d, e, f]
+    }
+}
+
+impl Message {
+    /// Reads a control message, from its Next Header field. Octets beyond the Hdr Ext Len are not looked at.
+    ///
+    /// An option this message may not have makes it malformed if it is critical, and is as unknown if not; see
+    /// [`error_code`] for what is to be answered.
+    pub fn parse(bytes: &[u8]) -> Result<Message, Malformed> {
+        let message = framed(bytes)?;
+        let mut reader = Reader::new("Shim6 header", message);
+        reader.skip(TYPE_AT)?;
+        let (kind, specific) = (reader.u8()?, reader.u8()?);
+        if kind & PAYLOAD != 0 {
+            return Err(Malformed { what: "P bit", at: TYPE_AT, why: Why::Value(1) });
+        }
+        if specific & HIP != 0 {
+            return Err(Malformed { what: "S bit", at: TYPE_AT + 1, why: Why::Value(1) });
+        }
+        if sum(message) != 0 {
+            return Err(Malformed { what: "Shim6 header", at: CHECKSUM_AT, why: Why::Checksum });
+        }
+        let units = message.len() / 8 - 1;
+        if units < least_units(kind) {
+            let why = Why::Length { has: units, needs: least_units(kind) };
+            return Err(Malformed { what: "Hdr Ext Len", at: HEADER_LEN_AT, why });
+        }
+        reader.skip(2)?;
+        Message::read(kind, specific >> 1, &mut reader)
+    }
+
+    /// The message with its checksum. An option that does not fit ([`MAX_LENGTH`]) is left out.
+    pub fn emit(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.u8(protocol::NONE).u8(0).u8(self.kind()).u8(0).u16(0);
+        match self {
+            Message::I1 { tag, nonce, .. }
+            | Message::R2 { tag, nonce, .. }
+            | Message::UpdateRequest { tag, nonce, .. }
+            | Message::UpdateAck { tag, nonce, .. } => {
+                put_tag(&mut writer, *tag).u32(nonce.0);
+            }
+            Message::R1 { initiator_nonce, responder_nonce, .. } => {
+                writer.u16(0).u32(initiator_nonce.0).u32(responder_nonce.0);
+            }
+            Message::I2 { tag, initiator_nonce, responder_nonce, .. } => {
+                put_tag(&mut writer, *tag).u32(initiator_nonce.0).u32(responder_nonce.0).u32(0);
+            }
+            Message::R1bis { packet_tag, responder_nonce, .. } => {
+                put_tag(&mut writer, *packet_tag).u32(responder_nonce.0);
+            }
+            Message::I2bis { tag, initiator_nonce, responder_nonce, packet_tag, .. } => {
+                put_tag(&mut writer, *tag).u32(initiator_nonce.0).u32(responder_nonce.0).zeros(6);
+                put_tag(&mut writer, *packet_tag);
+            }
+            Message::Keepalive { tag, .. } => {
+                put_tag(&mut writer, *tag).u32(0);
+            }
+            Message::Probe(probe) => {
+                put_tag(&mut writer, probe.tag);
+                probe.write(&mut writer);
+            }
+            Message::Error(error) => {
+                writer.set(TYPE_AT + 1, &[error.code.0 << 1]).u16(error.pointer);
+                writer.bytes(error.packet.get(..MAX_LENGTH - 8).unwrap_or(&error.packet));
+            }
+            Message::Unknown { body, .. } => {
+                writer.bytes(body.get(..MAX_LENGTH - 6).unwrap_or(body));
+            }
+        }
+        option::write_all(self.options(), &mut writer);
+        let padding = Alignment::new(8, 0).padding(writer.position());
+        writer.zeros(padding);
+        let units = low(writer.position() / 8 - 1);
+        writer.set(HEADER_LEN_AT, &[units]);
+        let mut bytes = writer.finish();
+        let sum = sum(&bytes).to_be_bytes();
+        for (to, from) in bytes.iter_mut().skip(CHECKSUM_AT).zip(sum) {
+            *to = from;
+        }
+        bytes
+    }
+
+    /// The value of the Type field.
+    pub fn kind(&self) -> u8 {
+        match self {
+            Message::I1 { .. } => kind::I1,
+            Message::R1 { .. } => kind::R1,
+            Message::I2 { .. } => kind::I2,
+            Message::R2 { .. } => kind::R2,
+            Message::R1bis { .. } => kind::R1BIS,
+            Message::I2bis { .. } => kind::I2BIS,
+            Message::UpdateRequest { .. } => kind::UPDATE_REQUEST,
+            Message::UpdateAck { .. } => kind::UPDATE_ACK,
+            Message::Keepalive { .. } => kind::KEEPALIVE,
+            Message::Probe(_) => kind::PROBE,
+            Message::Error(_) => kind::ERROR,
+            Message::Unknown { kind, .. } => *kind,
+        }
+    }
+
+    /// The options, of whatever message has them.
+    pub fn options(&self) -> &[ShimOption] {
+        match self {
+            Message::I1 { options, .. }
+            | Message::R1 { options, .. }
+            | Message::I2 { options, .. }
+            | Message::R2 { options, .. }
+            | Message::R1bis { options, .. }
+            | Message::I2bis { options, .. }
+            | Message::UpdateRequest { options, .. }
+            | Message::UpdateAck { options, .. }
+            | Message::Keepalive { options, .. }
+            | Message::Probe(Probe { options, .. }) => options,
+            Message::Error(_) | Message::Unknown { .. } => &[],
+        }
+    }
+
+    fn read(kind: u8, specific: u8, reader: &mut Reader<'_>) -> Result<Message, Malformed> {
+        let known = option::allowed(kind);
+        let options = |reader: &mut Reader<'_>| option::read_all(reader, known);
+        Ok(match kind {
+            kind::I1 => Message::I1 { tag: tag(reader)?, nonce: nonce(reader)?, options: options(reader)? },
+            kind::R1 => {
+                reader.skip(2)?;
+                let (initiator_nonce, responder_nonce) = (nonce(reader)?, nonce(reader)?);
+                Message::R1 { initiator_nonce, responder_nonce, options: options(reader)? }
+            }
+            kind::I2 => {
+                let (tag, initiator_nonce, responder_nonce) = (tag(reader)?, nonce(reader)?, nonce(reader)?);
+                reader.skip(4)?;
+                Message::I2 { tag, initiator_nonce, responder_nonce, options: options(reader)? }
+            }
+            kind::R2 => Message::R2 { tag: tag(reader)?, nonce: nonce(reader)?, options: options(reader)? },
+            kind::R1BIS => {
+                let (packet_tag, responder_nonce) = (tag(reader)?, nonce(reader)?);
+                Message::R1bis { packet_tag, responder_nonce, options: options(reader)? }
+            }
+            kind::I2BIS => {
+                let (own, initiator_nonce, responder_nonce) = (tag(reader)?, nonce(reader)?, nonce(reader)?);
+                reader.skip(6)?;
+                let packet_tag = tag(reader)?;
+                let options = options(reader)?;
+                Message::I2bis { tag: own, initiator_nonce, responder_nonce, packet_tag, options }
+            }
+            kind::UPDATE_REQUEST => {
+                Message::UpdateRequest { tag: tag(reader)?, nonce: nonce(reader)?, options: options(reader)? }
+            }
+            kind::UPDATE_ACK => {
+                Message::UpdateAck { tag: tag(reader)?, nonce: nonce(reader)?, options: options(reader)? }
+            }
+            kind::KEEPALIVE => {
+                let tag = tag(reader)?;
+                reader.skip(4)?;
+                Message::Keepalive { tag, options: options(reader)? }
+            }
+            kind::PROBE => Message::Probe(Probe::read(tag(reader)?, reader)?),
+            kind::ERROR => {
+                let (code, pointer) = (ErrorCode(specific), reader.u16()?);
+                Message::Error(ErrorMessage { code, pointer, packet: reader.rest().to_vec() })
+            }
+            kind => Message::Unknown { kind, body: reader.rest().to_vec() },
+        })
+    }
+}
+
+/// With which error a refused message is to be answered, if with any: [`Malformed::at`] is where the pointer points,
+/// from the start of the Shim6 header on (RFC 5533 §12.3).
+pub fn error_code(malformed: &Malformed) -> Option<ErrorCode> {
+    (malformed.what == option::CRITICAL).then_some(ErrorCode::CRITICAL_OPTION)
+}
+
+/// The tag of a control message that is of a context, or of a payload header, whatever else is in it: what R1bis needs
+/// (RFC 5533 §7.17). `None` for the messages of §7 and for errors.
+pub fn tag_of(bytes: &[u8]) -> Option<Tag> {
+    let &[_, _, kind, _, _, _, a, b, c, d, e, f] = bytes.first_chunk()?;
+    match kind {
+        kind if kind & PAYLOAD != 0 => PayloadHeader::parse(bytes).map(|header| header.tag),
+        kind::ERROR | ..kind::FIRST_OF_CONTEXT => None,
+        _ => Some(Tag::of_low(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))),
+    }
+}
+
+/// The octets that the Hdr Ext Len counts.
+fn framed(bytes: &[u8]) -> Result<&[u8], Malformed> {
+    let mut reader = Reader::new("Shim6 header", bytes);
+    reader.skip(HEADER_LEN_AT)?;
+    let needs = (usize::from(reader.u8()?) + 1) * 8;
+    let short = Malformed { what: "Shim6 header", at: HEADER_LEN_AT, why: Why::Short { has: bytes.len(), needs } };
+    bytes.get(..needs).ok_or(short)
+}
+
+/// The least Hdr Ext Len of each type.
+fn least_units(kind: u8) -> usize {
+    match kind {
+        kind::I2 => 2,
+        kind::I2BIS => 3,
+        kind::PROBE => 6,
+        kind::I1..=kind::R1BIS | kind::UPDATE_REQUEST..=kind::ERROR => 1,
+        _ => 0,
+    }
+}
+
+/// Of the header alone: no pseudo-header, so that locators may change on the way (RFC 5533 §5.3).
+fn sum(message: &[u8]) -> u16 {
+    let (pairs, _) = message.as_chunks::<2>();
+    let mut sum: u32 = pairs.iter().map(|&pair| u32::from(u16::from_be_bytes(pair))).sum();
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    !(sum as u16)
+}
+
+fn tag(reader: &mut Reader<'_>) -> Result<Tag, Malformed> {
+    let high = reader.u16()?;
+    Ok(Tag::of_low(u64::from(high) << 32 | u64::from(reader.u32()?)))
+}
+
+fn nonce(reader: &mut Reader<'_>) -> Result<Nonce, Malformed> {
+    reader.u32().map(Nonce)
+}
+
+fn put_tag(writer: &mut Writer, tag: Tag) -> &mut Writer {
+    let [_, _, octets @ ..] = tag.bits().to_be_bytes();
+    writer.bytes(&octets)
+}

@@ -8,7 +8,7 @@ use std::path::Path;
 const ROUNDS: usize = 60_000;
 
 /// Runs `scenario` over what `valid` becomes when octets change, vanish, double or are made up.
-fn disturb(seed: u64, valid: &[Vec<u8>], scenario: fn(&[u8])) {
+pub(crate) fn disturb(seed: u64, valid: &[Vec<u8>], scenario: fn(&[u8])) {
     let mut random = Random(seed);
     for sample in valid {
         scenario(sample);
@@ -69,6 +69,7 @@ fn the_committed_corpus_passes() {
         ("wire_icmp6", scenario::icmp6),
         ("wire_mobility", scenario::mobility),
         ("wire_dhcp6", scenario::dhcp6),
+        ("wire_shim6", scenario::shim6),
     ] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
         let mut read = 0;

@@ -12,3 +12,5 @@ mod hostile;
 mod round_trip;
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod shim6;
