@@ -67,6 +67,21 @@ fn everything(link: LinkId) -> Vec<Item> {
             priority: 900,
             source: prefix("2001:db8:2::/64"),
             destination: Prefix::ALL,
+            incoming: None,
+            table: Table(5000),
+        }),
+        Item::Rule(Rule {
+            priority: 901,
+            source: Prefix::ALL,
+            destination: Prefix::ALL,
+            incoming: Some("here0".into()),
+            table: Table(5000),
+        }),
+        Item::Rule(Rule {
+            priority: 901,
+            source: Prefix::ALL,
+            destination: Prefix::ALL,
+            incoming: Some("not-yet0".into()),
             table: Table(5000),
         }),
         Item::Record(Record::Sequence(SequenceRecord { home_address, sequence: Sequence(3) })),
@@ -98,6 +113,8 @@ fn what_was_put_stands_and_cleaning_leaves_nothing() {
         "default from 2001:db8:2::1 via fe80::1 dev here0 table 5000",
         "2001:db8:70::/48 dev lo metric 50 mtu 1400",
         "900:\tfrom 2001:db8:2::/64 lookup 5000 proto 106",
+        "901:\tfrom all iif here0 lookup 5000 proto 106",
+        "901:\tfrom all iif not-yet0 [detached] lookup 5000 proto 106",
         "2001:db8:1::1/64 scope global nodad",
         "2001:db8:2::1/128 scope global nodad deprecated",
         "2001:db8:1::5 dev here0 router proxy",
@@ -194,7 +211,7 @@ fn an_item_takes_the_place_of_its_former_self() {
             address(128, false),
             Item::Route(route("2001:db8:4::/48", Target::Link(link))),
             Item::Route(route("::/0", Target::Unreachable)),
-            Item::Rule(Rule { priority: 900, source, destination: Prefix::ALL, table: Table(5001) }),
+            Item::Rule(Rule { priority: 900, source, destination: Prefix::ALL, incoming: None, table: Table(5001) }),
             Item::Proxy(Proxy { link, address: "2001:db8:1::5".parse().unwrap(), router: false }),
             // An inner tunnel, and then a shorter path of the outer one.
             tunnel(8, 1360, "2001:db8:70::1", "2001:db8:80::/48"),
@@ -372,7 +389,13 @@ fn programs_of_the_router_find_the_way_that_fits_its_addresses() {
         &[
             address("2001:db8:2::1", 64),
             Item::Route(Route { table, ..route("::/0", gateway) }),
-            Item::Rule(Rule { priority: 900, source: prefix("2001:db8:2::/64"), destination: Prefix::ALL, table }),
+            Item::Rule(Rule {
+                priority: 900,
+                source: prefix("2001:db8:2::/64"),
+                destination: Prefix::ALL,
+                incoming: None,
+                table,
+            }),
         ],
     );
     let way = run("ip -6 route get 2001:db8:9::9");

@@ -65,7 +65,7 @@ pub enum Key {
     /// See [`Route`].
     Route(Table, Prefix, Prefix, u32),
     /// See [`Rule`].
-    Rule(u32, Prefix, Prefix),
+    Rule(u32, Prefix, Prefix, Option<String>),
     /// See [`EndpointLimits`].
     EndpointLimits,
     /// See [`Endpoint`]. The kernel knows an address once, whatever the interface.
@@ -265,6 +265,9 @@ pub struct Rule {
     pub source: Prefix,
     /// Packets to here.
     pub destination: Prefix,
+    /// Packets that came in by the interface of this name only, which need not be there yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incoming: Option<String>,
     /// Look here.
     pub table: Table,
 }
@@ -447,7 +450,7 @@ impl Item {
             Item::Proxy(proxy) => Key::Proxy(proxy.link, proxy.address),
             Item::Tunnel(tunnel) => Key::Tunnel(tunnel.id),
             Item::Route(route) => Key::Route(route.table, route.destination, route.source, route.metric),
-            Item::Rule(rule) => Key::Rule(rule.priority, rule.source, rule.destination),
+            Item::Rule(rule) => Key::Rule(rule.priority, rule.source, rule.destination, rule.incoming.clone()),
             Item::EndpointLimits(_) => Key::EndpointLimits,
             Item::Endpoint(endpoint) => Key::Endpoint(endpoint.address),
             Item::Shimmed(shimmed) => Key::Shimmed(shimmed.link),

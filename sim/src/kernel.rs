@@ -103,13 +103,14 @@ impl Kernel {
         }
     }
 
-    /// Where a packet goes: rules in order, in each table the longest destination, then the longest source, then the
+    /// Where a packet that came in by the interface `arrived`, or is the host's own, goes: rules in order, in each table the longest destination, then the longest source, then the
     /// lowest metric, of the routes for which `usable`.
-    pub fn route(&self, header: &Header, usable: impl Fn(&Target) -> bool) -> Option<Target> {
+    pub fn route(&self, header: &Header, arrived: Option<&str>, usable: impl Fn(&Target) -> bool) -> Option<Target> {
         let matches = |prefix: Prefix, address| prefix.contains(address);
         self.rules
             .iter()
             .filter(|rule| matches(rule.source, header.source) && matches(rule.destination, header.destination))
+            .filter(|rule| rule.incoming.is_none() || rule.incoming.as_deref() == arrived)
             .filter_map(|rule| self.routes.get(&rule.table))
             .flatten()
             .find(|route| {
@@ -164,8 +165,13 @@ impl Kernel {
     }
 
     fn rebuild(&mut self) {
-        let everywhere =
-            Rule { priority: MAIN_RULE, source: Prefix::ALL, destination: Prefix::ALL, table: Table::MAIN };
+        let everywhere = Rule {
+            priority: MAIN_RULE,
+            source: Prefix::ALL,
+            destination: Prefix::ALL,
+            incoming: None,
+            table: Table::MAIN,
+        };
         (self.addresses, self.tunnels) = Default::default();
         self.rules = vec![everywhere];
         let mut routes: BTreeMap<Table, Vec<Route>> = BTreeMap::new();
@@ -299,11 +305,11 @@ mod tests {
         kernel.put(route("::/0", "::/0", 1, 2));
         kernel.put(route("2001:db8:2::/64", "::/0", 9, 3));
         kernel.put(route("2001:db8:2::/64", "::/0", 5, 4));
-        let target = |source, destination| kernel.route(&header(source, destination), |_| true);
+        let target = |source, destination| kernel.route(&header(source, destination), None, |_| true);
         assert_eq!(target("2001:db8:1::1", "2001:db8:2::1"), Some(Target::Link(LinkId(4))));
         assert_eq!(target("2001:db8:1::1", "2001:db8:3::1"), Some(Target::Link(LinkId(1))));
         assert_eq!(target("2001:db8:9::1", "2001:db8:3::1"), Some(Target::Link(LinkId(2))));
-        let without = kernel.route(&header("::1", "2001:db8:2::1"), |target| *target != Target::Link(LinkId(4)));
+        let without = kernel.route(&header("::1", "2001:db8:2::1"), None, |target| *target != Target::Link(LinkId(4)));
         assert_eq!(without, Some(Target::Link(LinkId(3))));
     }
 
@@ -318,10 +324,10 @@ mod tests {
         });
         kernel.put(item.clone());
         let to_neighbour = header("::", "2001:db8::6");
-        assert_eq!(kernel.route(&to_neighbour, |_| true), Some(Target::Link(LinkId(1))));
+        assert_eq!(kernel.route(&to_neighbour, None, |_| true), Some(Target::Link(LinkId(1))));
         assert!(kernel.holds("2001:db8::5".parse().unwrap()));
         kernel.drop(&item.key());
-        assert_eq!(kernel.route(&to_neighbour, |_| true), None);
+        assert_eq!(kernel.route(&to_neighbour, None, |_| true), None);
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl World {
             Some(link) if link_local => self.hand_over((host, link), header.destination, packet),
             None if link_local => self.lose(host, "link-local without a link"),
             None if self.host(host).kernel.holds(header.destination) => self.enter((host, TUNNELS), None, &packet),
-            _ => self.forward(host, header, packet, only),
+            _ => self.forward((host, None), header, packet, only),
         }
     }
 
@@ -151,7 +151,7 @@ impl World {
             let back = Header { source: header.destination, destination: header.source, ..header };
             let from_there =
                 |target: &Target| matches!(target, Target::Link(by) | Target::Gateway { link: by, .. } if *by == link);
-            let way_back = self.host(host).kernel.route(&back, |_| true);
+            let way_back = self.host(host).kernel.route(&back, None, |_| true);
             if !way_back.is_some_and(|target| from_there(&target)) {
                 return self.lose(host, "source does not belong there");
             }
@@ -159,17 +159,25 @@ impl World {
         if !datagram::take_hop(&mut packet) {
             return self.lose(host, "hop limit");
         }
-        self.forward(host, header, packet, None);
+        self.forward((host, Some(link)), header, packet, None);
     }
 
-    fn forward(&mut self, host: HostId, header: Header, packet: Vec<u8>, only: Option<LinkId>) {
+    fn forward(
+        &mut self,
+        (host, arrived): (HostId, Option<LinkId>),
+        header: Header,
+        packet: Vec<u8>,
+        only: Option<LinkId>,
+    ) {
         let usable = |target: &Target| match target {
             Target::Link(link) | Target::Gateway { link, .. } => {
                 only.is_none_or(|only| only == *link) && self.is_up(host, *link)
             }
             Target::Tunnel(_) | Target::Unreachable => only.is_none(),
         };
-        match self.host(host).kernel.route(&header, usable) {
+        let arrived = arrived.and_then(|link| self.host(host).interfaces.get(&link));
+        let arrived = arrived.map(|interface| interface.name.as_str());
+        match self.host(host).kernel.route(&header, arrived, usable) {
             Some(Target::Link(link)) => self.hand_over((host, link), header.destination, packet),
             Some(Target::Gateway { link, router }) => self.hand_over((host, link), router, packet),
             Some(Target::Tunnel(id)) => self.tunnel(host, id, &packet),

@@ -38,12 +38,14 @@ pub(crate) fn read(message: &RuleMessage) -> Option<Rule> {
         priority: 0,
         source: Prefix::new(Ipv6Addr::UNSPECIFIED, header.src_len)?,
         destination: Prefix::new(Ipv6Addr::UNSPECIFIED, header.dst_len)?,
+        incoming: None,
         table: Table(u32::from(header.table)),
     };
     for attribute in &message.attributes {
         match attribute {
             RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)) => ours = true,
             RuleAttribute::Priority(priority) => rule.priority = *priority,
+            RuleAttribute::Iifname(name) => rule.incoming = Some(name.clone()),
             RuleAttribute::Table(table) => rule.table = Table(*table),
             RuleAttribute::Source(IpAddr::V6(address)) => rule.source = Prefix::new(*address, header.src_len)?,
             RuleAttribute::Destination(IpAddr::V6(address)) => {
@@ -71,6 +73,7 @@ fn write(rule: &Rule) -> RuleMessage {
         RuleAttribute::Table(rule.table.0),
         RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)),
     ];
+    message.attributes.extend(rule.incoming.clone().map(RuleAttribute::Iifname));
     if rule.source != Prefix::ALL {
         message.attributes.push(RuleAttribute::Source(IpAddr::V6(rule.source.address())));
     }

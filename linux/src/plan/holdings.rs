@@ -167,6 +167,7 @@ mod tests {
             priority: 1,
             source: Prefix::ALL,
             destination: Prefix::ALL,
+            incoming: None,
             table: Table(7),
         });
         let anycast = Item::Anycast(roam6_proto::plan::Anycast { link: LinkId(3), address: LAST });

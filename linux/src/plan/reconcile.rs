@@ -23,7 +23,7 @@ impl Executor {
     pub(crate) fn note_gone(&mut self, news: &News) {
         let key = match news {
             News::RouteGone(route) => self.route_key(route),
-            News::RuleGone(rule) => Key::Rule(rule.priority, rule.source, rule.destination),
+            News::RuleGone(rule) => Item::Rule(rule.clone()).key(),
             News::ProxyGone(proxy) => Key::Proxy(proxy.link, proxy.address),
             News::Address(event, Some(_)) => Key::Address(event.link, event.address),
             _ => return,

@@ -154,14 +154,20 @@ impl MobileRouter {
         let gateway = Target::Gateway { link, router: formed.router };
         plan.put(route(table, Prefix::ALL, DEFAULT_METRIC, gateway));
         let source = Prefix::host(address);
-        plan.put(Item::Rule(Rule { priority: RULE_CARE_OF, source, destination: Prefix::ALL, table }));
+        plan.put(Item::Rule(Rule { priority: RULE_CARE_OF, source, destination: Prefix::ALL, incoming: None, table }));
     }
 
     /// The mobile network itself: what it does not have is refused rather than sent round in circles.
     fn put_inside(&self, plan: &mut Plan) {
         for prefix in &self.config.prefixes {
             let (source, destination) = (Prefix::ALL, *prefix);
-            plan.put(Item::Rule(Rule { priority: RULE_INSIDE, source, destination, table: Table::MAIN }));
+            plan.put(Item::Rule(Rule {
+                priority: RULE_INSIDE,
+                source,
+                destination,
+                incoming: None,
+                table: Table::MAIN,
+            }));
             plan.put(route(Table::MAIN, *prefix, LAST_METRIC, Target::Unreachable));
         }
         for ingress in &self.ingress {
@@ -219,7 +225,13 @@ impl MobileRouter {
         near.extend(self.config.prefixes.iter().copied());
         for source in &near {
             let (source, destination) = (*source, Prefix::ALL);
-            plan.put(Item::Rule(Rule { priority: RULE_HOME, source, destination, table: TUNNEL_TABLE }));
+            plan.put(Item::Rule(Rule {
+                priority: RULE_HOME,
+                source,
+                destination,
+                incoming: None,
+                table: TUNNEL_TABLE,
+            }));
         }
         let flows = if self.config.sharing == Sharing::Single { Vec::new() } else { self.flows() };
         plan.put(Item::Tunnel(Tunnel { id: TUNNEL, near, far: vec![Prefix::ALL], paths, flows }));
