@@ -132,8 +132,6 @@ pub struct SubflowEvent {
     pub local: SocketAddrV6,
     /// The peer's end.
     pub remote: SocketAddrV6,
-    /// It carries data only when nothing else can.
-    pub backup: bool,
     /// Error number of a subflow that ended by one, else 0.
     pub error: u8,
 }
@@ -161,7 +159,7 @@ pub enum SubflowChange {
     Opened,
     /// A subflow ended.
     Closed,
-    /// A subflow became a backup, or no longer is one.
+    /// The peer changed its mind about using a subflow (MP_PRIO).
     Changed,
 }
 

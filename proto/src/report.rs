@@ -67,8 +67,8 @@ pub enum Report {
     EndpointDown { link: LinkId, address: Ipv6Addr },
     /// A subflow of a connection stands; `first` of the connection.
     SubflowUp { token: Token, local: SocketAddrV6, remote: SocketAddrV6, backup: bool, first: bool },
-    /// A subflow became a backup, or no longer is one.
-    SubflowChanged { token: Token, local: SocketAddrV6, remote: SocketAddrV6, backup: bool },
+    /// The peer made a subflow a backup, or no longer one (MP_PRIO).
+    SubflowChanged { token: Token, local: SocketAddrV6, remote: SocketAddrV6 },
     /// A subflow ended, by this error number if not 0.
     SubflowDown { token: Token, local: SocketAddrV6, remote: SocketAddrV6, error: u8 },
     /// A connection of the kernel's MPTCP ended.
@@ -206,8 +206,8 @@ impl Report {
                 let what = if *first { "connected" } else { "subflow" };
                 write!(f, "connection {token}: {what} {local} to {remote}, {}", kind(backup))
             }
-            R::SubflowChanged { token, local, remote, backup } => {
-                write!(f, "connection {token}: subflow {local} to {remote} is now {}", kind(backup))
+            R::SubflowChanged { token, local, remote } => {
+                write!(f, "connection {token}: the peer changed the use of subflow {local} to {remote}")
             }
             R::SubflowDown { token, local, remote, error } => {
                 write!(f, "connection {token}: subflow {local} to {remote} ended, error {error}")

@@ -68,12 +68,13 @@ impl Advertised {
         }
     }
 
-    /// The prefix that holds `address` and works longest, by a router that is there.
-    pub fn find(&self, now: Time, address: Ipv6Addr) -> Option<(Prefix, Lifetimes)> {
-        let there = self.routers.values().filter(|router| router.reachable && router.expires > now);
-        let prefixes = there.flat_map(|router| &router.prefixes);
-        let holding = prefixes.filter(|(prefix, until)| prefix.contains(address) && until.valid_until > now);
-        holding.max_by_key(|(prefix, until)| (until.preferred_until, **prefix)).map(|(prefix, until)| (*prefix, *until))
+    /// The prefix that holds `address` and works longest, with the router it works by, who is there.
+    pub fn find(&self, now: Time, address: Ipv6Addr) -> Option<(Prefix, Ipv6Addr, Lifetimes)> {
+        let there = self.routers.iter().filter(|(_, router)| router.reachable && router.expires > now);
+        let prefixes =
+            there.flat_map(|(at, router)| router.prefixes.iter().map(|(prefix, until)| (*prefix, *at, *until)));
+        let holding = prefixes.filter(|(prefix, _, until)| prefix.contains(address) && until.valid_until > now);
+        holding.max_by_key(|(prefix, at, until)| (until.preferred_until, *prefix, *at))
     }
 
     /// A router that is there.

@@ -2,8 +2,10 @@
 
 pub mod advertised;
 pub mod config;
+pub mod link;
 pub mod path_manager;
-mod subflow;
+mod source_routes;
+pub mod subflow;
 #[cfg(test)]
 mod tests;
 

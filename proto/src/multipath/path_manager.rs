@@ -1,12 +1,13 @@
 //! Keeps the kernel's MPTCP endpoints true: an address is one from when its route works until either goes, and the ones
 //! by the tunnel are for when nothing else works (RFC 8684 §3.2, §3.3.8, §3.4; RFC 8028 §3.1).
 
-use super::advertised::Advertised;
 use super::config::PathManagerConfig;
-use super::subflow;
+use super::link::{Link, Links};
+use super::source_routes::SourceRoutes;
+use super::subflow::{self, Subflows};
 use crate::access::neighbour;
 use crate::engine::{Engine, Outbox};
-use crate::input::{AddressEvent, Input, LinkEvent, LinkId, Order, Outcome, Packet, RouteEvent};
+use crate::input::{Input, LinkEvent, LinkId, Order, Outcome, Packet, SubflowChange, SubflowEvent};
 use crate::plan::{Endpoint, EndpointFlags, EndpointLimits, Item, Key};
 use crate::report::{DropReason, Report};
 use crate::time::Time;
@@ -15,13 +16,13 @@ use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, kind};
 use roam6_wire::ip6::{Datagram, protocol};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Endpoints at once: older kernels have room for no more.
 pub const MAX_ENDPOINTS: usize = 8;
-/// Addresses remembered of one interface; more are ignored.
-pub const MAX_ADDRESSES: usize = 32;
+/// Interfaces looked at.
+pub const MAX_LINKS: usize = 128;
 
 /// How long an address and its route must have been there: the kernel tries a new endpoint once, and a first packet
 /// that meets a route still being made is lost for good.
@@ -29,46 +30,54 @@ const SETTLED: Duration = Duration::from_millis(200);
 /// How long an address that was given up stays away: the kernel may not make anew what it has not finished closing,
 /// the first subflow of a connection above all.
 const RETURN: Duration = Duration::from_secs(2);
-/// Time before an endpoint or limits are put again that the host refused.
-const AGAIN: Duration = Duration::from_secs(60);
-/// Length of a prefix no advertisement tells of.
-const HOST_SUBNET: u8 = 64;
-/// RFC 7559 §2, but for the first interval, which nobody has to wait for.
-const SOLICITATION: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+/// How long a deprecated address is kept at most after there is another: connections may be slow to move.
+const MOVE: Duration = Duration::from_secs(8);
+/// The kernel tries once to make a subflow, and makes none anew that ended. An endpoint no connection uses is made anew
+/// after the first of these, then ever more seldom, because the peer may not want more.
+const REVIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(640));
+/// Time before something is put again that the host refused.
+pub(super) const AGAIN: Duration = Duration::from_secs(60);
 
 /// The path manager of one host.
 #[derive(Debug)]
 pub struct PathManager {
     config: PathManagerConfig,
-    links: BTreeMap<LinkId, Link>,
+    links: Links,
     /// What the host holds, or is asked to.
-    held: BTreeMap<Ipv6Addr, Endpoint>,
+    held: BTreeMap<Ipv6Addr, Held>,
     /// Addresses that may not be endpoints before a time.
     waiting: BTreeMap<Ipv6Addr, Time>,
+    /// How long to wait for a first subflow from an address that had none.
+    patience: BTreeMap<Ipv6Addr, Duration>,
+    subflows: Subflows,
+    routes: SourceRoutes,
     limits: Limits,
     stopped: bool,
     /// When it was last asked to handle something.
     now: Time,
 }
 
-#[derive(Debug)]
-struct Link {
-    name: String,
-    up: bool,
-    mtu: u32,
-    addresses: BTreeSet<Ipv6Addr>,
-    advertised: Advertised,
-    /// Of a default route that no advertisement made.
-    static_router: Option<Ipv6Addr>,
-    solicit_at: Time,
-    interval: Duration,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    endpoint: Endpoint,
+    since: Time,
+    /// There are connections, and none of them uses it.
+    unused_since: Option<Time>,
+    deprecated: bool,
+}
+
+/// An address that works.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    endpoint: Endpoint,
+    deprecated: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Limits {
     /// No endpoint needs them yet.
     Unset,
-    Put,
+    Put(EndpointLimits),
     Refused {
         until: Time,
     },
@@ -79,44 +88,52 @@ impl PathManager {
     pub fn new(config: PathManagerConfig) -> PathManager {
         PathManager {
             config,
-            links: BTreeMap::new(),
+            links: Links::new(),
             held: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            patience: BTreeMap::new(),
+            subflows: Subflows::default(),
+            routes: SourceRoutes::default(),
             limits: Limits::Unset,
             stopped: false,
             now: Time::ZERO,
         }
     }
 
-    fn take_link(&mut self, now: Time, event: &LinkEvent) {
-        if !self.config.interfaces.contains(&event.name) {
-            self.links.remove(&event.link);
-            return;
+    fn take(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+        match input {
+            Input::Link(event) => self.take_link(now, event, out),
+            Input::Packet(packet) => self.take_packet(now, packet, out),
+            Input::Outcome(outcome) => self.take_outcome(now, outcome, out),
+            Input::Subflow(event) => self.take_subflow(event, out),
+            Input::Address(event) => {
+                if let Some(link) = self.links.get_mut(&event.link) {
+                    link.take_address(event, out);
+                }
+            }
+            Input::Route(event) => {
+                if let Some(link) = self.links.get_mut(&event.link) {
+                    link.take_route(event);
+                }
+            }
+            Input::Neighbour(event) => {
+                if let Some(link) = self.links.get_mut(&event.link) {
+                    link.advertised.put_reachable(event.address, event.reachable);
+                }
+            }
+            Input::Order(Order::Stop) => self.stopped = true,
+            Input::Order(Order::PathManager(config)) => self.config = config.as_ref().clone(),
+            Input::Tick | Input::Clock(_) | Input::Order(_) | Input::Flow(_) | Input::Activity(_) => {}
         }
-        let link = self.links.entry(event.link).or_insert_with(|| Link::new(event));
-        if event.up && !link.up {
-            (link.solicit_at, link.interval) = (now, SOLICITATION.0);
-        }
-        if !event.up {
-            // Another network may be behind it when it comes back.
-            link.advertised = Advertised::default();
-        }
-        (link.up, link.mtu) = (event.up, event.mtu);
-        link.name.clone_from(&event.name);
     }
 
-    fn take_address(&mut self, event: &AddressEvent, out: &mut Outbox) {
-        let Some(link) = self.links.get_mut(&event.link) else { return };
-        if event.address.is_unicast_link_local() || event.address.is_multicast() || event.address.is_loopback() {
+    /// Interfaces the settings do not name are remembered too: the settings may come to name them.
+    fn take_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+        if !self.links.contains_key(&event.link) && self.links.len() == MAX_LINKS {
+            out.report(Report::TableFull { table: "links".to_owned(), limit: MAX_LINKS });
             return;
         }
-        if !event.state.is_usable() {
-            link.addresses.remove(&event.address);
-        } else if link.addresses.len() < MAX_ADDRESSES {
-            link.addresses.insert(event.address);
-        } else if !link.addresses.contains(&event.address) {
-            out.report(Report::TableFull { table: "addresses".to_owned(), limit: MAX_ADDRESSES });
-        }
+        self.links.entry(event.link).or_insert_with(|| Link::new(event)).take(now, event);
     }
 
     fn take_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
@@ -146,161 +163,223 @@ impl PathManager {
     fn take_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
         let Some(why) = &outcome.refused else { return };
         match &outcome.key {
-            Key::EndpointLimits if self.limits == Limits::Put => self.limits = Limits::Refused { until: now + AGAIN },
+            Key::EndpointLimits if matches!(self.limits, Limits::Put(_)) => {
+                self.limits = Limits::Refused { until: now + AGAIN };
+            }
             Key::Endpoint(address) if self.held.remove(address).is_some() => {
                 self.waiting.insert(*address, now + AGAIN);
                 // Nothing may be left of it, whatever the host made of it.
                 out.drop(outcome.key.clone());
             }
+            key if self.routes.refuse(now, key) => {}
             _ => return,
         }
         out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
     }
 
-    /// The endpoints there should be, but for those that have to wait.
-    fn wanted(&self, now: Time) -> BTreeMap<Ipv6Addr, Endpoint> {
-        let mut best: BTreeMap<(LinkId, Prefix), Endpoint> = BTreeMap::new();
-        for (id, link) in self.links.iter().filter(|(_, link)| link.up) {
-            for &address in &link.addresses {
-                let Some((prefix, preferred_until)) = link.find(now, address) else { continue };
-                let home = self.config.home_prefixes.iter().any(|home| home.contains(address));
+    fn take_subflow(&mut self, event: &SubflowEvent, out: &mut Outbox) {
+        if !self.subflows.take(event) {
+            out.report(Report::TableFull { table: "connections".to_owned(), limit: subflow::MAX_CONNECTIONS });
+        }
+        if event.change == SubflowChange::Opened {
+            self.patience.remove(event.local.ip());
+        }
+        let backup = self.held.get(event.local.ip()).is_some_and(|held| held.endpoint.flags.backup);
+        out.report(subflow::report(event, backup));
+    }
+
+    fn is_home(&self, address: Ipv6Addr) -> bool {
+        self.config.home_prefixes.iter().any(|home| home.contains(address))
+    }
+
+    fn used_links(&self) -> impl Iterator<Item = (LinkId, &Link)> {
+        let named = self.links.iter().filter(|(_, link)| self.config.interfaces.contains(&link.name));
+        named.map(|(id, link)| (*id, link))
+    }
+
+    /// The addresses that work, one for each prefix of a link, but for those that have to wait.
+    fn candidates(&self, now: Time) -> BTreeMap<Ipv6Addr, Candidate> {
+        let mut best: BTreeMap<(LinkId, Prefix), Candidate> = BTreeMap::new();
+        for (id, link) in self.used_links() {
+            for &address in link.addresses.keys() {
+                let Some(route) = link.find(now, address) else { continue };
+                let home = self.is_home(address);
                 let signal = if home { self.config.signal_home } else { self.config.signal_care_of };
-                // Deprecated: for connections that have nothing else (RFC 4862 §5.5.4).
-                let backup = home || preferred_until.is_some_and(|until| until <= now);
-                let flags = EndpointFlags { signal, subflow: true, backup };
+                let deprecated = route.deprecated;
+                let flags = EndpointFlags { signal, subflow: true, backup: home || deprecated };
+                let candidate = Candidate { endpoint: Endpoint { address, link: id, flags }, deprecated };
+                let rank = |one: &Candidate| (one.deprecated, !self.held.contains_key(&one.endpoint.address));
                 // One address of a prefix is one path: the one in use stays, of temporary ones the lowest serves.
-                let endpoint = Endpoint { address, link: *id, flags };
-                let place = best.entry((*id, prefix)).or_insert(endpoint);
-                if self.held.contains_key(&address) && !self.held.contains_key(&place.address) {
-                    *place = endpoint;
+                let place = best.entry((id, route.prefix)).or_insert(candidate);
+                if rank(&candidate) < rank(place) {
+                    *place = candidate;
                 }
             }
         }
-        best.into_values().map(|endpoint| (endpoint.address, endpoint)).collect()
+        // The kernel knows an address once, whatever the interface.
+        let mut found = BTreeMap::new();
+        for candidate in best.into_values() {
+            found.entry(candidate.endpoint.address).or_insert(candidate);
+        }
+        found
+    }
+
+    /// Whether connections can do without a deprecated address: there is another, and they use it or had time to.
+    fn is_replaced(&self, now: Time, address: Ipv6Addr, candidates: &BTreeMap<Ipv6Addr, Candidate>) -> bool {
+        let preferred = |at: &Ipv6Addr| candidates.get(at).is_some_and(|candidate| !candidate.deprecated);
+        let others = || self.held.iter().filter(|(at, _)| **at != address && preferred(at));
+        let addresses: Vec<Ipv6Addr> = others().map(|(at, _)| *at).collect();
+        let moved = others().any(|(_, held)| held.since + MOVE <= now);
+        !addresses.is_empty() && (moved || self.subflows.can_do_without(address, &addresses))
     }
 
     /// Makes the host hold what is wanted, as soon as it may.
     fn converge(&mut self, now: Time, out: &mut Outbox) {
-        let mut wanted = if self.stopped { BTreeMap::new() } else { self.wanted(now) };
-        let gone: Vec<Ipv6Addr> = self.held.keys().filter(|address| !wanted.contains_key(address)).copied().collect();
-        for address in gone {
-            self.held.remove(&address);
-            self.waiting.insert(address, now + RETURN);
-            out.drop(Key::Endpoint(address));
+        let mut wanted = if self.stopped { BTreeMap::new() } else { self.candidates(now) };
+        self.revive(now, &wanted, out);
+        let old: Vec<Ipv6Addr> = self.held.keys().copied().collect();
+        for address in old {
+            let candidate = wanted.get(&address).copied();
+            let stays = candidate.filter(|it| !it.deprecated || !self.is_replaced(now, address, &wanted));
+            match stays {
+                Some(candidate) => self.keep(candidate, out),
+                None => self.give_up(now, address, RETURN, out),
+            }
         }
+        // No new subflows from a deprecated address (RFC 4862 §5.5.4).
+        wanted.retain(|address, candidate| !candidate.deprecated && !self.held.contains_key(address));
         self.waiting.retain(|address, until| *until > now || wanted.contains_key(address));
-        wanted.retain(|address, endpoint| self.held.get(address) != Some(endpoint));
-        for (address, endpoint) in wanted {
-            let new = !self.held.contains_key(&address);
-            if new && *self.waiting.entry(address).or_insert(now + SETTLED) > now {
+        for (address, candidate) in wanted {
+            if *self.waiting.entry(address).or_insert(now + SETTLED) > now {
                 continue;
             }
-            if new && self.held.len() == MAX_ENDPOINTS {
+            if self.held.len() == MAX_ENDPOINTS {
                 out.report(Report::TableFull { table: "endpoints".to_owned(), limit: MAX_ENDPOINTS });
                 self.waiting.insert(address, now + AGAIN);
                 continue;
             }
-            self.put_limits(now, out);
-            self.waiting.remove(&address);
-            self.held.insert(address, endpoint);
+            self.add(now, candidate.endpoint, out);
+        }
+        self.note_use(now);
+    }
+
+    fn add(&mut self, now: Time, endpoint: Endpoint, out: &mut Outbox) {
+        let Endpoint { address, link, flags } = endpoint;
+        self.waiting.remove(&address);
+        self.held.insert(address, Held { endpoint, since: now, unused_since: None, deprecated: false });
+        self.put_limits(now, out);
+        out.put(Item::Endpoint(endpoint));
+        out.report(Report::EndpointUp { link, address, backup: flags.backup });
+    }
+
+    /// An endpoint stays; what it is for may change, of which connections hear at once (MP_PRIO).
+    fn keep(&mut self, candidate: Candidate, out: &mut Outbox) {
+        let Candidate { endpoint, deprecated } = candidate;
+        let Some(held) = self.held.get_mut(&endpoint.address) else { return };
+        held.deprecated = deprecated;
+        if held.endpoint != endpoint {
+            held.endpoint = endpoint;
             out.put(Item::Endpoint(endpoint));
+            let Endpoint { address, link, flags } = endpoint;
+            out.report(Report::EndpointUp { link, address, backup: flags.backup });
         }
     }
 
+    fn give_up(&mut self, now: Time, address: Ipv6Addr, pause: Duration, out: &mut Outbox) {
+        if let Some(held) = self.held.remove(&address) {
+            self.waiting.insert(address, now + pause);
+            out.drop(Key::Endpoint(address));
+            out.report(Report::EndpointDown { link: held.endpoint.link, address });
+        }
+    }
+
+    /// Makes endpoints anew that no connection uses although there are connections.
+    fn revive(&mut self, now: Time, wanted: &BTreeMap<Ipv6Addr, Candidate>, out: &mut Outbox) {
+        self.patience.retain(|address, _| wanted.contains_key(address));
+        let tired: Vec<Ipv6Addr> =
+            self.held.keys().filter(|at| self.revived_at(**at).is_some_and(|it| it <= now)).copied().collect();
+        for address in tired {
+            let patience = self.patience.entry(address).or_insert(REVIVE.0);
+            *patience = (*patience * 2).min(REVIVE.1);
+            self.give_up(now, address, RETURN, out);
+        }
+    }
+
+    fn revived_at(&self, address: Ipv6Addr) -> Option<Time> {
+        let held = self.held.get(&address).filter(|held| !held.deprecated)?;
+        Some(held.unused_since? + *self.patience.get(&address).unwrap_or(&REVIVE.0))
+    }
+
+    /// Notes which endpoints no connection uses.
+    fn note_use(&mut self, now: Time) {
+        for (address, held) in &mut self.held {
+            let unused = self.subflows.uses(*address) == Some(false);
+            held.unused_since = unused.then(|| held.unused_since.unwrap_or(now));
+        }
+    }
+
+    /// Puts the limits an endpoint needs, if they are not those that were put.
     fn put_limits(&mut self, now: Time, out: &mut Outbox) {
-        if self.limits == Limits::Unset || matches!(self.limits, Limits::Refused { until } if until <= now) {
-            self.limits = Limits::Put;
-            let PathManagerConfig { subflows, accepted, .. } = self.config;
-            out.put(Item::EndpointLimits(EndpointLimits { subflows, accepted }));
-        }
-    }
-
-    /// Asks where no router is known: the kernel may have heard before we began to listen. From nowhere, so that the
-    /// answer is for all and the kernel needs no address that we would have to guess.
-    fn state_of(&self, now: Time, link: &Link, address: Ipv6Addr, held: Option<&Endpoint>) -> &'static str {
-        match held {
-            Some(_) => "in use",
-            None if !link.up => "link down",
-            None if link.find(now, address).is_none() => "no router",
-            None if self.waiting.contains_key(&address) => "waiting",
-            None => "spare",
+        let PathManagerConfig { subflows, accepted, .. } = self.config;
+        let wanted = EndpointLimits { subflows, accepted };
+        let due = match self.limits {
+            Limits::Unset => !self.held.is_empty(),
+            Limits::Put(limits) => limits != wanted,
+            Limits::Refused { until } => until <= now && !self.held.is_empty(),
+        };
+        if due {
+            self.limits = Limits::Put(wanted);
+            out.put(Item::EndpointLimits(wanted));
         }
     }
 
     fn solicit(&mut self, now: Time, out: &mut Outbox) {
         for (id, link) in &mut self.links {
             link.advertised.expire(now);
-            if link.asks(now) && link.solicit_at <= now {
+            if self.config.interfaces.contains(&link.name) && link.ask(now) {
                 out.transmit(neighbour::router_solicitation(*id, None));
                 out.report(Report::Solicited { link: *id });
-                link.solicit_at = now + link.interval;
-                link.interval = (link.interval * 2).min(SOLICITATION.1);
             }
         }
     }
-}
 
-impl Link {
-    fn new(event: &LinkEvent) -> Link {
-        Link {
-            name: event.name.clone(),
-            up: false,
-            mtu: event.mtu,
-            addresses: BTreeSet::new(),
-            advertised: Advertised::default(),
-            static_router: None,
-            solicit_at: Time::ZERO,
-            interval: SOLICITATION.0,
+    /// Each prefix by the router it works by.
+    fn route_by_source(&mut self, now: Time, out: &mut Outbox) {
+        let mut wanted = BTreeMap::new();
+        if self.config.source_routing && !self.stopped {
+            for (id, link) in self.used_links() {
+                let found = link.addresses.keys().filter_map(|address| link.find(now, *address));
+                for route in found {
+                    wanted.entry(route.prefix).or_insert((id, route.router));
+                }
+            }
         }
+        self.routes.converge(now, &wanted, out);
     }
 
-    fn put_static_router(&mut self, event: &RouteEvent) {
-        if event.stands {
-            self.static_router = Some(event.router);
-        } else if self.static_router == Some(event.router) {
-            self.static_router = None;
+    fn state_of(&self, now: Time, link: &Link, address: Ipv6Addr, held: Option<&Held>) -> &'static str {
+        match (held, link.find(now, address)) {
+            (Some(held), _) if held.deprecated => "deprecated",
+            (Some(_), _) => "in use",
+            (None, _) if !link.up => "link down",
+            (None, None) => "no router",
+            (None, Some(route)) if route.deprecated => "deprecated",
+            (None, _) if self.waiting.contains_key(&address) => "waiting",
+            (None, _) => "spare",
         }
-    }
-
-    /// The prefix whose router makes an address work, and until when it is preferred; `None` if it does not work.
-    fn find(&self, now: Time, address: Ipv6Addr) -> Option<(Prefix, Option<Time>)> {
-        if let Some((prefix, until)) = self.advertised.find(now, address) {
-            return Some((prefix, Some(until.preferred_until)));
-        }
-        self.static_router.and_then(|_| Some((Prefix::new(address, HOST_SUBNET)?, None)))
-    }
-
-    fn asks(&self, now: Time) -> bool {
-        self.up && self.advertised.router(now).is_none() && self.static_router.is_none()
     }
 }
 
 impl Engine for PathManager {
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
         self.now = now;
-        match input {
-            Input::Link(event) => self.take_link(now, event),
-            Input::Address(event) => self.take_address(event, out),
-            Input::Packet(packet) => self.take_packet(now, packet, out),
-            Input::Neighbour(event) => {
-                if let Some(link) = self.links.get_mut(&event.link) {
-                    link.advertised.put_reachable(event.address, event.reachable);
-                }
-            }
-            Input::Outcome(outcome) => self.take_outcome(now, outcome, out),
-            Input::Subflow(event) => out.report(subflow::report(event)),
-            Input::Order(Order::Stop) => self.stopped = true,
-            Input::Order(Order::PathManager(config)) => self.config = config.as_ref().clone(),
-            Input::Route(event) => {
-                if let Some(link) = self.links.get_mut(&event.link) {
-                    link.put_static_router(event);
-                }
-            }
-            Input::Tick | Input::Clock(_) | Input::Order(_) | Input::Flow(_) | Input::Activity(_) => {}
-        }
+        self.take(now, input, out);
         if !self.stopped {
             self.solicit(now, out);
+            self.put_limits(now, out);
         }
+        // A subflow is made as soon as its endpoint stands: the route comes first.
+        self.route_by_source(now, out);
         self.converge(now, out);
         if self.stopped && self.limits != Limits::Unset {
             self.limits = Limits::Unset;
@@ -312,35 +391,44 @@ impl Engine for PathManager {
         if self.stopped {
             return None;
         }
-        let links = self.links.values().filter(|link| link.up);
-        let asked = |link: &Link| link.asks(self.now).then_some(link.solicit_at);
-        let of_links = links.flat_map(|link| [asked(link), link.advertised.deadline(self.now)]).flatten();
-        of_links.chain(self.waiting.values().copied()).min()
+        let links = self.used_links().filter_map(|(_, link)| link.deadline(self.now));
+        let waiting = self.waiting.values().copied();
+        let revived = self.held.keys().filter_map(|address| self.revived_at(*address));
+        let deprecated = self.held.values().any(|held| held.deprecated);
+        let moved = self.held.values().map(|held| held.since + MOVE).filter(|at| deprecated && *at > self.now);
+        let limits = match self.limits {
+            Limits::Refused { until } => Some(until).filter(|_| !self.held.is_empty()),
+            _ => None,
+        };
+        links.chain(waiting).chain(revived).chain(moved).chain(limits).chain(self.routes.deadline()).min()
     }
 
     fn view(&self, now: Time, view: &mut View) {
-        view.links.extend(self.links.iter().map(|(id, link)| {
-            let addresses = self.held.values().filter(|endpoint| endpoint.link == *id);
-            LinkView {
+        for (id, link) in self.used_links() {
+            let addresses = self.held.values().filter(|held| held.endpoint.link == id);
+            view.links.push(LinkView {
                 name: link.name.clone(),
                 role: "mnn".to_owned(),
                 up: link.up,
                 mtu: link.mtu,
-                router: link.advertised.router(now),
-                addresses: addresses.map(|endpoint| endpoint.address).collect(),
-                state: if link.asks(now) { "no router" } else { "up" }.to_owned(),
-            }
-        }));
-        let home = |address| self.config.home_prefixes.iter().any(|home| home.contains(address));
-        for (id, link) in &self.links {
-            view.endpoints.extend(link.addresses.iter().map(|&address| {
-                let held = self.held.get(&address).filter(|endpoint| endpoint.link == *id);
+                router: link.router(now),
+                addresses: addresses.map(|held| held.endpoint.address).collect(),
+                state: match (link.up, link.asks(now)) {
+                    (false, _) => "down",
+                    (true, true) => "no router",
+                    (true, false) => "up",
+                }
+                .to_owned(),
+            });
+            view.endpoints.extend(link.addresses.keys().map(|&address| {
+                let held = self.held.get(&address).filter(|held| held.endpoint.link == id);
+                let home = self.is_home(address);
                 EndpointView {
                     address,
                     link: link.name.clone(),
-                    home: home(address),
-                    backup: held.map_or(home(address), |endpoint| endpoint.flags.backup),
-                    signal: held.is_some_and(|endpoint| endpoint.flags.signal),
+                    home,
+                    backup: held.map_or(home, |held| held.endpoint.flags.backup),
+                    signal: held.is_some_and(|held| held.endpoint.flags.signal),
                     state: self.state_of(now, link, address, held).to_owned(),
                 }
             }));

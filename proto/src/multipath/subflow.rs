@@ -1,15 +1,75 @@
-//! What the kernel tells of connections and their subflows (RFC 8684).
+//! Which connections have a subflow from which of our addresses, as far as the kernel tells (RFC 8684).
 
-use crate::input::{SubflowChange, SubflowEvent};
+use crate::input::{SubflowChange, SubflowEvent, Token};
 use crate::report::Report;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv6Addr, SocketAddrV6};
 
-/// The same, told to the world.
-pub(super) fn report(event: &SubflowEvent) -> Report {
-    let SubflowEvent { token, change, local, remote, backup, error } = *event;
+/// Connections remembered, and subflows of one; what is beyond is not known.
+pub const MAX_CONNECTIONS: usize = 4096;
+/// The kernel makes eight besides the first; more come and go while it closes others.
+pub const MAX_SUBFLOWS: usize = 32;
+
+/// The connections of this host.
+#[derive(Debug, Default)]
+pub(super) struct Subflows {
+    connections: BTreeMap<Token, BTreeSet<(SocketAddrV6, SocketAddrV6)>>,
+    /// There are, or were, some that are not remembered.
+    incomplete: bool,
+}
+
+impl Subflows {
+    /// Takes what the kernel tells; `false` if there was no room to remember it.
+    pub(super) fn take(&mut self, event: &SubflowEvent) -> bool {
+        let SubflowEvent { token, change, local, remote, .. } = *event;
+        match change {
+            SubflowChange::Disconnected => drop(self.connections.remove(&token)),
+            SubflowChange::Closed => {
+                if let Some(subflows) = self.connections.get_mut(&token) {
+                    subflows.remove(&(local, remote));
+                }
+            }
+            SubflowChange::Connected | SubflowChange::Opened | SubflowChange::Changed => {
+                let room = self.connections.contains_key(&token) || self.connections.len() < MAX_CONNECTIONS;
+                if !room {
+                    return !std::mem::replace(&mut self.incomplete, true);
+                }
+                let subflows = self.connections.entry(token).or_default();
+                if subflows.len() < MAX_SUBFLOWS {
+                    subflows.insert((local, remote));
+                }
+            }
+        }
+        if self.connections.is_empty() {
+            self.incomplete = false;
+        }
+        true
+    }
+
+    /// Whether any connection has a subflow from an address; `None` if there is no connection.
+    pub(super) fn uses(&self, address: Ipv6Addr) -> Option<bool> {
+        let any = !self.connections.is_empty();
+        any.then(|| self.connections.values().any(|subflows| has(subflows, &[address])))
+    }
+
+    /// Whether every connection that has a subflow from `old` also has one from one of `others`.
+    pub(super) fn can_do_without(&self, old: Ipv6Addr, others: &[Ipv6Addr]) -> bool {
+        let users = self.connections.values().filter(|subflows| has(subflows, &[old]));
+        !self.incomplete && users.into_iter().all(|subflows| has(subflows, others))
+    }
+}
+
+fn has(subflows: &BTreeSet<(SocketAddrV6, SocketAddrV6)>, addresses: &[Ipv6Addr]) -> bool {
+    subflows.iter().any(|(local, _)| addresses.contains(local.ip()))
+}
+
+/// The same, told to the world; `backup` is what we make of the address, because the kernel tells the peer's view only.
+pub(super) fn report(event: &SubflowEvent, backup: bool) -> Report {
+    let SubflowEvent { token, change, local, remote, error } = *event;
     match change {
         SubflowChange::Connected => Report::SubflowUp { token, local, remote, backup, first: true },
         SubflowChange::Opened => Report::SubflowUp { token, local, remote, backup, first: false },
-        SubflowChange::Changed => Report::SubflowChanged { token, local, remote, backup },
+        SubflowChange::Changed => Report::SubflowChanged { token, local, remote },
         SubflowChange::Closed => Report::SubflowDown { token, local, remote, error },
         SubflowChange::Disconnected => Report::Disconnected { token },
     }

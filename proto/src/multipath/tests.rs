@@ -4,16 +4,20 @@ use super::path_manager::MAX_ENDPOINTS;
 use super::*;
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
-use crate::input::{AddressEvent, AddressState, Input, LinkEvent, LinkId, NeighbourEvent, Order, Outcome, Packet};
+use crate::input::{
+    AddressEvent, AddressState, Input, LinkEvent, LinkId, NeighbourEvent, Order, Outcome, Packet, RouteEvent,
+    SubflowChange, SubflowEvent, Token,
+};
 use crate::output::Output;
-use crate::plan::{Endpoint, Item, Key};
+use crate::plan::{Endpoint, Item, Key, Table, Target};
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
+use roam6_wire::Prefix;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Header, protocol};
 use std::collections::BTreeMap;
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddrV6};
 
 const LAN: LinkId = LinkId(3);
 const WIFI: LinkId = LinkId(4);
@@ -30,13 +34,21 @@ struct Bench {
     now: Time,
     held: BTreeMap<Ipv6Addr, Endpoint>,
     limits: bool,
+    routes: BTreeMap<Prefix, Target>,
     solicited: usize,
     reports: Vec<Report>,
 }
 
 impl Bench {
     fn new() -> Bench {
-        let config = PathManagerConfig {
+        let manager = PathManager::new(Bench::config());
+        let held = BTreeMap::new();
+        let (now, routes, reports) = (Time::ZERO, BTreeMap::new(), Vec::new());
+        Bench { manager, now, held, limits: false, routes, solicited: 0, reports }
+    }
+
+    fn config() -> PathManagerConfig {
+        PathManagerConfig {
             interfaces: ["lan0", "wifi0"].map(str::to_owned).into(),
             home_prefixes: vec!["2001:db8:f00::/56".parse().unwrap()],
             signal_home: false,
@@ -44,10 +56,7 @@ impl Bench {
             subflows: 8,
             accepted: 0,
             source_routing: false,
-        };
-        let manager = PathManager::new(config);
-        let held = BTreeMap::new();
-        Bench { manager, now: Time::ZERO, held, limits: false, solicited: 0, reports: Vec::new() }
+        }
     }
 
     fn feed(&mut self, input: &Input) {
@@ -62,6 +71,8 @@ impl Bench {
                 Output::Put(Item::EndpointLimits(_)) => self.limits = true,
                 Output::Drop(Key::Endpoint(address)) => assert!(self.held.remove(&address).is_some()),
                 Output::Drop(Key::EndpointLimits) => self.limits = false,
+                Output::Put(Item::Route(route)) => drop(self.routes.insert(route.source, route.target)),
+                Output::Drop(Key::Route(_, _, source, _)) => assert!(self.routes.remove(&source).is_some()),
                 Output::Transmit(_) => self.solicited += 1,
                 Output::Report(report) => self.reports.push(report),
                 other => panic!("{other:?}"),
@@ -85,6 +96,13 @@ impl Bench {
     fn link(&mut self, link: LinkId, up: bool) {
         let name = if link == LAN { "lan0" } else { "wifi0" }.to_owned();
         self.feed(&Input::Link(LinkEvent { link, name, address: None, up, mtu: 1500 }));
+    }
+
+    /// The kernel tells of a subflow of a connection.
+    fn subflow(&mut self, token: u32, local: &str, change: SubflowChange) {
+        let end = |address, port| SocketAddrV6::new(ip(address), port, 0, 0);
+        let (local, remote) = (end(local, 1000), end("2001:db8:c::1", 443));
+        self.feed(&Input::Subflow(SubflowEvent { token: Token(token), change, local, remote, error: 0 }));
     }
 
     fn address(&mut self, link: LinkId, address: &str, state: AddressState) {
@@ -154,17 +172,107 @@ fn an_address_waits_for_its_route_and_for_that_to_settle() {
     assert_eq!(bench.held().len(), 1, "no router there");
 }
 
+const MOVED: [(&str, u32, u32); 3] =
+    [("2001:db8:f00::/64", 600, 1200), ("2001:db8:a00::/64", 0, 30), ("2001:db8:b00::/64", 600, 1200)];
+
 #[test]
-fn a_move_deprecates_then_removes_the_old_and_adds_the_new() {
+fn a_move_keeps_the_old_for_connections_that_have_nothing_else_yet() {
     let mut bench = inside();
-    let new = [("2001:db8:f00::/64", 600, 1200), ("2001:db8:a00::/64", 0, 30), ("2001:db8:b00::/64", 600, 1200)];
-    bench.advertise(LAN, 600, &new);
+    bench.subflow(1, HOME, SubflowChange::Connected);
+    bench.subflow(1, CARE_OF, SubflowChange::Opened);
+    bench.subflow(2, CARE_OF, SubflowChange::Connected);
+    bench.advertise(LAN, 600, &[("2001:db8:f00::/64", 600, 1200), ("2001:db8:a00::/64", 600, 1200)]);
+    bench.wait(5000);
+    bench.advertise(LAN, 600, &MOVED);
     assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "at once");
     bench.address(LAN, "2001:db8:b00::5", AddressState::Assigned);
     bench.wait(200);
     assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:b00::5 s", "2001:db8:f00::5 b"]);
-    bench.wait(30_000);
-    assert_eq!(bench.held(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"], "its lifetime ended");
+    bench.subflow(2, "2001:db8:b00::5", SubflowChange::Opened);
+    assert_eq!(bench.held(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"], "every connection has another");
+    bench.wait(300_000);
+    assert_eq!(bench.held(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"]);
+}
+
+#[test]
+fn a_connection_that_does_not_move_is_not_waited_for_for_long() {
+    let mut bench = inside();
+    bench.wait(60_000);
+    bench.subflow(2, CARE_OF, SubflowChange::Connected);
+    bench.address(LAN, HOME, AddressState::Gone);
+    bench.advertise(LAN, 600, &MOVED);
+    assert_eq!(bench.held(), ["2001:db8:a00::5 b s"], "there is nothing else");
+    bench.address(LAN, "2001:db8:b00::5", AddressState::Assigned);
+    bench.wait(7_000);
+    assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:b00::5 s"]);
+    bench.wait(1_500);
+    assert_eq!(bench.held(), ["2001:db8:b00::5 s"]);
+    bench.address(LAN, "2001:db8:b00::5", AddressState::Deprecated);
+    bench.wait(60_000);
+    assert_eq!(bench.held(), ["2001:db8:b00::5 b s"], "better than nothing");
+    bench.address(LAN, "2001:db8:b00::5", AddressState::Assigned);
+    assert_eq!(bench.held(), ["2001:db8:b00::5 s"]);
+}
+
+#[test]
+fn an_endpoint_no_connection_uses_is_made_anew_ever_more_seldom() {
+    let mut bench = inside();
+    bench.subflow(1, HOME, SubflowChange::Connected);
+    bench.wait(9_900);
+    assert_eq!(bench.held().len(), 2);
+    bench.wait(200);
+    assert_eq!(bench.held(), ["2001:db8:f00::5 b"], "the kernel tried once, in vain");
+    bench.wait(2_000);
+    assert_eq!(bench.held().len(), 2);
+    bench.wait(19_000);
+    assert_eq!(bench.held().len(), 2);
+    bench.wait(2_000);
+    assert_eq!(bench.held().len(), 1);
+    bench.wait(2_000);
+    bench.subflow(1, CARE_OF, SubflowChange::Opened);
+    bench.advertise(LAN, 1800, &[("2001:db8:f00::/64", 9000, 9000), ("2001:db8:a00::/64", 9000, 9000)]);
+    bench.wait(1_000_000);
+    assert_eq!(bench.held().len(), 2, "it is used");
+    bench.advertise(LAN, 1800, &[("2001:db8:f00::/64", 9000, 9000), ("2001:db8:a00::/64", 9000, 9000)]);
+    bench.subflow(1, CARE_OF, SubflowChange::Closed);
+    bench.wait(10_500);
+    assert_eq!(bench.held().len(), 1, "the peer ended it; the kernel would leave it at that");
+}
+
+#[test]
+fn a_default_route_made_by_hand_is_as_good_as_an_advertisement() {
+    let mut bench = Bench::new();
+    bench.link(LAN, true);
+    bench.address(LAN, CARE_OF, AddressState::Assigned);
+    let route = |stands| Input::Route(RouteEvent { link: LAN, router: ip(ROUTER), stands });
+    bench.feed(&route(true));
+    bench.wait(300);
+    assert_eq!(bench.held(), ["2001:db8:a00::5 s"]);
+    bench.feed(&route(false));
+    assert!(bench.held().is_empty());
+}
+
+#[test]
+fn each_prefix_leaves_by_its_own_router_if_wanted() {
+    let mut bench = inside();
+    assert!(bench.routes.is_empty());
+    let mut config = Bench::config();
+    config.source_routing = true;
+    bench.feed(&Input::Order(Order::PathManager(Box::new(config.clone()))));
+    let gateway = Target::Gateway { link: LAN, router: ip(ROUTER) };
+    let prefix = |text: &str| -> Prefix { text.parse().unwrap() };
+    let both = [(prefix("2001:db8:a00::/64"), gateway), (prefix("2001:db8:f00::/64"), gateway)];
+    assert_eq!(bench.routes, both.into());
+    let key = Key::Route(Table::MAIN, Prefix::ALL, prefix("2001:db8:a00::/64"), 512);
+    bench.feed(&Input::Outcome(Outcome { key, refused: Some("no".to_owned()) }));
+    assert!(bench.reports.iter().any(|report| matches!(report, Report::Failed { .. })));
+    bench.wait(61_000);
+    assert_eq!(bench.routes, both.into(), "tried again");
+    bench.link(LAN, false);
+    assert!(bench.routes.is_empty());
+    config.interfaces.clear();
+    bench.feed(&Input::Order(Order::PathManager(Box::new(config))));
+    assert!(bench.held().is_empty());
 }
 
 #[test]

@@ -1,0 +1,132 @@
+//! One interface of a host whose connections take several paths: its addresses, and the routers they work by
+//! (RFC 4861 §6.3.4, RFC 7559 §2, RFC 8028 §3.1).
+
+use super::advertised::Advertised;
+use crate::engine::Outbox;
+use crate::input::{AddressEvent, LinkEvent, LinkId, RouteEvent};
+use crate::report::Report;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::Prefix;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// Addresses remembered of one interface; more are ignored.
+pub const MAX_ADDRESSES: usize = 32;
+
+/// RFC 7559 §2, but for the first interval, which nobody has to wait for.
+const SOLICITATION: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+/// Length of a prefix no advertisement tells of.
+const SUBNET: u8 = 64;
+
+/// One interface.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) name: String,
+    pub(super) up: bool,
+    pub(super) mtu: u32,
+    /// Usable ones, and whether each is deprecated.
+    pub(super) addresses: BTreeMap<Ipv6Addr, bool>,
+    pub(super) advertised: Advertised,
+    /// Of a default route that no advertisement made.
+    static_router: Option<Ipv6Addr>,
+    solicit_at: Time,
+    interval: Duration,
+}
+
+/// By what an address works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) prefix: Prefix,
+    pub(super) router: Ipv6Addr,
+    /// No new connections are to use it.
+    pub(super) deprecated: bool,
+}
+
+impl Link {
+    pub(super) fn new(event: &LinkEvent) -> Link {
+        Link {
+            name: event.name.clone(),
+            up: false,
+            mtu: event.mtu,
+            addresses: BTreeMap::new(),
+            advertised: Advertised::default(),
+            static_router: None,
+            solicit_at: Time::ZERO,
+            interval: SOLICITATION.0,
+        }
+    }
+
+    pub(super) fn take(&mut self, now: Time, event: &LinkEvent) {
+        if event.up && !self.up {
+            (self.solicit_at, self.interval) = (now, SOLICITATION.0);
+        }
+        if !event.up {
+            // Another network may be behind it when it comes back; the kernel forgets its routes.
+            self.advertised = Advertised::default();
+            self.static_router = None;
+        }
+        (self.up, self.mtu) = (event.up, event.mtu);
+        self.name.clone_from(&event.name);
+    }
+
+    pub(super) fn take_address(&mut self, event: &AddressEvent, out: &mut Outbox) {
+        let address = event.address;
+        if address.is_unicast_link_local() || address.is_multicast() || address.is_loopback() {
+            return;
+        }
+        if !event.state.is_usable() {
+            self.addresses.remove(&address);
+        } else if self.addresses.len() < MAX_ADDRESSES || self.addresses.contains_key(&address) {
+            self.addresses.insert(address, event.state == crate::input::AddressState::Deprecated);
+        } else {
+            out.report(Report::TableFull { table: "addresses".to_owned(), limit: MAX_ADDRESSES });
+        }
+    }
+
+    pub(super) fn take_route(&mut self, event: &RouteEvent) {
+        if event.stands {
+            self.static_router = Some(event.router);
+        } else if self.static_router == Some(event.router) {
+            self.static_router = None;
+        }
+    }
+
+    /// By what one of its addresses works; `None` if it does not.
+    pub(super) fn find(&self, now: Time, address: Ipv6Addr) -> Option<Route> {
+        let deprecated = *self.addresses.get(&address).filter(|_| self.up)?;
+        if let Some((prefix, router, until)) = self.advertised.find(now, address) {
+            return Some(Route { prefix, router, deprecated: deprecated || until.preferred_until <= now });
+        }
+        Some(Route { prefix: Prefix::new(address, SUBNET)?, router: self.static_router?, deprecated })
+    }
+
+    /// A router that is there.
+    pub(super) fn router(&self, now: Time) -> Option<Ipv6Addr> {
+        self.advertised.router(now).or(self.static_router)
+    }
+
+    /// Whether it has to ask for a router.
+    pub(super) fn asks(&self, now: Time) -> bool {
+        self.up && self.router(now).is_none()
+    }
+
+    /// Whether it is to ask now; it then waits longer before it asks again.
+    pub(super) fn ask(&mut self, now: Time) -> bool {
+        let asks = self.asks(now) && self.solicit_at <= now;
+        if asks {
+            self.solicit_at = now + self.interval;
+            self.interval = (self.interval * 2).min(SOLICITATION.1);
+        }
+        asks
+    }
+
+    /// When something that is true now ends, or it asks again.
+    pub(super) fn deadline(&self, now: Time) -> Option<Time> {
+        let asked = self.asks(now).then_some(self.solicit_at);
+        [asked, self.advertised.deadline(now)].into_iter().flatten().min().filter(|_| self.up)
+    }
+}
+
+/// The interfaces of a host that are told of.
+pub(super) type Links = BTreeMap<LinkId, Link>;

@@ -1,0 +1,62 @@
+//! Routes by source: packets from a prefix leave by the router that advertised it, because another network's router
+//! drops them (RFC 8028 §3.1, BCP 38).
+
+use super::path_manager::AGAIN;
+use crate::engine::Outbox;
+use crate::input::LinkId;
+use crate::plan::{Item, Key, Route, Table, Target};
+use crate::time::Time;
+use roam6_wire::Prefix;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// Among routes of the same source and destination; others have no such source.
+const METRIC: u32 = 512;
+
+/// The default routes of the prefixes of this host.
+#[derive(Debug, Default)]
+pub(super) struct SourceRoutes {
+    held: BTreeMap<Prefix, (LinkId, Ipv6Addr)>,
+    /// Refused ones, and when each is put again.
+    refused: BTreeMap<Prefix, Time>,
+}
+
+impl SourceRoutes {
+    /// Makes the host hold these, each with the interface and router of its prefix.
+    pub(super) fn converge(&mut self, now: Time, wanted: &BTreeMap<Prefix, (LinkId, Ipv6Addr)>, out: &mut Outbox) {
+        self.refused.retain(|prefix, until| *until > now && wanted.contains_key(prefix));
+        self.held.retain(|prefix, _| {
+            let stays = wanted.contains_key(prefix);
+            if !stays {
+                out.drop(key(*prefix));
+            }
+            stays
+        });
+        for (&source, &(link, router)) in wanted {
+            if self.held.get(&source) == Some(&(link, router)) || self.refused.contains_key(&source) {
+                continue;
+            }
+            self.held.insert(source, (link, router));
+            let target = Target::Gateway { link, router };
+            let (table, destination, metric) = (Table::MAIN, Prefix::ALL, METRIC);
+            out.put(Item::Route(Route { table, destination, source, metric, target, mtu: None }));
+        }
+    }
+
+    /// Notes that the host did not take a route; `false` if it is none of these.
+    pub(super) fn refuse(&mut self, now: Time, refused: &Key) -> bool {
+        let Some(prefix) = self.held.keys().find(|prefix| key(**prefix) == *refused).copied() else { return false };
+        self.held.remove(&prefix);
+        self.refused.insert(prefix, now + AGAIN);
+        true
+    }
+
+    /// When a refused one is put again.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.refused.values().min().copied()
+    }
+}
+
+fn key(source: Prefix) -> Key {
+    Key::Route(Table::MAIN, Prefix::ALL, source, METRIC)
+}
