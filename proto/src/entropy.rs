@@ -1,7 +1,7 @@
 //! The only source of randomness: seeded by whoever builds the engine, so that a run can be repeated.
 
 use rand_chacha::ChaCha12Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
+use rand_chacha::rand_core::{CryptoRng, RngCore, SeedableRng};
 
 /// A cryptographically strong generator with a seed handed in.
 #[derive(Debug, Clone)]
@@ -26,6 +26,11 @@ impl Entropy {
     /// A number from 0 to `bound - 1`; 0 when `bound` is 0. The bias is below 2^-32 for bounds up to 2^32.
     pub fn below(&mut self, bound: u64) -> u64 {
         u64::try_from((u128::from(self.bits()) * u128::from(bound)) >> 64).unwrap_or(0)
+    }
+
+    /// The generator as libraries of cryptography want it.
+    pub(crate) fn rng(&mut self) -> &mut (impl RngCore + CryptoRng + use<>) {
+        &mut self.0
     }
 
     /// Fills `bytes` with random octets.

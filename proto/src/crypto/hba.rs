@@ -61,12 +61,22 @@ pub fn verify(parameters: &Parameters, address: Ipv6Addr) -> Result<Sec, Refusal
 
 /// The prefixes of the Multi-Prefix extension; `None` if there is no well-formed one.
 pub fn prefixes(parameters: &Parameters) -> Option<Vec<Prefix>> {
+    listed(multi_prefix(parameters)?)
+}
+
+/// Whether the key of the parameters is one whose owner can sign: of every CGA, and of a set that says so (P bit).
+pub fn has_key(parameters: &Parameters) -> bool {
+    multi_prefix(parameters).is_none_or(|data| data.first().is_some_and(|flags| flags & 0x80 != 0))
+}
+
+/// The contents of the Multi-Prefix extension.
+fn multi_prefix(parameters: &Parameters) -> Option<&[u8]> {
     let mut rest = parameters.extensions();
     while let Some((&[kind_high, kind_low, length_high, length_low], after)) = rest.split_first_chunk::<4>() {
         let length = usize::from(u16::from_be_bytes([length_high, length_low]));
         let (data, next) = after.split_at_checked(length)?;
         if u16::from_be_bytes([kind_high, kind_low]) == MULTI_PREFIX {
-            return listed(data);
+            return Some(data);
         }
         rest = next;
     }
@@ -134,6 +144,7 @@ mod tests {
         let key = example_key();
         let mut set = parameters(example_modifier(0), &two_prefixes(), KeyField::Public(&key)).unwrap();
         assert_eq!(hex::encode(set.extensions()), "001200148000000020010db8000a000020010db8000b0000");
+        assert!(has_key(&set));
         assert_eq!(texts(&set, 0), ["2001:db8:a:0:146d:e2e2:632:c84a", "2001:db8:b:0:1076:539e:22dc:19bb"]);
         assert!(set.search(Sec::new(1).unwrap(), 1 << 20));
         assert!(hex::encode(&set.emit()).starts_with("89a8a8b2e858d8b8f2633f44d2d658a8"));
@@ -158,6 +169,7 @@ mod tests {
         let number = random_number(&mut Entropy::from_number(2));
         let set = parameters([3; 16], &two_prefixes(), KeyField::Random(&number)).unwrap();
         assert_eq!(set.key().len(), 78);
+        assert!(!has_key(&set), "nobody can sign with it");
         assert_eq!(Parameters::parse(&set.emit()), Ok(set.clone()));
         assert_eq!(prefixes(&set).unwrap(), two_prefixes());
     }

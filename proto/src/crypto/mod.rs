@@ -4,3 +4,4 @@ pub mod authenticator;
 pub mod cga;
 pub mod esp;
 pub mod hba;
+pub mod signature;
