@@ -70,6 +70,16 @@ impl LinkAddress {
         let [a, b, c, d, e, f] = self.0;
         u64::from_be_bytes([a ^ 0x02, b, c, 0xff, 0xfe, d, e, f])
     }
+
+    /// Whether it is the address of one interface.
+    pub fn is_unicast(self) -> bool {
+        self.0 != [0; 6] && self.0[0] & 1 == 0
+    }
+
+    /// The link-local address made from it (RFC 4862 §5.3).
+    pub fn link_local(self) -> Ipv6Addr {
+        Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(self.interface_identifier()))
+    }
 }
 
 impl fmt::Display for LinkAddress {

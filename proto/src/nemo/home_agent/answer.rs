@@ -50,8 +50,9 @@ pub(super) struct Answer {
 impl HomeAgent {
     /// Acknowledges a registration that stands.
     pub(super) fn acknowledge(&mut self, answer: &Answer, out: &mut Outbox) {
-        let complete = answer.bids.iter().all(|echo| echo.status == Status::ACCEPTED);
-        self.reply(answer, if complete { Status::ACCEPTED } else { Status::MCOA_NOT_COMPLETE }, out);
+        let complete = answer.bids.iter().all(|echo| echo.status.is_accepted());
+        let said = answer.bids.iter().map(|echo| echo.status).find(|status| *status != Status::ACCEPTED);
+        self.reply(answer, if complete { said.unwrap_or(Status::ACCEPTED) } else { Status::MCOA_NOT_COMPLETE }, out);
     }
 
     /// Answers an update that is refused, and reports it.
@@ -92,15 +93,16 @@ impl HomeAgent {
     }
 
     /// Asks a mobile router to refresh a binding that ends soon (RFC 6275 §9.5.5, RFC 5648 §6.4).
-    pub(super) fn request_refresh(&mut self, home: HomeAddress, care_of: CareOf, out: &mut Outbox) {
-        let echo = Echo { bid: care_of.bid, priority: care_of.priority, status: Status::ACCEPTED };
+    pub(super) fn request_refresh(&mut self, home: HomeAddress, care_of: CareOf, via: Via, out: &mut Outbox) {
+        let CareOf { bid, priority, at_home, .. } = care_of;
+        let echo = Echo { bid, priority, at_home, status: Status::ACCEPTED };
         let bid = (care_of.bid != Bid(0)).then(|| MobilityOption::BindingIdentifier(echo.option(Status::ACCEPTED)));
         let message = Message::BindingRefreshRequest { options: bid.into_iter().collect() };
-        let header = self.header(care_of.address, home, true);
+        let header = self.header(care_of.address, home, !care_of.at_home);
         let bytes = message.emit(header.real_source(), header.real_destination());
         let authentication = self.row(home).map_or(Authentication::None, |row| row.authentication.clone());
         let bytes = self.wrap(&header, &authentication, &bytes);
-        out.transmit(Transmit { via: Via::Route, bytes });
+        out.transmit(Transmit { via, bytes });
     }
 
     /// Tells the sender of a packet what its Home Address option or mobility header was wrong with.
@@ -132,7 +134,7 @@ impl Echo {
         BindingIdentifier {
             bid: self.bid,
             status: if whole == Status::MCOA_NOT_COMPLETE { self.status } else { Status::ACCEPTED },
-            simultaneous_home: false,
+            simultaneous_home: self.at_home,
             priority: self.priority,
             care_of: CareOfField::None,
         }

@@ -7,7 +7,7 @@ use crate::nemo::flow::FlowRule;
 use crate::plan::{BindingRecord, Record, TunnelId};
 use crate::time::Time;
 use core::time::Duration;
-use roam6_wire::{Bid, HomeAddress, Prefix, Sequence};
+use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;
 
 /// How long an ended binding still refuses delayed updates (RFC 6275 §12, MAX_DELETE_BCE_TIMEOUT).
@@ -53,6 +53,8 @@ pub(super) struct Registration {
     pub flows: Vec<FlowRule>,
     /// It is a mobile router, not a mobile host.
     pub router: bool,
+    /// Where on the home link it is, if it is there too (RFC 5648 §5.6).
+    pub at_home: Option<LinkAddress>,
     /// Lifetime last granted.
     pub lifetime: Duration,
 }
@@ -66,6 +68,8 @@ pub(super) struct CareOf {
     pub address: Ipv6Addr,
     /// Lower is preferred; 0 if none was given.
     pub priority: u8,
+    /// It is the home address: the mobile router is on the home link too (RFC 5648 §5.6.3).
+    pub at_home: bool,
     /// End of its lifetime.
     pub expires: Time,
 }
@@ -137,12 +141,13 @@ impl Binding {
         self.pending.as_ref().map(|pending| &pending.next).or(self.current.as_ref())
     }
 
-    /// Care-of addresses that still receive for a while once `next` is in force, the latest left first.
+    /// Care-of addresses that still receive for a while once `next` is in force, the latest left first. What arrives from
+    /// the home link does so without a tunnel.
     pub(super) fn leaving(&self, next: &Registration) -> Vec<CareOf> {
         let current = self.current.iter().flat_map(|current| current.care_of.iter().copied());
         let left = self.left.iter().rev().map(|(care_of, _)| *care_of);
         let mut leaving: Vec<CareOf> = Vec::new();
-        for care_of in current.chain(left) {
+        for care_of in current.chain(left).filter(|care_of| !care_of.at_home) {
             let seen = leaving.iter().chain(&next.care_of).any(|other| other.address == care_of.address);
             if !seen {
                 leaving.push(care_of);
@@ -186,7 +191,7 @@ impl Binding {
             expires_unix_micros: last,
             each_expires_unix_micros: ends,
             router: registration.router,
-            at_home: None,
+            at_home: registration.at_home,
         })
     }
 }
@@ -199,7 +204,7 @@ impl Registration {
 
     /// The same but for the lifetimes: nothing in the host has to change.
     pub(super) fn forwards_like(&self, other: &Registration) -> bool {
-        self.router == other.router
+        (self.router, self.at_home) == (other.router, other.at_home)
             && self.prefixes == other.prefixes
             && self.flows == other.flows
             && self.care_of.len() == other.care_of.len()
@@ -210,6 +215,11 @@ impl Registration {
     pub(super) fn sort(&mut self) {
         self.care_of.sort_by_key(|care_of| (care_of.rank(), care_of.bid));
         self.flows.sort_by_key(|flow| (flow.priority, flow.id));
+    }
+
+    /// Its care-of addresses in visited networks, the preferred first.
+    pub(super) fn away(&self) -> impl Iterator<Item = &CareOf> {
+        self.care_of.iter().filter(|care_of| !care_of.at_home)
     }
 
     /// Its addresses, the preferred first.
@@ -225,6 +235,7 @@ impl CareOf {
     }
 
     fn is_path_of(&self, other: &CareOf) -> bool {
-        (self.bid, self.address, self.priority) == (other.bid, other.address, other.priority)
+        (self.bid, self.address, self.priority, self.at_home)
+            == (other.bid, other.address, other.priority, other.at_home)
     }
 }

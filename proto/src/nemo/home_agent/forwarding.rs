@@ -1,10 +1,12 @@
-//! The items that make the host forward for one binding: tunnel, routes and proxy (RFC 3963 §6.3-6.5, RFC 6275 §10.4).
+//! The items that make the host forward for one binding: tunnel, routes, proxy and neighbour (RFC 3963 §6.3-6.5,
+//! RFC 6275 §10.4, RFC 5648 §5.6).
 
 use super::binding::{CareOf, Registration};
+use super::home_link::HomeLink;
 use super::path_mtu::PathMtu;
 use crate::input::LinkId;
-use crate::plan::{Item, Path, Proxy, Route, Table, Target, Tunnel, TunnelFlow, TunnelId};
-use roam6_wire::{HomeAddress, Prefix};
+use crate::plan::{Item, Neighbour, Path, Proxy, Route, Table, Target, Tunnel, TunnelFlow, TunnelId};
+use roam6_wire::{HomeAddress, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Metric of routes into a tunnel: better than any route by which the mobile network is reached at home.
@@ -13,42 +15,57 @@ pub(super) const TUNNEL_METRIC: u32 = 100;
 /// Octets of the outer header (RFC 2473 §7.1).
 pub(super) const ENCAPSULATION: u32 = 40;
 
-/// The tunnel of a registration; care-of addresses in `left` still receive.
-pub(super) fn tunnel(
-    id: TunnelId,
-    local: Ipv6Addr,
-    home: HomeAddress,
-    registration: &Registration,
-    left: &[CareOf],
-    mtu: &PathMtu,
-) -> Item {
-    let best = registration.care_of.iter().map(CareOf::rank).min();
-    let path = |care_of: &CareOf, weight| Path {
-        bid: care_of.bid,
-        local,
-        remote: care_of.address,
-        link: None,
-        mtu: mtu.find(care_of.address).saturating_sub(ENCAPSULATION),
-        weight,
-        direct: false,
-    };
-    let weight = |care_of: &CareOf| u16::from(Some(care_of.rank()) == best);
-    let in_use = registration.care_of.iter().map(|care_of| path(care_of, weight(care_of)));
-    let paths = in_use.chain(left.iter().map(|care_of| path(care_of, 0))).collect();
-    let flows = registration.flows.iter().map(|rule| TunnelFlow { selector: rule.selector.clone(), bid: rule.bid });
-    Item::Tunnel(Tunnel { id, near: vec![Prefix::ALL], far: far(home, registration), paths, flows: flows.collect() })
+/// What every tunnel of a home agent stands on.
+#[derive(Debug)]
+pub(super) struct Ground<'a> {
+    /// The home agent's address.
+    pub address: Ipv6Addr,
+    /// The home link.
+    pub home: &'a HomeLink,
+    /// Path MTUs.
+    pub mtu: &'a PathMtu,
 }
 
-/// The tunnel of a registration that ended: it carries nothing, yet lets in what is still on its way.
-pub(super) fn closing_tunnel(
-    id: TunnelId,
-    local: Ipv6Addr,
-    home: HomeAddress,
-    ended: &Registration,
-    mtu: &PathMtu,
-) -> Item {
-    let empty = Registration { care_of: Vec::new(), flows: Vec::new(), ..ended.clone() };
-    tunnel(id, local, home, &empty, &ended.care_of, mtu)
+impl Ground<'_> {
+    /// The tunnel of a registration; care-of addresses in `left` still receive.
+    pub(super) fn tunnel(&self, id: TunnelId, home: HomeAddress, of: &Registration, left: &[CareOf]) -> Item {
+        let path = |care_of: &CareOf, weight| match of.at_home.filter(|_| care_of.at_home) {
+            Some(at) => self.direct(care_of, at, weight),
+            None => Some(self.path(care_of, weight)),
+        };
+        let usable: Vec<&CareOf> = of.care_of.iter().filter(|care_of| path(care_of, 0).is_some()).collect();
+        let best = usable.iter().map(|care_of| care_of.rank()).min();
+        let in_use = usable.iter().filter_map(|care_of| path(care_of, u16::from(Some(care_of.rank()) == best)));
+        let paths = in_use.chain(left.iter().map(|care_of| self.path(care_of, 0))).collect();
+        let flows = of.flows.iter().map(|rule| TunnelFlow { selector: rule.selector.clone(), bid: rule.bid });
+        Item::Tunnel(Tunnel { id, near: vec![Prefix::ALL], far: far(home, of), paths, flows: flows.collect() })
+    }
+
+    /// The tunnel of a registration that ended: it carries nothing, yet lets in what is still on its way.
+    pub(super) fn closing_tunnel(&self, id: TunnelId, home: HomeAddress, ended: &Registration) -> Item {
+        let empty = Registration { care_of: Vec::new(), flows: Vec::new(), ..ended.clone() };
+        let left: Vec<CareOf> = ended.away().copied().collect();
+        self.tunnel(id, home, &empty, &left)
+    }
+
+    fn path(&self, care_of: &CareOf, weight: u16) -> Path {
+        Path {
+            bid: care_of.bid,
+            local: self.address,
+            remote: care_of.address,
+            link: None,
+            mtu: self.mtu.find(care_of.address).saturating_sub(ENCAPSULATION),
+            weight,
+            direct: false,
+        }
+    }
+
+    /// Over the home link, while it is up (RFC 5648 §5.6.2).
+    fn direct(&self, care_of: &CareOf, at: LinkAddress, weight: u16) -> Option<Path> {
+        let link = self.home.link().filter(|_| self.home.is_up())?;
+        let (remote, mtu) = (at.link_local(), self.home.mtu());
+        Some(Path { bid: care_of.bid, local: self.address, remote, link: Some(link), mtu, weight, direct: true })
+    }
 }
 
 /// The routes into the tunnel.
@@ -70,6 +87,12 @@ pub(super) fn route(id: TunnelId, destination: Prefix) -> Item {
         target: Target::Tunnel(id),
         mtu: None,
     })
+}
+
+/// A mobile router on the home link, found without asking: it must not answer for its home address (RFC 5648 §6.3). The
+/// address stands for the link-layer address alone.
+pub(super) fn neighbour(link: LinkId, at: LinkAddress) -> Item {
+    Item::Neighbour(Neighbour { link, address: at.link_local(), link_address: at })
 }
 
 /// The home address, answered for on the home link; as a router if it is one (RFC 3963 §6.2).

@@ -1,7 +1,7 @@
 //! The home link: finding out whether a home address is free, defending it, and advertising this home agent.
 //! RFC 6275 §7, §10.3.1 and §10.4.1, RFC 3963 §6.2 and §7.3, RFC 4861 §6.2 and §7.2, RFC 4862 §5.4.
 
-use super::binding::Stage;
+use super::binding::{Binding, Stage};
 use super::timers::Timer;
 use super::{HomeAgent, discovery, forwarding};
 use crate::engine::Outbox;
@@ -57,6 +57,11 @@ impl HomeLink {
         self.id
     }
 
+    /// Whether it can be used.
+    pub(super) fn is_up(&self) -> bool {
+        self.id.is_some() && self.up
+    }
+
     /// Whether `address` is one of this host's.
     pub(super) fn is_own(&self, address: Ipv6Addr) -> bool {
         self.own.contains(&address)
@@ -69,11 +74,7 @@ impl HomeLink {
 
     /// The address advertisements come from.
     fn source(&self) -> Option<Ipv6Addr> {
-        let derived = || {
-            let identifier = self.link_address?.interface_identifier();
-            Some(Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(identifier)))
-        };
-        self.link_local.or_else(derived)
+        self.link_local.or_else(|| Some(self.link_address?.link_local()))
     }
 }
 
@@ -85,12 +86,16 @@ impl HomeAgent {
         }
         let appeared = event.up && !self.home.up;
         let other = self.home.id != Some(event.link);
+        let changed = other || (self.home.up, self.home.mtu) != (event.up, event.mtu);
         let before = self.home.id.replace(event.link);
         (self.home.up, self.home.mtu, self.home.link_address) = (event.up, event.mtu, event.address);
         if let Some(before) = before.filter(|_| other) {
             self.home.link_local = None;
-            for home in self.bindings.keys() {
+            for (home, binding) in &self.bindings {
                 out.drop(Key::Proxy(before, home.0));
+                if let Some(at) = binding.current.as_ref().and_then(|current| current.at_home) {
+                    out.drop(forwarding::neighbour(before, at).key());
+                }
             }
         }
         if appeared || other {
@@ -103,10 +108,25 @@ impl HomeAgent {
                 self.put(home, proxy, out);
             }
         }
+        if changed {
+            self.put_direct_paths(event.link, out);
+        }
         match self.config.advertise {
             Some(_) if event.up && appeared => self.agenda.put(Timer::Advertise, now),
             Some(_) if !event.up => self.agenda.drop(&Timer::Advertise),
             _ => {}
+        }
+    }
+
+    /// The home link came, went or changed, and with it the way to those who are on it and away at once.
+    fn put_direct_paths(&mut self, link: LinkId, out: &mut Outbox) {
+        let at_home = |binding: &Binding| binding.current.as_ref().and_then(|current| current.at_home);
+        let homes = self.bindings.iter().filter_map(|(home, binding)| Some((*home, at_home(binding)?)));
+        for (home, at) in homes.collect::<Vec<_>>() {
+            if self.home.up {
+                self.put(home, forwarding::neighbour(link, at), out);
+            }
+            self.put_again(home, out);
         }
     }
 

@@ -40,15 +40,17 @@ impl HomeAgent {
         let care_of = record.care_of.iter().map(|(bid, address, priority)| {
             let end = *ends.next().unwrap_or(&record.expires_unix_micros);
             let left = Duration::from_micros(end.saturating_sub(unix_now)).min(self.config.max_lifetime);
-            CareOf { bid: *bid, address: *address, priority: *priority, expires: now + left }
+            let at_home = *address == record.home_address.0;
+            CareOf { bid: *bid, address: *address, priority: *priority, at_home, expires: now + left }
         });
-        care_of.filter(|care_of| care_of.expires > now).collect()
+        care_of.filter(|care_of| care_of.expires > now && (!care_of.at_home || record.at_home.is_some())).collect()
     }
 
     fn bind_again(&mut self, now: Time, record: BindingRecord, care_of: Vec<CareOf>, out: &mut Outbox) {
         let home = record.home_address;
         let lifetime = care_of.iter().map(|care_of| care_of.expires.since(now)).max().unwrap_or_default();
         let mut registration = Registration {
+            at_home: record.at_home.filter(|_| care_of.iter().any(|care_of| care_of.at_home)),
             care_of,
             prefixes: record.prefixes,
             explicit: record.explicit,

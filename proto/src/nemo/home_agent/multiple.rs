@@ -1,5 +1,5 @@
 //! Several care-of addresses of one home address: what the Binding Identifier options of an update do to those registered.
-//! RFC 5648 §6.2, priorities of RFC 6089 §4.1.
+//! RFC 5648 §5.6, §6.2 and §6.3, priorities of RFC 6089 §4.1.
 
 use super::binding::CareOf;
 use super::update::is_unicast;
@@ -31,6 +31,8 @@ pub(super) struct Echo {
     pub bid: Bid,
     /// Priority, as it came.
     pub priority: u8,
+    /// The H flag, as it came.
+    pub at_home: bool,
     /// [`Status::ACCEPTED`] also where the status of the acknowledgement says it all.
     pub status: Status,
 }
@@ -44,6 +46,8 @@ pub(super) struct Order {
     pub overwrite: bool,
     /// End of the lifetime granted.
     pub expires: Time,
+    /// The home address, if its owner may be on the home link at the same time.
+    pub home: Option<Ipv6Addr>,
 }
 
 /// The care-of addresses from now on.
@@ -62,7 +66,8 @@ pub(super) fn merge(
     order: &Order,
     usable: impl Fn(Ipv6Addr) -> bool,
 ) -> Result<Merged, Status> {
-    if offers.iter().any(|offer| offer.at_home) && !order.ends {
+    let at_home = offers.iter().any(|offer| offer.at_home);
+    if at_home && !order.ends && order.home.is_none() {
         return Err(Status::MCOA_SIMULTANEOUS_PROHIBITED);
     }
     let plain = known.iter().any(|care_of| care_of.bid == Bid(0));
@@ -71,19 +76,26 @@ pub(super) fn merge(
     }
     let keep = if order.overwrite && !order.ends { &[] } else { known };
     let mut merged = Merged { care_of: keep.to_vec(), echoes: Vec::new() };
+    if !order.ends && !at_home {
+        // RFC 5648 §5.6.5: a registration that does not say so any more says that the home link was left.
+        merged.care_of.retain(|care_of| !care_of.at_home);
+    }
     for offer in offers {
         let repeated = merged.echoes.iter().any(|echo| echo.bid == offer.bid);
         let result = match repeated || offer.bid == Bid(0) {
             true => Err(Status::MCOA_MALFORMED),
             false if order.ends => delete(&mut merged.care_of, offer),
-            false => register(&mut merged.care_of, known, offer, order.expires, &usable),
+            false => register(&mut merged.care_of, known, offer, order, &usable),
         };
-        let status = result.err().unwrap_or(Status::ACCEPTED);
-        merged.echoes.push(Echo { bid: offer.bid, priority: offer.priority, status });
+        // We go on answering for the home address, so its owner must not (RFC 5648 §6.3).
+        let accepted =
+            if offer.at_home && !order.ends { Status::MCOA_RETURN_HOME_WITHOUT_NDP } else { Status::ACCEPTED };
+        let status = result.err().unwrap_or(accepted);
+        merged.echoes.push(Echo { bid: offer.bid, priority: offer.priority, at_home: offer.at_home, status });
     }
-    let failed = merged.echoes.iter().find(|echo| echo.status != Status::ACCEPTED).map(|echo| echo.status);
+    let failed = merged.echoes.iter().find(|echo| !echo.status.is_accepted()).map(|echo| echo.status);
     match failed {
-        Some(status) if merged.echoes.iter().all(|echo| echo.status != Status::ACCEPTED) => Err(status),
+        Some(status) if merged.echoes.iter().all(|echo| !echo.status.is_accepted()) => Err(status),
         _ => Ok(merged),
     }
 }
@@ -98,7 +110,7 @@ fn register(
     care_of: &mut Vec<CareOf>,
     known: &[CareOf],
     offer: &Offer,
-    expires: Time,
+    order: &Order,
     usable: &impl Fn(Ipv6Addr) -> bool,
 ) -> Result<(), Status> {
     let remembered = known.iter().find(|one| one.bid == offer.bid).map(|one| one.address);
@@ -110,14 +122,17 @@ fn register(
     if !is_unicast(address) {
         return Err(Status::MCOA_MALFORMED);
     }
-    if !usable(address) || care_of.iter().any(|other| other.address == address && other.bid != offer.bid) {
+    let home = order.home.filter(|_| offer.at_home);
+    let usable = home.map_or_else(|| usable(address), |home| home == address);
+    if !usable || care_of.iter().any(|other| other.address == address && other.bid != offer.bid) {
         return Err(Status::INVALID_CARE_OF);
     }
     care_of.retain(|one| one.bid != offer.bid);
     if care_of.len() >= MAX_CARE_OF {
         return Err(Status::INSUFFICIENT_RESOURCES);
     }
-    care_of.push(CareOf { bid: offer.bid, address, priority: offer.priority, expires });
+    let (bid, priority, expires) = (offer.bid, offer.priority, order.expires);
+    care_of.push(CareOf { bid, address, priority, at_home: offer.at_home, expires });
     Ok(())
 }
 
@@ -128,7 +143,7 @@ mod tests {
     const SOON: Time = Time::from_micros(60_000_000);
 
     fn care_of(bid: u16, address: &str) -> CareOf {
-        CareOf { bid: Bid(bid), address: address.parse().unwrap(), priority: 0, expires: Time::ZERO }
+        CareOf { bid: Bid(bid), address: address.parse().unwrap(), priority: 0, at_home: false, expires: Time::ZERO }
     }
 
     fn offer(bid: u16, address: &str) -> Offer {
@@ -136,7 +151,7 @@ mod tests {
     }
 
     fn order(ends: bool, overwrite: bool) -> Order {
-        Order { ends, overwrite, expires: SOON }
+        Order { ends, overwrite, expires: SOON, home: None }
     }
 
     fn statuses(merged: &Merged) -> Vec<Status> {

@@ -13,8 +13,11 @@ use roam6_wire::mobility::option::{AUTHENTICATION_MN_HA, kind};
 use roam6_wire::mobility::{
     BindingUpdate, CareOfField, FlowIdentification, MobilityOption, Status, authenticated_part,
 };
-use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, Prefix, Sequence};
+use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;
+
+/// Option code of a link-layer address that is the mobile node's own (RFC 5648 §5.6.3).
+pub(in crate::nemo) const LINK_ADDRESS_OF_MOBILE: u8 = 2;
 
 /// What a Binding Update asks for.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub(super) struct Request {
     pub care_of: CareOfAddress,
     /// It has an Alternate Care-of Address option.
     pub alternate: bool,
+    /// Its sender's link-layer address on the home link, if it tells one or was received there.
+    pub link_address: Option<LinkAddress>,
     /// It was in ESP, and the security association of its home address opened it.
     pub protected: bool,
     /// Orders updates.
@@ -85,6 +90,7 @@ impl Request {
             routed: datagram.home_address.is_some(),
             care_of: CareOfAddress(datagram.source),
             alternate: false,
+            link_address: neighbour,
             protected: false,
             sequence: update.sequence,
             lifetime: Duration::from_secs(update.lifetime_seconds().into()),
@@ -111,6 +117,10 @@ impl Request {
             MobilityOption::AlternateCareOf(address) => {
                 self.care_of = CareOfAddress(*address);
                 self.alternate = true;
+            }
+            MobilityOption::LinkLayerAddress { code: LINK_ADDRESS_OF_MOBILE, address } => {
+                let address = <[u8; 6]>::try_from(address.as_slice()).ok().map(LinkAddress);
+                self.link_address = address.filter(|address| address.is_unicast());
             }
             MobilityOption::MobileNetworkPrefix(prefix) => self.prefixes.push(*prefix),
             MobilityOption::BindingIdentifier(option) => self.offers.push(Offer {
@@ -149,7 +159,12 @@ impl Request {
 
     /// What an answer says whatever becomes of the update.
     pub(super) fn answer(&self) -> Answer {
-        let echo = |offer: &Offer| Echo { bid: offer.bid, priority: offer.priority, status: Status::ACCEPTED };
+        let echo = |offer: &Offer| Echo {
+            bid: offer.bid,
+            priority: offer.priority,
+            at_home: offer.at_home,
+            status: Status::ACCEPTED,
+        };
         Answer {
             to: self.source,
             via: self.via,

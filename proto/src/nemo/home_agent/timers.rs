@@ -1,8 +1,10 @@
 //! What a home agent does when time passes (RFC 6275 §9.5.5, §10.3.1, §10.3.2).
 
 use super::binding::{CareOf, Stage};
+use super::forwarding::Ground;
 use super::{HomeAgent, forwarding};
 use crate::engine::Outbox;
+use crate::output::Via;
 use crate::plan::{Item, Key};
 use crate::report::Report;
 use crate::time::Time;
@@ -96,6 +98,10 @@ impl HomeAgent {
         for care_of in &ended {
             self.care_of.remove(&(care_of.address, home));
         }
+        let left_home = if ended.iter().any(|care_of| care_of.at_home) { current.at_home.take() } else { None };
+        if let Some((link, at)) = self.home.link().zip(left_home) {
+            out.drop(forwarding::neighbour(link, at).key());
+        }
         if current.care_of.is_empty() {
             self.unbind(now, home, "lifetime ended", out);
             return;
@@ -122,8 +128,8 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(registration) = binding.latest() else { return };
         let left = binding.leaving(registration);
-        let address = self.config.address;
-        let item = forwarding::tunnel(binding.tunnel, address, home, registration, &left, &self.mtu);
+        let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+        let item = ground.tunnel(binding.tunnel, home, registration, &left);
         self.put(home, item, out);
     }
 
@@ -138,8 +144,11 @@ impl HomeAgent {
         };
         let mut items: Vec<Item> =
             self.home.link().map(|link| forwarding::proxy(link, home, current)).into_iter().collect();
+        let at_home = self.home.link().zip(current.at_home);
+        items.extend(at_home.map(|(link, at)| forwarding::neighbour(link, at)));
         let left = binding.leaving(current);
-        items.push(forwarding::tunnel(binding.tunnel, self.config.address, home, current, &left, &self.mtu));
+        let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+        items.push(ground.tunnel(binding.tunnel, home, current, &left));
         items.extend(forwarding::routes(binding.tunnel, home, current));
         items.push(Item::Record(binding.record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default())));
         for item in items {
@@ -161,9 +170,10 @@ impl HomeAgent {
             return;
         }
         binding.asked = true;
-        let Some(care_of) = binding.current.as_ref().and_then(|current| current.care_of.first()).copied() else {
-            return;
-        };
-        self.request_refresh(home, care_of, out);
+        let Some(current) = binding.current.as_ref() else { return };
+        let Some(care_of) = current.away().next().or(current.care_of.first()).copied() else { return };
+        let at_home = self.home.link().zip(current.at_home).filter(|_| care_of.at_home);
+        let via = at_home.map_or(Via::Route, |(link, address)| Via::Neighbour { link, address });
+        self.request_refresh(home, care_of, via, out);
     }
 }

@@ -2,6 +2,7 @@
 //! written; what the host refuses is taken back (RFC 3963 §6.2, RFC 6275 §10.3.1).
 
 use super::binding::{Pending, Registration, Stage};
+use super::forwarding::Ground;
 use super::timers::Timer;
 use super::{HomeAgent, answer::Answer, forwarding, home_link};
 use crate::engine::Outbox;
@@ -65,11 +66,12 @@ impl HomeAgent {
         out: &mut Outbox,
     ) {
         let transaction = self.transactions.begin();
-        let must_probe = self.must_probe(home);
+        // Who is on the home link itself has made sure that nobody else has its home address.
+        let must_probe = next.at_home.is_none() && self.must_probe(home);
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let superseded = binding.pending.take();
         let probing = superseded.as_ref().and_then(|pending| match pending.stage {
-            Stage::Probing(until) => Some(until),
+            Stage::Probing(until) => Some(until).filter(|_| next.at_home.is_none()),
             Stage::Installing { .. } => None,
         });
         let ask = superseded.is_none() && must_probe;
@@ -109,8 +111,10 @@ impl HomeAgent {
             if current.is_none_or(|current| current.router != pending.next.router) {
                 items.extend(self.home.link().map(|link| forwarding::proxy(link, home, &pending.next)));
             }
-            let address = self.config.address;
-            items.push(forwarding::tunnel(binding.tunnel, address, home, &pending.next, &left, &self.mtu));
+            let at_home = self.home.link().zip(pending.next.at_home);
+            items.extend(at_home.map(|(link, at)| forwarding::neighbour(link, at)));
+            let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+            items.push(ground.tunnel(binding.tunnel, home, &pending.next, &left));
             items.extend(forwarding::routes(binding.tunnel, home, &pending.next).filter(|item| !known(item)));
         }
         let record = binding.record(home, &pending.next, |at| self.clock.unix_micros(at).unwrap_or_default());
@@ -202,8 +206,9 @@ impl HomeAgent {
                 let left = binding.leaving(&current);
                 let tunnel = binding.tunnel;
                 let record = binding.record(home, &current, |at| self.clock.unix_micros(at).unwrap_or_default());
-                let address = self.config.address;
-                self.put(home, forwarding::tunnel(tunnel, address, home, &current, &left, &self.mtu), out);
+                let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+                let item = ground.tunnel(tunnel, home, &current, &left);
+                self.put(home, item, out);
                 for route in forwarding::routes(tunnel, home, &current) {
                     self.put(home, route, out);
                 }
@@ -259,6 +264,10 @@ impl HomeAgent {
             for prefix in old.prefixes.iter().filter(|prefix| !prefixes.contains(prefix)) {
                 self.prefixes.remove(prefix);
                 out.drop(forwarding::route(binding.tunnel, *prefix).key());
+            }
+            let neighbours: Vec<_> = live.iter().filter_map(|live| live.at_home).collect();
+            if let Some((link, at)) = self.home.link().zip(old.at_home).filter(|(_, at)| !neighbours.contains(at)) {
+                out.drop(forwarding::neighbour(link, at).key());
             }
             for address in old.addresses().into_iter().filter(|address| !addresses.contains(address)) {
                 self.care_of.remove(&(address, home));

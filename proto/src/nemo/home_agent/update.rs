@@ -3,9 +3,10 @@
 
 use super::answer::Answer;
 use super::binding::{Binding, CareOf, INVALID_ENTRY, Registration};
+use super::forwarding::Ground;
 use super::multiple::{self, Merged};
 use super::request::Request;
-use super::{HomeAgent, flows, forwarding};
+use super::{HomeAgent, flows};
 use crate::crypto::authenticator::{Timestamp, verify};
 use crate::engine::Outbox;
 use crate::nemo::config::{Authentication, PrefixTableRow};
@@ -152,7 +153,7 @@ impl HomeAgent {
         if !ends && binding.is_none() && self.bindings.len() >= self.config.max_bindings {
             return Err(Refusal::Answer(Status::INSUFFICIENT_RESOURCES));
         }
-        if !ends && !request.routed {
+        if !ends && !request.routed && !request.offers.iter().any(|offer| offer.at_home) {
             return Err(Refusal::Silence(DropReason::Malformed, "the Home Address option is missing"));
         }
         let prefixes = match latest {
@@ -166,6 +167,8 @@ impl HomeAgent {
         if merged.care_of.is_empty() {
             return Ok(Verdict::Deregister);
         }
+        let at_home = merged.care_of.iter().any(|care_of| care_of.at_home);
+        let known_at = latest.and_then(|latest| latest.at_home);
         let bids: Vec<Bid> = merged.care_of.iter().map(|care_of| care_of.bid).collect();
         let known = latest.map(|latest| latest.flows.as_slice()).unwrap_or_default();
         let (rules, echoes) = flows::merge(known, &request.flows, &request.summary, &bids);
@@ -175,6 +178,7 @@ impl HomeAgent {
             prefixes,
             explicit: request.explicit(),
             flows: rules,
+            at_home: request.link_address.filter(|_| !ends).or(known_at).filter(|_| at_home),
             router: latest.filter(|_| ends).map_or(request.router, |latest| latest.router),
             lifetime: if ends { latest.map(|latest| latest.lifetime).unwrap_or_default() } else { lifetime },
         };
@@ -245,14 +249,18 @@ impl HomeAgent {
                 return refused(Status::MCOA_MALFORMED);
             }
             let known = latest.map(|latest| latest.care_of.as_slice()).unwrap_or_default();
-            let order = multiple::Order { ends: request.lifetime.is_zero(), overwrite: request.overwrite, expires };
+            let told = request.link_address.or(latest.and_then(|latest| latest.at_home));
+            let reachable = self.config.home_and_away && self.home.is_up() && told.is_some();
+            let home = Some(request.home.0).filter(|_| reachable);
+            let order =
+                multiple::Order { ends: request.lifetime.is_zero(), overwrite: request.overwrite, expires, home };
             return multiple::merge(known, &request.offers, &order, usable).map_err(Refusal::Answer);
         }
         let address = request.care_of.0;
         if !is_unicast(address) || !usable(address) {
             return Err(Refusal::Answer(Status::INVALID_CARE_OF));
         }
-        let care_of = CareOf { bid: Bid(0), address, priority: 0, expires };
+        let care_of = CareOf { bid: Bid(0), address, priority: 0, at_home: false, expires };
         Ok(Merged { care_of: vec![care_of], echoes: Vec::new() })
     }
 
@@ -282,10 +290,12 @@ impl HomeAgent {
         let old = self.stop(home, out);
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         binding.forget = Some(now + INVALID_ENTRY);
-        if let Some(old) = old {
+        binding.left.clear();
+        if let Some(old) = old.filter(|old| old.away().next().is_some()) {
             let until = now + OLD_PATH_LINGER;
-            binding.left = old.care_of.iter().map(|care_of| (*care_of, until)).collect();
-            let tunnel = forwarding::closing_tunnel(binding.tunnel, self.config.address, home, &old, &self.mtu);
+            binding.left = old.away().map(|care_of| (*care_of, until)).collect();
+            let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+            let tunnel = ground.closing_tunnel(binding.tunnel, home, &old);
             self.put(home, tunnel, out);
         } else {
             out.drop(Key::Tunnel(binding.tunnel));

@@ -1,7 +1,8 @@
 //! What an operator sees of a home agent.
 
+use super::HomeAgent;
 use super::binding::{Binding, CareOf, Registration};
-use super::{HomeAgent, forwarding};
+use super::forwarding::Ground;
 use crate::plan::Item;
 use crate::time::Time;
 use crate::view::{BindingView, LinkView, TimerView, TunnelView, View};
@@ -18,10 +19,10 @@ impl HomeAgent {
             let row = |care_of| self.show_binding(now, *home, binding, registration, care_of);
             view.bindings.extend(registration.care_of.iter().map(row));
             let left = binding.leaving(registration);
-            let address = self.config.address;
-            let tunnel = forwarding::tunnel(binding.tunnel, address, *home, registration, &left, &self.mtu);
+            let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+            let tunnel = ground.tunnel(binding.tunnel, *home, registration, &left);
             if let (Item::Tunnel(tunnel), Some(_)) = (tunnel, &binding.current) {
-                let used = registration.care_of.len();
+                let used = tunnel.paths.len() - left.len();
                 view.tunnels.extend(tunnel.paths.iter().enumerate().map(|(at, path)| {
                     TunnelView {
                         tunnel: tunnel.id.0,
