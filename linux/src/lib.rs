@@ -9,6 +9,7 @@ pub mod error;
 pub mod host;
 pub mod journal;
 mod mptcp;
+mod netfilter;
 mod netlink;
 mod plan;
 mod sys;

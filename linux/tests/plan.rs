@@ -4,9 +4,9 @@
 
 mod place;
 
-use place::{Place, host, link, listen, put, run};
+use place::{Capture, Place, host, link, listen, put, run};
 use roam6_proto::plan::{
-    Address, Anycast, Knob, Neighbour, Path, Proxy, Record, Route, Rule, SequenceRecord, Setting, Table, Target,
+    Address, Anycast, Guard, Knob, Neighbour, Path, Proxy, Record, Route, Rule, SequenceRecord, Setting, Table, Target,
     Tunnel, TunnelId,
 };
 use roam6_proto::{Input, Item, Key, LinkId, Output};
@@ -53,6 +53,11 @@ fn everything(link: LinkId) -> Vec<Item> {
         Item::Neighbour(Neighbour { link, address: router, link_address: LinkAddress([2, 0, 0, 0, 0, 9]) }),
         Item::Proxy(Proxy { link, address: "2001:db8:1::5".parse().unwrap(), router: true }),
         Item::Proxy(Proxy { link, address: "2001:db8:1::6".parse().unwrap(), router: false }),
+        Item::Guard(Guard {
+            link,
+            sources: vec![prefix("2001:db8:5::/57")],
+            never: vec!["2001:db8:5::1".parse().unwrap()],
+        }),
         tunnel(7, 1400, "2001:db8:f::7", "2001:db8:70::/48"),
         Item::Route(Route { mtu: Some(1400), ..route("::/0", Target::Gateway { link, router }) }),
         Item::Route(Route { metric: 0, ..route("2001:db8:3::/48", Target::Link(link)) }),
@@ -428,4 +433,45 @@ fn a_carrier_lost_and_found_in_no_time_is_told_as_both() {
         assert!(states.contains(&false), "{states:?}");
     }
     host.clean().unwrap();
+}
+
+#[test]
+fn a_source_that_does_not_belong_is_told_so_and_goes_nowhere() {
+    let test = "a_source_that_does_not_belong_is_told_so_and_goes_nowhere";
+    let Some((here, there)) = Place::pair(test) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], Some(LinkId(1)));
+    let link = link(&mut host, "here0").link;
+    run(
+        "sysctl -qw net.ipv6.conf.all.forwarding=1 net.ipv6.icmp.ratelimit=0; ip -6 addr add 2001:db8:9::1/64 dev here0 nodad; \
+         ip -6 route add 2001:db8:5::/48 via 2001:db8:9::9; ip -6 route add unreachable 2001:db8:99::/64",
+    );
+    there.enter();
+    run("ip -6 addr add 2001:db8:9::9/64 dev there0 nodad; ip -6 route add default via 2001:db8:9::1");
+    let sources = ["2001:db8:5::1", "2001:db8:5::2", "2001:db8:5:7f::2", "2001:db8:5:80::2"];
+    sources.iter().for_each(|source| drop(run(&format!("ip -6 addr add {source}/128 dev there0 nodad"))));
+    // The code of the answer to a packet from each source that has nowhere to go.
+    let codes = || -> Vec<u8> {
+        there.enter();
+        let capture = Capture::begin();
+        let code_to = |source: &str| {
+            run(&format!("ping -6 -q -c 1 -W 1 -I {source} 2001:db8:99::1 || true"));
+            let errors = capture.take().into_iter().filter(|packet| packet[6] == 58 && packet[40] == 1);
+            errors.map(|packet| packet[41]).next().unwrap_or(u8::MAX)
+        };
+        let codes = sources.iter().map(|source| code_to(source)).collect();
+        here.enter();
+        codes
+    };
+    assert_eq!(codes(), [0, 0, 0, 0]);
+    let never = vec!["2001:db8:5::1".parse().unwrap()];
+    let guard = Item::Guard(Guard { link, sources: vec![prefix("2001:db8:5::/57")], never });
+    here.enter();
+    put(&mut host, &[guard.clone()]);
+    assert_eq!(codes(), [5, 0, 0, 5]);
+    run("nft flush ruleset");
+    host.settle().unwrap();
+    assert_eq!(codes(), [5, 0, 0, 5], "put again");
+    host.execute([Output::Drop(guard.key())], |report| panic!("{report:?}"));
+    assert_eq!(codes(), [0, 0, 0, 0]);
 }

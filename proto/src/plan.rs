@@ -26,6 +26,8 @@ pub enum Item {
     Neighbour(Neighbour),
     /// An address answered for on a link (proxy neighbour discovery, RFC 4861 §7.2.8).
     Proxy(Proxy),
+    /// Which sources packets from an interface may have.
+    Guard(Guard),
     /// A tunnel and all its paths.
     Tunnel(Tunnel),
     /// A route.
@@ -60,6 +62,8 @@ pub enum Key {
     Neighbour(LinkId, Ipv6Addr),
     /// See [`Proxy`].
     Proxy(LinkId, Ipv6Addr),
+    /// See [`Guard`].
+    Guard(LinkId),
     /// See [`Tunnel`].
     Tunnel(TunnelId),
     /// See [`Route`].
@@ -153,6 +157,18 @@ pub struct Proxy {
     pub address: Ipv6Addr,
     /// Value of the Router bit in the advertisements (1 for a mobile router, RFC 3963 §6.4; else 0, RFC 6275 §10.4.1).
     pub router: bool,
+}
+
+/// Which sources packets may have that come in by an interface, beside link-local ones and none. All others are answered
+/// with Destination Unreachable, code 5 (RFC 4443 §3.1), and go nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guard {
+    /// The interface.
+    pub link: LinkId,
+    /// Sources that pass.
+    pub sources: Vec<Prefix>,
+    /// Sources that do not, although they lie in one of those: this host's own addresses.
+    pub never: Vec<Ipv6Addr>,
 }
 
 /// Names a tunnel within one node. 0 is not used.
@@ -448,6 +464,7 @@ impl Item {
             Item::Anycast(anycast) => Key::Anycast(anycast.link, anycast.address),
             Item::Neighbour(neighbour) => Key::Neighbour(neighbour.link, neighbour.address),
             Item::Proxy(proxy) => Key::Proxy(proxy.link, proxy.address),
+            Item::Guard(guard) => Key::Guard(guard.link),
             Item::Tunnel(tunnel) => Key::Tunnel(tunnel.id),
             Item::Route(route) => Key::Route(route.table, route.destination, route.source, route.metric),
             Item::Rule(rule) => Key::Rule(rule.priority, rule.source, rule.destination, rule.incoming.clone()),

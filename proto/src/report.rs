@@ -45,6 +45,14 @@ pub enum Report {
     PathDown { bid: Bid, care_of: Ipv6Addr, why: Lost },
     /// Path MTU to a peer was learnt, octets.
     PathMtu { remote: Ipv6Addr, mtu: u32 },
+    /// A visited network has delegated a prefix to us, for nodes inside to use.
+    PrefixDelegated { link: LinkId, bid: Bid, prefix: Prefix, valid: Duration },
+    /// Nodes inside share the prefix of the visited link itself.
+    PrefixShared { link: LinkId, bid: Bid, prefix: Prefix },
+    /// A prefix of a visited network is no longer to be used.
+    PrefixLost { link: LinkId, bid: Bid, prefix: Prefix, why: String },
+    /// A visited network has no prefix for us.
+    PrefixUnavailable { link: LinkId, bid: Bid, why: String },
     /// Home agents that answered discovery, best first.
     HomeAgents { addresses: Vec<Ipv6Addr> },
     /// Home agent: a binding is made, moved or refreshed, forwarding stands and the journal is written.
@@ -147,6 +155,10 @@ impl Report {
             Report::PathUp { .. } => "path_up",
             Report::PathDown { .. } => "path_down",
             Report::PathMtu { .. } => "path_mtu",
+            Report::PrefixDelegated { .. } => "prefix_delegated",
+            Report::PrefixShared { .. } => "prefix_shared",
+            Report::PrefixLost { .. } => "prefix_lost",
+            Report::PrefixUnavailable { .. } => "prefix_unavailable",
             Report::HomeAgents { .. } => "home_agents",
             Report::Registered { .. } => "registered",
             Report::Deregistered { .. } => "deregistered",
@@ -189,6 +201,9 @@ impl fmt::Display for Report {
             R::Notice { text } => f.write_str(text),
             R::EndpointUp { .. } | R::EndpointDown { .. } | R::Disconnected { .. } => self.fmt_paths(f),
             R::SubflowUp { .. } | R::SubflowChanged { .. } | R::SubflowDown { .. } => self.fmt_paths(f),
+            R::PrefixDelegated { .. } | R::PrefixShared { .. } | R::PrefixLost { .. } | R::PrefixUnavailable { .. } => {
+                self.fmt_prefixes(f)
+            }
             other => other.fmt_signalling(f),
         }
     }
@@ -213,6 +228,20 @@ impl Report {
                 write!(f, "connection {token}: subflow {local} to {remote} ended, error {error}")
             }
             R::Disconnected { token } => write!(f, "connection {token} ended"),
+            other => f.write_str(other.name()),
+        }
+    }
+
+    /// The lines about prefixes of visited networks.
+    fn fmt_prefixes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Report as R;
+        match self {
+            R::PrefixDelegated { link, bid, prefix, valid } => {
+                write!(f, "{link}: prefix {prefix} delegated, bid {bid}, for {}s", valid.as_secs())
+            }
+            R::PrefixShared { link, bid, prefix } => write!(f, "{link}: prefix {prefix} shared, bid {bid}"),
+            R::PrefixLost { link, bid, prefix, why } => write!(f, "{link}: prefix {prefix}, bid {bid}, lost: {why}"),
+            R::PrefixUnavailable { link, bid, why } => write!(f, "{link}: no prefix to be had, bid {bid}: {why}"),
             other => f.write_str(other.name()),
         }
     }

@@ -19,6 +19,9 @@ pub struct View {
     /// Addresses the kernel's MPTCP uses, or might.
     #[serde(default)]
     pub endpoints: Vec<EndpointView>,
+    /// Prefixes nodes inside have, or had a moment ago.
+    #[serde(default)]
+    pub prefixes: Vec<PrefixView>,
     /// Running timers.
     pub timers: Vec<TimerView>,
     /// How often each thing has happened.
@@ -64,6 +67,25 @@ pub struct LinkView {
     /// Addresses the node formed on it.
     pub addresses: Vec<Ipv6Addr>,
     /// `home`, `visited`, `no router`, `down`, ...
+    pub state: String,
+}
+
+/// One prefix of the nodes inside, on one interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrefixView {
+    /// The prefix, as advertised.
+    pub prefix: Prefix,
+    /// The interface it is advertised on.
+    pub ingress: String,
+    /// `home`, `delegated` or `shared`.
+    pub role: String,
+    /// The uplink packets from it leave by; `None` for the tunnel.
+    pub uplink: Option<String>,
+    /// The prefix it is part of, as it was delegated.
+    pub of: Option<Prefix>,
+    /// Rest of the valid lifetime; `None` for one that does not end.
+    pub valid: Option<Duration>,
+    /// `preferred`, `deprecated`, `waiting` (routes are being made), `withdrawn`.
     pub state: String,
 }
 

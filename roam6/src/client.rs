@@ -25,6 +25,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
             Part::Links => to_json(&state.view.links),
             Part::Tunnels => to_json(&state.view.tunnels),
             Part::Endpoints => to_json(&state.view.endpoints),
+            Part::Prefixes => to_json(&state.view.prefixes),
             Part::Timers => to_json(&state.view.timers),
             Part::Counters => to_json(&serde_json::json!({ "events": state.view.counters, "packets": state.packets })),
         });
@@ -34,6 +35,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
         Part::Links => tables::links(&state),
         Part::Tunnels => tables::tunnels(&state),
         Part::Endpoints => tables::endpoints(&state),
+        Part::Prefixes => tables::prefixes(&state),
         Part::Timers => tables::timers(&state),
         Part::Counters => tables::counters(&state),
     };

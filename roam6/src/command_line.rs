@@ -153,6 +153,8 @@ pub(crate) enum Part {
     Tunnels,
     /// Addresses connections take several paths from
     Endpoints,
+    /// Prefixes the nodes inside have, and where they lead
+    Prefixes,
     /// What happens next
     Timers,
     /// How often each thing happened

@@ -94,6 +94,8 @@ pub(crate) enum Part<'a> {
     Tunnel(&'a roam6_proto::view::TunnelView),
     #[serde(rename = "state_endpoint")]
     Endpoint(&'a roam6_proto::view::EndpointView),
+    #[serde(rename = "state_prefix")]
+    Prefix(&'a roam6_proto::view::PrefixView),
 }
 
 impl State {
@@ -103,7 +105,8 @@ impl State {
         let links = self.view.links.iter().map(Part::Link);
         let tunnels = self.view.tunnels.iter().map(Part::Tunnel);
         let endpoints = self.view.endpoints.iter().map(Part::Endpoint);
-        let parts = bindings.chain(links).chain(tunnels).chain(endpoints);
+        let prefixes = self.view.prefixes.iter().map(Part::Prefix);
+        let parts = bindings.chain(links).chain(tunnels).chain(endpoints).chain(prefixes);
         parts.map(|part| Line { unix_micros: self.unix_micros, at: self.at, what: What::State(part) })
     }
 }

@@ -121,6 +121,14 @@ impl Kernel {
             .map(|route| route.target)
     }
 
+    /// Whether a packet from `source` that came in by `link` may be passed on.
+    pub fn passes(&self, source: Ipv6Addr, link: LinkId) -> bool {
+        match self.find(&Key::Guard(link)) {
+            Some(Item::Guard(guard)) => within(&guard.sources, source) && !guard.never.contains(&source),
+            _ => true,
+        }
+    }
+
     /// The tunnel of `id`.
     pub fn tunnel(&self, id: TunnelId) -> Option<&Tunnel> {
         self.tunnels.get(&id)
@@ -192,7 +200,7 @@ impl Kernel {
                 Item::Tunnel(tunnel) => {
                     self.tunnels.insert(tunnel.id, tunnel.clone());
                 }
-                Item::Setting(_) | Item::Neighbour(_) | Item::Proxy(_) => {}
+                Item::Setting(_) | Item::Neighbour(_) | Item::Proxy(_) | Item::Guard(_) => {}
                 Item::EndpointLimits(_) | Item::Endpoint(_) => {}
                 Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => {}
                 Item::Record(Record::Binding(_) | Record::Sequence(_)) => {}

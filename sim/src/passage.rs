@@ -156,6 +156,9 @@ impl World {
                 return self.lose(host, "source does not belong there");
             }
         }
+        if !self.host(host).kernel.passes(header.source, link) {
+            return self.lose(host, "source failed policy");
+        }
         if !datagram::take_hop(&mut packet) {
             return self.lose(host, "hop limit");
         }

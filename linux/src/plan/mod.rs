@@ -2,6 +2,7 @@
 //! undo. Routing requests go to the kernel in batches, journal records to the disk with one sync a batch.
 
 mod anycast;
+mod guard;
 mod holdings;
 mod reconcile;
 mod setting;
@@ -14,6 +15,7 @@ use crate::netlink::socket::{Netlink, Request};
 use crate::netlink::{address, neighbour, rule};
 use crate::tunnel::Tunnels;
 use anycast::Anycasts;
+use guard::Guards;
 use holdings::{Holdings, mask};
 use nix::net::if_::if_indextoname;
 use roam6_proto::plan::{Knob, Route, Setting, Target, Tunnel, TunnelId};
@@ -33,6 +35,7 @@ pub(crate) struct Executor {
     netlink: Netlink,
     settings: Settings,
     anycasts: Anycasts,
+    guards: Guards,
     mptcp: Mptcp,
     journal: Journal,
     held: Holdings,
@@ -71,6 +74,7 @@ impl Executor {
             netlink: Netlink::open()?,
             settings: Settings::open(run_dir)?,
             anycasts: Anycasts::open()?,
+            guards: Guards::default(),
             mptcp: Mptcp::open(run_dir)?,
             journal,
             held: Holdings::default(),
@@ -217,6 +221,10 @@ impl Executor {
                 }
                 vec![neighbour::put_proxy(proxy)]
             }
+            (Item::Guard(guard), _) => {
+                self.guards.put(guard)?;
+                Vec::new()
+            }
             (Item::Tunnel(tunnel), _) => {
                 self.put_tunnel(tunnel)?;
                 Vec::new()
@@ -274,6 +282,12 @@ impl Executor {
                 Vec::new()
             }
             Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => Vec::new(),
+            Item::Guard(old) => {
+                // What leads out goes first.
+                self.flush();
+                self.guards.drop(old.link)?;
+                Vec::new()
+            }
             Item::Tunnel(_) | Item::Record(_) => Vec::new(),
         };
         Ok(requests)

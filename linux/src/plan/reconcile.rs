@@ -109,6 +109,9 @@ impl Executor {
         self.flush();
         self.compare_endpoints();
         self.settings.repair();
+        if let Err(error) = self.guards.settle() {
+            self.notice(error);
+        }
         self.missing.clear();
         Ok(())
     }
@@ -152,7 +155,7 @@ impl Executor {
             Item::Rule(_) | Item::Address(_) | Item::Neighbour(_) | Item::Proxy(_) => Some(Shown::Item(item)),
             Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
             // Not in the routing tables; they are compared by themselves.
-            Item::EndpointLimits(_) | Item::Endpoint(_) => None,
+            Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Guard(_) => None,
             Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => None,
         }
     }
@@ -174,7 +177,7 @@ impl Executor {
             Item::Proxy(proxy) => Some(neighbour::put_proxy(proxy)),
             Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
             // Not in the routing tables; they are compared by themselves.
-            Item::EndpointLimits(_) | Item::Endpoint(_) => None,
+            Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Guard(_) => None,
             Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => None,
         }
     }

@@ -102,7 +102,7 @@ mod tests {
     fn the_state_has_the_same_form() {
         let state = sample::state();
         let lines: Vec<String> = state.lines().map(|line| render(&serde_json::to_string(&line).unwrap())).collect();
-        assert_eq!(lines.len(), 5);
+        assert_eq!(lines.len(), 7);
         assert!(lines[0].contains(" state_binding bid=1 care_of=2001:db8:2::1 "), "{}", lines[0]);
         assert!(lines[3].contains(" state_tunnel bid=1 far=2001:db8:1::100/128,2001:db8:100::/56 "), "{}", lines[3]);
     }

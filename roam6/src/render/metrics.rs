@@ -20,6 +20,8 @@ pub(crate) fn render(state: &State) -> String {
     page.sums("roam6_bindings", "Bindings by role and state.", bindings);
     let links = state.view.links.iter().map(|row| (row.role.as_str(), row.state.as_str()));
     page.sums("roam6_links", "Interfaces in use by role and state.", links);
+    let prefixes = state.view.prefixes.iter().map(|row| (row.role.as_str(), row.state.as_str()));
+    page.sums("roam6_prefixes", "Prefixes of nodes inside by role and state.", prefixes);
     page.paths(state);
     page.head("roam6_events_total", "counter", "Events by kind.");
     for (name, count) in state.view.counters.iter().filter(|(name, _)| !name.starts_with(DROPPED) && !is_level(name)) {
@@ -123,6 +125,7 @@ mod tests {
             "roam6_info{name=\"ha\\\"1\",version=\"0.1.0\"} 1",
             "roam6_uptime_seconds 61.500000",
             "roam6_bindings{role=\"home_agent\",state=\"bound\"} 2",
+            "roam6_prefixes{role=\"delegated\",state=\"deprecated\"} 1",
             "roam6_paths{state=\"up\"} 1",
             "roam6_path_mtu_octets{tunnel=\"9\",bid=\"1\"} 1460",
             "roam6_events_total{event=\"registered\"} 12",

@@ -3,7 +3,7 @@
 use crate::control::State;
 use core::time::Duration;
 use roam6_proto::View;
-use roam6_proto::view::{BindingView, EndpointView, LinkView, TimerView, TunnelView};
+use roam6_proto::view::{BindingView, EndpointView, LinkView, PrefixView, TimerView, TunnelView};
 use roam6_wire::{Bid, HomeAddress, Sequence};
 
 /// A home agent with two bindings.
@@ -56,6 +56,26 @@ pub(crate) fn state() -> State {
             signal: true,
             state: "in use".to_owned(),
         }],
+        prefixes: vec![
+            PrefixView {
+                prefix: "2001:db8:100::/64".parse().unwrap(),
+                ingress: "lan0".to_owned(),
+                role: "home".to_owned(),
+                uplink: None,
+                of: None,
+                valid: None,
+                state: "preferred".to_owned(),
+            },
+            PrefixView {
+                prefix: "2001:db8:a00:1::/64".parse().unwrap(),
+                ingress: "lan0".to_owned(),
+                role: "delegated".to_owned(),
+                uplink: Some("wwan0".to_owned()),
+                of: Some("2001:db8:a00::/56".parse().unwrap()),
+                valid: Some(Duration::from_secs(100)),
+                state: "deprecated".to_owned(),
+            },
+        ],
         timers: vec![timer("advertise", 3_600_000), timer("expire 2001:db8:1::101", 4200)],
         counters: [("registered", 12), ("dropped_malformed", 3), ("home_agent_timers", 5)]
             .map(|(name, count)| (name.to_owned(), count))

@@ -78,6 +78,23 @@ pub(crate) fn endpoints(state: &State) -> Table {
     table
 }
 
+/// Prefixes nodes inside have.
+pub(crate) fn prefixes(state: &State) -> Table {
+    let mut table = Table::new(&["PREFIX", "INGRESS", "KIND", "UPLINK", "OF", "VALID", "STATE"]);
+    for row in &state.view.prefixes {
+        table.push(vec![
+            row.prefix.to_string(),
+            row.ingress.clone(),
+            row.role.clone(),
+            row.uplink.clone().unwrap_or_default(),
+            row.of.map(|of| of.to_string()).unwrap_or_default(),
+            row.valid.map_or_else(|| "forever".to_owned(), human),
+            row.state.clone(),
+        ]);
+    }
+    table
+}
+
 /// Timers, the next first.
 pub(crate) fn timers(state: &State) -> Table {
     let mut table = Table::new(&["IN", "TIMER"]);
@@ -154,6 +171,16 @@ ADDRESS        LINK  KIND     USE      TOLD  STATE
 2001:db8:2::5  eth1  care-of  regular  yes   in use
 ";
         assert_eq!(endpoints(&sample::state()).render(Paint::Plain), expected);
+    }
+
+    #[test]
+    fn prefixes_say_where_they_lead() {
+        let expected = "\
+PREFIX               INGRESS  KIND       UPLINK  OF                 VALID    STATE
+2001:db8:100::/64    lan0     home       -       -                  forever  preferred
+2001:db8:a00:1::/64  lan0     delegated  wwan0   2001:db8:a00::/56  1m40s    deprecated
+";
+        assert_eq!(prefixes(&sample::state()).render(Paint::Plain), expected);
     }
 
     #[test]
