@@ -12,6 +12,7 @@ mod mptcp;
 mod netfilter;
 mod netlink;
 mod plan;
+pub mod search;
 mod sys;
 pub mod tunnel;
 

@@ -1,0 +1,129 @@
+//! The search for a second hash with enough zero bits (RFC 3972 §4, RFC 5535 §6.3): many candidates at once, by
+//! whatever vector unit this processor has.
+
+mod job;
+mod lanes;
+
+pub use job::{COUNTER, Job};
+pub use lanes::Method;
+
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Candidates a thread takes at a time.
+const CHUNK: u64 = 1 << 20;
+
+/// How far a search is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// All candidates below this one have been tried, counted from where the search began.
+    pub tried: u64,
+}
+
+/// A search over all candidates of `job` within `range`, on several threads.
+///
+/// The answer is the first that fits, however many threads there are. `watch` is called now and then; the search ends
+/// without an answer once it says `false`.
+pub fn search(
+    job: &Job,
+    method: Method,
+    threads: NonZero<usize>,
+    range: Range<u64>,
+    watch: impl Fn(Progress) -> bool + Sync,
+) -> Option<u64> {
+    let (next, over) = (AtomicU64::new(range.start), AtomicBool::new(false));
+    // Candidate found, and how far each thread has come.
+    let found: Mutex<Option<u64>> = Mutex::new(None);
+    let starts: Vec<AtomicU64> = (0..threads.get()).map(|_| AtomicU64::new(range.start)).collect();
+    let work = |mine: &AtomicU64| {
+        while !over.load(Ordering::Relaxed) {
+            let start = next.fetch_add(CHUNK, Ordering::Relaxed);
+            if start >= range.end {
+                break;
+            }
+            mine.store(start, Ordering::Relaxed);
+            let hit = job.scan(method, start..range.end.min(start.saturating_add(CHUNK)));
+            if let (Some(hit), Ok(mut found)) = (hit, found.lock()) {
+                *found = Some(found.map_or(hit, |other| other.min(hit)));
+                over.store(true, Ordering::Relaxed);
+            }
+            let tried = starts.iter().map(|start| start.load(Ordering::Relaxed)).min().unwrap_or(start);
+            if !watch(Progress { tried }) {
+                over.store(true, Ordering::Relaxed);
+            }
+        }
+        mine.store(u64::MAX, Ordering::Relaxed);
+    };
+    std::thread::scope(|scope| {
+        for mine in &starts {
+            scope.spawn(|| work(mine));
+        }
+    });
+    found.into_inner().ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roam6_proto::crypto::cga::Sec;
+    use sha1::{Digest, Sha1};
+
+    /// Octets that look random but are not.
+    fn octets(seed: u64, length: usize) -> Vec<u8> {
+        let mut entropy = roam6_proto::Entropy::from_number(seed);
+        let mut bytes = vec![0; length];
+        entropy.fill(&mut bytes);
+        bytes
+    }
+
+    /// What `Job` promises, by somebody else's SHA-1.
+    fn fits(input: &[u8], at: usize, candidate: u64, mask: u32) -> bool {
+        let mut input = input.to_vec();
+        let counter = u128::from_be_bytes(input[at..at + COUNTER].try_into().unwrap());
+        input[at..at + COUNTER].copy_from_slice(&counter.wrapping_add(candidate.into()).to_be_bytes());
+        let digest = Sha1::digest(&input);
+        u32::from_be_bytes(digest[..4].try_into().unwrap()) & mask == 0
+    }
+
+    #[test]
+    fn every_method_finds_what_plain_sha1_finds() {
+        for (seed, (length, at)) in
+            [(64, 0), (55, 0), (56, 0), (116, 0), (127, 80), (187, 0), (135, 80), (319, 0)].into_iter().enumerate()
+        {
+            let mut input = octets(seed as u64, length);
+            // The word that varies overflows on the way.
+            input[at + 12..at + 15].fill(0xff);
+            let mask = 0xf800_0000;
+            let job = Job::with_mask(&input, at, mask).unwrap();
+            let all: Vec<u64> = (0..1000).filter(|candidate| fits(&input, at, *candidate, mask)).collect();
+            assert!(!all.is_empty());
+            for method in Method::available() {
+                let (mut start, mut seen) = (0, Vec::new());
+                while let Some(hit) = job.scan(method, start..1000) {
+                    seen.push(hit);
+                    start = hit + 1;
+                }
+                assert_eq!(seen, all, "{method} over {length} octets");
+            }
+        }
+    }
+
+    #[test]
+    fn threads_agree_on_the_first() {
+        let input = octets(7, 100);
+        let job = Job::new(&input, 0, Sec::new(1).unwrap()).unwrap();
+        let method = Method::best();
+        let alone = search(&job, method, NonZero::<usize>::MIN, 0..1 << 21, |_| true).unwrap();
+        let together = search(&job, method, NonZero::new(3).unwrap(), 0..1 << 21, |_| true);
+        assert_eq!(together, Some(alone));
+        assert!(fits(&input, 0, alone, 0xffff_0000));
+    }
+
+    #[test]
+    fn a_search_can_be_given_up() {
+        let job = Job::with_mask(&octets(8, 100), 0, u32::MAX).unwrap();
+        assert_eq!(search(&job, Method::best(), NonZero::<usize>::MIN, 0..u64::MAX, |_| false), None);
+    }
+}
