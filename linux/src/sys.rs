@@ -1,4 +1,4 @@
-//! The only `unsafe` of roam6: system calls that `nix` does not wrap. Each function is safe to call with any argument.
+//! The system calls `nix` does not wrap: all `unsafe` of roam6 but the entry of vector code. Safe with any argument.
 #![allow(unsafe_code)]
 
 use roam6_proto::LinkId;

@@ -142,13 +142,15 @@ fn connect(request: &Request, socket: &Path) -> Result<UnixStream, Failure> {
     Ok(stream)
 }
 
-fn to_json(value: &impl Serialize) -> String {
+/// JSON for people.
+pub(crate) fn to_json(value: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
     text.push('\n');
     text
 }
 
-fn paint() -> Paint {
+/// Colours, if standard output is a terminal.
+pub(crate) fn paint() -> Paint {
     let wanted = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     if wanted { Paint::Colour } else { Paint::Plain }
 }

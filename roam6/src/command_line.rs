@@ -2,9 +2,11 @@
 
 use crate::config::RUN_DIR;
 use crate::daemon::{Level, Options};
+use crate::identity::KeyKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 /// IPv6 networks that stay reachable while they move.
@@ -100,6 +102,121 @@ Example:
   roam6 enroll --table /etc/roam6/mobiles.toml --home-address 2001:db8:1::100 \\
                --prefix 2001:db8:100::/56 --key-file mr1.key")]
     Enroll(Enroll),
+    /// Addresses made of a key (RFC 3972)
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  roam6 cga generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml
+  roam6 cga show h1.toml"
+    )]
+    Cga(Cga),
+    /// Sets of addresses, one in each prefix, that prove one another (RFC 5535)
+    #[command(
+        subcommand,
+        after_help = "\
+Example: roam6 hba generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml h2.toml"
+    )]
+    Hba(Hba),
+}
+
+/// See [`Verb::Cga`].
+#[derive(Subcommand)]
+pub(crate) enum Cga {
+    /// Make a key and its address in each prefix, one file for each host
+    #[command(after_help = "\
+A run that was interrupted goes on where it was when started again with the same words.
+
+Example: roam6 cga generate --sec 1 --key rsa-2048 --prefix 2001:db8:a::/64 h1.toml")]
+    Generate(GenerateCga),
+    /// Check that addresses are made of the parameters in a file
+    #[command(after_help = "Example: roam6 cga verify h1.toml 2001:db8:a:0:3c4a:5bf6:ffb4:ca6c")]
+    Verify {
+        /// A file made by `generate`
+        file: PathBuf,
+        /// Addresses; those the file names if left out
+        addresses: Vec<Ipv6Addr>,
+    },
+    /// Show what a file of addresses holds, but not its private key
+    #[command(after_help = "Example: roam6 cga show h1.toml")]
+    Show {
+        /// A file made by `generate`, of `roam6 hba` too
+        file: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure how fast this machine searches, and what each Sec costs
+    #[command(after_help = "Example: roam6 cga speed")]
+    Speed {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// See [`Verb::Hba`].
+#[derive(Subcommand)]
+pub(crate) enum Hba {
+    /// Make a set of addresses, one in each prefix, one file for each host
+    #[command(after_help = "\
+A run that was interrupted goes on where it was when started again with the same words.
+
+Examples:
+  roam6 hba generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml h2.toml
+  roam6 hba generate --key rsa-2048 --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml")]
+    Generate(GenerateHba),
+    /// Check that addresses are of the set in a file
+    #[command(after_help = "Example: roam6 hba verify h1.toml")]
+    Verify {
+        /// A file made by `generate`
+        file: PathBuf,
+        /// Addresses; those the file names if left out
+        addresses: Vec<Ipv6Addr>,
+    },
+}
+
+/// What every search is told.
+#[derive(Args)]
+pub(crate) struct Search {
+    /// A prefix of the host, a /64; may be given several times
+    #[arg(long, value_name = "PREFIX", required = true)]
+    pub(crate) prefix: Vec<Prefix>,
+    /// Work against forgers: 0 none, 1 milliseconds, 2 a minute or more, see `roam6 cga speed`
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub(crate) sec: u8,
+    /// Threads; all processors if left out
+    #[arg(long)]
+    pub(crate) threads: Option<NonZero<usize>>,
+    /// The file to make, one for each host
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// See [`Cga::Generate`].
+#[derive(Args)]
+pub(crate) struct GenerateCga {
+    #[command(flatten)]
+    pub(crate) search: Search,
+    /// Kind of the key
+    #[arg(long, value_name = "KIND", default_value = "rsa-2048")]
+    pub(crate) key: KeyKind,
+    /// A private key there is already, PKCS #8 PEM
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+/// See [`Hba::Generate`].
+#[derive(Args)]
+pub(crate) struct GenerateHba {
+    #[command(flatten)]
+    pub(crate) search: Search,
+    /// Make a key too, so that the host can prove addresses outside the set by signature
+    #[arg(long, value_name = "KIND")]
+    pub(crate) key: Option<KeyKind>,
+    /// A private key there is already, PKCS #8 PEM
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    pub(crate) key_file: Option<PathBuf>,
 }
 
 /// See [`Verb::Run`].
@@ -192,7 +309,7 @@ mod tests {
     fn the_command_line_is_sound_and_every_verb_has_an_example() {
         let command = CommandLine::command();
         command.clone().debug_assert();
-        for verb in command.get_subcommands() {
+        for verb in command.get_subcommands().flat_map(|verb| std::iter::once(verb).chain(verb.get_subcommands())) {
             let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("roam6 "), "no example: {}", verb.get_name());
         }

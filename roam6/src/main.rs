@@ -6,6 +6,7 @@ mod config;
 mod control;
 mod daemon;
 mod enroll;
+mod identity;
 mod render;
 
 use clap::Parser;
@@ -39,6 +40,8 @@ fn main() -> ExitCode {
         Verb::Unbind { home_address, socket } => client::unbind(home_address, &socket.path()),
         Verb::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
         Verb::Enroll(enroll) => enroll::enroll(&enroll),
+        Verb::Cga(verb) => identity::cga(&verb),
+        Verb::Hba(verb) => identity::hba(&verb),
     }
 }
 

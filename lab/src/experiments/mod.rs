@@ -6,6 +6,7 @@ mod nemo_handover;
 mod nemo_hostile;
 mod nemo_nested;
 mod nemo_scale;
+mod shim6_generation;
 
 use crate::figures::Findings;
 use anyhow::Result;
@@ -28,4 +29,5 @@ pub(crate) const ALL: &[Experiment] = &[
     nemo_hostile::EXPERIMENT,
     nemo_nested::EXPERIMENT,
     nemo_scale::EXPERIMENT,
+    shim6_generation::EXPERIMENT,
 ];

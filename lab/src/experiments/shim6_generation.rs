@@ -1,0 +1,89 @@
+//! Addresses with proof of work: candidates tried a second against OpenSSL's SHA-1 on the same core, and the time of a
+//! whole generation (the paper's Fig 6).
+
+use super::Experiment;
+use crate::bed::daemon::binary;
+use crate::bed::host::run as output;
+use crate::clock;
+use crate::figures::{Findings, round, spread};
+use crate::progress::Progress;
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::process::Command;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "shim6/generation",
+    about: "CGA and HBA made: candidates a second, time by Sec, key, threads",
+    run,
+};
+
+/// What is generated: the words behind `roam6`.
+const KINDS: [(&str, &[&str]); 5] = [
+    ("hba", &["hba", "generate"]),
+    ("cga p256", &["cga", "generate", "--key", "p256"]),
+    ("cga rsa-1024", &["cga", "generate", "--key", "rsa-1024"]),
+    ("cga rsa-2048", &["cga", "generate", "--key", "rsa-2048"]),
+    ("hba rsa-2048", &["hba", "generate", "--key", "rsa-2048"]),
+];
+
+fn run(quick: bool) -> Result<Findings> {
+    let rounds = if quick { 3 } else { 15 };
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut progress = Progress::new(1 + KINDS.len() as u64);
+    progress.say("rates");
+    let mut rates: Vec<Value> =
+        serde_json::from_str(&pinned(&[&binary()?.to_string_lossy(), "cga", "speed", "--json"])?)?;
+    for row in &mut rates {
+        let octets = row["octets"].as_u64().context("no length")?;
+        let plain = openssl(octets)?;
+        let rate = row["hashes_per_s"].as_f64().context("no rate")?;
+        row["openssl_hashes_per_s"] = plain.round().into();
+        row["over_openssl"] = round(rate / plain).into();
+    }
+    // The fastest way is the first of its input.
+    let best = rates.iter().find(|row| row["input"] == "hba").context("no rate for HBA")?;
+    findings.sum_up("rate_over_openssl", best["over_openssl"].clone());
+    findings.sum_up("method", best["method"].clone());
+    findings.sum_up("sec2_hba_seconds", round(best["sec2_seconds"].as_f64().unwrap_or(f64::NAN)));
+    findings.rows = rates;
+    progress.step();
+    for (kind, words) in KINDS {
+        progress.say(kind);
+        for (sec, threads) in [("0", "1"), ("1", "1"), ("1", "2")] {
+            let times = (0..rounds).map(|_| generate(words, sec, threads)).collect::<Result<Vec<f64>>>()?;
+            findings.rows.push(
+                json!({ "generate": kind, "addresses": 2, "sec": sec, "threads": threads, "ms": spread(&times) }),
+            );
+        }
+        progress.step();
+    }
+    Ok(findings)
+}
+
+/// Makes two addresses, the key included; milliseconds it took, the start of the program included.
+fn generate(words: &[&str], sec: &str, threads: &str) -> Result<f64> {
+    let folder = tempfile::tempdir()?;
+    let began = clock::now();
+    let prefixes = ["--prefix", "2001:db8:a::/64", "--prefix", "2001:db8:b::/64"];
+    let file = folder.path().join("host.toml");
+    output(Command::new(binary()?).args(words).args(["--sec", sec, "--threads", threads]).args(prefixes).arg(&file))?;
+    let took = began.elapsed().as_secs_f64() * 1000.0;
+    let verb = words.first().copied().unwrap_or_default();
+    output(Command::new(binary()?).args([verb, "verify"]).arg(&file))?;
+    Ok(took)
+}
+
+/// Hashes of so many octets a second that OpenSSL makes one after the other, in processor time.
+fn openssl(octets: u64) -> Result<f64> {
+    let text = pinned(&["openssl", "speed", "-mr", "-bytes", &octets.to_string(), "-seconds", "1", "sha1"])?;
+    let line = text.lines().find(|line| line.starts_with("+F:")).context("openssl speed says nothing")?;
+    let per_second: f64 =
+        line.rsplit(':').next().unwrap_or_default().parse().context("openssl speed says no number")?;
+    Ok(per_second / octets as f64)
+}
+
+/// Runs a command on the first core.
+fn pinned(command: &[&str]) -> Result<String> {
+    output(Command::new("taskset").args(["-c", "0"]).args(command))
+}

@@ -1,0 +1,252 @@
+//! Makes identities: a key or a random number, then the search for the work in it, which an interrupted run goes on
+//! with. RFC 3972 §4, RFC 5535 §6.
+
+use super::file::{self, IdentityFile, Kind, prefix_of};
+use super::key::{self, KeyKind};
+use super::meter::Meter;
+use crate::client;
+use crate::command_line::{GenerateCga, GenerateHba, Search};
+use roam6_linux::search::{COUNTER, Job, Method, search};
+use roam6_proto::Entropy;
+use roam6_proto::crypto::cga::{Parameters, Sec};
+use roam6_proto::crypto::hba::{self, KeyField};
+use roam6_wire::Prefix;
+use rsa::rand_core::{OsRng, RngCore};
+use std::fs;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Where the modifier is in the parameters; it counts up where there is a key (RFC 3972 §4).
+const MODIFIER: usize = 0;
+/// Where the part of the random number is that counts up where there is no key: in the second block of the hash, so
+/// that the first is the same for all candidates. Who verifies cannot tell (RFC 5535 §6.1).
+const NUMBER: usize = 80;
+/// What the second hash takes for zero: prefix and collision count.
+const ZEROED: std::ops::Range<usize> = 16..25;
+/// Candidates between two notes of how far an interrupted search was.
+const NOTE: u64 = 1 << 26;
+
+/// What each file shall hold.
+struct Wanted {
+    kind: Kind,
+    sec: Sec,
+    prefixes: Vec<Prefix>,
+    /// Whose key; `None` for a random number.
+    key: Option<KeySource>,
+}
+
+enum KeySource {
+    New(KeyKind),
+    Given(Vec<u8>),
+}
+
+/// `roam6 cga generate`.
+pub(super) fn cga(wanted: &GenerateCga) -> Result<(), String> {
+    let key = match &wanted.key_file {
+        Some(path) => given(path, &wanted.search.files)?,
+        None => KeySource::New(wanted.key),
+    };
+    make(Kind::Cga, Some(key), &wanted.search)
+}
+
+/// `roam6 hba generate`.
+pub(super) fn hba(wanted: &GenerateHba) -> Result<(), String> {
+    let key = match (&wanted.key_file, wanted.key) {
+        (Some(path), _) => Some(given(path, &wanted.search.files)?),
+        (None, kind) => kind.map(KeySource::New),
+    };
+    make(Kind::Hba, key, &wanted.search)
+}
+
+fn given(path: &Path, files: &[PathBuf]) -> Result<KeySource, String> {
+    if files.len() > 1 {
+        return Err("a key belongs to one host; name one file, or leave --key-file out".to_owned());
+    }
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    key::from_pem(&text).map(KeySource::Given).map_err(|why| format!("{}: {why}", path.display()))
+}
+
+fn make(kind: Kind, key: Option<KeySource>, asked: &Search) -> Result<(), String> {
+    let sec = Sec::new(asked.sec).ok_or("sec is 0, 1 or 2")?;
+    let wanted = Wanted { kind, sec, prefixes: asked.prefix.clone(), key };
+    if let Some(other) = asked.prefix.iter().find(|prefix| prefix.length() != 64) {
+        return Err(format!("{other} is no /64"));
+    }
+    // Nobody waits an hour to hear that a file is in the way.
+    if let Some(there) = asked.files.iter().find(|path| path.exists()) {
+        return Err(format!("{} is there already; remove it, or name another", there.display()));
+    }
+    let threads = asked.threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN);
+    for path in &asked.files {
+        let identity = wanted.find(path, threads)?;
+        file::write(path, &identity, false)?;
+        drop(fs::remove_file(note_path(path)));
+        let addresses: Vec<String> = identity.addresses.iter().map(ToString::to_string).collect();
+        client::print(&format!("{}: {}\n", path.display(), addresses.join(", ")));
+    }
+    Ok(())
+}
+
+impl Wanted {
+    /// The identity, with the work done.
+    fn find(&self, path: &Path, threads: NonZero<usize>) -> Result<IdentityFile, String> {
+        let begun = self.begin(path)?;
+        let parameters = work(&begun, path, threads)?;
+        let addresses = match self.kind {
+            Kind::Hba => hba::addresses(&parameters, self.sec).ok_or("these prefixes make no set")?,
+            Kind::Cga => self.addresses(&parameters)?,
+        };
+        Ok(IdentityFile { parameters, addresses, ..begun })
+    }
+
+    fn addresses(&self, parameters: &Parameters) -> Result<Vec<std::net::Ipv6Addr>, String> {
+        let own = self.prefixes.iter().map(|prefix| Some(parameters.in_prefix(*prefix)?.address(self.sec)));
+        own.collect::<Option<_>>().ok_or_else(|| "these prefixes make no addresses".to_owned())
+    }
+
+    /// What an interrupted search has noted, or a fresh start.
+    fn begin(&self, path: &Path) -> Result<IdentityFile, String> {
+        let note = note_path(path);
+        if !note.exists() {
+            return self.start();
+        }
+        let former = file::read_unchecked(&note)?;
+        if self.is_of(&former) {
+            eprintln!("{}: going on where an earlier run ended", path.display());
+            return Ok(former);
+        }
+        Err(format!("{}: an earlier search for something else; remove it to begin anew", note.display()))
+    }
+
+    /// Whether a note is of this search.
+    fn is_of(&self, former: &IdentityFile) -> bool {
+        let prefixes: Vec<Prefix> = former.addresses.iter().filter_map(|address| prefix_of(*address)).collect();
+        let key = match &self.key {
+            None => former.private_key.is_empty(),
+            Some(KeySource::Given(key)) => *key == former.private_key,
+            Some(KeySource::New(kind)) => key::name(former.parameters.key()) == kind.called(),
+        };
+        key && former.kind() == self.kind && former.sec == self.sec && prefixes == self.prefixes
+    }
+
+    fn start(&self) -> Result<IdentityFile, String> {
+        let mut seed = [0; 32];
+        OsRng.fill_bytes(&mut seed);
+        let mut entropy = Entropy::from_seed(seed);
+        let mut modifier = [0; 16];
+        entropy.fill(&mut modifier);
+        let private_key = match &self.key {
+            None => Vec::new(),
+            Some(KeySource::New(kind)) => key::generate(*kind)?,
+            Some(KeySource::Given(key)) => key.clone(),
+        };
+        let public = if private_key.is_empty() { Vec::new() } else { key::public(&private_key)? };
+        let number = hba::random_number(&mut entropy);
+        let field = if public.is_empty() { KeyField::Random(&number) } else { KeyField::Public(&public) };
+        let parameters = match self.kind {
+            Kind::Hba => hba::parameters(modifier, &self.prefixes, field),
+            Kind::Cga => self.prefixes.first().and_then(|prefix| Parameters::new(modifier, *prefix, public)),
+        };
+        let parameters = parameters.ok_or_else(|| format!("1 to {} prefixes, please", hba::MOST_PREFIXES))?;
+        // In a note, the prefixes stand for the addresses that are not known yet.
+        let addresses = self.prefixes.iter().map(|prefix| prefix.address()).collect();
+        Ok(IdentityFile { sec: self.sec, parameters, addresses, private_key })
+    }
+}
+
+/// The parameters with the work in them; notes on the way how far it has come.
+fn work(begun: &IdentityFile, path: &Path, threads: NonZero<usize>) -> Result<Parameters, String> {
+    let at = if begun.private_key.is_empty() { NUMBER } else { MODIFIER };
+    let mut input = begun.parameters.emit();
+    input.get_mut(ZEROED).ok_or("parameters too short")?.fill(0);
+    let job = Job::new(&input, at, begun.sec).ok_or("parameters too short")?;
+    let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let meter = Mutex::new((Meter::new(&title, begun.sec.expected_tries()), NOTE));
+    let watch = |tried: u64| {
+        let Ok(mut guard) = meter.lock() else { return true };
+        let (meter, next) = &mut *guard;
+        meter.show(tried);
+        if tried < *next {
+            return true;
+        }
+        *next = tried.saturating_add(NOTE);
+        let so_far =
+            counted(&begun.parameters, at, tried).map(|parameters| IdentityFile { parameters, ..begun.clone() });
+        so_far.is_some_and(|so_far| file::write(&note_path(path), &so_far, true).is_ok())
+    };
+    let hit = search(&job, Method::best(), threads, 0..u64::MAX, |progress| watch(progress.tried));
+    drop(meter);
+    let hit = hit.ok_or_else(|| format!("{}: cannot be written", note_path(path).display()))?;
+    counted(&begun.parameters, at, hit).ok_or_else(|| "parameters too short".to_owned())
+}
+
+/// The parameters so many candidates on.
+fn counted(parameters: &Parameters, at: usize, steps: u64) -> Option<Parameters> {
+    let mut bytes = parameters.emit();
+    let counter = bytes.get_mut(at..)?.first_chunk_mut::<COUNTER>()?;
+    *counter = u128::from_be_bytes(*counter).wrapping_add(steps.into()).to_be_bytes();
+    Parameters::parse(&bytes).ok()
+}
+
+/// Where a search notes how far it is.
+fn note_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(folder: &Path, sec: u8) -> Search {
+        Search {
+            prefix: vec!["2001:db8:a::/64".parse().unwrap(), "2001:db8:b::/64".parse().unwrap()],
+            sec,
+            threads: NonZero::new(2),
+            files: vec![folder.join("h1.toml")],
+        }
+    }
+
+    #[test]
+    fn what_is_made_is_accepted_when_read() {
+        for (kind, key) in [(Kind::Hba, None), (Kind::Hba, Some(KeyKind::P256)), (Kind::Cga, Some(KeyKind::P256))] {
+            let folder = tempfile::tempdir().unwrap();
+            let asked = asked(folder.path(), 1);
+            make(kind, key.map(KeySource::New), &asked).unwrap();
+            let identity = file::read(&asked.files[0]).unwrap();
+            assert_eq!(identity.addresses.len(), 2);
+            assert!(identity.addresses.iter().all(|address| Sec::of(*address) == Sec::new(1)));
+            assert_eq!((identity.kind(), identity.private_key.is_empty()), (kind, key.is_none()));
+            assert!(make(kind, None, &asked).unwrap_err().contains("is there already"));
+        }
+    }
+
+    #[test]
+    fn an_interrupted_search_goes_on_with_its_own_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let asked = asked(folder.path(), 1);
+        let key = || Some(KeySource::New(KeyKind::P256));
+        let wanted = Wanted { kind: Kind::Hba, sec: Sec::new(1).unwrap(), prefixes: asked.prefix.clone(), key: key() };
+        let begun = wanted.start().unwrap();
+        let so_far = IdentityFile { parameters: counted(&begun.parameters, MODIFIER, 7).unwrap(), ..begun.clone() };
+        file::write(&note_path(&asked.files[0]), &so_far, true).unwrap();
+        assert!(make(Kind::Hba, None, &asked).unwrap_err().contains("an earlier search"));
+        make(Kind::Hba, key(), &asked).unwrap();
+        let identity = file::read(&asked.files[0]).unwrap();
+        assert_eq!(identity.private_key, begun.private_key);
+        assert!(!note_path(&asked.files[0]).exists());
+    }
+
+    #[test]
+    fn the_number_counts_within_itself() {
+        let prefixes = asked(Path::new(""), 0).prefix;
+        let parameters = hba::parameters([1; 16], &prefixes, KeyField::Random(&[0xff; 48])).unwrap();
+        let (before, after) = (parameters.emit(), counted(&parameters, NUMBER, 1).unwrap().emit());
+        let changed: Vec<usize> = (0..before.len()).filter(|at| before[*at] != after[*at]).collect();
+        assert_eq!(changed, (NUMBER..NUMBER + COUNTER).collect::<Vec<_>>());
+        // DER of the number begins behind 25 octets of parameters and 25 of its own head.
+        const { assert!(50 < NUMBER && NUMBER + COUNTER <= 50 + 48) };
+    }
+}

@@ -1,0 +1,92 @@
+//! How far a search is and how long it will take: a bar on a terminal, a line now and then elsewhere.
+
+use nix::time::{ClockId, clock_gettime};
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+/// Between two drawings of a bar, and of a line.
+const BAR: Duration = Duration::from_millis(200);
+const LINE: Duration = Duration::from_secs(10);
+/// Columns of the bar.
+const WIDTH: usize = 30;
+
+/// Shows one search.
+pub(super) struct Meter {
+    title: String,
+    expected: u64,
+    terminal: bool,
+    began: Duration,
+    first: Option<u64>,
+    drawn: Option<Duration>,
+}
+
+impl Meter {
+    /// Of a search that takes so many tries on average.
+    pub(super) fn new(title: &str, expected: u64) -> Meter {
+        let terminal = std::io::stderr().is_terminal();
+        Meter { title: title.to_owned(), expected, terminal, began: now(), first: None, drawn: None }
+    }
+
+    /// So many have been tried, those of earlier runs among them.
+    pub(super) fn show(&mut self, tried: u64) {
+        let (now, pause) = (now(), if self.terminal { BAR } else { LINE });
+        let first = *self.first.get_or_insert(tried);
+        if now.saturating_sub(self.drawn.unwrap_or(self.began)) < pause {
+            return;
+        }
+        self.drawn = Some(now);
+        let rate = tried.saturating_sub(first) as f64 / now.saturating_sub(self.began).as_secs_f64();
+        let text = line(&self.title, tried, self.expected, rate);
+        let (before, after) = if self.terminal { ("\r\x1b[K", "") } else { ("", "\n") };
+        let _ = write!(std::io::stderr(), "{before}{text}{after}");
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if self.terminal && self.drawn.is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// The search has no memory: what is expected from now on is as much as at the beginning (RFC 3972 §4).
+fn line(title: &str, tried: u64, expected: u64, rate: f64) -> String {
+    let share = (tried as f64 / expected as f64).min(1.0);
+    let full = (share * WIDTH as f64) as usize;
+    let bar: String = (0..WIDTH).map(|column| if column < full { '#' } else { '.' }).collect();
+    let seconds = expected as f64 / rate.max(1.0);
+    let (tried, expected, rate) = (tried as f64 / 1e6, expected as f64 / 1e6, rate / 1e6);
+    format!(
+        "{title} {bar} {tried:.0} of about {expected:.0} million, {rate:.1} million/s, a whole search about {}",
+        time(seconds)
+    )
+}
+
+/// Seconds, as people say them.
+pub(super) fn time(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 0.1 => format!("{:.1} ms", seconds * 1e3),
+        seconds if seconds < 120.0 => format!("{seconds:.1} s"),
+        seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+fn now() -> Duration {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_far_and_how_long() {
+        let line = line("h1.toml", 50_000_000, 100_000_000, 2e6);
+        assert!(line.starts_with("h1.toml ###############..............."), "{line}");
+        assert!(line.ends_with("50 of about 100 million, 2.0 million/s, a whole search about 50.0 s"), "{line}");
+        assert_eq!(time(0.002), "2.0 ms");
+        assert_eq!(time(7200.0), "2.0 h");
+    }
+}

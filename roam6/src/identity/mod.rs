@@ -1,0 +1,104 @@
+//! Addresses that prove they are one host's: `roam6 cga` and `roam6 hba` make, check and show them (RFC 3972, RFC 5535).
+
+mod file;
+mod generate;
+mod key;
+mod meter;
+mod speed;
+
+pub(crate) use key::KeyKind;
+
+use crate::command_line::{Cga, Hba};
+use crate::render::table::Table;
+use crate::{FAILED, client};
+use file::{IdentityFile, Kind};
+use roam6_proto::crypto::{cga, hba};
+use std::net::Ipv6Addr;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// `roam6 cga ...`.
+pub(crate) fn cga(verb: &Cga) -> ExitCode {
+    match verb {
+        Cga::Generate(wanted) => end(generate::cga(wanted)),
+        Cga::Verify { file, addresses } => end(verify(file, addresses, Kind::Cga)),
+        Cga::Show { file, json } => show(file, *json),
+        Cga::Speed { json } => speed::run(*json),
+    }
+}
+
+/// `roam6 hba ...`.
+pub(crate) fn hba(verb: &Hba) -> ExitCode {
+    match verb {
+        Hba::Generate(wanted) => end(generate::hba(wanted)),
+        Hba::Verify { file, addresses } => end(verify(file, addresses, Kind::Hba)),
+    }
+}
+
+/// A line for each address; the first that is not the file's is the failure.
+fn verify(path: &Path, addresses: &[Ipv6Addr], kind: Kind) -> Result<(), String> {
+    let identity = file::read(path)?;
+    if kind == Kind::Hba && identity.kind() == Kind::Cga {
+        return Err(format!("{}: no set of hash-based addresses: it has no Multi-Prefix extension", path.display()));
+    }
+    let addresses = if addresses.is_empty() { &identity.addresses } else { addresses };
+    for address in addresses {
+        let sec = match kind {
+            Kind::Hba => hba::verify(&identity.parameters, *address),
+            Kind::Cga => verify_as_cga(&identity, *address),
+        };
+        match sec {
+            Ok(sec) => client::print(&format!("{address} ok, Sec {}\n", sec.level())),
+            Err(refusal) => return Err(format!("{address}: {}", why(refusal))),
+        };
+    }
+    Ok(())
+}
+
+/// The prefix is a parameter too: it is the one the address has (RFC 3972 §4, last paragraph but one).
+fn verify_as_cga(identity: &IdentityFile, address: Ipv6Addr) -> Result<cga::Sec, cga::Refusal> {
+    let own = file::prefix_of(address).and_then(|prefix| identity.parameters.in_prefix(prefix));
+    own.ok_or(cga::Refusal::Prefix)?.verify(address)
+}
+
+fn why(refusal: cga::Refusal) -> &'static str {
+    match refusal {
+        cga::Refusal::Collisions => "the parameters name more than two collisions",
+        cga::Refusal::Prefix => "its prefix is not one of the set",
+        cga::Refusal::Identifier => "the hash of the parameters gives another interface identifier",
+        cga::Refusal::Work => "the second hash lacks the zero bits its Sec asks for",
+        cga::Refusal::Sec => "its Sec is not defined",
+    }
+}
+
+fn show(path: &Path, json: bool) -> ExitCode {
+    let identity = match file::read(path) {
+        Ok(identity) => identity,
+        Err(why) => return end(Err(why)),
+    };
+    if json {
+        return client::print(&client::to_json(&identity.summary()));
+    }
+    let summary = identity.summary();
+    let mut table = Table::new(&["ADDRESS", "SEC", "KIND", "KEY", "SIGNS"]);
+    for address in &summary.addresses {
+        table.push(vec![
+            address.to_string(),
+            summary.sec.to_string(),
+            summary.kind.to_string(),
+            summary.key.clone(),
+            if summary.signs { "yes" } else { "no" }.to_owned(),
+        ]);
+    }
+    client::print(&table.render(client::paint()))
+}
+
+fn end(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("roam6: {why}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
