@@ -1,10 +1,11 @@
-//! The only unsafe code of the lab: what a child does between fork and exec, TAP devices, and thread priorities.
+//! The only unsafe code of the lab: what a child does between fork and exec, TAP devices, MPTCP sockets,
+//! and thread priorities.
 #![allow(unsafe_code, reason = "system calls without a safe wrapper, each in a function of its own")]
 
 use nix::sched::{CloneFlags, setns};
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -62,6 +63,17 @@ pub(crate) fn set_carrier(tap: &File, carrier: bool) -> io::Result<()> {
     // SAFETY: the kernel reads one int, which lives until the call returns.
     unsafe { tun_set_carrier(tap.as_raw_fd(), &raw const value)? };
     Ok(())
+}
+
+/// An IPv6 stream socket of Multipath TCP (RFC 8684), in the calling thread's network namespace.
+pub(crate) fn mptcp_socket() -> io::Result<OwnedFd> {
+    // SAFETY: takes three integers; the descriptor it returns is nobody else's.
+    unsafe {
+        match libc::socket(libc::AF_INET6, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, libc::IPPROTO_MPTCP) {
+            -1 => Err(io::Error::last_os_error()),
+            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
+        }
+    }
 }
 
 /// Lets the calling thread run before ordinary ones, so that the testbed's timing does not depend on the tested programs.

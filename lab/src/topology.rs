@@ -35,13 +35,18 @@ pub(crate) struct World {
     pub(crate) home_agent: Daemon,
     /// The home link.
     pub(crate) home: Segment,
+    /// Between the home agent and the backbone.
+    pub(crate) home_cable: Segment,
+    /// The home agent's interface towards the backbone.
+    pub(crate) exit: Port,
     /// The access networks.
     pub(crate) visited: [Visited; 2],
     /// The home agent's host.
     pub(crate) ha: Host,
     /// The correspondent.
     pub(crate) cn: Host,
-    _core: Host,
+    /// The router of the backbone.
+    pub(crate) core: Host,
 }
 
 /// An access network.
@@ -50,8 +55,11 @@ pub(crate) struct Visited {
     pub(crate) link: Segment,
     /// Between its router and the backbone.
     pub(crate) cable: Segment,
+    /// Its router's interface towards the backbone.
+    pub(crate) exit: Port,
+    /// Its router.
+    pub(crate) router: Host,
     _radvd: Advertiser,
-    _router: Host,
 }
 
 /// A mobile router and what is behind it.
@@ -84,7 +92,8 @@ impl World {
         let wire = LinkSpec::default();
         air.cable([air.port(&core, "cn0")?, air.port(&cn, "eth0")?], wire)?;
         let far = LinkSpec { delay, ..wire };
-        air.cable([air.port(&core, "ha0")?, air.port(&ha, "net0")?], far)?;
+        let exit = air.port(&ha, "net0")?;
+        let home_cable = air.cable([air.port(&core, "ha0")?, exit], far)?;
         let home = air.segment(wire);
         air.plug(air.port(&ha, "home0")?, home)?;
         cn.ip(&[&format!("address add {CORRESPONDENT}/64 dev eth0"), "route add default via 2001:db8:c::1"])?;
@@ -106,16 +115,21 @@ impl World {
         }
         let visited = [visited(&air, &core, 1)?, visited(&air, &core, 2)?];
         let home_agent = Daemon::start(&ha, &home_agent_config(vehicles, extra)).context("the home agent")?;
-        Ok(World { air, home_agent, home, visited, ha, cn, _core: core })
+        Ok(World { air, home_agent, home, home_cable, exit, visited, ha, cn, core })
     }
 
     /// Puts vehicle `number` into the world, unplugged, its uplinks named in order of preference.
     pub(crate) fn vehicle(&self, number: u8, uplink_names: &[&str]) -> Result<Vehicle> {
+        self.vehicle_with(number, uplink_names, "")
+    }
+
+    /// The same; `extra` is added to the mobile router's configuration.
+    pub(crate) fn vehicle_with(&self, number: u8, uplink_names: &[&str], extra: &str) -> Result<Vehicle> {
         let (mr, mnn) = (Host::new(&format!("mr{number}"))?, host(&format!("mnn{number}"))?);
         let uplinks: Vec<Port> = uplink_names.iter().map(|name| self.air.port(&mr, name)).collect::<Result<_>>()?;
         let inside_ports = [self.air.port(&mr, "in0")?, self.air.port(&mnn, "eth0")?];
         let inside = self.air.cable(inside_ports, LinkSpec::default())?;
-        let daemon = Daemon::start(&mr, &mobile_router_config(&mr, number, uplink_names)?)
+        let daemon = Daemon::start(&mr, &(mobile_router_config(&mr, number, uplink_names)? + extra))
             .with_context(|| format!("the mobile router {}", mr.name()))?;
         let home_address = home_address(number);
         let mut vehicle = Vehicle { mr, mnn, uplinks, inside, daemon, home_address, mnn_address: home_address };
@@ -169,6 +183,11 @@ pub(crate) fn home_address(number: u8) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x100 + u16::from(number))
 }
 
+/// Prefix of access network `number`, counted from 0, a /64.
+pub(crate) fn visited_prefix(number: usize) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0xa1 + u16::try_from(number).unwrap_or(0), 0, 0, 0, 0, 0)
+}
+
 /// A host that believes its addresses are its own, so that a testbed is up at once.
 fn host(name: &str) -> Result<Host> {
     let host = Host::new(name)?;
@@ -198,7 +217,7 @@ fn visited(air: &Air, core: &Host, number: u8) -> Result<Visited> {
         &format!("route add default via 2001:db8:f{number}::1"),
     ])?;
     let radvd = Advertiser::start(&router, "lan0", &format!("2001:db8:a{number}::/64"))?;
-    Ok(Visited { link, cable, _radvd: radvd, _router: router })
+    Ok(Visited { link, cable, exit: far, router, _radvd: radvd })
 }
 
 fn home_agent_config(vehicles: u8, extra: &str) -> String {

@@ -13,10 +13,12 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use roam6_proto::Time;
 use roam6_sim::{LinkModel, LinkSpec};
+use roam6_wire::LinkAddress;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
+use std::net::Ipv6Addr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +32,29 @@ pub(crate) struct Port(usize);
 /// A segment: a medium ports are plugged into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Segment(usize);
+
+/// A frame a port sends into a segment, before anything happens to it there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sighting<'a> {
+    /// Microseconds since 1970.
+    pub(crate) unix_micros: u64,
+    /// Who sends it.
+    pub(crate) port: Port,
+    /// Where.
+    pub(crate) segment: Segment,
+    /// The frame, from its Ethernet header on.
+    pub(crate) frame: &'a [u8],
+}
+
+impl<'a> Sighting<'a> {
+    /// The IPv6 packet in the frame, if it is one.
+    pub(crate) fn packet(&self) -> Option<&'a [u8]> {
+        (self.frame.get(12..14) == Some(&[0x86, 0xdd])).then(|| self.frame.get(14..)).flatten()
+    }
+}
+
+/// Told of every frame, on the thread that moves them.
+type Observer = Box<dyn FnMut(&Sighting<'_>) + Send>;
 
 /// All ports and segments of a testbed and the thread that moves their frames.
 pub(crate) struct Air {
@@ -104,6 +129,18 @@ impl Air {
         }
     }
 
+    /// Treats frames that `port` sends from now on as `spec` says, until it is plugged in anew: netem at an interface.
+    pub(crate) fn shape_out(&self, port: Port, spec: LinkSpec) {
+        if let Some(port) = lock(&self.fabric).ports.get_mut(port.0) {
+            port.model.set_spec(spec);
+        }
+    }
+
+    /// Tells `observer` of every frame that is sent from now on.
+    pub(crate) fn observe(&self, observer: impl FnMut(&Sighting<'_>) + Send + 'static) {
+        lock(&self.fabric).observers.push(Box::new(observer));
+    }
+
     /// Plugs `port` into `segment`; returns the moment carrier came, microseconds since 1970.
     pub(crate) fn plug(&self, port: Port, segment: Segment) -> Result<u64> {
         let mut fabric = lock(&self.fabric);
@@ -116,6 +153,13 @@ impl Air {
         let now = clock::unix_micros();
         sys::set_carrier(&slot.tap, true)?;
         Ok(now)
+    }
+
+    /// The link-local address a host forms at `port` (RFC 4291, appendix A).
+    pub(crate) fn link_local(&self, port: Port) -> Result<Ipv6Addr> {
+        let fabric = lock(&self.fabric);
+        let slot = fabric.ports.get(port.0).ok_or_else(|| anyhow!("no such port"))?;
+        Ok(roam6_proto::access::neighbour::link_local(LinkAddress(slot.mac)))
     }
 
     /// Pulls the cable of `port`; returns the moment, microseconds since 1970.
@@ -159,6 +203,7 @@ struct Fabric {
     under_way: BinaryHeap<Reverse<Flight>>,
     sent: u64,
     capture: Option<Capture>,
+    observers: Vec<Observer>,
 }
 
 /// A port and what it is plugged into.
@@ -190,6 +235,7 @@ impl Fabric {
             under_way: BinaryHeap::new(),
             sent: 0,
             capture: None,
+            observers: Vec::new(),
         }
     }
 
@@ -208,10 +254,14 @@ impl Fabric {
                 Err(_) => return,
             };
             let Some(segment) = port.segment else { continue };
+            let unix_micros = clock::unix_micros();
             if let Some(capture) = &mut self.capture
-                && capture.put(&port.name, clock::unix_micros(), frame).is_err()
+                && capture.put(&port.name, unix_micros, frame).is_err()
             {
                 self.capture = None;
+            }
+            for observer in &mut self.observers {
+                observer(&Sighting { unix_micros, port: from, segment, frame });
             }
             for arrives in port.model.offer(now, frame.len()) {
                 let number = self.sent;

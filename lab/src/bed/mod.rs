@@ -11,4 +11,4 @@ pub(crate) mod tap;
 pub(crate) use air::{Air, Port, Segment};
 pub(crate) use daemon::{Daemon, Events};
 pub(crate) use host::Host;
-pub(crate) use router::Advertiser;
+pub(crate) use router::{Advertiser, Delegator};

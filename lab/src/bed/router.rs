@@ -1,4 +1,4 @@
-//! An access router: plain Linux forwarding and radvd, a peer we did not write.
+//! An access router: plain Linux forwarding, radvd and ISC dhcpd, peers we did not write.
 
 use super::host::Host;
 use anyhow::{Context, Result};
@@ -35,6 +35,45 @@ impl Advertiser {
 }
 
 impl Drop for Advertiser {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// A running dhcpd that delegates prefixes (RFC 8415 §6.3). The route to what it delegates is the caller's business.
+#[derive(Debug)]
+pub(crate) struct Delegator(Child);
+
+impl Delegator {
+    /// Delegates a /56 of the /48 `pool` to each client on `interface` of `host`, whose link has the prefix `link`.
+    pub(crate) fn start(host: &Host, interface: &str, link: &str, pool: &str) -> Result<Delegator> {
+        let base = pool.trim_end_matches("::/48");
+        let configuration = format!(
+            "default-lease-time 600; preferred-lifetime 300; max-lease-time 600;\n\
+             subnet6 {link} {{ prefix6 {base}:: {base}:ff00:: /56; }}\n"
+        );
+        let file = |kind: &str| host.folder().join(format!("dhcpd-{interface}.{kind}"));
+        fs::write(file("conf"), configuration)?;
+        fs::write(file("leases"), "")?;
+        let child = host
+            .command("dhcpd")
+            .args(["-6", "-f", "-q", "-cf"])
+            .arg(file("conf"))
+            .arg("-lf")
+            .arg(file("leases"))
+            .arg("-pf")
+            .arg(file("pid"))
+            .arg(interface)
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(file("log"))?)
+            .spawn()
+            .context("cannot start dhcpd")?;
+        Ok(Delegator(child))
+    }
+}
+
+impl Drop for Delegator {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();

@@ -1,0 +1,290 @@
+//! The paper's five scenarios (document P2, Figs 4 and 5): at home, and in FN1 and FN2 by classical NEMO (C) and with
+//! Multipath TCP (P); round trips, and what one connection carries both ways in messages of growing size.
+
+use super::Experiment;
+use crate::clock;
+use crate::figures::{Findings, percentile, round, spread};
+use crate::multipath::{Path, Shape, Spot, Testbed};
+use crate::progress::Progress;
+use crate::topology::CORRESPONDENT;
+use crate::traffic::{Delivery, Load, Protocol, Transfer};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::net::Ipv6Addr;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "mptcp/scenarios",
+    about: "P2 Figs 4, 5: NS0, NS1C, NS1P, NS2C, NS2P; round trips and throughput over message sizes",
+    run,
+};
+
+/// Octets of a message.
+const SIZES: [usize; 6] = [64, 128, 256, 512, 1024, 1460];
+/// Where the correspondent listens; each connection has a port of its own.
+const FIRST_PORT: u16 = 10_000;
+/// Octets a sender may have waiting.
+const BUFFER: usize = 128 * 1024;
+/// A connection finds its direct path within this.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+struct Effort {
+    repetitions: usize,
+    sizes: &'static [usize],
+    /// Of each connection, before what counts.
+    warm: Duration,
+    /// What counts.
+    span: Duration,
+    /// Echoes of one repetition.
+    echoes: u32,
+}
+
+impl Effort {
+    const FULL: Effort = Effort {
+        repetitions: 10,
+        sizes: &SIZES,
+        warm: Duration::from_millis(500),
+        span: Duration::from_millis(1500),
+        echoes: 30,
+    };
+    const QUICK: Effort = Effort {
+        repetitions: 2,
+        sizes: &[256, 1460],
+        warm: Duration::from_millis(200),
+        span: Duration::from_millis(500),
+        echoes: 20,
+    };
+}
+
+/// A scenario: where, and how the bytes go.
+#[derive(Debug, Clone, Copy)]
+struct Scenario {
+    name: &'static str,
+    protocol: Protocol,
+    /// The access networks whose addresses carry, if any.
+    direct: &'static [usize],
+}
+
+/// What one scenario showed.
+#[derive(Debug)]
+struct Outcome {
+    scenario: Scenario,
+    loss: f64,
+    /// Medians of each repetition, milliseconds.
+    round_trips: Vec<f64>,
+    /// For each size, each repetition.
+    runs: Vec<(usize, Vec<Run>)>,
+}
+
+/// One connection. Megabits a second.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    both: f64,
+    out: f64,
+    direct_share: f64,
+    whole: bool,
+}
+
+const HOME: &[Scenario] = &[Scenario { name: "NS0", protocol: Protocol::Tcp, direct: &[] }];
+const FN1: &[Scenario] = &[
+    Scenario { name: "NS1C", protocol: Protocol::Tcp, direct: &[] },
+    Scenario { name: "NS1P", protocol: Protocol::Mptcp, direct: &[0] },
+];
+const FN2: &[Scenario] = &[
+    Scenario { name: "NS2C", protocol: Protocol::Tcp, direct: &[] },
+    Scenario { name: "NS2P", protocol: Protocol::Mptcp, direct: &[1] },
+];
+const BOTH: &[Scenario] = &[
+    Scenario { name: "NS12C", protocol: Protocol::Tcp, direct: &[] },
+    Scenario { name: "NS12P", protocol: Protocol::Mptcp, direct: &[1, 0] },
+];
+
+fn run(quick: bool) -> Result<Findings> {
+    let effort = if quick { Effort::QUICK } else { Effort::FULL };
+    let steps = 7 * 2 * (effort.sizes.len() + 1) * effort.repetitions;
+    let mut progress = Progress::new(steps as u64);
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut outcomes = Vec::new();
+    for shape in [Shape::PAPER, Shape::PAPER.lossless()] {
+        let testbed = Testbed::build(shape)?;
+        let mut bench = Bench { testbed: &testbed, effort, loss: shape.loss, port: FIRST_PORT, progress: &mut progress };
+        testbed.plug(0, Spot::Home)?;
+        testbed.vehicle.wait_until_connected(CORRESPONDENT)?;
+        outcomes.extend(bench.compare(HOME)?);
+        for (number, scenarios) in [(0, FN1), (1, FN2)] {
+            testbed.unplug(0)?;
+            testbed.plug(0, Spot::Visited(number))?;
+            testbed.wait_care_of(&testbed.vehicle.mnn, number)?;
+            outcomes.extend(bench.compare(scenarios)?);
+        }
+        testbed.plug(1, Spot::Visited(0))?;
+        testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
+        outcomes.extend(bench.compare(BOTH)?);
+        let (overhead, wrong) = (testbed.uplinks.overhead(), testbed.uplinks.wrong());
+        findings.sound &= wrong == 0;
+        findings.rows.push(json!({
+            "loss": shape.loss,
+            "uplink_packets": testbed.uplinks.sent(),
+            "wrong_source_packets": wrong,
+            "wrong_sources": testbed.uplinks.stories(),
+            "tunnel_overhead_percent_of_full_packets": overhead.map(round),
+        }));
+    }
+    report(&mut findings, &outcomes);
+    Ok(findings)
+}
+
+/// Measures scenarios at one place.
+struct Bench<'a> {
+    testbed: &'a Testbed,
+    effort: Effort,
+    loss: f64,
+    port: u16,
+    progress: &'a mut Progress,
+}
+
+impl Bench<'_> {
+    /// Measures all of them in turns, so that what disturbs one disturbs the others.
+    fn compare(&mut self, scenarios: &[Scenario]) -> Result<Vec<Outcome>> {
+        let sizes = self.effort.sizes;
+        let empty = |scenario: &Scenario| Outcome {
+            scenario: *scenario,
+            loss: self.loss,
+            round_trips: Vec::new(),
+            runs: sizes.iter().map(|size| (*size, Vec::new())).collect(),
+        };
+        let mut outcomes: Vec<Outcome> = scenarios.iter().map(empty).collect();
+        for _ in 0..self.effort.repetitions {
+            for outcome in &mut outcomes {
+                self.progress.say(&format!("{} at {} % loss: echoes", outcome.scenario.name, self.loss * 100.0));
+                outcome.round_trips.push(self.round_trip(outcome.scenario)?);
+                self.progress.step();
+            }
+            for index in 0..sizes.len() {
+                for outcome in &mut outcomes {
+                    let Some((size, runs)) = outcome.runs.get_mut(index) else { continue };
+                    let scenario = outcome.scenario;
+                    self.progress
+                        .say(&format!("{} at {} % loss: messages of {size}", scenario.name, self.loss * 100.0));
+                    runs.push(self.throughput(scenario, *size).with_context(|| scenario.name.to_owned())?);
+                    self.progress.step();
+                }
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Median of some echoes, from the address this scenario's packets have.
+    fn round_trip(&self, scenario: Scenario) -> Result<f64> {
+        let mnn = &self.testbed.vehicle.mnn;
+        let from: Ipv6Addr = match scenario.direct.first() {
+            Some(number) => self.testbed.wait_care_of(mnn, *number)?,
+            None => self.testbed.vehicle.mnn_address,
+        };
+        let (from, to, count) = (from.to_string(), CORRESPONDENT.to_string(), self.effort.echoes.to_string());
+        let ping = ["-6", "-n", "-c", &count, "-i", "0.01", "-W", "0.5", "-I", &from, &to];
+        let text = mnn.output("ping", &ping)?;
+        let times: Vec<f64> =
+            text.lines().filter_map(|line| line.split_once("time=")?.1.split_whitespace().next()?.parse().ok()).collect();
+        percentile(&times, 0.5).context("no echo came back")
+    }
+
+    fn throughput(&mut self, scenario: Scenario, message: usize) -> Result<Run> {
+        self.port += 1;
+        let Scenario { protocol, direct, .. } = scenario;
+        let load = Load { protocol, port: self.port, message, rate: None, buffer: Some(BUFFER) };
+        let testbed = self.testbed;
+        testbed.paths.clear();
+        let started = clock::unix_micros();
+        let transfer = Transfer::carry([testbed.node(), testbed.correspondent()], load)?;
+        let found = |number: &usize| testbed.paths.first(Path::Direct(*number), started).is_some();
+        let ready = clock::wait_for(PATIENCE, || direct.iter().all(found).then_some(()));
+        ready.context("the connection did not find its direct path")?;
+        sleep(self.effort.warm);
+        let begin = clock::unix_micros();
+        sleep(self.effort.span);
+        let end = clock::unix_micros();
+        let arrived = transfer.arrivals().each_ref().map(|arrivals| arrivals.until(end) - arrivals.until(begin));
+        let deliveries = transfer.finish(Duration::from_secs(30))?;
+        let megabits = |octets: u64| octets as f64 * 8.0 / (end - begin) as f64;
+        let [out, back] = arrived;
+        Ok(Run {
+            both: megabits(out + back),
+            out: megabits(out),
+            direct_share: testbed.paths.direct_share(begin, end),
+            whole: deliveries.iter().all(Delivery::is_whole),
+        })
+    }
+}
+
+impl Outcome {
+    fn row(&self) -> Value {
+        let runs = self.runs.iter().map(|(size, runs)| {
+            let figure = |pick: fn(&Run) -> f64| spread(&runs.iter().map(pick).collect::<Vec<_>>());
+            json!({
+                "message": size,
+                "mbit_s": figure(|run| run.both),
+                "mbit_s_out": figure(|run| run.out),
+                "direct_share": figure(|run| run.direct_share),
+                "whole": runs.iter().all(|run| run.whole),
+                "each": runs.iter().map(|run| round(run.both)).collect::<Vec<_>>(),
+            })
+        });
+        json!({
+            "scenario": self.scenario.name,
+            "loss": self.loss,
+            "rtt_ms": spread(&self.round_trips),
+            "rtt_each": self.round_trips,
+            "throughput": runs.collect::<Vec<_>>(),
+        })
+    }
+
+    fn rtt(&self) -> Option<f64> {
+        percentile(&self.round_trips, 0.5)
+    }
+
+    /// Mean over the sizes of the median throughput, so that no size counts more.
+    fn throughput(&self) -> Option<f64> {
+        let medians: Option<Vec<f64>> = self
+            .runs
+            .iter()
+            .map(|(_, runs)| percentile(&runs.iter().map(|run| run.both).collect::<Vec<_>>(), 0.5))
+            .collect();
+        let medians = medians.filter(|medians| !medians.is_empty())?;
+        Some(medians.iter().sum::<f64>() / medians.len() as f64)
+    }
+}
+
+fn report(findings: &mut Findings, outcomes: &[Outcome]) {
+    for outcome in outcomes {
+        findings.sound &= outcome.runs.iter().flat_map(|(_, runs)| runs).all(|run| run.whole);
+        findings.rows.push(outcome.row());
+    }
+    let find = |name: &str, loss: f64| {
+        outcomes.iter().find(|outcome| outcome.scenario.name == name && outcome.loss.total_cmp(&loss).is_eq())
+    };
+    let ratio = |figure: fn(&Outcome) -> Option<f64>, above: &str, below: &str, loss: f64| {
+        Some(round(figure(find(above, loss)?)? / figure(find(below, loss)?)?))
+    };
+    let loss = Shape::PAPER.loss;
+    let same = ratio(Outcome::rtt, "NS1P", "NS0", loss);
+    let longer = [ratio(Outcome::rtt, "NS1C", "NS1P", loss), ratio(Outcome::rtt, "NS2C", "NS2P", loss)];
+    let [longer_1, longer_2] = longer;
+    findings.sound &= longer.iter().all(|ratio| ratio.is_some_and(|ratio| ratio > 1.0));
+    findings.sum_up("rtt_ns1p_over_ns0", same);
+    findings.sum_up("rtt_ns1c_over_ns1p", longer_1);
+    findings.sum_up("rtt_ns2c_over_ns2p", longer_2);
+    findings.sum_up("gain_ns1", ratio(Outcome::throughput, "NS1P", "NS1C", loss));
+    findings.sum_up("gain_ns2", ratio(Outcome::throughput, "NS2P", "NS2C", loss));
+    findings.sum_up("throughput_ns1p_over_ns0", ratio(Outcome::throughput, "NS1P", "NS0", loss));
+    findings.sum_up("gain_ns1_lossless", ratio(Outcome::throughput, "NS1P", "NS1C", 0.0));
+    findings.sum_up("gain_ns2_lossless", ratio(Outcome::throughput, "NS2P", "NS2C", 0.0));
+    findings.sum_up("gain_two_uplinks_lossless", ratio(Outcome::throughput, "NS12P", "NS1P", 0.0));
+    let measured = findings.rows.iter().filter_map(|row| row.get("tunnel_overhead_percent_of_full_packets")?.as_f64());
+    let measured = measured.fold(None, |most: Option<f64>, one| Some(most.map_or(one, |most| most.max(one))));
+    findings.sum_up("tunnel_overhead_percent", json!({ "computed": round(40.0 / 1460.0 * 100.0), "measured": measured }));
+}

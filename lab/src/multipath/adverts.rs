@@ -1,0 +1,85 @@
+//! What the mobile router advertises inside: a prefix is preferred only while its network is there (RFC 4861 §6.2,
+//! RFC 9096 §3.3; document P2, first change).
+
+use super::testbed::delegated;
+use crate::bed::{Air, Segment};
+use crate::clock;
+use roam6_wire::icmp6::{Message, NeighbourOption, kind};
+use roam6_wire::ip6::{Datagram, protocol};
+use roam6_wire::Prefix;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The advertisements of one link, as they come.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Adverts(Arc<Mutex<Vec<Advert>>>);
+
+/// One prefix in one advertisement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Advert {
+    /// Microseconds since 1970.
+    pub(crate) unix_micros: u64,
+    /// The prefix.
+    pub(crate) prefix: Prefix,
+    /// Seconds.
+    pub(crate) preferred: u32,
+}
+
+impl Adverts {
+    /// Watches `inside` from now on.
+    pub(crate) fn watch(air: &Air, inside: Segment) -> Adverts {
+        let adverts = Adverts::default();
+        let seen = adverts.clone();
+        air.observe(move |sighting| {
+            if sighting.segment != inside {
+                return;
+            }
+            let prefixes = sighting.packet().map(prefixes).unwrap_or_default();
+            let unix_micros = sighting.unix_micros;
+            let news = prefixes.into_iter().map(|(prefix, preferred)| Advert { unix_micros, prefix, preferred });
+            seen.lock().extend(news);
+        });
+        adverts
+    }
+
+    /// Waits until the prefix delegated by access network `number` is advertised as preferred (or no longer); when that
+    /// was, if it came within `patience`, counting only what was said at or after `since`.
+    pub(crate) fn wait(&self, number: usize, preferred: bool, since: u64, patience: Duration) -> Option<u64> {
+        clock::wait_for(patience, || {
+            let seen = self.lock();
+            let mut about = seen.iter().filter(|advert| advert.unix_micros >= since && is_of(advert, number));
+            about.find(|advert| (advert.preferred > 0) == preferred).map(|advert| advert.unix_micros)
+        })
+    }
+
+    /// Prefixes of access network `number` that were advertised as preferred from `begin` until before `end`.
+    pub(crate) fn preferred(&self, number: usize, begin: u64, end: u64) -> Vec<Advert> {
+        let within = |advert: &&Advert| (begin..end).contains(&advert.unix_micros);
+        let seen = self.lock();
+        seen.iter().filter(within).filter(|advert| is_of(advert, number) && advert.preferred > 0).copied().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Advert>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_of(advert: &Advert, number: usize) -> bool {
+    Prefix::new(delegated(number), 48).is_some_and(|pool| pool.covers(advert.prefix))
+}
+
+/// The prefixes of a Router Advertisement and how long they are preferred.
+fn prefixes(packet: &[u8]) -> Vec<(Prefix, u32)> {
+    let Ok(datagram) = Datagram::parse(packet) else { return Vec::new() };
+    if datagram.protocol != protocol::ICMPV6 || datagram.payload.first() != Some(&kind::ROUTER_ADVERTISEMENT) {
+        return Vec::new();
+    }
+    let Ok(Message::RouterAdvertisement(message)) = Message::parse(&datagram) else { return Vec::new() };
+    let options = message.options.iter();
+    options
+        .filter_map(|option| match option {
+            NeighbourOption::PrefixInformation { prefix, preferred, .. } => Some((*prefix, *preferred)),
+            _ => None,
+        })
+        .collect()
+}

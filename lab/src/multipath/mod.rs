@@ -1,0 +1,13 @@
+//! NEMO with Multipath TCP inside: the paper's networks, and observers that say which path every byte took and whether
+//! any packet or advertisement was wrong (document P2; RFC 8684, RFC 8028).
+
+pub(crate) mod adverts;
+pub(crate) mod options;
+pub(crate) mod paths;
+pub(crate) mod testbed;
+pub(crate) mod uplinks;
+
+pub(crate) use adverts::Adverts;
+pub(crate) use paths::{Path, Paths};
+pub(crate) use testbed::{Shape, Spot, Testbed};
+pub(crate) use uplinks::Uplinks;

@@ -1,0 +1,52 @@
+//! What an independent dissector sees of Multipath TCP in a capture (RFC 8684 §3, the subtypes of its option).
+
+use crate::check;
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// How often each message of the protocol was seen.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// MP_CAPABLE: a connection begins.
+    pub(crate) capable: usize,
+    /// MP_JOIN: a subflow is added.
+    pub(crate) join: usize,
+    /// ADD_ADDR: an address is offered.
+    pub(crate) add_addr: usize,
+    /// REMOVE_ADDR: an address is gone.
+    pub(crate) remove_addr: usize,
+    /// MP_PRIO: a subflow becomes a backup, or no longer.
+    pub(crate) prio: usize,
+    /// MP_FAIL: a middlebox has touched the data.
+    pub(crate) fail: usize,
+}
+
+impl Options {
+    /// Counts them on the link of `interface`, as the capture calls it.
+    pub(crate) fn count(capture: &Path, interface: &str) -> Result<Options> {
+        let filter = format!("frame.interface_name == \"{interface}\" && tcp.options.mptcp.subtype && !icmpv6");
+        let text = check::tshark(capture, &filter, &["-T", "fields", "-e", "tcp.options.mptcp.subtype"])?;
+        let mut options = Options::default();
+        for subtype in text.split_whitespace().flat_map(|line| line.split(',')) {
+            match subtype {
+                "0" => options.capable += 1,
+                "1" => options.join += 1,
+                "3" => options.add_addr += 1,
+                "4" => options.remove_addr += 1,
+                "5" => options.prio += 1,
+                "6" => options.fail += 1,
+                _ => {}
+            }
+        }
+        Ok(options)
+    }
+
+    /// As part of a result.
+    pub(crate) fn row(self) -> Value {
+        json!({
+            "mp_capable": self.capable, "mp_join": self.join, "add_addr": self.add_addr,
+            "remove_addr": self.remove_addr, "mp_prio": self.prio, "mp_fail": self.fail,
+        })
+    }
+}
