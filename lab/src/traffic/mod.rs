@@ -5,4 +5,4 @@ pub(crate) mod train;
 pub(crate) mod transfer;
 
 pub(crate) use train::{End, Flow, Stamp, Train};
-pub(crate) use transfer::{Delivery, Transfer};
+pub(crate) use transfer::{Delivery, Load, Protocol, Transfer};

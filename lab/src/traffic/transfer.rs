@@ -1,28 +1,116 @@
-//! A TCP connection that carries a stream of bytes each way for as long as it is wanted; both ends digest what they see.
+//! A connection that carries a stream of bytes each way for as long as it is wanted; both ends digest what they see.
 
-use crate::bed::Host;
 use crate::clock;
+use crate::sys;
 use crate::traffic::train::End;
 use anyhow::{Context, Result, anyhow};
+use nix::sys::socket::sockopt::{SendTimeout, SndBuf};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn6, bind, connect, listen, setsockopt, socket,
+};
+use nix::sys::time::{TimeVal, TimeValLike};
 use roam6_proto::Entropy;
 use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddrV6, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::{Ipv6Addr, Shutdown, SocketAddrV6, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Octets written at once.
+/// Octets written at once unless said otherwise.
 const CHUNK: usize = 8 * 1024;
+/// Octets read at once.
+const READ: usize = 64 * 1024;
+/// A connection that takes longer is none, seconds.
+const PATIENCE: i64 = 10;
+
+/// What carries the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// TCP (RFC 9293).
+    Tcp,
+    /// Multipath TCP, or TCP if the other end or the path will not have it (RFC 8684 §3.7).
+    Mptcp,
+}
+
+/// What is carried and how hard it is tried.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    /// What carries it.
+    pub(crate) protocol: Protocol,
+    /// Where the second end listens.
+    pub(crate) port: u16,
+    /// Octets written at once.
+    pub(crate) message: usize,
+    /// Octets a second each way; `None`: as many as go.
+    pub(crate) rate: Option<u64>,
+    /// Octets a sender may have waiting; `None`: what the kernel thinks best.
+    pub(crate) buffer: Option<usize>,
+}
+
+impl Load {
+    /// So many octets a second each way, to `port` of the second end.
+    pub(crate) fn steady(protocol: Protocol, port: u16, rate: u64) -> Load {
+        Load { protocol, port, message: CHUNK, rate: Some(rate), buffer: None }
+    }
+}
 
 /// A running transfer.
 pub(crate) struct Transfer {
     stop: Arc<AtomicBool>,
-    progress: [Arc<AtomicU64>; 2],
+    arrivals: [Arrivals; 2],
     streams: [TcpStream; 2],
     senders: [JoinHandle<Stream>; 2],
     receivers: [JoinHandle<Stream>; 2],
+    /// Kept open: the kernel takes further subflows only while somebody listens at their port.
+    _listener: TcpListener,
+}
+
+/// When how much had arrived at one end: microseconds since 1970, octets in all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Arrivals(Arc<Mutex<Vec<(u64, u64)>>>);
+
+impl Arrivals {
+    /// Octets until now.
+    pub(crate) fn total(&self) -> u64 {
+        self.lock().last().map_or(0, |(_, bytes)| *bytes)
+    }
+
+    /// Octets that had arrived at `moment`.
+    pub(crate) fn until(&self, moment: u64) -> u64 {
+        let seen = self.lock();
+        let next = seen.partition_point(|(time, _)| *time <= moment);
+        next.checked_sub(1).and_then(|last| seen.get(last)).map_or(0, |(_, bytes)| *bytes)
+    }
+
+    /// The longest time without a byte that touches the span from `begin` to `end`, microseconds; what has not ended at
+    /// `end` counts until there.
+    pub(crate) fn longest_silence(&self, begin: u64, end: u64) -> u64 {
+        let seen = self.lock();
+        let from = seen.partition_point(|(time, _)| *time < begin);
+        let before = from.checked_sub(1).and_then(|last| seen.get(last)).map_or(begin, |(time, _)| *time);
+        let later = seen.get(from..).unwrap_or_default().iter().map(|(time, _)| *time);
+        let mut previous = before;
+        let mut longest = 0;
+        for time in later {
+            longest = longest.max(time - previous);
+            previous = time;
+            if time >= end {
+                return longest;
+            }
+        }
+        longest.max(end.saturating_sub(previous))
+    }
+
+    fn put(&self, bytes: u64) {
+        self.lock().push((clock::unix_micros(), bytes));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u64, u64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What one end sent or received.
@@ -55,30 +143,44 @@ impl Delivery {
 impl Transfer {
     /// Connects the first end to TCP `port` of the second and starts `rate` octets a second each way.
     pub(crate) fn start(ends: [End<'_>; 2], port: u16, rate: u64) -> Result<Transfer> {
+        Transfer::carry(ends, Load::steady(Protocol::Tcp, port, rate))
+    }
+
+    /// Connects the first end, from its address, to the second and starts `load`.
+    pub(crate) fn carry(ends: [End<'_>; 2], load: Load) -> Result<Transfer> {
         let [first, second] = ends;
-        let address = SocketAddrV6::new(second.address, port, 0, 0);
-        let listener = second.host.inside(|| TcpListener::bind(address))?.context("cannot listen")?;
-        let near = connect(first.host, address).context("the transfer cannot begin")?;
+        let address = SocketAddrV6::new(second.address, load.port, 0, 0);
+        let listener = second.host.inside(|| listen_at(load))?.context("cannot listen")?;
+        let from = SocketAddrV6::new(first.address, 0, 0, 0);
+        let near = first.host.inside(|| connect_to(load, from, address))?.context("the transfer cannot begin")?;
         let (far, _) = listener.accept()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let progress = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
+        let arrivals = [Arrivals::default(), Arrivals::default()];
         let sender = |stream: &TcpStream, seed: u64| -> Result<JoinHandle<Stream>> {
+            if let Some(octets) = load.buffer {
+                setsockopt(stream, SndBuf, &octets)?;
+            }
             let (stream, stop) = (stream.try_clone()?, stop.clone());
-            Ok(std::thread::Builder::new().name("tcp out".into()).spawn(move || send(stream, seed, rate, &stop))?)
+            Ok(std::thread::Builder::new().name("tcp out".into()).spawn(move || send(stream, seed, load, &stop))?)
         };
-        let receiver = |stream: &TcpStream, progress: &Arc<AtomicU64>| -> Result<JoinHandle<Stream>> {
-            let (stream, progress) = (stream.try_clone()?, progress.clone());
-            Ok(std::thread::Builder::new().name("tcp in".into()).spawn(move || receive(stream, &progress))?)
+        let receiver = |stream: &TcpStream, arrivals: &Arrivals| -> Result<JoinHandle<Stream>> {
+            let (stream, arrivals) = (stream.try_clone()?, arrivals.clone());
+            Ok(std::thread::Builder::new().name("tcp in".into()).spawn(move || receive(stream, &arrivals))?)
         };
-        let [forth, back] = &progress;
+        let [forth, back] = &arrivals;
         let senders = [sender(&near, 1)?, sender(&far, 2)?];
         let receivers = [receiver(&far, forth)?, receiver(&near, back)?];
-        Ok(Transfer { stop, progress, streams: [near, far], senders, receivers })
+        Ok(Transfer { stop, arrivals, streams: [near, far], senders, receivers, _listener: listener })
     }
 
     /// Octets received until now: at the second end, at the first end.
     pub(crate) fn progress(&self) -> [u64; 2] {
-        self.progress.each_ref().map(|count| count.load(Ordering::Relaxed))
+        self.arrivals.each_ref().map(Arrivals::total)
+    }
+
+    /// What has arrived when: at the second end, at the first end.
+    pub(crate) fn arrivals(&self) -> &[Arrivals; 2] {
+        &self.arrivals
     }
 
     /// Ends the transfer and waits at most `patience` for the last byte: first end to second, second to first.
@@ -100,37 +202,60 @@ impl Transfer {
     }
 }
 
-fn connect(host: &Host, address: SocketAddrV6) -> Result<TcpStream> {
-    let attempt = || TcpStream::connect_timeout(&address.into(), Duration::from_secs(10));
-    Ok(host.inside(attempt)??)
+fn stream_socket(protocol: Protocol) -> std::io::Result<OwnedFd> {
+    match protocol {
+        Protocol::Tcp => Ok(socket(AddressFamily::Inet6, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?),
+        Protocol::Mptcp => sys::mptcp_socket(),
+    }
 }
 
-fn send(mut stream: TcpStream, seed: u64, rate: u64, stop: &AtomicBool) -> Stream {
+/// At all addresses: further subflows may come to any of them.
+fn listen_at(load: Load) -> std::io::Result<TcpListener> {
+    let socket = stream_socket(load.protocol)?;
+    setsockopt(&socket, nix::sys::socket::sockopt::ReuseAddr, &true)?;
+    bind(socket.as_raw_fd(), &SockaddrIn6::from(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, load.port, 0, 0)))?;
+    listen(&socket, Backlog::new(1)?)?;
+    Ok(socket.into())
+}
+
+fn connect_to(load: Load, from: SocketAddrV6, address: SocketAddrV6) -> std::io::Result<TcpStream> {
+    let socket = stream_socket(load.protocol)?;
+    bind(socket.as_raw_fd(), &SockaddrIn6::from(from))?;
+    setsockopt(&socket, SendTimeout, &TimeVal::seconds(PATIENCE))?;
+    connect(socket.as_raw_fd(), &SockaddrIn6::from(address))?;
+    setsockopt(&socket, SendTimeout, &TimeVal::seconds(0))?;
+    Ok(socket.into())
+}
+
+fn send(mut stream: TcpStream, seed: u64, load: Load, stop: &AtomicBool) -> Stream {
     let mut source = Entropy::from_number(seed);
     let mut digest = Sha256::new();
-    let mut chunk = [0; CHUNK];
+    let mut message = vec![0; load.message];
     let mut bytes = 0;
     let mut error = None;
-    let pause = Duration::from_micros(CHUNK as u64 * 1_000_000 / rate.max(1));
+    let octets = load.message as u64;
+    let pause = load.rate.map(|rate| Duration::from_micros(octets * 1_000_000 / rate.max(1)));
     let mut next = clock::now();
     while !stop.load(Ordering::Relaxed) {
-        source.fill(&mut chunk);
-        if let Err(why) = stream.write_all(&chunk) {
+        source.fill(&mut message);
+        if let Err(why) = stream.write_all(&message) {
             error = Some(why.to_string());
             break;
         }
-        digest.update(chunk);
-        bytes += CHUNK as u64;
-        next = (next + pause).max(clock::now());
-        std::thread::sleep(next.saturating_duration_since(clock::now()));
+        digest.update(&message);
+        bytes += octets;
+        if let Some(pause) = pause {
+            next = (next + pause).max(clock::now());
+            std::thread::sleep(next.saturating_duration_since(clock::now()));
+        }
     }
     stream.shutdown(Shutdown::Write).ok();
     Stream { bytes, digest: hex(digest), error }
 }
 
-fn receive(mut stream: TcpStream, progress: &AtomicU64) -> Stream {
+fn receive(mut stream: TcpStream, arrivals: &Arrivals) -> Stream {
     let mut digest = Sha256::new();
-    let mut chunk = [0; CHUNK];
+    let mut chunk = vec![0; READ];
     let mut bytes = 0;
     let error = loop {
         match stream.read(&mut chunk) {
@@ -138,7 +263,7 @@ fn receive(mut stream: TcpStream, progress: &AtomicU64) -> Stream {
             Ok(length) => {
                 digest.update(chunk.get(..length).unwrap_or_default());
                 bytes += length as u64;
-                progress.store(bytes, Ordering::Relaxed);
+                arrivals.put(bytes);
             }
             Err(why) => break Some(why.to_string()),
         }
@@ -148,4 +273,18 @@ fn receive(mut stream: TcpStream, progress: &AtomicU64) -> Stream {
 
 fn hex(digest: Sha256) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_seen_before_within_and_at_the_end() {
+        let seen = Arrivals(Arc::new(Mutex::new(vec![(10, 1), (20, 2), (50, 3), (60, 4)])));
+        assert_eq!(seen.longest_silence(15, 55), 30);
+        assert_eq!(seen.longest_silence(55, 100), 40);
+        assert_eq!(seen.longest_silence(0, 12), 10);
+        assert_eq!((seen.until(9), seen.until(20), seen.until(99), seen.total()), (0, 2, 4, 4));
+    }
 }
