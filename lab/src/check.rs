@@ -45,7 +45,8 @@ pub(crate) fn dissect(path: &Path) -> Result<Verdict> {
     Ok(verdict)
 }
 
-fn tshark(path: &Path, filter: &str, output: &[&str]) -> Result<String> {
+/// What tshark prints of the packets that pass `filter`.
+pub(crate) fn tshark(path: &Path, filter: &str, output: &[&str]) -> Result<String> {
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(path).args(["-o", "tcp.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]);
     crate::bed::host::run(command.args(["-Y", filter]).args(output)).context("cannot dissect the capture")

@@ -9,6 +9,7 @@ mod demo;
 mod experiments;
 mod figures;
 mod handover;
+mod multipath;
 mod progress;
 mod screen;
 mod sys;

@@ -1,6 +1,8 @@
 //! The experiments, one file each; each is found by its name.
 
 mod lab_links;
+mod mptcp_handover;
+mod mptcp_scenarios;
 mod nemo_crash;
 mod nemo_handover;
 mod nemo_hostile;
@@ -24,6 +26,8 @@ pub(crate) struct Experiment {
 /// All experiments.
 pub(crate) const ALL: &[Experiment] = &[
     lab_links::EXPERIMENT,
+    mptcp_handover::EXPERIMENT,
+    mptcp_scenarios::EXPERIMENT,
     nemo_crash::EXPERIMENT,
     nemo_handover::EXPERIMENT,
     nemo_hostile::EXPERIMENT,

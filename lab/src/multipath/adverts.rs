@@ -4,9 +4,9 @@
 use super::testbed::delegated;
 use crate::bed::{Air, Segment};
 use crate::clock;
+use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, NeighbourOption, kind};
 use roam6_wire::ip6::{Datagram, protocol};
-use roam6_wire::Prefix;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

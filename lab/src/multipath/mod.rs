@@ -2,6 +2,7 @@
 //! any packet or advertisement was wrong (document P2; RFC 8684, RFC 8028).
 
 pub(crate) mod adverts;
+pub(crate) mod journey;
 pub(crate) mod options;
 pub(crate) mod paths;
 pub(crate) mod testbed;

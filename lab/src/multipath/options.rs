@@ -23,9 +23,10 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Counts them on the link of `interface`, as the capture calls it.
-    pub(crate) fn count(capture: &Path, interface: &str) -> Result<Options> {
-        let filter = format!("frame.interface_name == \"{interface}\" && tcp.options.mptcp.subtype && !icmpv6");
+    /// Counts what these `interfaces` sent, named as in the capture.
+    pub(crate) fn count(capture: &Path, interfaces: &[&str]) -> Result<Options> {
+        let sent: Vec<String> = interfaces.iter().map(|name| format!("frame.interface_name == \"{name}\"")).collect();
+        let filter = format!("({}) && tcp.options.mptcp.subtype && !icmpv6", sent.join(" || "));
         let text = check::tshark(capture, &filter, &["-T", "fields", "-e", "tcp.options.mptcp.subtype"])?;
         let mut options = Options::default();
         for subtype in text.split_whitespace().flat_map(|line| line.split(',')) {

@@ -11,13 +11,14 @@
 //! ```
 
 use super::{Adverts, Paths, Uplinks, uplinks::Networks};
-use crate::bed::{Delegator, Host, Segment};
+use crate::bed::{Advertiser, Daemon, Delegator, Host, Segment};
 use crate::clock;
 use crate::topology::{self, CORRESPONDENT, Vehicle, Visited, World};
 use crate::traffic::End;
 use anyhow::{Context, Result, anyhow};
 use roam6_sim::LinkSpec;
 use std::net::Ipv6Addr;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// What the links do.
@@ -35,12 +36,8 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// The paper's, on lines of 20 Mbit/s.
-    pub(crate) const PAPER: Shape = Shape {
-        delay: Duration::from_millis(10),
-        further: Duration::from_millis(5),
-        loss: 0.05,
-        rate_bps: 20_000_000,
-    };
+    pub(crate) const PAPER: Shape =
+        Shape { delay: Duration::from_millis(10), further: Duration::from_millis(5), loss: 0.05, rate_bps: 20_000_000 };
 
     /// The same without loss.
     pub(crate) fn lossless(self) -> Shape {
@@ -81,6 +78,9 @@ pub(crate) struct Testbed {
     pub(crate) adverts: Adverts,
     /// What the uplinks carry.
     pub(crate) uplinks: Uplinks,
+    /// The roam6 of the node inside.
+    pub(crate) node: Daemon,
+    lender: Mutex<Option<Advertiser>>,
     shape: Shape,
     _delegators: Vec<Delegator>,
 }
@@ -99,11 +99,22 @@ impl Testbed {
             delegators.push(delegate(&world, visited, number)?);
         }
         let vehicle = world.vehicle(0, &["up0", "up1"])?;
+        let node = Daemon::start(&vehicle.mnn, &node_config())?;
         let networks = Networks { home: world.home, visited: world.visited.each_ref().map(|visited| visited.link) };
         let paths = Paths::watch(&world.air, vehicle.inside);
         let adverts = Adverts::watch(&world.air, vehicle.inside);
         let uplinks = Uplinks::watch(&world.air, vehicle.uplinks.clone(), networks);
-        let testbed = Testbed { world, vehicle, paths, adverts, uplinks, shape, _delegators: delegators };
+        let testbed = Testbed {
+            world,
+            vehicle,
+            paths,
+            adverts,
+            uplinks,
+            node,
+            lender: Mutex::default(),
+            shape,
+            _delegators: delegators,
+        };
         testbed.reshape(shape);
         Ok(testbed)
     }
@@ -146,14 +157,41 @@ impl Testbed {
         self.world.air.unplug(self.vehicle.uplink(index)?)
     }
 
+    /// Gives the nodes inside a prefix of access network `number`, where uplink `index` is, by hand: what a mobile router
+    /// without care-of prefixes of its own needs.
+    pub(crate) fn lend(&self, index: usize, number: usize) -> Result<()> {
+        let visited = self.visited(number)?;
+        let text = visited.router.output("ip", &["-6", "-o", "address", "show", "dev", "lan0", "scope", "link"])?;
+        let gateway = text.split_whitespace().nth(3).and_then(|word| word.split_once('/')).context("no router")?.0;
+        let (prefix, table) = (format!("2001:db8:b{}:100::", number + 1), 700 + number);
+        let mr = &self.vehicle.mr;
+        mr.ip(&[
+            &format!("address replace {prefix}1/64 dev in0 nodad"),
+            &format!("route replace default via {gateway} dev up{index} table {table}"),
+        ])?;
+        let (prefix, table) = (format!("{prefix}/64"), table.to_string());
+        // Fails if it is there already.
+        mr.output("ip", &["-6", "rule", "add", "from", &prefix, "lookup", &table, "priority", "900"]).ok();
+        mr.output("ip", &["-6", "rule", "add", "to", &prefix, "lookup", "main", "priority", "800"]).ok();
+        let mut lender = self.lender.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(lender.take());
+        *lender = Some(Advertiser::start(mr, "in0", &prefix)?);
+        Ok(())
+    }
+
     /// The node inside, at its address in the mobile network.
-    pub(crate) fn node(&self) -> End<'_> {
+    pub(crate) fn inside(&self) -> End<'_> {
         self.vehicle.node()
     }
 
     /// The correspondent.
     pub(crate) fn correspondent(&self) -> End<'_> {
         self.world.correspondent()
+    }
+
+    /// Lets the correspondent take up addresses it is offered, which a stock kernel does not (net.mptcp defaults).
+    pub(crate) fn accept_offers(&self) -> Result<()> {
+        self.world.cn.output("ip", &["mptcp", "limits", "set", "subflows", "8", "add_addr_accepted", "8"]).map(drop)
     }
 
     /// Waits until `host` has an address from access network `number` that reaches the correspondent; which.
@@ -171,6 +209,20 @@ impl Testbed {
     pub(crate) fn dead_addresses(&self, host: &Host) -> Result<Vec<Ipv6Addr>> {
         let preferred = addresses(host)?.into_iter().filter(|(_, preferred)| *preferred).map(|(address, _)| address);
         Ok(preferred.filter(|address| !reaches(host, *address)).collect())
+    }
+
+    /// What the node inside knows of its paths, for whoever has to find out why one is missing.
+    pub(crate) fn story(&self) -> String {
+        let asked = |text: Result<String>| text.unwrap_or_else(|why| why.to_string());
+        let mnn = &self.vehicle.mnn;
+        [
+            asked(self.node.ask(&["show", "endpoints"])),
+            asked(mnn.output("ip", &["mptcp", "endpoint"])),
+            asked(mnn.output("ss", &["-Mtn"])),
+            asked(mnn.output("ip", &["-6", "address", "show", "dev", "eth0"])),
+            asked(mnn.output("nstat", &["-as", "MPTcp*"])),
+        ]
+        .join("\n")
     }
 
     fn visited(&self, number: usize) -> Result<&Visited> {
@@ -215,6 +267,14 @@ fn reaches(host: &Host, address: Ipv6Addr) -> bool {
     let (from, to) = (address.to_string(), CORRESPONDENT.to_string());
     let ping = ["-6", "-n", "-q", "-c", "4", "-i", "0.05", "-W", "0.3", "-I", &from, &to];
     host.output("ping", &ping).is_ok()
+}
+
+/// The path manager of a node in the mobile network, which offers its care-of addresses to peers.
+fn node_config() -> String {
+    format!(
+        "\n[mnn]\ninterfaces = [\"eth0\"]\nhome_prefixes = [\"{}/56\"]\nsignal_care_of = true\n",
+        topology::network(0)
+    )
 }
 
 /// Makes an access network delegate, and its prefixes be known to the backbone.

@@ -1,0 +1,197 @@
+//! One connection lives while the vehicle moves from FN1 to FN2, home, and into both (document P2, which started its
+//! connections anew): the gap its application sees, which path carried its bytes, and what was said on the wire.
+
+use super::Experiment;
+use crate::bed::cage::WORK;
+use crate::check;
+use crate::figures::{Findings, percentile, round, spread};
+use crate::multipath::journey::{Journey, Leg, Mode};
+use crate::multipath::options::Options;
+use crate::multipath::{Path, Shape, Spot, Testbed};
+use crate::progress::Progress;
+use crate::topology::CORRESPONDENT;
+use crate::traffic::Delivery;
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "mptcp/handover",
+    about: "one connection through hard, planned and black-hole moves, with and without MPTCP",
+    run,
+};
+
+/// Octets a second, each way.
+const RATE: u64 = 400_000;
+/// Where the second end listens.
+const PORT: u16 = 9500;
+/// How long a re-plugged cable is out.
+const DARK: Duration = Duration::from_millis(9);
+/// What `round` does, in its order; each ends where the next begins.
+const MOVES: [&str; 8] = [
+    "hard FN1 to FN2",
+    "hard FN2 to home",
+    "hard home to FN1",
+    "second uplink into FN2",
+    "planned FN1 to FN2",
+    "first uplink into FN1",
+    "black hole in FN1",
+    "hard, from FN2 alone into FN1",
+];
+
+/// What is done to the vehicle.
+type Act = fn(&Testbed) -> Result<()>;
+
+/// All moves of one mode.
+struct Series {
+    mode: Mode,
+    legs: Vec<Leg>,
+    whole: bool,
+    direct_share: f64,
+    backup_octets: u64,
+    options: Options,
+    complaints: Vec<String>,
+    wrong_sources: Vec<String>,
+    wrong: u64,
+}
+
+fn run(quick: bool) -> Result<Findings> {
+    let times = if quick { 1 } else { 10 };
+    let modes = [Mode::Classical, Mode::Outbound, Mode::Inbound];
+    let mut progress = Progress::new((modes.len() * times * MOVES.len()) as u64);
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut all = Vec::new();
+    for mode in modes {
+        all.push(series(mode, times, &mut progress).with_context(|| format!("{mode:?}"))?);
+    }
+    report(&mut findings, &all);
+    Ok(findings)
+}
+
+fn series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Series> {
+    let testbed = Testbed::build(Shape::PAPER.lossless())?;
+    testbed.plug(0, Spot::Visited(0))?;
+    testbed.vehicle.wait_until_connected(CORRESPONDENT)?;
+    if mode != Mode::Classical {
+        testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
+    }
+    if mode == Mode::Inbound {
+        testbed.accept_offers()?;
+    }
+    let capture = std::path::Path::new(WORK).join("handover.pcapng");
+    testbed.world.air.capture(&capture)?;
+    let began = crate::clock::unix_micros();
+    let mut journey = Journey::begin(&testbed, mode, PORT, RATE, &[0])?;
+    sleep(Duration::from_secs(2));
+    let mut legs = Vec::new();
+    for _ in 0..times {
+        legs.extend(round_trip(&mut journey, mode, progress)?);
+    }
+    let deliveries = journey.finish()?;
+    let end = crate::clock::unix_micros();
+    testbed.world.air.finish_capture()?;
+    let verdict = check::dissect(&capture)?;
+    Ok(Series {
+        mode,
+        whole: deliveries.iter().all(Delivery::is_whole),
+        direct_share: testbed.paths.direct_share(began, end),
+        backup_octets: testbed.paths.octets(Path::Home, began, end),
+        options: Options::count(&capture, &["mr0.in0", "mnn0.eth0"])?,
+        complaints: verdict.complaints,
+        wrong_sources: testbed.uplinks.stories(),
+        wrong: testbed.uplinks.wrong(),
+        legs,
+    })
+}
+
+/// Once through all moves, from FN1 by the first uplink back to there.
+fn round_trip(journey: &mut Journey<'_>, mode: Mode, progress: &mut Progress) -> Result<Vec<Leg>> {
+    let mut legs = Vec::new();
+    for what in MOVES {
+        progress.say(&format!("{mode:?}: {what}"));
+        let (there, act): (&[usize], Act) = match what {
+            "hard FN1 to FN2" => (&[1], |bed| replug(bed, Spot::Visited(1))),
+            "hard FN2 to home" => (&[], |bed| replug(bed, Spot::Home)),
+            "hard home to FN1" => (&[0], |bed| replug(bed, Spot::Visited(0))),
+            "second uplink into FN2" => (&[0, 1], |bed| bed.plug(1, Spot::Visited(1)).map(drop)),
+            "planned FN1 to FN2" => (&[1], |bed| bed.unplug(0).map(drop)),
+            "first uplink into FN1" => (&[0, 1], |bed| bed.plug(0, Spot::Visited(0)).map(drop)),
+            "black hole in FN1" => (&[1], |bed| bed.cut(0, true)),
+            _ => (&[0], |bed| {
+                // The dead path is pulled and healed first, so that it begins afresh.
+                bed.unplug(0)?;
+                bed.cut(0, false)?;
+                sleep(Duration::from_secs(1));
+                bed.unplug(1)?;
+                sleep(DARK);
+                bed.plug(0, Spot::Visited(0)).map(drop)
+            }),
+        };
+        legs.push(journey.go(what, there, act)?);
+        progress.step();
+    }
+    Ok(legs)
+}
+
+fn replug(testbed: &Testbed, spot: Spot) -> Result<()> {
+    testbed.unplug(0)?;
+    sleep(DARK);
+    testbed.plug(0, spot).map(drop)
+}
+
+fn report(findings: &mut Findings, all: &[Series]) {
+    for series in all {
+        let faults: Vec<&String> = series.legs.iter().flat_map(|leg| &leg.faults).collect();
+        let kinds = MOVES.iter().map(|what| {
+            let of = || series.legs.iter().filter(|leg| leg.what == *what);
+            let gaps: Vec<f64> = of().map(|leg| leg.gap).collect();
+            let direct: Vec<f64> = of().filter_map(|leg| leg.to_direct).collect();
+            let withdrawn: Vec<f64> = of().filter_map(|leg| leg.withdrawn).collect();
+            json!({
+                "move": what, "gap_ms": spread(&gaps), "to_direct_ms": spread(&direct),
+                "withdrawn_ms": spread(&withdrawn),
+            })
+        });
+        findings.sound &= series.whole && series.wrong == 0 && series.complaints.is_empty() && faults.is_empty();
+        findings.sound &= series.mode == Mode::Classical || spoke(series);
+        findings.rows.push(json!({
+            "mode": format!("{:?}", series.mode).to_lowercase(),
+            "bytes_whole": series.whole,
+            "direct_share": round(series.direct_share),
+            "home_path_octets": series.backup_octets,
+            "mptcp_options": series.options.row(),
+            "complaints": series.complaints,
+            "wrong_source_packets": series.wrong,
+            "wrong_sources": series.wrong_sources,
+            "faults": faults,
+            "moves": kinds.collect::<Vec<_>>(),
+            "each": series.legs.iter().map(Leg::row).collect::<Vec<_>>(),
+        }));
+    }
+    let find = |mode: Mode| all.iter().find(|series| series.mode == mode);
+    for (name, what) in
+        [("hard", "hard FN1 to FN2"), ("planned", "planned FN1 to FN2"), ("blackhole", "black hole in FN1")]
+    {
+        for (word, mode) in [("tcp", Mode::Classical), ("mptcp", Mode::Outbound), ("mptcp_inbound", Mode::Inbound)] {
+            let legs = find(mode).into_iter().flat_map(|series| &series.legs).filter(|leg| leg.what == what);
+            let gaps: Vec<f64> = legs.map(|leg| leg.gap).collect();
+            findings.sum_up(&format!("{name}_gap_ms_p50_{word}"), percentile(&gaps, 0.5));
+        }
+    }
+    let faults: usize = all.iter().flat_map(|series| &series.legs).map(|leg| leg.faults.len()).sum();
+    findings.sum_up("bytes_whole", u8::from(all.iter().all(|series| series.whole)));
+    findings.sum_up("direct_share", find(Mode::Outbound).map(|series| round(series.direct_share)));
+    findings.sum_up("direct_share_inbound", find(Mode::Inbound).map(|series| round(series.direct_share)));
+    let beside = all.iter().flat_map(|series| &series.legs).map(|leg| leg.backup_octets).sum::<u64>();
+    findings.sum_up("backup_octets_beside_direct", beside);
+    findings.sum_up("wrong_source_packets", all.iter().map(|series| series.wrong).sum::<u64>());
+    findings.sum_up("faults", faults);
+}
+
+/// Whether the wire showed every message that was due.
+fn spoke(series: &Series) -> bool {
+    let Options { capable, join, add_addr, remove_addr, prio, fail } = series.options;
+    [capable, join, add_addr, remove_addr, prio].iter().all(|count| *count > 0) && fail == 0
+}

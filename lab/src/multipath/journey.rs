@@ -1,0 +1,204 @@
+//! One connection and a vehicle that moves under it: each move is measured as the application sees it, and everybody
+//! who watches is asked whether anything was wrong.
+
+use super::{Path, Testbed};
+use crate::clock;
+use crate::figures::round;
+use crate::traffic::{Delivery, Load, Protocol, Transfer};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Who begins the connection, and with what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The node inside, by TCP: classical NEMO.
+    Classical,
+    /// The node inside, by MPTCP.
+    Outbound,
+    /// The correspondent, by MPTCP; it knows only the address in the mobile network.
+    Inbound,
+}
+
+/// A connection under which the vehicle moves.
+pub(crate) struct Journey<'a> {
+    testbed: &'a Testbed,
+    mode: Mode,
+    transfer: Transfer,
+    /// The access networks the vehicle is plugged into and can use.
+    there: Vec<usize>,
+    /// When the last move began.
+    since: u64,
+}
+
+/// One move, measured. Times in milliseconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Leg {
+    /// What was done.
+    pub(crate) what: String,
+    /// When it began, microseconds since 1970.
+    pub(crate) began: u64,
+    /// Longest time without a byte at either end, less the time between two writes.
+    pub(crate) gap: f64,
+    /// From its beginning until bytes took the direct path of the network that was to carry them.
+    pub(crate) to_direct: Option<f64>,
+    /// From its beginning until the prefix of a network that was left was advertised as deprecated.
+    pub(crate) withdrawn: Option<f64>,
+    /// Share of the octets that went straight, once this leg had settled.
+    pub(crate) direct_share: f64,
+    /// Octets by the home path once a direct one was in use.
+    pub(crate) backup_octets: u64,
+    /// Whether bytes flow both ways.
+    pub(crate) lives: bool,
+    /// What should not have been.
+    pub(crate) faults: Vec<String>,
+}
+
+/// Octets written at once.
+const MESSAGE: usize = 1024;
+/// How long a move is watched.
+const SETTLE: Duration = Duration::from_millis(2500);
+/// A move that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(12);
+/// A prefix may be advertised as preferred so long after its network has gone: what was under way, microseconds.
+const UNDER_WAY: u64 = 100_000;
+/// Bytes that had to go by the home path may be acknowledged or repeated there so long, microseconds.
+const AFTERWARDS: u64 = 1_000_000;
+
+impl<'a> Journey<'a> {
+    /// Connects while the vehicle is in the access networks `there`, at `rate` octets a second each way.
+    pub(crate) fn begin(
+        testbed: &'a Testbed,
+        mode: Mode,
+        port: u16,
+        rate: u64,
+        there: &[usize],
+    ) -> Result<Journey<'a>> {
+        let protocol = if mode == Mode::Classical { Protocol::Tcp } else { Protocol::Mptcp };
+        let load = Load { message: MESSAGE, ..Load::steady(protocol, port, rate) };
+        let ends = match mode {
+            Mode::Inbound => [testbed.correspondent(), testbed.inside()],
+            Mode::Classical | Mode::Outbound => [testbed.inside(), testbed.correspondent()],
+        };
+        let since = clock::unix_micros();
+        let transfer = Transfer::carry(ends, load)?;
+        let journey = Journey { testbed, mode, transfer, there: there.to_vec(), since };
+        if mode != Mode::Classical {
+            journey.wait_direct(since).with_context(|| format!("no direct path:\n{}", testbed.story()))?;
+        }
+        Ok(journey)
+    }
+
+    /// Octets that have arrived at the second end and at the first.
+    pub(crate) fn progress(&self) -> [u64; 2] {
+        self.transfer.progress()
+    }
+
+    /// Does `act`, after which the vehicle can use the access networks `there`, and watches what becomes of the
+    /// connection.
+    pub(crate) fn go(&mut self, what: &str, there: &[usize], act: impl FnOnce(&Testbed) -> Result<()>) -> Result<Leg> {
+        let testbed = self.testbed;
+        let left: Vec<usize> = self.there.iter().filter(|number| !there.contains(number)).copied().collect();
+        let began = clock::unix_micros();
+        act(testbed)?;
+        self.there = there.to_vec();
+        self.since = began;
+        let withdrawn = self.withdrawn(&left, began);
+        let straight = self.wait_direct(began);
+        sleep(SETTLE.saturating_sub(Duration::from_micros(clock::unix_micros().saturating_sub(began))));
+        let settled = clock::unix_micros();
+        let lives = self.flows();
+        sleep(Duration::from_millis(1000));
+        let end = clock::unix_micros();
+        let silence = self.transfer.arrivals().iter().map(|arrivals| arrivals.longest_silence(began, end)).max();
+        let quiet_from = straight.unwrap_or(settled).max(began) + AFTERWARDS;
+        let carried_straight = self.mode != Mode::Classical && !there.is_empty();
+        let mut leg = Leg {
+            what: what.to_owned(),
+            began,
+            gap: round(silence.unwrap_or_default() as f64 / 1000.0),
+            to_direct: straight.map(|at| millis(began, at)),
+            withdrawn: withdrawn.map(|at| millis(began, at)),
+            direct_share: testbed.paths.direct_share(settled, end),
+            backup_octets: if carried_straight {
+                testbed.paths.octets(Path::Home, quiet_from, end.max(quiet_from))
+            } else {
+                0
+            },
+            lives,
+            faults: Vec::new(),
+        };
+        leg.faults = self.faults(&leg, &left, withdrawn, carried_straight && straight.is_none())?;
+        Ok(leg)
+    }
+
+    /// Ends the connection; what arrived each way.
+    pub(crate) fn finish(self) -> Result<[Delivery; 2]> {
+        self.transfer.finish(PATIENCE)
+    }
+
+    /// When the last prefix of the networks that were left was advertised as deprecated.
+    fn withdrawn(&self, left: &[usize], since: u64) -> Option<u64> {
+        let moments = left.iter().map(|number| self.testbed.adverts.wait(*number, false, since, PATIENCE));
+        moments.collect::<Option<Vec<u64>>>()?.into_iter().max()
+    }
+
+    /// Waits until bytes take a direct path there is; when the last of these paths was taken up.
+    fn wait_direct(&self, since: u64) -> Option<u64> {
+        if self.mode == Mode::Classical || self.there.is_empty() {
+            return None;
+        }
+        let first = |number: &usize| self.testbed.paths.first(Path::Direct(*number), since);
+        clock::wait_for(PATIENCE, || self.there.iter().map(first).collect::<Option<Vec<u64>>>())?.into_iter().max()
+    }
+
+    /// Whether bytes arrive at both ends.
+    fn flows(&self) -> bool {
+        let then = self.progress();
+        let goes_on = || self.progress().iter().zip(then).all(|(now, then)| *now > then).then_some(());
+        clock::wait_for(PATIENCE, goes_on).is_some()
+    }
+
+    fn faults(&self, leg: &Leg, left: &[usize], withdrawn: Option<u64>, no_direct: bool) -> Result<Vec<String>> {
+        let testbed = self.testbed;
+        let mut faults = Vec::new();
+        if !leg.lives {
+            faults.push("the connection stands still".to_owned());
+        }
+        if no_direct {
+            faults.push(format!("no bytes take the direct path:\n{}", testbed.story()));
+        }
+        if leg.backup_octets > 0 {
+            faults.push(format!("{} octets by the home path beside a direct one", leg.backup_octets));
+        }
+        if !left.is_empty() && withdrawn.is_none() {
+            faults.push("the prefix of a network that was left is not deprecated".to_owned());
+        }
+        for number in left {
+            let from = withdrawn.unwrap_or(leg.began).max(leg.began) + UNDER_WAY;
+            for advert in testbed.adverts.preferred(*number, from, u64::MAX) {
+                faults.push(format!("{} is advertised as preferred and leads nowhere", advert.prefix));
+            }
+        }
+        for address in testbed.dead_addresses(&testbed.vehicle.mnn)? {
+            faults.push(format!("{address} is preferred and leads nowhere"));
+        }
+        Ok(faults)
+    }
+}
+
+impl Leg {
+    /// As a row of an experiment.
+    pub(crate) fn row(&self) -> Value {
+        json!({
+            "move": self.what, "gap_ms": self.gap, "to_direct_ms": self.to_direct, "withdrawn_ms": self.withdrawn,
+            "direct_share": round(self.direct_share), "backup_octets": self.backup_octets, "lives": self.lives,
+            "faults": self.faults,
+        })
+    }
+}
+
+fn millis(begin: u64, end: u64) -> f64 {
+    round((end as f64 - begin as f64) / 1000.0)
+}
