@@ -8,9 +8,11 @@ use crate::door::quiet::Quiet;
 use crate::door::raw::Exit;
 use crate::error::{Context, Error};
 use crate::journal::Journal;
+use crate::mptcp::diag::{self, Connection};
+use crate::mptcp::events::Events;
 use crate::netlink::monitor::{self, Monitor, News};
 use crate::netlink::socket::Netlink;
-use crate::netlink::{address, link};
+use crate::netlink::{address, link, route};
 use crate::plan::Executor;
 use crate::tunnel::Tunnels;
 use core::time::Duration;
@@ -34,6 +36,8 @@ const READY: usize = 32;
 const REPAIR: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// Time between two comparisons of the whole plan with the kernel, which wait for a quiet moment.
 const COMPARE: Duration = Duration::from_secs(300);
+/// Time in which MPTCP endpoints of an earlier life must be put again: routers answer a solicitation sooner.
+const ADOPT: Duration = Duration::from_secs(10);
 /// The loopback interface of every network namespace.
 const LOOPBACK: LinkId = LinkId(1);
 /// Shortest time between two reports of packets that could not be sent.
@@ -104,6 +108,7 @@ pub struct Host {
     attached: BTreeSet<LinkId>,
     addresses: BTreeSet<(Ipv6Addr, LinkId)>,
     recalled: Vec<Record>,
+    subflows: Option<Events>,
     queue: Vec<Wake>,
     repair_at: Option<Time>,
     repair_pause: Duration,
@@ -118,6 +123,7 @@ const STEPS: u64 = 1;
 const MONITOR: u64 = 2;
 const SIGNALLING: u64 = 3;
 const FEEDBACK: u64 = 4;
+const SUBFLOWS: u64 = 5;
 const DAEMON: u64 = 16;
 
 impl Host {
@@ -151,6 +157,7 @@ impl Host {
             attached: BTreeSet::new(),
             addresses: BTreeSet::new(),
             recalled: recalled.records,
+            subflows: None,
             queue: Vec::new(),
             repair_at: None,
             repair_pause: REPAIR.0,
@@ -228,7 +235,8 @@ impl Host {
     /// Removes what an earlier life has left and this one has not put again. To be called once, after
     /// [`roam6_proto::Order::Begin`] was carried out and the engines [are settled](roam6_proto::Engine::is_settled).
     pub fn settle(&mut self) -> Result<(), Error> {
-        self.compare_at = Some(self.now() + COMPARE);
+        let first = if self.executor.is_adopting() { ADOPT } else { COMPARE };
+        self.compare_at = Some(self.now() + first);
         self.executor.settle()
     }
 
@@ -253,6 +261,14 @@ impl Host {
     /// not; behind one they always get it.
     pub fn hear_esp(&self, wanted: bool) -> Result<(), Error> {
         self.taps.iter().try_for_each(|tap| tap.hear_esp(wanted))
+    }
+
+    /// Hears of the connections and subflows of the kernel's MPTCP from now on, and first of those there are.
+    pub fn hear_subflows(&mut self) -> Result<(), Error> {
+        let events = Events::open()?;
+        self.epoll.add(&events, event(SUBFLOWS, Interest { read: true, write: false })).context("epoll")?;
+        self.subflows = Some(events);
+        self.read_subflows()
     }
 
     /// Waits for `fd` too; [`Wake::Ready`] bears `token`. The descriptor is forgotten when it is closed.
@@ -300,6 +316,7 @@ impl Host {
             MONITOR => self.hear()?,
             SIGNALLING => self.receive(0),
             FEEDBACK => self.receive(1),
+            SUBFLOWS => self.hear_of_subflows()?,
             token => {
                 let flags = event.events();
                 let closed = EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
@@ -364,6 +381,25 @@ impl Host {
         }
     }
 
+    fn hear_of_subflows(&mut self) -> Result<(), Error> {
+        let Some(events) = &mut self.subflows else { return Ok(()) };
+        let heard = events.hear(BATCH)?;
+        heard.events.into_iter().for_each(|event| self.bring(Input::Subflow(event)));
+        if heard.lost {
+            self.executor
+                .notice("the kernel told of more subflows than could be heard; those that stand are read anew");
+            self.read_subflows()?;
+        }
+        Ok(())
+    }
+
+    fn read_subflows(&mut self) -> Result<(), Error> {
+        for event in diag::connections()?.iter().flat_map(Connection::events) {
+            self.bring(Input::Subflow(event));
+        }
+        Ok(())
+    }
+
     fn hear(&mut self) -> Result<(), Error> {
         for _ in 0..BATCH {
             let news = self.monitor.hear()?;
@@ -380,13 +416,14 @@ impl Host {
     fn take_news(&mut self, news: News) -> Result<(), Error> {
         self.executor.note_gone(&news);
         match news {
-            News::Link(event, losses) => self.take_link(event, losses),
+            News::Link(event, losses) => self.take_link(event, losses)?,
             News::LinkGone(link) => {
                 self.detach(link);
                 self.lose_link(link);
             }
             News::Address(event, _) => self.take_address(event),
             News::Neighbour(event) if self.links.contains_key(&event.link) => self.bring(Input::Neighbour(event)),
+            News::DefaultRoute(event) if self.links.contains_key(&event.link) => self.bring(Input::Route(event)),
             News::Lost => {
                 self.executor.notice("the kernel announced more than could be heard; all tables are read anew");
                 self.read_tables()?;
@@ -401,17 +438,18 @@ impl Host {
 
     /// `losses` counts how often the interface has lost its carrier: it may be back before the kernel tells that it was
     /// gone, on another network.
-    fn take_link(&mut self, event: LinkEvent, losses: u32) {
+    fn take_link(&mut self, event: LinkEvent, losses: u32) -> Result<(), Error> {
         self.attach(&event);
         if !self.interfaces.contains(&event.name) {
-            return self.lose_link(event.link);
+            self.lose_link(event.link);
+            return Ok(());
         }
         let former = self.links.insert(event.link, event.clone());
         let seen = self.carrier_losses.insert(event.link, losses);
         if event.up && former.as_ref().is_some_and(|former| former.up) && seen.is_some_and(|seen| seen != losses) {
             self.bring(Input::Link(LinkEvent { up: false, ..event.clone() }));
         } else if former.as_ref() == Some(&event) {
-            return;
+            return Ok(());
         }
         if former.is_none() {
             let [signalling, _] = &self.taps;
@@ -423,7 +461,22 @@ impl Host {
             self.executor.restore(event.link);
             self.repair_pause = REPAIR.0;
         }
+        let (link, up) = (event.link, event.up);
         self.bring(Input::Link(event));
+        if up {
+            self.read_default_routes(link)?;
+        }
+        Ok(())
+    }
+
+    /// Engines forget them with the carrier; the kernel keeps those an operator made.
+    fn read_default_routes(&mut self, link: LinkId) -> Result<(), Error> {
+        for message in Netlink::open()?.dump(route::dump_by(link))? {
+            if let Some(News::DefaultRoute(event)) = monitor::read(&message) {
+                self.bring(Input::Route(event));
+            }
+        }
+        Ok(())
     }
 
     /// Tunnels take packets off every interface but loopback and their own: peers may reach a home agent by any.
@@ -470,7 +523,7 @@ impl Host {
             match news {
                 News::Link(event, losses) => {
                     links.insert(event.link);
-                    self.take_link(event, losses);
+                    self.take_link(event, losses)?;
                 }
                 News::Address(event, _) => {
                     addresses.insert((event.address, event.link));
@@ -509,6 +562,7 @@ impl Host {
             let quiet = self.queue.is_empty();
             self.compare_at = Some(now + if quiet { COMPARE } else { REPAIR.0 });
             if quiet {
+                self.executor.end_adoption();
                 self.executor.compare()?;
             }
         }

@@ -8,7 +8,7 @@ mod door;
 pub mod error;
 pub mod host;
 pub mod journal;
-mod mptcp;
+pub mod mptcp;
 mod netfilter;
 mod netlink;
 mod plan;

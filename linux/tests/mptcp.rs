@@ -82,8 +82,8 @@ fn endpoints_stand_change_in_place_and_leave_nothing() {
 }
 
 #[test]
-fn a_later_life_removes_what_it_does_not_put_again() {
-    let Some(_places) = enter("a_later_life_removes_what_it_does_not_put_again") else { return };
+fn a_later_life_keeps_what_still_may_serve_and_puts_it_again_or_not() {
+    let Some(_places) = enter("a_later_life_keeps_what_still_may_serve_and_puts_it_again_or_not") else { return };
     let before = shown();
     let directory = tempfile::tempdir().unwrap();
     let mut first = host(&directory, &["here0"], None);
@@ -95,11 +95,24 @@ fn a_later_life_removes_what_it_does_not_put_again() {
     run(&format!("ip -6 addr del {CARE_OF}/64 dev here0"));
     assert_eq!(shown().len(), 3);
     let mut second = host(&directory, &["here0"], None);
-    put(&mut second, &[endpoint(HOME, on, "subflow backup")]);
     second.settle().unwrap();
-    assert_eq!(shown(), [format!("{HOME} id 1 subflow backup dev here0"), before[0].clone()]);
-    second.clean().unwrap();
-    assert_eq!(shown(), before);
+    assert_eq!(shown(), [format!("{HOME} id 1 subflow dev here0"), "add_addr_accepted 3 subflows 8".to_owned()]);
+    let again = [limits(8), endpoint(HOME, on, "subflow backup")];
+    let outcomes = second.execute(again.map(Output::Put), |_| {});
+    assert!(outcomes.iter().all(|outcome| outcome.refused.is_none()), "{outcomes:?}");
+    second.settle().unwrap();
+    assert_eq!(shown()[0], format!("{HOME} id 1 subflow backup dev here0"), "the same one");
+    drop(second);
+
+    let mut third = host(&directory, &["here0"], None);
+    third.settle().unwrap();
+    assert_eq!(shown().len(), 2);
+    let until = third.now() + std::time::Duration::from_secs(11);
+    while third.now() < until && shown() != before {
+        third.wait(Some(until)).unwrap();
+    }
+    assert_eq!(shown(), before, "nobody wanted it");
+    third.clean().unwrap();
 }
 
 #[test]

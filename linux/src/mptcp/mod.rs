@@ -1,6 +1,8 @@
 //! The kernel's MPTCP endpoints and limits. The kernel does not say whose an endpoint is, so ours are written down,
 //! with the limits as we found them: a later life removes what an earlier one left, and nothing of anybody else's.
 
+pub mod diag;
+pub(crate) mod events;
 mod netlink;
 
 use crate::error::{Context, Error};
@@ -20,6 +22,8 @@ pub(crate) struct Mptcp {
     endpoints: BTreeMap<Ipv6Addr, Endpoint>,
     limits: Option<EndpointLimits>,
     manager: Option<PathManager>,
+    /// What an earlier life left stays, because removing it would close the subflows of connections that live.
+    adopting: bool,
 }
 
 /// What a later life must know.
@@ -40,7 +44,8 @@ impl Mptcp {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Written::default(),
             Err(error) => return Err(error).context(file.display()),
         };
-        Ok(Mptcp { file, written, endpoints: BTreeMap::new(), limits: None, manager: None })
+        let adopting = !written.endpoints.is_empty();
+        Ok(Mptcp { file, written, endpoints: BTreeMap::new(), limits: None, manager: None, adopting })
     }
 
     /// Makes an address an endpoint, or changes what it is for. Refused if it is another program's already.
@@ -99,11 +104,22 @@ impl Mptcp {
         self.write(|written| written.former_limits = None)
     }
 
-    /// Removes what an earlier life has left and this one has not put again, and puts again what others removed or
-    /// changed. Returns how many differences there were.
-    pub(crate) fn compare(&mut self) -> Result<usize, Error> {
+    /// Whether something of an earlier life is kept until this one has had time to put it again.
+    pub(crate) fn is_adopting(&self) -> bool {
+        self.adopting
+    }
+
+    /// From now on what this life has not put again goes.
+    pub(crate) fn end_adoption(&mut self) {
+        self.adopting = false;
+    }
+
+    /// Removes what an earlier life has left and this one has not put again, while adopting only that which is on no
+    /// interface any more; and puts again what others removed or changed. Returns how many differences there were.
+    pub(crate) fn compare(&mut self, is_assigned: impl Fn(Ipv6Addr) -> bool) -> Result<usize, Error> {
         let mut differences = 0;
         let left = self.written.endpoints.iter().filter(|address| !self.endpoints.contains_key(address));
+        let left = left.filter(|address| !self.adopting || !is_assigned(**address));
         for address in left.copied().collect::<Vec<_>>() {
             self.drop(address)?;
             differences += 1;
@@ -113,7 +129,7 @@ impl Mptcp {
                 self.manager()?.set_limits(limits)?;
                 differences += 1;
             }
-        } else if self.written.former_limits.is_some() {
+        } else if self.written.former_limits.is_some() && !self.adopting {
             self.drop_limits()?;
             differences += 1;
         }

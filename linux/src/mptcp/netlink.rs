@@ -15,6 +15,10 @@ const CONTROL_GET_FAMILY: u8 = 3;
 const CONTROL_VERSION: u8 = 2;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
+const FAMILY_GROUPS: u16 = 7;
+const GROUP_NAME: u16 = 1;
+const GROUP_ID: u16 = 2;
+const EVENTS: &[u8] = b"mptcp_pm_events\0";
 const VERSION: u8 = 1;
 const ADD_ADDRESS: u8 = 1;
 const DELETE_ADDRESS: u8 = 2;
@@ -60,6 +64,8 @@ pub(super) struct PathManager {
     socket: Socket,
     family: u16,
     sequence: u32,
+    /// Number of the group that hears of connections and subflows.
+    events_group: Option<u32>,
 }
 
 impl PathManager {
@@ -71,15 +77,22 @@ impl PathManager {
         socket.connect(&SocketAddr::new(0, 0)).context(what)?;
         socket.set_ext_ack(true).context(what)?;
         socket.set_cap_ack(true).context(what)?;
-        let mut manager = PathManager { socket, family: CONTROL, sequence: 0 };
+        let mut manager = PathManager { socket, family: CONTROL, sequence: 0, events_group: None };
         let name = attribute(FAMILY_NAME, b"mptcp_pm\0");
         let answers = manager.ask(CONTROL_GET_FAMILY, NLM_F_ACK, &name).map_err(|(errno, why)| match errno {
             Errno::ENOENT => Error::new("MPTCP", "the kernel has none"),
             _ => Error::new("MPTCP", why),
         })?;
         let family = answers.iter().find_map(|answer| u16_of(find(answer, FAMILY_ID)?));
+        let groups = answers.iter().find_map(|answer| find(answer, FAMILY_GROUPS));
+        manager.events_group = groups.and_then(|groups| group(groups, EVENTS));
         manager.family = family.ok_or_else(|| Error::new("MPTCP", "the kernel does not name its family"))?;
         Ok(manager)
+    }
+
+    /// The group that hears of connections and subflows.
+    pub(super) fn events_group(&self) -> Result<u32, Error> {
+        self.events_group.ok_or_else(|| Error::new("MPTCP events", "the kernel tells none; it is older than 5.13"))
     }
 
     /// All IPv6 endpoints without a port of their own, also those of others; not those the kernel made by itself.
@@ -167,7 +180,7 @@ impl PathManager {
 }
 
 /// An attribute, padded.
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
     let mut bytes = length.to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());
@@ -205,18 +218,29 @@ fn read(answer: &[u8]) -> Option<Shown> {
     })
 }
 
-/// The value of the attribute of a kind.
-fn find(attributes: &[u8], kind: u16) -> Option<&[u8]> {
-    let found = NlasIterator::new(attributes).filter_map(Result::ok).find(|found| found.kind() == kind)?;
-    // Behind it lie the others.
-    let end = usize::from(found.length());
-    found.into_inner().get(4..end)
+/// The number of the group of a name.
+fn group(groups: &[u8], name: &[u8]) -> Option<u32> {
+    let groups = all(groups).map(|(_, group)| group);
+    let mut named = groups.filter(|group| find(group, GROUP_NAME) == Some(name));
+    find(named.next()?, GROUP_ID).and_then(u32_of)
 }
 
-fn u16_of(value: &[u8]) -> Option<u16> {
+/// Kinds and values of attributes, up to the first that is damaged.
+pub(super) fn all(attributes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let found = NlasIterator::new(attributes).map_while(Result::ok);
+    // Behind each lie the others.
+    found.filter_map(|found| Some((found.kind(), found.into_inner().get(4..usize::from(found.length()))?)))
+}
+
+/// The value of the attribute of a kind.
+pub(super) fn find(attributes: &[u8], kind: u16) -> Option<&[u8]> {
+    all(attributes).find(|(found, _)| *found == kind).map(|(_, value)| value)
+}
+
+pub(super) fn u16_of(value: &[u8]) -> Option<u16> {
     value.first_chunk().map(|octets| u16::from_ne_bytes(*octets))
 }
 
-fn u32_of(value: &[u8]) -> Option<u32> {
+pub(super) fn u32_of(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|octets| u32::from_ne_bytes(*octets))
 }

@@ -2,12 +2,12 @@
 
 use super::route::KernelRoute;
 use super::socket::Netlink;
-use super::{address, link, neighbour, rule};
+use super::{address, link, neighbour, route, rule};
 use crate::error::{Context, Error};
 use crate::sys::FilterStep;
 use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
-use roam6_proto::input::{AddressEvent, LinkEvent, LinkId, NeighbourEvent};
+use roam6_proto::input::{AddressEvent, LinkEvent, LinkId, NeighbourEvent, RouteEvent};
 use roam6_proto::plan::{Address, Proxy, Rule};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -27,6 +27,8 @@ pub(crate) enum News {
     /// With what of ours was removed, if it was.
     Address(AddressEvent, Option<Address>),
     Neighbour(NeighbourEvent),
+    /// A default route that is neither ours nor advertised.
+    DefaultRoute(RouteEvent),
     RouteGone(KernelRoute),
     RuleGone(Rule),
     ProxyGone(Proxy),
@@ -42,7 +44,7 @@ pub(crate) struct Monitor {
 impl Monitor {
     pub(crate) fn open() -> Result<Monitor, Error> {
         let netlink = Netlink::listen(&GROUPS)?;
-        crate::sys::attach_filter(&netlink, &without(libc::RTM_NEWROUTE)).context("netlink announcements")?;
+        crate::sys::attach_filter(&netlink, &but_new_routes()).context("netlink announcements")?;
         Ok(Monitor { netlink })
     }
 
@@ -62,16 +64,20 @@ impl AsFd for Monitor {
     }
 }
 
-/// Passes announcements of all types but one: our own routes, told back to us one by one.
-fn without(message_type: u16) -> [FilterStep; 4] {
+/// Passes all announcements but those of new routes, unless they are default routes: the others are ours, told back to
+/// us one by one.
+fn but_new_routes() -> [FilterStep; 6] {
     const TYPE: u32 = 4;
-    let step = |code: u32, jf, k| FilterStep { code: code as u16, jt: 0, jf, k };
+    const DESTINATION_LENGTH: u32 = 17;
+    let step = |code: u32, jt, jf, k| FilterStep { code: code as u16, jt, jf, k };
     [
-        step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, TYPE),
+        step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, TYPE),
         // Filters load in network order; the header is in the machine's.
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, u32::from(message_type.to_be())),
-        step(libc::BPF_RET | libc::BPF_K, 0, 0),
-        step(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, u32::from(libc::RTM_NEWROUTE.to_be())),
+        step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, DESTINATION_LENGTH),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0, 0),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
     ]
 }
 
@@ -90,7 +96,10 @@ pub(crate) fn read(message: &RouteNetlinkMessage) -> Option<News> {
         }
         RouteNetlinkMessage::NewNeighbour(message) => neighbour::event(message).map(News::Neighbour),
         RouteNetlinkMessage::DelNeighbour(message) => neighbour::read_proxy(message).map(News::ProxyGone),
-        RouteNetlinkMessage::DelRoute(message) => KernelRoute::read(message).map(News::RouteGone),
+        RouteNetlinkMessage::NewRoute(message) => route::default_route(message, true).map(News::DefaultRoute),
+        RouteNetlinkMessage::DelRoute(message) => KernelRoute::read(message)
+            .map(News::RouteGone)
+            .or_else(|| route::default_route(message, false).map(News::DefaultRoute)),
         RouteNetlinkMessage::DelRule(message) => rule::read(message).map(News::RuleGone),
         _ => None,
     }

@@ -7,6 +7,7 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use roam6_proto::LinkId;
+use roam6_proto::input::RouteEvent;
 use roam6_proto::plan::Table;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
@@ -129,4 +130,32 @@ impl KernelRoute {
         }
         message
     }
+}
+
+/// Asks for the routes of the main table that lead to an interface.
+pub(crate) fn dump_by(link: LinkId) -> RouteNetlinkMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet6;
+    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    message.attributes.push(RouteAttribute::Oif(link.0));
+    RouteNetlinkMessage::GetRoute(message)
+}
+
+/// What became of a default route that is neither ours nor told by advertisements, which engines hear themselves.
+pub(crate) fn default_route(message: &RouteMessage, stands: bool) -> Option<RouteEvent> {
+    let header = &message.header;
+    let whole = header.destination_prefix_length == 0 && header.source_prefix_length == 0;
+    let made_by = header.protocol;
+    let known = [RouteProtocol::Ra, RouteProtocol::Other(PROTOCOL)].contains(&made_by);
+    let main = header.table == RouteHeader::RT_TABLE_MAIN && header.kind == RouteType::Unicast;
+    let (mut link, mut router) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Oif(device) => link = Some(LinkId(*device)),
+            RouteAttribute::Gateway(RouteAddress::Inet6(address)) => router = Some(*address),
+            _ => {}
+        }
+    }
+    let event = RouteEvent { link: link?, router: router?, stands };
+    (header.address_family == AddressFamily::Inet6 && whole && main && !known).then_some(event)
 }

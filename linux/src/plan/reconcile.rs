@@ -9,7 +9,7 @@ use crate::netlink::socket::Request;
 use crate::netlink::{address, neighbour, rule};
 use netlink_packet_route::RouteNetlinkMessage;
 use roam6_proto::{Item, Key, LinkId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Something of ours, in the terms in which the kernel shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Executor {
         }
         self.waiting.extend(wanted.into_iter().map(|(key, request)| Waiting { request, key, put: None }));
         self.flush();
-        self.compare_endpoints();
+        self.compare_endpoints()?;
         self.settings.repair();
         if let Err(error) = self.guards.settle() {
             self.notice(error);
@@ -116,16 +116,36 @@ impl Executor {
         Ok(())
     }
 
-    fn compare_endpoints(&mut self) {
-        match self.mptcp.compare() {
+    fn compare_endpoints(&mut self) -> Result<(), Error> {
+        let mut assigned = BTreeSet::new();
+        if self.mptcp.is_adopting() {
+            let addresses = self.netlink.dump(address::dump())?;
+            assigned.extend(addresses.iter().filter_map(|message| match message {
+                RouteNetlinkMessage::NewAddress(message) => address::event(message, false).map(|event| event.address),
+                _ => None,
+            }));
+        }
+        match self.mptcp.compare(|address| assigned.contains(&address)) {
             Ok(0) => {}
             Ok(repaired) => self.notice(format!("{repaired} differences of MPTCP endpoints repaired")),
             Err(error) => self.notice(error),
         }
+        Ok(())
+    }
+
+    /// Whether MPTCP endpoints of an earlier life are kept until this one has had time to put them again.
+    pub(crate) fn is_adopting(&self) -> bool {
+        self.mptcp.is_adopting()
+    }
+
+    /// From now on a comparison removes what this life has not put again.
+    pub(crate) fn end_adoption(&mut self) {
+        self.mptcp.end_adoption();
     }
 
     /// Removes everything, backwards. Goes on after an error and returns the first.
     pub(crate) fn clean(&mut self) -> Result<(), Error> {
+        self.end_adoption();
         let keys: Vec<Key> = self.held.iter().map(|item| item.key()).collect();
         for key in keys.iter().rev() {
             self.drop(key);

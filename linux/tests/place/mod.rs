@@ -91,8 +91,18 @@ pub fn own_mounts() {
 
 /// A host in the place this thread is in, whose tunnels all end in `device`.
 pub fn host(directory: &tempfile::TempDir, interfaces: &[&str], device: Option<LinkId>) -> Host {
-    let tunnels = Pretended { device, held: BTreeMap::new() };
-    Host::with_tunnels(options(directory, interfaces), Box::new(tunnels)).unwrap()
+    let open = || {
+        let tunnels = Pretended { device, held: BTreeMap::new() };
+        Host::with_tunnels(options(directory, interfaces), Box::new(tunnels))
+    };
+    // Another test may be starting a program, which holds what an earlier host held until it runs.
+    for _ in 0..50 {
+        match open() {
+            Err(error) if error.to_string().contains("another roam6") => std::thread::sleep(Duration::from_millis(20)),
+            opened => return opened.unwrap(),
+        }
+    }
+    open().unwrap()
 }
 
 /// Everything the host brings until it has been quiet for `span`.

@@ -88,6 +88,10 @@ fn level(report: &Report) -> Level {
         Report::Dropped { .. } | Report::Solicited { .. } | Report::UpdateSent { .. } | Report::AckReceived { .. } => {
             Level::Debug
         }
+        Report::SubflowUp { .. }
+        | Report::SubflowChanged { .. }
+        | Report::SubflowDown { .. }
+        | Report::Disconnected { .. } => Level::Debug,
         _ => Level::Info,
     }
 }

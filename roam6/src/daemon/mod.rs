@@ -115,6 +115,7 @@ impl Daemon {
         let metrics = config.metrics.map(start::metrics_socket).transpose()?;
         let mut host = Host::new(roles::host_options(&config))?;
         host.hear_esp(roles::use_esp(&config))?;
+        let deaf = config.mnn.is_some().then(|| host.hear_subflows().err()).flatten();
         host.watch(&signals, SIGNALS, READ)?;
         let server = Server::new(SERVER, control, metrics, &mut host)?;
         let seed = start::seed()?;
@@ -134,6 +135,9 @@ impl Daemon {
             metrics: None,
             settled: false,
         };
+        if let Some(why) = deaf {
+            daemon.say(Level::Warning, &format!("{why}; subflows are not heard of"));
+        }
         daemon.watch_table();
         Ok(daemon)
     }

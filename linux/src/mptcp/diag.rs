@@ -1,0 +1,328 @@
+//! The kernel's MPTCP connections and their subflows as they are: sock_diag(7), what iproute2 calls `ss -M` and `ss -ti`.
+
+use super::netlink::{all, find, u32_of};
+use crate::error::{Context, Error};
+use crate::netlink::socket::{errno, messages, refusal};
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST};
+use netlink_sys::{Socket, SocketAddr, protocols};
+use roam6_proto::input::{SubflowChange, SubflowEvent, Token};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::{self, IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Connections told at once; the rest is counted.
+pub const MAX_CONNECTIONS: usize = 4096;
+
+/// A connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connection {
+    /// Our token; 0 if it has none, as after a fall back to plain TCP.
+    pub token: u32,
+    /// Our end, as the application sees it.
+    pub local: net::SocketAddr,
+    /// The peer's end, as the application sees it.
+    pub remote: net::SocketAddr,
+    /// Of TCP: `established`, ...
+    pub state: State,
+    /// It fell back to plain TCP: it goes on by its first path only.
+    pub fallback: bool,
+    /// Octets of the application sent.
+    pub bytes_sent: u64,
+    /// Octets of the application received.
+    pub bytes_received: u64,
+    /// Octets sent again by another subflow.
+    pub bytes_retransmitted: u64,
+    /// Its subflows.
+    pub subflows: Vec<Subflow>,
+}
+
+/// A subflow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subflow {
+    /// Our end.
+    pub local: net::SocketAddr,
+    /// Our address identifier; 0 for the address of the first subflow.
+    pub local_id: u8,
+    /// The peer's end.
+    pub remote: net::SocketAddr,
+    /// The peer's address identifier.
+    pub remote_id: u8,
+    /// Interface it is bound to, 0 for none.
+    pub link: u32,
+    /// Of TCP.
+    pub state: State,
+    /// We, or the peer, want it to carry data only when nothing else can.
+    pub backup: bool,
+    /// It began the connection (MP_CAPABLE); else it joined (MP_JOIN).
+    pub first: bool,
+    /// Octets sent, those sent again too.
+    pub bytes_sent: u64,
+    /// Octets received.
+    pub bytes_received: u64,
+    /// Octets sent again.
+    pub bytes_retransmitted: u64,
+    /// Smoothed round trip time, microseconds.
+    pub rtt_micros: u32,
+    /// Time since data was last sent, milliseconds.
+    pub idle_millis: u32,
+    /// Seconds since it began, where somebody has watched that long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<u64>,
+}
+
+/// States of a TCP socket (RFC 9293 §3.3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are the standard's own")]
+pub enum State {
+    Established,
+    SynSent,
+    SynReceived,
+    FinWait1,
+    FinWait2,
+    TimeWait,
+    Closed,
+    CloseWait,
+    LastAck,
+    Listen,
+    Closing,
+}
+
+/// All connections, listeners not among them, and how many there are beyond [`MAX_CONNECTIONS`].
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connections {
+    /// By token.
+    pub connections: Vec<Connection>,
+    /// Connections left out.
+    pub left_out: usize,
+}
+
+/// Asks the kernel for all connections of this network namespace.
+///
+/// # Errors
+/// The kernel's, as where it has no MPTCP. Tokens are told to root only.
+pub fn connections() -> Result<Connections, Error> {
+    let mut diag = Diag::open()?;
+    let mut found: BTreeMap<(u32, net::SocketAddr), Connection> = BTreeMap::new();
+    let mut left_out = 0;
+    for answer in diag.dump(PROTOCOL_MPTCP)? {
+        let Some(connection) = read_connection(&answer) else { continue };
+        if found.len() < MAX_CONNECTIONS {
+            found.insert((connection.token, connection.local), connection);
+        } else {
+            left_out += 1;
+        }
+    }
+    for answer in diag.dump(PROTOCOL_TCP)? {
+        let Some((token, subflow)) = read_subflow(&answer) else { continue };
+        let of_token = found.range_mut((token, LEAST)..).take_while(|((of, _), _)| *of == token);
+        // Without a token, as after a fall back, it is the connection of the same ends.
+        let mut own = of_token.map(|(_, connection)| connection);
+        let own = own.find(|own| token != 0 || (own.local, own.remote) == (subflow.local, subflow.remote));
+        if let Some(own) = own {
+            own.subflows.push(subflow);
+        }
+    }
+    Ok(Connections { connections: found.into_values().collect(), left_out })
+}
+
+/// Below all addresses.
+const LEAST: net::SocketAddr = net::SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+impl Connections {
+    /// What the kernel would have told of them had we listened.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection> {
+        self.connections.iter()
+    }
+}
+
+impl Connection {
+    /// What the kernel would have told of it had we listened; nothing of subflows over IPv4.
+    pub(crate) fn events(&self) -> impl Iterator<Item = SubflowEvent> {
+        let standing = self.subflows.iter().filter(|subflow| subflow.state == State::Established);
+        standing.filter_map(|subflow| match (subflow.local, subflow.remote) {
+            (net::SocketAddr::V6(local), net::SocketAddr::V6(remote)) => {
+                let change = if subflow.first { SubflowChange::Connected } else { SubflowChange::Opened };
+                Some(SubflowEvent { token: Token(self.token), change, local, remote, error: 0 })
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Message type and protocols (linux/sock_diag.h, linux/in.h).
+const BY_FAMILY: u16 = 20;
+const PROTOCOL_TCP: u32 = 6;
+const PROTOCOL_MPTCP: u32 = 262;
+const DONE: u16 = 3;
+const ERROR: u16 = 2;
+const HEADER: u32 = 16;
+/// Attributes of a request and of answers (linux/inet_diag.h).
+const REQUEST_PROTOCOL: u16 = 3;
+const INFO: u16 = 2;
+const ULP_INFO: u16 = 15;
+const ULP_MPTCP: u16 = 3;
+/// Attributes of a subflow (linux/mptcp.h).
+const TOKEN_LOCAL: u16 = 2;
+const FLAGS: u16 = 8;
+const ID_REMOTE: u16 = 9;
+const ID_LOCAL: u16 = 10;
+const FLAG_CAPABLE: u32 = 0b11;
+const FLAG_BACKUP: u32 = 0b11_0000;
+/// Flag of a connection.
+const FLAG_FALLBACK: u32 = 1;
+/// All states but that of listeners.
+const STATES: u32 = 0xfff & !(1 << 10);
+/// Octets before the attributes of an answer (`struct inet_diag_msg`).
+const ANSWER: usize = 72;
+
+/// A socket that asks about sockets.
+struct Diag {
+    socket: Socket,
+}
+
+impl Diag {
+    fn open() -> Result<Diag, Error> {
+        let what = "sock_diag";
+        let mut socket = Socket::new(protocols::NETLINK_SOCK_DIAG).context(what)?;
+        socket.bind(&SocketAddr::new(0, 0)).context(what)?;
+        socket.connect(&SocketAddr::new(0, 0)).context(what)?;
+        Ok(Diag { socket })
+    }
+
+    /// All sockets of a protocol, of both families.
+    fn dump(&mut self, protocol: u32) -> Result<Vec<Vec<u8>>, Error> {
+        let mut answers = Vec::new();
+        for family in [libc::AF_INET6, libc::AF_INET] {
+            self.dump_family(u8::try_from(family).unwrap_or_default(), protocol, &mut answers)?;
+        }
+        Ok(answers)
+    }
+
+    fn dump_family(&mut self, family: u8, protocol: u32, answers: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+        let what = "connections";
+        let short = u8::try_from(protocol).unwrap_or(255);
+        let mut request = vec![family, short, 1 << (INFO - 1), 0];
+        request.extend(STATES.to_ne_bytes());
+        request.extend([0; 48]);
+        request.extend(super::netlink::attribute(REQUEST_PROTOCOL, &protocol.to_ne_bytes()));
+        let length = HEADER.saturating_add(u32::try_from(request.len()).unwrap_or(u32::MAX));
+        let mut message = length.to_ne_bytes().to_vec();
+        message.extend(BY_FAMILY.to_ne_bytes());
+        message.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+        message.extend([0; 8]);
+        message.extend(request);
+        self.socket.send(&message, 0).context(what)?;
+        loop {
+            let (datagram, _) = self.socket.recv_from_full().map_err(|error| Error::new(what, errno(error).desc()))?;
+            for message in messages(&datagram) {
+                match message.message_type() {
+                    DONE => return Ok(()),
+                    // A kernel without the part that tells has no such sockets either, or cannot say.
+                    ERROR => return Err(Error::new(what, refusal(&message).map_or(String::new(), |(_, why)| why))),
+                    _ => answers.push(message.payload().to_vec()),
+                }
+            }
+        }
+    }
+}
+
+fn read_connection(answer: &[u8]) -> Option<Connection> {
+    let socket = read_socket(answer)?;
+    let info = find(answer.get(ANSWER..)?, INFO)?;
+    // `struct mptcp_info`, of which older kernels tell less.
+    Some(Connection {
+        token: number(info, 12),
+        local: socket.local,
+        remote: socket.remote,
+        state: socket.state,
+        fallback: number(info, 8) & FLAG_FALLBACK != 0,
+        bytes_retransmitted: long(info, 48),
+        bytes_sent: long(info, 56),
+        bytes_received: long(info, 64),
+        subflows: Vec::new(),
+    })
+}
+
+/// A subflow and the token of its connection; `None` if the socket is none.
+fn read_subflow(answer: &[u8]) -> Option<(u32, Subflow)> {
+    let socket = read_socket(answer)?;
+    let attributes = answer.get(ANSWER..)?;
+    let mptcp = find(find(attributes, ULP_INFO)?, ULP_MPTCP)?;
+    let (mut token, mut flags, mut local_id, mut remote_id) = (0, 0, 0, 0);
+    for (kind, value) in all(mptcp) {
+        match kind {
+            TOKEN_LOCAL => token = u32_of(value)?,
+            FLAGS => flags = u32_of(value)?,
+            ID_LOCAL => local_id = *value.first()?,
+            ID_REMOTE => remote_id = *value.first()?,
+            _ => {}
+        }
+    }
+    // `struct tcp_info`, of which older kernels tell less.
+    let info = find(attributes, INFO).unwrap_or_default();
+    let subflow = Subflow {
+        local: socket.local,
+        local_id,
+        remote: socket.remote,
+        remote_id,
+        link: socket.link,
+        state: socket.state,
+        backup: flags & FLAG_BACKUP != 0,
+        first: flags & FLAG_CAPABLE != 0,
+        bytes_sent: long(info, 200),
+        bytes_received: long(info, 128),
+        bytes_retransmitted: long(info, 208),
+        rtt_micros: number(info, 68),
+        idle_millis: number(info, 44),
+        age_seconds: None,
+    };
+    Some((token, subflow))
+}
+
+/// What every answer begins with.
+struct Ends {
+    local: net::SocketAddr,
+    remote: net::SocketAddr,
+    state: State,
+    link: u32,
+}
+
+fn read_socket(answer: &[u8]) -> Option<Ends> {
+    let address = |at: usize| -> Option<IpAddr> {
+        let octets: [u8; 16] = *answer.get(at..)?.first_chunk()?;
+        let [a, b, c, d, ..] = octets;
+        let is_6 = i32::from(*answer.first()?) == libc::AF_INET6;
+        Some(if is_6 { Ipv6Addr::from(octets).into() } else { Ipv4Addr::new(a, b, c, d).into() })
+    };
+    let port = |at: usize| Some(u16::from_be_bytes(*answer.get(at..)?.first_chunk()?));
+    let state = match *answer.get(1)? {
+        1 => State::Established,
+        2 => State::SynSent,
+        3 | 12 => State::SynReceived,
+        4 => State::FinWait1,
+        5 => State::FinWait2,
+        6 => State::TimeWait,
+        7 => State::Closed,
+        8 => State::CloseWait,
+        9 => State::LastAck,
+        10 => State::Listen,
+        11 => State::Closing,
+        _ => return None,
+    };
+    Some(Ends {
+        local: net::SocketAddr::new(address(8)?, port(4)?),
+        remote: net::SocketAddr::new(address(24)?, port(6)?),
+        state,
+        link: number(answer, 40),
+    })
+}
+
+/// The number at an offset; 0 where there is none.
+fn number(octets: &[u8], at: usize) -> u32 {
+    octets.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |octets| u32::from_ne_bytes(*octets))
+}
+
+fn long(octets: &[u8], at: usize) -> u64 {
+    octets.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |octets| u64::from_ne_bytes(*octets))
+}

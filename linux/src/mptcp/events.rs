@@ -1,0 +1,109 @@
+//! What the kernel's MPTCP tells of connections and subflows: generic netlink, group `mptcp_pm_events`.
+
+use super::netlink::{PathManager, find, u16_of, u32_of};
+use crate::error::{Context, Error};
+use crate::netlink::socket::{errno, messages};
+use netlink_sys::{Socket, SocketAddr, protocols};
+use nix::errno::Errno;
+use roam6_proto::input::{SubflowChange, SubflowEvent, Token};
+use std::net::{Ipv6Addr, SocketAddrV6};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Octets of the generic header, of which the first is the event.
+const GENERIC_HEADER: usize = 4;
+/// Octets the kernel may queue for us.
+const RECEIVE_QUEUE: libc::c_int = 1024 * 1024;
+// Events (linux/mptcp_pm.h); a connection is told of twice, here it counts once it stands.
+const ESTABLISHED: u8 = 2;
+const CLOSED: u8 = 3;
+const SUBFLOW_ESTABLISHED: u8 = 10;
+const SUBFLOW_CLOSED: u8 = 11;
+const SUBFLOW_PRIORITY: u8 = 13;
+// Attributes of an event.
+const TOKEN: u16 = 1;
+const SOURCE_6: u16 = 6;
+const DESTINATION_6: u16 = 8;
+const SOURCE_PORT: u16 = 9;
+const DESTINATION_PORT: u16 = 10;
+const ERROR: u16 = 12;
+
+/// Hears of subflows.
+pub(crate) struct Events {
+    socket: Socket,
+}
+
+/// What was heard.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) events: Vec<SubflowEvent>,
+    /// There was more than could be heard.
+    pub(crate) lost: bool,
+}
+
+impl Events {
+    /// Fails where the kernel has no MPTCP, or is too old to tell (5.13).
+    pub(crate) fn open() -> Result<Events, Error> {
+        let group = PathManager::open()?.events_group()?;
+        let what = "MPTCP events";
+        let mut socket = Socket::new(protocols::NETLINK_GENERIC).context(what)?;
+        socket.bind(&SocketAddr::new(0, 0)).context(what)?;
+        socket.add_membership(group).context(what)?;
+        socket.set_non_blocking(true).context(what)?;
+        // Without more room more is lost, which is told.
+        let _ = socket.set_rx_buf_sz(RECEIVE_QUEUE);
+        Ok(Events { socket })
+    }
+
+    /// What was told since last asked, at most `limit` events.
+    pub(crate) fn hear(&mut self, limit: usize) -> Result<Heard, Error> {
+        let mut heard = Heard::default();
+        while heard.events.len() < limit {
+            match self.socket.recv_from_full().map_err(errno) {
+                Ok((datagram, _)) => {
+                    heard.events.extend(messages(&datagram).iter().filter_map(|it| read(it.payload())))
+                }
+                Err(Errno::EAGAIN) => break,
+                Err(Errno::ENOBUFS) => heard.lost = true,
+                Err(error) => return Err(Error::new("MPTCP events", error.desc())),
+            }
+        }
+        Ok(heard)
+    }
+}
+
+impl AsFd for Events {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// An event with its generic header; `None` for what is not told of here, as are connections over IPv4.
+fn read(message: &[u8]) -> Option<SubflowEvent> {
+    let attributes = message.get(GENERIC_HEADER..)?;
+    let change = match *message.first()? {
+        ESTABLISHED => SubflowChange::Connected,
+        CLOSED => SubflowChange::Disconnected,
+        SUBFLOW_ESTABLISHED => SubflowChange::Opened,
+        SUBFLOW_CLOSED => SubflowChange::Closed,
+        SUBFLOW_PRIORITY => SubflowChange::Changed,
+        _ => return None,
+    };
+    let end = |address, port| {
+        let octets: [u8; 16] = find(attributes, address)?.try_into().ok()?;
+        let port = u16::from_be(find(attributes, port).and_then(u16_of)?);
+        Some(SocketAddrV6::new(octets.into(), port, 0, 0))
+    };
+    let nowhere = SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0);
+    let (mut local, mut remote) = (end(SOURCE_6, SOURCE_PORT), end(DESTINATION_6, DESTINATION_PORT));
+    if change == SubflowChange::Disconnected {
+        // The kernel tells no more than the token.
+        (local, remote) = (local.or(Some(nowhere)), remote.or(Some(nowhere)));
+    }
+    Some(SubflowEvent {
+        token: Token(find(attributes, TOKEN).and_then(u32_of)?),
+        change,
+        local: local?,
+        remote: remote?,
+        error: find(attributes, ERROR).and_then(|value| value.first().copied()).unwrap_or_default(),
+    })
+}
