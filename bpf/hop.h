@@ -17,19 +17,18 @@ struct journey {
 	__u32 version;  /* of the tunnel; 0 for none */
 };
 
-/* Asks the routing tables. What it returns is that of bpf_fib_lookup, and the MTU is in `mtu_result`. */
+/* Asks the routing tables. What it returns is that of bpf_fib_lookup, and the MTU is in `mtu_result`. Always as for a
+ * packet that came in: asked as for one of this host's own, the kernel lets rules with a source choose that source
+ * themselves, and an outer header's is chosen already. */
 static __always_inline long ask(struct __sk_buff *skb, const struct journey *journey, struct bpf_fib_lookup *answer)
 {
-	long refused;
-
 	__builtin_memset(answer, 0, sizeof(*answer));
 	answer->family = AF_INET6;
 	answer->tot_len = 1;
-	answer->ifindex = journey->wanted ?: journey->arrived;
+	answer->ifindex = journey->arrived;
 	*(struct addr *)answer->ipv6_src = journey->from;
 	*(struct addr *)answer->ipv6_dst = journey->to;
-	refused = bpf_fib_lookup(skb, answer, sizeof(*answer), journey->wanted ? BPF_FIB_LOOKUP_OUTPUT : 0);
-	return refused;
+	return bpf_fib_lookup(skb, answer, sizeof(*answer), 0);
 }
 
 /* Null: let the kernel take this packet. */
