@@ -167,6 +167,14 @@ static __always_inline int is_for_kernel(const struct ipv6hdr *ip, const struct 
 	return flow->protocol == ICMP6 && flow->type >= 133 && flow->type <= 137;
 }
 
+/* An address that the near side names by itself is this host's own: nobody who sends to us speaks from it. */
+static __always_inline int is_own(const struct addr *a)
+{
+	struct prefix key = { .address = *a, .bits = 128, .side = NEAR };
+
+	return bpf_map_lookup_elem(&prefixes, &key) != 0;
+}
+
 /* Into a tunnel. */
 static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 {
@@ -187,7 +195,9 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 		return TC_ACT_OK;
 	word = *(__be32 *)ip;
 	tunnel = find(&flow.source, &flow.destination);
-	if (!tunnel || (!(tunnel->flags & ALL << NEAR) && within(tunnel, NEAR, &flow.destination)))
+	if (!tunnel)
+		return TC_ACT_OK;
+	if (!(tunnel->flags & ALL << NEAR) && (within(tunnel, NEAR, &flow.destination) || is_own(&flow.source)))
 		return TC_ACT_OK;
 	if (!choose(tunnel, &flow, &path) || same(&flow.destination, &path.local))
 		return TC_ACT_OK;

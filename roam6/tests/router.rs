@@ -6,7 +6,7 @@
 mod road;
 
 use road::{Road, wait_for};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -42,4 +42,50 @@ fn killed_and_started_again_it_loses_no_packet_and_finds_back_if_it_moved_meanwh
     wait_for("a way out from the other network", reaches);
     let remains = || road.router.shell("ip -6 address show dev up0; ip -6 rule; ip -6 route show table all");
     wait_for("the former network forgotten", || !remains().contains("2001:db8:2:"));
+}
+
+/// Echo requests of a size nobody else sends that have reached the correspondent's host, in tunnels or not.
+fn strays(road: &Road) -> u32 {
+    let listed = road.agent.shell("nft list table ip6 strays");
+    let count = listed.split_once("counter packets ").and_then(|(_, rest)| rest.split_whitespace().next());
+    count.unwrap().parse().unwrap()
+}
+
+#[test]
+fn nobody_inside_speaks_from_the_router_s_own_addresses() {
+    let test = "nobody_inside_speaks_from_the_router_s_own_addresses";
+    if Command::new("nft").arg("--version").output().is_err() {
+        return println!("skipped: {test}: nft is missing");
+    }
+    let Some(road) = Road::new(test) else { return };
+    road.agent.shell(
+        "nft 'table ip6 strays { chain seen { type filter hook prerouting priority -300; \
+         icmpv6 type echo-request ip6 length 785 counter; }; }'",
+    );
+    road.enroll(&[]);
+    let _agent = road.start_agent();
+    let _radvd = road.advertise("2001:db8:2::/64");
+    let _router = road.start_router("");
+    road.await_binding("2001:db8:2:");
+    let speak = |source: &str, to: &str| {
+        // More than one: the first may go the kernel's way.
+        let words = ["ping", "-nqc3", "-i0.05", "-W0.3", "-s777", "-I", source, to];
+        road.node.command(&words).output().unwrap().status.success()
+    };
+    wait_for("a way out", || speak("2001:db8:100::2", "2001:db8:9::9"));
+    let before = strays(&road);
+    let fast = road.show("mr", "counters");
+    let fast = fast.lines().filter_map(|line| line.strip_prefix("packets_encapsulated ")).next();
+    assert!(before > 0 && fast.is_some_and(|count| count.trim() != "0"), "{before}, {fast:?}");
+    let care_of = road.show("mr", "bindings");
+    let care_of = care_of.split_whitespace().find(|word| word.starts_with("2001:db8:2:")).unwrap();
+    for source in [care_of, "2001:db8:1::100", "2001:db8:77::7"] {
+        road.node.shell(&format!("ip address add {source}/128 dev eth0 nodad"));
+        for to in ["2001:db8:9::9", "2001:db8:2::1"] {
+            assert!(speak("2001:db8:100::2", "2001:db8:100::1"), "the router is still known by its link-layer address");
+            speak(source, to);
+            assert_eq!(strays(&road), before, "from {source} to {to}");
+        }
+    }
+    assert!(speak("2001:db8:100::2", "2001:db8:2::1"), "from their own address they reach the visited network too");
 }

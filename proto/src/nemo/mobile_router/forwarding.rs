@@ -17,11 +17,19 @@ pub const TUNNEL: TunnelId = TunnelId(1);
 /// Where packets from the mobile network and the home address look. An uplink's table is this plus its identifier.
 pub const TUNNEL_TABLE: Table = Table(6_275_000);
 
+/// Where nothing leads anywhere.
+const NOWHERE: Table = Table(TUNNEL_TABLE.0 - 1);
+
 /// Packets to the mobile network never leave it.
 const RULE_INSIDE: u32 = 1000;
-/// Packets from the mobile network and the home address go home. Asked before the next, so that the router's own programs
-/// speak from the home address, and their connections move with it.
+/// Packets from the mobile network go home.
 const RULE_HOME: u32 = 1100;
+/// What else comes from inside has no business outside, least of all with an address of the router itself: a rule that
+/// lets packets from inside go anywhere comes before this one.
+const RULE_STRANGE: u32 = 1110;
+/// Packets from the home address go home. Asked before the next, so that the router's own programs speak from the home
+/// address, and their connections move with it.
+const RULE_SELF: u32 = 1120;
 /// Packets from a care-of address take that uplink.
 const RULE_CARE_OF: u32 = 1200;
 
@@ -36,8 +44,7 @@ const MIN_MTU: u32 = 1280;
 impl MobileRouter {
     /// Everything the host should hold now.
     ///
-    /// There is no default route without a rule: a packet from inside whose source is not of the mobile network finds
-    /// no way out (RFC 3963 §6.5, §9), and the router's own sockets find theirs by source address.
+    /// There is no default route without a rule: the router's own sockets find theirs by source address.
     pub(super) fn plan(&self) -> Plan {
         let mut plan = Plan::new();
         self.put_settings(&mut plan);
@@ -153,22 +160,22 @@ impl MobileRouter {
         }
         let gateway = Target::Gateway { link, router: formed.router };
         plan.put(route(table, Prefix::ALL, DEFAULT_METRIC, gateway));
-        let source = Prefix::host(address);
-        plan.put(Item::Rule(Rule { priority: RULE_CARE_OF, source, destination: Prefix::ALL, incoming: None, table }));
+        plan.put(rule(RULE_CARE_OF, Prefix::host(address), table));
     }
 
-    /// The mobile network itself: what it does not have is refused rather than sent round in circles.
+    /// The mobile network itself: what it does not have is refused rather than sent round in circles, and so is what comes
+    /// from it with a foreign source address (RFC 3963 §6.5, §9).
     fn put_inside(&self, plan: &mut Plan) {
         for prefix in &self.config.prefixes {
-            let (source, destination) = (Prefix::ALL, *prefix);
-            plan.put(Item::Rule(Rule {
-                priority: RULE_INSIDE,
-                source,
-                destination,
-                incoming: None,
-                table: Table::MAIN,
-            }));
-            plan.put(route(Table::MAIN, *prefix, LAST_METRIC, Target::Unreachable));
+            let (source, destination, table) = (Prefix::ALL, *prefix, Table::MAIN);
+            plan.put(Item::Rule(Rule { priority: RULE_INSIDE, source, destination, incoming: None, table }));
+            plan.put(route(table, *prefix, LAST_METRIC, Target::Unreachable));
+        }
+        plan.put(route(NOWHERE, Prefix::ALL, DEFAULT_METRIC, Target::Unreachable));
+        for ingress in &self.ingress {
+            let (incoming, all) = (Some(ingress.config.interface.clone()), Prefix::ALL);
+            let (priority, table) = (RULE_STRANGE, NOWHERE);
+            plan.put(Item::Rule(Rule { priority, source: all, destination: all, incoming, table }));
         }
         for ingress in &self.ingress {
             if let Some((interface, address)) = ingress.interface.as_ref().zip(ingress.address())
@@ -221,18 +228,11 @@ impl MobileRouter {
             plan.put(route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, Target::Tunnel(TUNNEL)));
         }
         let home = Prefix::host(self.config.home_address.0);
-        let mut near = vec![home];
-        near.extend(self.config.prefixes.iter().copied());
-        for source in &near {
-            let (source, destination) = (*source, Prefix::ALL);
-            plan.put(Item::Rule(Rule {
-                priority: RULE_HOME,
-                source,
-                destination,
-                incoming: None,
-                table: TUNNEL_TABLE,
-            }));
+        for prefix in &self.config.prefixes {
+            plan.put(rule(RULE_HOME, *prefix, TUNNEL_TABLE));
         }
+        plan.put(rule(RULE_SELF, home, TUNNEL_TABLE));
+        let near = [home].into_iter().chain(self.config.prefixes.iter().copied()).collect();
         let flows = if self.config.sharing == Sharing::Single { Vec::new() } else { self.flows() };
         plan.put(Item::Tunnel(Tunnel { id: TUNNEL, near, far: vec![Prefix::ALL], paths, flows }));
     }
@@ -257,6 +257,11 @@ fn outward(selector: &Selector) -> Selector {
 
 fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8, preferred: bool) -> Item {
     Item::Address(Address { link, address, prefix_length, preferred })
+}
+
+/// What comes from `source`, whichever way it came, looks into `table`.
+fn rule(priority: u32, source: Prefix, table: Table) -> Item {
+    Item::Rule(Rule { priority, source, destination: Prefix::ALL, incoming: None, table })
 }
 
 fn route(table: Table, destination: Prefix, metric: u32, target: Target) -> Item {
