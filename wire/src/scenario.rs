@@ -3,7 +3,7 @@
 
 use crate::ip6::{self, Datagram, Header};
 use crate::malformed::Why;
-use crate::{dhcp6, icmp6, mobility, shim6, udp};
+use crate::{dhcp6, geo, icmp6, mobility, shim6, udp};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -106,6 +106,17 @@ pub fn shim6(data: &[u8]) {
             let at = shim6::option::find(&emitted, option.kind());
             assert!(parsed.kind() == shim6::kind::PROBE || at.is_some_and(|at| at % 8 == 0));
         }
+    }
+}
+
+/// `data` as a GeoNetworking packet.
+pub fn geo(data: &[u8]) {
+    let Ok(parsed) = geo::Packet::parse(data) else { return };
+    assert!(!geo::is_secured(data));
+    let emitted = parsed.emit();
+    assert_eq!(geo::Packet::parse(&emitted), Ok(parsed));
+    if let Some(Ok(btp)) = geo::btp::Btp::parse(parsed.upper, parsed.payload) {
+        assert_eq!(btp.emit(), parsed.payload);
     }
 }
 

@@ -6,7 +6,9 @@ use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const LINKTYPE_RAW: u32 = 101;
+/// Link types of capture files: Ethernet frames, and IP packets without any.
+pub(crate) const ETHERNET: u32 = 1;
+const RAW: u32 = 101;
 /// Expert severities above this one are warnings and errors; notes only say that there is no dissector.
 const NOTE: u32 = 0x40_0000;
 /// Status of a checksum that was looked at and found right.
@@ -39,10 +41,15 @@ fn tshark_has_no_complaint() {
 
 /// What tshark finds in these fields of each packet, a line each, `|` between them; `None`, and it is said, without it.
 pub(crate) fn fields_of(packets: &[Vec<u8>], fields: &[&str]) -> Option<String> {
+    fields_of_link(RAW, packets, fields)
+}
+
+/// The same of frames of any link type.
+pub(crate) fn fields_of_link(link: u32, packets: &[Vec<u8>], fields: &[&str]) -> Option<String> {
     static FILES: AtomicU32 = AtomicU32::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let file = std::env::temp_dir().join(format!("roam6-wire-{}-{number}.pcap", std::process::id()));
-    fs::write(&file, capture(packets)).unwrap();
+    fs::write(&file, capture(link, packets)).unwrap();
     let output = Command::new("tshark")
         .args(["-T", "fields", "-E", "separator=|", "-o", "udp.check_checksum:TRUE", "-r"])
         .arg(&file)
@@ -59,9 +66,9 @@ pub(crate) fn fields_of(packets: &[Vec<u8>], fields: &[&str]) -> Option<String> 
 }
 
 /// A capture file: magic and version, then each packet with its lengths.
-fn capture(packets: &[Vec<u8>]) -> Vec<u8> {
+fn capture(link: u32, packets: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
-    for word in [0xa1b2_c3d4u32, 0x0002_0004, 0, 0, 65535, LINKTYPE_RAW] {
+    for word in [0xa1b2_c3d4u32, 0x0002_0004, 0, 0, 65535, link] {
         file.extend(word.to_be_bytes());
     }
     for packet in packets {

@@ -5,6 +5,8 @@ mod dhcp6;
 #[cfg(test)]
 mod dissector;
 #[cfg(test)]
+mod geo;
+#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod hostile;

@@ -1,0 +1,139 @@
+//! GeoNetworking addresses: EN 302 636-4-1 §6.3.
+
+use crate::address::LinkAddress;
+use crate::malformed::{Malformed, Why};
+use crate::reader::Reader;
+use crate::writer::Writer;
+use core::fmt;
+
+const MANUAL: u16 = 0x8000;
+const STATION_AT: u32 = 10;
+const RESERVED: u16 = 0x03ff;
+
+/// The address of a station: what it is, and the link-layer address that tells it from all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct GeoAddress {
+    /// Set by hand, not made by the station itself.
+    pub manual: bool,
+    /// What the station is.
+    pub station: Station,
+    /// Bits without meaning now (a country code up to V1.2.1): kept, never compared by the engines.
+    pub reserved: u16,
+    /// The link-layer address, which is the identity: of one station, never of a group.
+    pub mid: LinkAddress,
+}
+
+/// What a station is (ST); the code points that EN 302 636-4-1 table 2 assigns have names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct Station(pub u8);
+
+impl Station {
+    /// Not said.
+    pub const UNKNOWN: Station = Station(0);
+    /// A passenger car.
+    pub const PASSENGER_CAR: Station = Station(5);
+    /// A bus.
+    pub const BUS: Station = Station(6);
+    /// A tram.
+    pub const TRAM: Station = Station(11);
+    /// A roadside unit.
+    pub const ROADSIDE_UNIT: Station = Station(15);
+
+    const NAMES: [&str; 12] = [
+        "unknown",
+        "pedestrian",
+        "cyclist",
+        "moped",
+        "motorcycle",
+        "passenger-car",
+        "bus",
+        "light-truck",
+        "heavy-truck",
+        "trailer",
+        "special-vehicle",
+        "tram",
+    ];
+
+    /// Its name, if it has one.
+    pub fn name(self) -> Option<&'static str> {
+        if self == Station::ROADSIDE_UNIT {
+            return Some("roadside-unit");
+        }
+        Station::NAMES.get(usize::from(self.0)).copied()
+    }
+
+    /// The station of this name.
+    pub fn named(name: &str) -> Option<Station> {
+        (0..=Station::ROADSIDE_UNIT.0).map(Station).find(|station| station.name() == Some(name))
+    }
+}
+
+impl fmt::Display for Station {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "station {}", self.0),
+        }
+    }
+}
+
+impl GeoAddress {
+    /// Octets of an address.
+    pub const LENGTH: usize = 8;
+
+    /// An address made by the station itself.
+    pub fn new(station: Station, mid: LinkAddress) -> GeoAddress {
+        GeoAddress { manual: false, station, reserved: 0, mid }
+    }
+
+    /// Reads an address; that of a group, or of nobody, is refused.
+    pub fn read(reader: &mut Reader<'_>) -> Result<GeoAddress, Malformed> {
+        let at = reader.position();
+        let kind = reader.u16()?;
+        let mid = LinkAddress(reader.array()?);
+        if !mid.is_unicast() {
+            let [a, b, c, d, e, f] = mid.0;
+            let why = Why::Value(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+            return Err(Malformed { what: "GN_ADDR MID", at: at + 2, why });
+        }
+        let station = Station((kind >> STATION_AT & 0x1f) as u8);
+        Ok(GeoAddress { manual: kind & MANUAL != 0, station, reserved: kind & RESERVED, mid })
+    }
+
+    /// Writes it.
+    pub fn write(self, writer: &mut Writer) {
+        let manual = if self.manual { MANUAL } else { 0 };
+        let station = u16::from(self.station.0 & 0x1f) << STATION_AT;
+        writer.u16(manual | station | self.reserved & RESERVED).bytes(&self.mid.0);
+    }
+}
+
+/// As `passenger-car/02:00:00:00:00:01`.
+impl fmt::Display for GeoAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.station, self.mid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_named_station_is_found_by_its_name() {
+        for code in (0..=11).chain([15]) {
+            let station = Station(code);
+            assert_eq!(station.name().and_then(Station::named), Some(station));
+        }
+        assert_eq!(Station(12).name(), None);
+    }
+
+    #[test]
+    fn a_group_is_no_station() {
+        let bytes = [0x14, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+        let read = GeoAddress::read(&mut Reader::new("address", &bytes));
+        assert_eq!(read.map_err(|malformed| (malformed.what, malformed.at)), Err(("GN_ADDR MID", 2)));
+    }
+}

@@ -1,0 +1,84 @@
+//! The areas that packets are for: EN 302 636-4-1 §9.8.5 (fields), EN 302 931 (shapes).
+
+use super::position::Place;
+use crate::malformed::{Malformed, Why};
+use crate::reader::Reader;
+use crate::writer::Writer;
+
+const ANGLE_MOST: u16 = 360;
+
+/// The form of an area.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+pub enum Shape {
+    /// All that is within distance a.
+    Circle,
+    /// Distances a and b reach from the middle to its sides.
+    Rectangle,
+    /// Distances a and b are its semi-axes.
+    Ellipse,
+}
+
+impl Shape {
+    pub(super) fn of_code(code: u8) -> Option<Shape> {
+        match code {
+            0 => Some(Shape::Circle),
+            1 => Some(Shape::Rectangle),
+            2 => Some(Shape::Ellipse),
+            _ => None,
+        }
+    }
+
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Shape::Circle => 0,
+            Shape::Rectangle => 1,
+            Shape::Ellipse => 2,
+        }
+    }
+}
+
+/// A part of the earth's surface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Area {
+    /// Its form.
+    pub shape: Shape,
+    /// Its middle.
+    pub center: Place,
+    /// Metres: radius, half of the long side, or long semi-axis; not 0.
+    pub a: u16,
+    /// Metres: half of the short side, or short semi-axis; 0 for a circle.
+    pub b: u16,
+    /// Degrees clockwise from north to the direction of a; 360 at most, 0 for a circle.
+    pub angle: u16,
+}
+
+impl Area {
+    /// Octets of its fields, shape apart.
+    pub const LENGTH: usize = 14;
+
+    /// A circle; `radius` in metres.
+    pub fn circle(center: Place, radius: u16) -> Area {
+        Area { shape: Shape::Circle, center, a: radius, b: 0, angle: 0 }
+    }
+
+    /// Reads the fields; an area without extent is refused. What has no meaning for a circle is kept.
+    pub(super) fn read(reader: &mut Reader<'_>, shape: Shape) -> Result<Area, Malformed> {
+        let center = Place::read(reader)?;
+        let at = reader.position();
+        let (a, b, angle) = (reader.u16()?, reader.u16()?, reader.u16()?);
+        if a == 0 || b == 0 && shape != Shape::Circle {
+            return Err(Malformed { what: "area distance", at, why: Why::Value(0) });
+        }
+        if angle > ANGLE_MOST {
+            return Err(Malformed { what: "area angle", at: at + 4, why: Why::Value(u64::from(angle)) });
+        }
+        Ok(Area { shape, center, a, b, angle })
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer) {
+        self.center.write(writer);
+        writer.u16(self.a).u16(self.b).u16(self.angle);
+    }
+}

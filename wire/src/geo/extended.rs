@@ -1,0 +1,209 @@
+//! What follows the Common Header, by kind of packet: EN 302 636-4-1 §9.8.
+
+use super::address::GeoAddress;
+use super::area::{Area, Shape};
+use super::position::{LongPosition, ShortPosition};
+use crate::malformed::{Malformed, Why};
+use crate::reader::Reader;
+use crate::writer::Writer;
+
+/// Header types (HT).
+mod kind {
+    pub(super) const BEACON: u8 = 1;
+    pub(super) const GEO_UNICAST: u8 = 2;
+    pub(super) const GEO_ANYCAST: u8 = 3;
+    pub(super) const GEO_BROADCAST: u8 = 4;
+    pub(super) const TOPO_BROADCAST: u8 = 5;
+    pub(super) const LOCATION_SERVICE: u8 = 6;
+}
+
+/// The extended header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extended {
+    /// Where its sender is.
+    Beacon {
+        /// Source position vector.
+        source: LongPosition,
+    },
+    /// For every neighbour.
+    SingleHop {
+        /// Source position vector.
+        source: LongPosition,
+        /// Of the access layer's congestion control (TS 102 636-4-2); 0 where it has none.
+        media: [u8; 4],
+    },
+    /// For every station within some hops.
+    TopoBroadcast(Sequenced),
+    /// For one station.
+    GeoUnicast {
+        /// Which packet of whom.
+        origin: Sequenced,
+        /// The station, and where it was last.
+        destination: ShortPosition,
+    },
+    /// For any one station in an area.
+    GeoAnycast {
+        /// Which packet of whom.
+        origin: Sequenced,
+        /// The area.
+        area: Area,
+    },
+    /// For every station in an area.
+    GeoBroadcast {
+        /// Which packet of whom.
+        origin: Sequenced,
+        /// The area.
+        area: Area,
+    },
+    /// Asks where a station is.
+    LocationRequest {
+        /// Which packet of whom.
+        origin: Sequenced,
+        /// The station sought.
+        sought: GeoAddress,
+    },
+    /// Answers, and so tells where its source is.
+    LocationReply {
+        /// Which packet of whom.
+        origin: Sequenced,
+        /// Who asked, and where it was.
+        destination: ShortPosition,
+    },
+}
+
+/// The number of a packet, and the station it is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sequenced {
+    /// Counts the packets of the source that travel more than one hop, modulo 2^16.
+    pub sequence: u16,
+    /// Source position vector.
+    pub source: LongPosition,
+}
+
+impl Sequenced {
+    fn read(reader: &mut Reader<'_>) -> Result<Sequenced, Malformed> {
+        let sequence = reader.u16()?;
+        reader.skip(2)?;
+        Ok(Sequenced { sequence, source: LongPosition::read(reader)? })
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        writer.u16(self.sequence).u16(0);
+        self.source.write(writer);
+    }
+}
+
+impl Extended {
+    /// Reads the extended header of header type `code` (HT in the upper four bits, HST in the lower).
+    pub(super) fn read(reader: &mut Reader<'_>, code: u8) -> Result<Extended, Malformed> {
+        let unknown = reader.malformed(Why::Value(u64::from(code)));
+        let unknown = Malformed { what: "header type", ..unknown };
+        Ok(match (code >> 4, code & 15) {
+            (kind::BEACON, 0) => Extended::Beacon { source: LongPosition::read(reader)? },
+            (kind::GEO_UNICAST, 0) => {
+                Extended::GeoUnicast { origin: Sequenced::read(reader)?, destination: ShortPosition::read(reader)? }
+            }
+            (kind::GEO_ANYCAST, shape) => {
+                let shape = Shape::of_code(shape).ok_or(unknown)?;
+                Extended::GeoAnycast { origin: Sequenced::read(reader)?, area: area(reader, shape)? }
+            }
+            (kind::GEO_BROADCAST, shape) => {
+                let shape = Shape::of_code(shape).ok_or(unknown)?;
+                Extended::GeoBroadcast { origin: Sequenced::read(reader)?, area: area(reader, shape)? }
+            }
+            (kind::TOPO_BROADCAST, 0) => {
+                Extended::SingleHop { source: LongPosition::read(reader)?, media: reader.array()? }
+            }
+            (kind::TOPO_BROADCAST, 1) => Extended::TopoBroadcast(Sequenced::read(reader)?),
+            (kind::LOCATION_SERVICE, 0) => {
+                Extended::LocationRequest { origin: Sequenced::read(reader)?, sought: GeoAddress::read(reader)? }
+            }
+            (kind::LOCATION_SERVICE, 1) => {
+                Extended::LocationReply { origin: Sequenced::read(reader)?, destination: ShortPosition::read(reader)? }
+            }
+            _ => return Err(unknown),
+        })
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer) {
+        match self {
+            Extended::Beacon { source } => source.write(writer),
+            Extended::SingleHop { source, media } => {
+                source.write(writer);
+                writer.bytes(media);
+            }
+            Extended::TopoBroadcast(origin) => origin.write(writer),
+            Extended::GeoUnicast { origin, destination } | Extended::LocationReply { origin, destination } => {
+                origin.write(writer);
+                destination.write(writer);
+            }
+            Extended::GeoAnycast { origin, area } | Extended::GeoBroadcast { origin, area } => {
+                origin.write(writer);
+                area.write(writer);
+                writer.u16(0);
+            }
+            Extended::LocationRequest { origin, sought } => {
+                origin.write(writer);
+                sought.write(writer);
+            }
+        }
+    }
+
+    /// Header type and subtype, as one octet.
+    pub(super) fn code(&self) -> u8 {
+        let (kind, subtype) = match self {
+            Extended::Beacon { .. } => (kind::BEACON, 0),
+            Extended::SingleHop { .. } => (kind::TOPO_BROADCAST, 0),
+            Extended::TopoBroadcast(_) => (kind::TOPO_BROADCAST, 1),
+            Extended::GeoUnicast { .. } => (kind::GEO_UNICAST, 0),
+            Extended::GeoAnycast { area, .. } => (kind::GEO_ANYCAST, area.shape.code()),
+            Extended::GeoBroadcast { area, .. } => (kind::GEO_BROADCAST, area.shape.code()),
+            Extended::LocationRequest { .. } => (kind::LOCATION_SERVICE, 0),
+            Extended::LocationReply { .. } => (kind::LOCATION_SERVICE, 1),
+        };
+        kind << 4 | subtype
+    }
+
+    /// Whether it may travel one hop only, and so says hop limit 1 (§10.3.6, §10.3.10).
+    pub fn is_single_hop(&self) -> bool {
+        matches!(self, Extended::Beacon { .. } | Extended::SingleHop { .. })
+    }
+
+    /// Whether it is a message of the network layer itself, which carries nothing (§9.8.6 to §9.8.8).
+    pub fn is_control(&self) -> bool {
+        use Extended as E;
+        matches!(self, E::Beacon { .. } | E::LocationRequest { .. } | E::LocationReply { .. })
+    }
+
+    /// Whose packet it is, and where it was when it sent it.
+    pub fn source(&self) -> &LongPosition {
+        match self {
+            Extended::Beacon { source } | Extended::SingleHop { source, .. } => source,
+            Extended::TopoBroadcast(origin)
+            | Extended::GeoUnicast { origin, .. }
+            | Extended::GeoAnycast { origin, .. }
+            | Extended::GeoBroadcast { origin, .. }
+            | Extended::LocationRequest { origin, .. }
+            | Extended::LocationReply { origin, .. } => &origin.source,
+        }
+    }
+
+    /// Its number, if it has one.
+    pub fn sequence(&self) -> Option<u16> {
+        match self {
+            Extended::Beacon { .. } | Extended::SingleHop { .. } => None,
+            Extended::TopoBroadcast(origin)
+            | Extended::GeoUnicast { origin, .. }
+            | Extended::GeoAnycast { origin, .. }
+            | Extended::GeoBroadcast { origin, .. }
+            | Extended::LocationRequest { origin, .. }
+            | Extended::LocationReply { origin, .. } => Some(origin.sequence),
+        }
+    }
+}
+
+fn area(reader: &mut Reader<'_>, shape: Shape) -> Result<Area, Malformed> {
+    let area = Area::read(reader, shape)?;
+    reader.skip(2)?;
+    Ok(area)
+}

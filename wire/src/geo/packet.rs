@@ -1,0 +1,208 @@
+//! A whole packet: Basic Header, Common Header, extended header and payload (EN 302 636-4-1 §9.3, §9.6, §9.7).
+
+use super::VERSION;
+use super::extended::Extended;
+use super::lifetime::Lifetime;
+use super::position::ShortPosition;
+use crate::malformed::{Malformed, Why};
+use crate::reader::Reader;
+use crate::writer::Writer;
+use alloc::vec::Vec;
+
+/// What follows the Basic Header.
+mod next {
+    pub(super) const COMMON: u8 = 1;
+    pub(super) const SECURED: u8 = 2;
+}
+
+const REMAINING_AT: usize = 3;
+/// Where the destination's position vector is in the packets that have one.
+const DESTINATION_AT: usize = 40;
+const MOBILE: u8 = 0x80;
+/// Ethernet fills shorter payloads up (IEEE 802.3 §3.2.8), and what it added comes up with them.
+const ETHERNET_LEAST: usize = 46;
+
+/// A packet without security envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// 0 up to V1.2.1, else 1.
+    pub version: u8,
+    /// How long it may live.
+    pub lifetime: Lifetime,
+    /// Hops it may still make, this one included (RHL).
+    pub remaining: u8,
+    /// What is in the payload.
+    pub upper: Upper,
+    /// How it wants to be treated.
+    pub class: TrafficClass,
+    /// Flags as they came; see [`Packet::is_mobile`].
+    pub flags: u8,
+    /// Hops its source gave it (MHL); at least `remaining`.
+    pub most: u8,
+    /// What kind of packet, of whom and for whom.
+    pub extended: Extended,
+    /// What it carries.
+    pub payload: &'a [u8],
+}
+
+/// The protocol of the payload (NH of the Common Header).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upper {
+    /// Not said; nothing, where there is no payload.
+    Any,
+    /// BTP-A, for interactive transport.
+    BtpA,
+    /// BTP-B, for everything else.
+    BtpB,
+    /// IPv6 (EN 302 636-6-1).
+    Ipv6,
+}
+
+/// The traffic class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrafficClass(pub u8);
+
+impl TrafficClass {
+    const STORE: u8 = 0x80;
+    const OFFLOAD: u8 = 0x40;
+
+    /// Whether it is to be carried along while there is nobody to forward it to (SCF).
+    pub fn store_carry_forward(self) -> bool {
+        self.0 & Self::STORE != 0
+    }
+
+    /// Whether it may go by another channel.
+    pub fn channel_offload(self) -> bool {
+        self.0 & Self::OFFLOAD != 0
+    }
+
+    /// Its number, 0 the most urgent.
+    pub fn id(self) -> u8 {
+        self.0 & 0x3f
+    }
+}
+
+/// Whether the packet is in a security envelope (TS 103 097), which [`Packet::parse`] refuses.
+pub fn is_secured(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|first| first & 15 == next::SECURED)
+}
+
+/// Writes the remaining hop limit into a packet that is forwarded.
+pub fn set_remaining(packet: &mut [u8], remaining: u8) {
+    if let Some(field) = packet.get_mut(REMAINING_AT) {
+        *field = remaining;
+    }
+}
+
+/// Writes where the destination is now into a GeoUnicast packet or a location service reply that is forwarded.
+pub fn set_destination(packet: &mut [u8], destination: &ShortPosition) {
+    let mut writer = Writer::new();
+    destination.write(&mut writer);
+    let fields = packet.get_mut(DESTINATION_AT..DESTINATION_AT + ShortPosition::LENGTH).unwrap_or_default();
+    for (to, from) in fields.iter_mut().zip(writer.finish()) {
+        *to = from;
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a packet from its Basic Header on. Octets with which Ethernet filled up a short frame are cut off.
+    pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, Malformed> {
+        let mut reader = Reader::new("GeoNetworking packet", bytes);
+        let first = reader.u8()?;
+        let version = first >> 4;
+        if version > VERSION {
+            return Err(Malformed { what: "version", at: 0, why: Why::Value(u64::from(version)) });
+        }
+        if first & 15 != next::COMMON {
+            return Err(Malformed { what: "Basic Header next header", at: 0, why: Why::Value(u64::from(first & 15)) });
+        }
+        reader.skip(1)?;
+        let lifetime = Lifetime(reader.u8()?);
+        let remaining = reader.u8()?;
+
+        let upper = Upper::read(&mut reader)?;
+        let kind = reader.u8()?;
+        let class = TrafficClass(reader.u8()?);
+        let flags = reader.u8()?;
+        let length_at = reader.position();
+        let length = usize::from(reader.u16()?);
+        let most = reader.u8()?;
+        reader.skip(1)?;
+        let extended = Extended::read(&mut reader, kind)?;
+        let payload = payload(&mut reader, bytes.len(), length, length_at)?;
+        let packet = Packet { version, lifetime, remaining, upper, class, flags, most, extended, payload };
+        packet.check()?;
+        Ok(packet)
+    }
+
+    /// What the fields may not say together.
+    fn check(&self) -> Result<(), Malformed> {
+        let hops =
+            |value: u8| Malformed { what: "remaining hop limit", at: REMAINING_AT, why: Why::Value(value.into()) };
+        if self.remaining == 0 || self.remaining > self.most {
+            return Err(hops(self.remaining));
+        }
+        if self.extended.is_single_hop() && self.remaining != 1 {
+            return Err(hops(self.remaining));
+        }
+        if self.extended.is_control() && !self.payload.is_empty() {
+            let why = Why::Length { has: self.payload.len(), needs: 0 };
+            return Err(Malformed { what: "payload length", at: 8, why });
+        }
+        Ok(())
+    }
+
+    /// The packet's octets; a payload longer than its length field can say is cut off.
+    pub fn emit(&self) -> Vec<u8> {
+        let payload = self.payload.get(..usize::from(u16::MAX)).unwrap_or(self.payload);
+        let mut writer = Writer::new();
+        writer.u8(self.version << 4 | next::COMMON).u8(0).u8(self.lifetime.0).u8(self.remaining);
+        writer.u8(self.upper.code() << 4).u8(self.extended.code()).u8(self.class.0).u8(self.flags);
+        writer.u16(u16::try_from(payload.len()).unwrap_or(u16::MAX)).u8(self.most).u8(0);
+        self.extended.write(&mut writer);
+        writer.bytes(payload);
+        writer.finish()
+    }
+
+    /// Whether the source says that it moves (itsGnIsMobile).
+    pub fn is_mobile(&self) -> bool {
+        self.flags & MOBILE != 0
+    }
+
+    /// The flags of a station that moves, or does not.
+    pub fn flags_of(mobile: bool) -> u8 {
+        if mobile { MOBILE } else { 0 }
+    }
+}
+
+impl Upper {
+    fn read(reader: &mut Reader<'_>) -> Result<Upper, Malformed> {
+        let at = reader.position();
+        match reader.u8()? >> 4 {
+            0 => Ok(Upper::Any),
+            1 => Ok(Upper::BtpA),
+            2 => Ok(Upper::BtpB),
+            3 => Ok(Upper::Ipv6),
+            other => Err(Malformed { what: "Common Header next header", at, why: Why::Value(u64::from(other)) }),
+        }
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            Upper::Any => 0,
+            Upper::BtpA => 1,
+            Upper::BtpB => 2,
+            Upper::Ipv6 => 3,
+        }
+    }
+}
+
+fn payload<'a>(reader: &mut Reader<'a>, whole: usize, length: usize, length_at: usize) -> Result<&'a [u8], Malformed> {
+    let there = reader.len();
+    let is_padding = there > length && whole <= ETHERNET_LEAST;
+    if length != there && !is_padding {
+        let why = Why::Length { has: length, needs: there };
+        return Err(Malformed { what: "payload length", at: length_at, why });
+    }
+    reader.bytes(length)
+}
