@@ -217,6 +217,8 @@ impl Checks {
         let Some(home) = owner(map, host, tunnel) else {
             return Err(format!("{} forwards into a tunnel of nobody", map.world.host(host).name));
         };
+        // Straight to the mobile router on the home link: registered as the home address (RFC 5648 §5.6.3).
+        let remote = if remote.is_unicast_link_local() { home.0 } else { remote };
         let until = self.grants.get(&(host, home)).and_then(|grants| grants.get(&remote));
         let granted = until.is_some_and(|until| now <= *until + SLACK + self.stepped);
         let asked = self.genuine.get(&home).into_iter().flatten().any(|(sent, update)| {
@@ -367,7 +369,8 @@ fn tunnel_towards(kernel: &crate::kernel::Kernel, prefix: Prefix) -> Option<Tunn
 fn standing_care_of(map: &Map, host: HostId, home: HomeAddress) -> BTreeSet<Ipv6Addr> {
     let kernel = &map.world.host(host).kernel;
     let tunnel = tunnel_towards(kernel, Prefix::host(home.0)).and_then(|id| kernel.tunnel(id));
-    tunnel.into_iter().flat_map(|tunnel| &tunnel.paths).map(|path| path.remote).collect()
+    let paths = tunnel.into_iter().flat_map(|tunnel| &tunnel.paths);
+    paths.map(|path| if path.direct { home.0 } else { path.remote }).collect()
 }
 
 /// Whose tunnel it is.

@@ -29,7 +29,7 @@ pub enum Kind {
     Fallback,
     /// A mobile router in the network of another.
     Nested,
-    /// Away and home again.
+    /// Away and home again; with two uplinks, at home and away at once.
     Home,
     /// Home agent and mobile router crash.
     Crashes,
@@ -82,8 +82,13 @@ impl Scenario {
         let mut map = Map::new(seed, VISITED);
         let mobiles = if kind == Kind::Nested { 2 } else { 1 };
         let rows: Vec<PrefixTableRow> = (0..mobiles).map(|index| row(index, kind, &mut dice)).collect();
+        let mut allowed = true;
         for index in 0..if kind == Kind::Fallback { 2 } else { 1 } {
-            let config = home_agent(index, &rows, &mut dice);
+            let config = HomeAgentConfig {
+                home_and_away: kind != Kind::Home || !dice.one_in(8),
+                ..home_agent(index, &rows, &mut dice)
+            };
+            allowed &= config.multiple_care_of && config.home_and_away;
             let seed = dice.0.bits();
             map.add_agent(birth(Role::HomeAgent(config), seed));
         }
@@ -99,7 +104,7 @@ impl Scenario {
         scenario.set_squatters(&mut dice);
         scenario.write_beginning(&mut dice);
         scenario.write_chaos(&mut dice);
-        scenario.write_end(&mut dice);
+        scenario.write_end(allowed, &mut dice);
         scenario
     }
 
@@ -257,8 +262,9 @@ impl Scenario {
         }
     }
 
-    /// Everything works again, and everybody gets somewhere to stay.
-    fn write_end(&mut self, dice: &mut Dice) {
+    /// Everything works again, and everybody gets somewhere to stay; `allowed` says whether that may be in two places, home
+    /// one of them.
+    fn write_end(&mut self, allowed: bool, dice: &mut Dice) {
         self.script.retain(|(at, _)| *at < self.calm);
         let mut last: Vec<Happening> = Vec::new();
         for medium in self.map.world.media() {
@@ -269,13 +275,23 @@ impl Scenario {
         last.extend(self.engines().flat_map(|host| [Happening::Refuse(host, 0), Happening::Start(host)]));
         for index in 0..self.map.mobiles.len() {
             let mut haunts = self.haunts(index);
+            let uplinks = self.uplinks(index);
+            if let (Kind::Home, &[first, second]) = (self.kind, &uplinks[..])
+                && dice.one_in(2)
+            {
+                let (at_home, away) = if dice.one_in(2) { (first, second) } else { (second, first) };
+                last.push(Happening::Plug(at_home.0, at_home.1, Some(self.map.home)));
+                last.extend(dice.pick(&self.map.visited).map(|there| Happening::Plug(away.0, away.1, Some(there))));
+                self.home.extend((!allowed).then_some(index));
+                continue;
+            }
             if self.kind == Kind::Home && dice.one_in(2) {
                 haunts = vec![self.map.home];
                 self.home.push(index);
             } else {
                 haunts.retain(|medium| *medium != self.map.home);
             }
-            for (host, link) in self.uplinks(index) {
+            for (host, link) in uplinks {
                 let Some(medium) = dice.pick(&haunts) else { continue };
                 last.push(match dice.one_in(4) {
                     true => Happening::Slip(host, link, medium),
@@ -364,11 +380,13 @@ fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgent
 }
 
 fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) -> MobileRouterConfig {
+    let both = kind == Kind::Home && dice.one_in(2);
     let names: &[&str] = match kind {
         Kind::Standby | Kind::Weights => &[map::FIRST_INTERFACE, map::SECOND_INTERFACE],
+        _ if both => &[map::FIRST_INTERFACE, map::SECOND_INTERFACE],
         _ => &[map::FIRST_INTERFACE],
     };
-    let shares = kind == Kind::Weights;
+    let shares = kind == Kind::Weights || both && dice.one_in(2);
     let uplink = |(name, number): (&&str, u8)| Uplink {
         interface: (*name).to_owned(),
         bid: Bid(u16::from(number)),
@@ -387,10 +405,11 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
         authentication: row.authentication.clone(),
         lifetime: Duration::from_secs(dice.between(12, 120)),
         uplinks: names.iter().zip(1..).map(uplink).collect(),
-        home_and_away: false,
+        home_and_away: both,
         sharing: match kind {
+            _ if shares => Sharing::Weights,
             Kind::Standby => Sharing::Standby,
-            Kind::Weights => Sharing::Weights,
+            _ if both => Sharing::Standby,
             _ => Sharing::Single,
         },
         ingress: vec![Ingress {

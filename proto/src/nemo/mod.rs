@@ -4,3 +4,6 @@ pub mod config;
 pub mod flow;
 pub mod home_agent;
 pub mod mobile_router;
+
+/// Option code of a link-layer address that is the mobile node's own (RFC 5648 §5.6.3).
+const LINK_ADDRESS_OF_MOBILE: u8 = 2;

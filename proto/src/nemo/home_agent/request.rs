@@ -5,6 +5,7 @@ use super::answer::Answer;
 use super::multiple::{Echo, Offer};
 use crate::crypto::authenticator::Timestamp;
 use crate::input::Packet;
+use crate::nemo::LINK_ADDRESS_OF_MOBILE;
 use crate::nemo::config::Authentication;
 use crate::output::Via;
 use core::time::Duration;
@@ -15,9 +16,6 @@ use roam6_wire::mobility::{
 };
 use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;
-
-/// Option code of a link-layer address that is the mobile node's own (RFC 5648 §5.6.3).
-pub(in crate::nemo) const LINK_ADDRESS_OF_MOBILE: u8 = 2;
 
 /// What a Binding Update asks for.
 #[derive(Debug)]

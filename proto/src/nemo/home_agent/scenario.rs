@@ -11,7 +11,7 @@ use crate::entropy::Entropy;
 use crate::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, LinkId, Order, Outcome, Packet};
 use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SecurityPair, SharedKey};
 use crate::output::Output;
-use crate::plan::{BindingRecord, Item, Key, Plan, Record, RecordKey, Table};
+use crate::plan::{BindingRecord, Item, Key, Path, Plan, Record, RecordKey, Table};
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::checksum::checksum;
@@ -181,8 +181,10 @@ impl World {
         let far: Vec<Prefix> = far.collect();
         let serves = |item: &Item| match item {
             Item::Tunnel(tunnel) => {
+                // Over the home link if that is up.
+                let at_home = |address: &Ipv6Addr| *address == record.home_address.0;
                 let leads_to = |address: &Ipv6Addr| tunnel.paths.iter().any(|path| path.remote == *address);
-                tunnel.far == far && record.care_of.iter().all(|(_, address, _)| leads_to(address))
+                tunnel.far == far && record.care_of.iter().all(|(_, address, _)| at_home(address) || leads_to(address))
             }
             _ => false,
         };
@@ -347,8 +349,14 @@ impl World {
                 unreachable!("{tunnel:?} is nobody's")
             };
             assert!(tunnel.paths.len() <= super::binding::MAX_PATHS);
-            let live = |address| binding.latest().is_some_and(|latest| latest.addresses().contains(&address));
-            let stale = tunnel.paths.iter().find(|path| path.weight > 0 && !live(path.remote));
+            let live = |path: &Path| {
+                let latest = binding.latest();
+                latest.is_some_and(|latest| match path.direct {
+                    true => latest.at_home.is_some_and(|at| at.link_local() == path.remote),
+                    false => latest.away().any(|care_of| care_of.address == path.remote),
+                })
+            };
+            let stale = tunnel.paths.iter().find(|path| path.weight > 0 && !live(path));
             let repairs = self.agent.agenda.iter().any(|(_, timer)| matches!(timer, Timer::Repair(_)));
             let undone = binding.pending.is_some() || repairs || self.owed.iter().any(Result::is_err);
             assert!(stale.is_none() || undone, "forwards to {stale:?}");

@@ -26,6 +26,8 @@ enum Consequence {
     Again,
     /// Without RFC 5648.
     Single,
+    /// At home, or away, but not both.
+    Apart,
     /// De-register, then register anew.
     Afresh,
     /// This home agent does not serve us.
@@ -129,6 +131,10 @@ impl MobileRouter {
                 self.single = true;
                 self.registration.retry(now);
             }
+            Consequence::Apart => {
+                self.apart = true;
+                self.registration.retry(now);
+            }
             Consequence::Afresh => {
                 if let Some(message) = self.goodbye(now, &wanted, out) {
                     out.transmit(message);
@@ -188,6 +194,7 @@ impl MobileRouter {
 
     fn consequence(&mut self, now: Time, message: &BindingAcknowledgement, wanted: &Wanted) -> Consequence {
         let multiple = matches!(wanted.place, Place::Away { multiple: true, .. });
+        let both = wanted.care_of().iter().any(|care_of| care_of.home);
         match message.status {
             Status::SEQUENCE_OUT_OF_WINDOW => {
                 self.registration.resume(message.sequence);
@@ -198,6 +205,7 @@ impl MobileRouter {
                 Consequence::Again
             }
             Status::REGISTRATION_TYPE_CHANGE => Consequence::Afresh,
+            Status::MCOA_SIMULTANEOUS_PROHIBITED if both => Consequence::Apart,
             Status::MCOA_MALFORMED
             | Status::MCOA_NON_MCOA_BINDING_EXISTS
             | Status::MCOA_PROHIBITED
@@ -238,13 +246,14 @@ impl MobileRouter {
         });
         let asked = wanted.clone();
         let held = held(wanted, message);
-        if !asked.care_of().is_empty() && held.care_of().is_empty() {
+        if !asked.care_of().is_empty() && held.first_away().is_none() {
             self.next_home_agent(now, "no care-of address accepted", out);
             return;
         }
         let granted = lifetime(message.lifetime_units).min(sent.lifetime);
         self.single |= matches!(asked.place, Place::Away { multiple: true, .. })
             && matches!(held.place, Place::Away { multiple: false, .. });
+        self.hear_of_home(message, &asked, &held);
         let care_of: Vec<_> = held.care_of().iter().map(|care_of| care_of.address.0).collect();
         self.registration.accept(held, sent, granted, advice);
         self.linger(now, &before);
@@ -254,6 +263,25 @@ impl MobileRouter {
             return;
         }
         out.report(Report::Bound { home_agent, care_of, lifetime: granted });
+    }
+}
+
+impl MobileRouter {
+    /// What the home agent says of our being at home too: whether it holds that, and who answers for the home address
+    /// (RFC 5648 §5.6.3, §6.3).
+    fn hear_of_home(&mut self, message: &BindingAcknowledgement, asked: &Wanted, held: &Wanted) {
+        let home = |wanted: &Wanted| wanted.care_of().iter().find(|care_of| care_of.home).map(|care_of| care_of.bid);
+        self.apart |= home(asked).is_some() && home(held).is_none();
+        let without = |option: &MobilityOption| match option {
+            MobilityOption::BindingIdentifier(answer) => {
+                Some(answer.bid) == home(held) && answer.status == Status::MCOA_RETURN_HOME_WITHOUT_NDP
+            }
+            _ => false,
+        };
+        let theirs = message.status == Status::MCOA_RETURN_HOME_WITHOUT_NDP || message.options.iter().any(without);
+        if let Some(place) = &mut self.home {
+            place.ours = home(held).is_some() && !theirs;
+        }
     }
 }
 
@@ -276,6 +304,7 @@ fn held(mut wanted: Wanted, message: &BindingAcknowledgement) -> Wanted {
         .collect();
     if answers.is_empty() {
         *multiple = false;
+        care_of.retain(|care_of| !care_of.home);
         care_of.truncate(1);
         care_of.iter_mut().for_each(|care_of| care_of.bid = Bid(0));
         return wanted;

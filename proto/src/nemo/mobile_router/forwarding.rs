@@ -107,6 +107,9 @@ impl MobileRouter {
     }
 
     fn path(&self, care_of: &CareOf, weight: u16) -> Option<Path> {
+        if care_of.home {
+            return self.direct_path(care_of, weight);
+        }
         let here = |uplink: &&Uplink| uplink.up() == Some(care_of.link) && uplink.has_had(care_of.address);
         let uplink = self.uplinks.iter().find(here)?;
         Some(Path {
@@ -122,6 +125,9 @@ impl MobileRouter {
 
     /// The uplink that has this care-of address now.
     pub(super) fn uplink_of(&self, care_of: &CareOf) -> Option<&Uplink> {
+        if care_of.home {
+            return self.uplinks.iter().find(|uplink| uplink.home && uplink.up() == Some(care_of.link));
+        }
         self.uplinks.iter().find(|uplink| {
             uplink.link() == Some(care_of.link)
                 && uplink.formed.as_ref().is_some_and(|formed| formed.address == care_of.address)
@@ -186,7 +192,10 @@ impl MobileRouter {
         }
         // Addresses that still receive although the uplink has moved on.
         for path in self.paths() {
-            if let Some(link) = path.link
+            if let Some(neighbour) = self.neighbour_of(&path) {
+                plan.put(neighbour);
+            }
+            if let Some(link) = path.link.filter(|_| !path.direct)
                 && plan.find(&crate::plan::Key::Address(link, path.local)).is_none()
             {
                 plan.put(address_item(link, path.local, 128, false));
@@ -220,7 +229,8 @@ impl MobileRouter {
         if !self.begun {
             return;
         }
-        let at_home = self.home_router().filter(|_| self.is_home_told() && self.live().is_empty());
+        let home = self.is_home_told() || self.is_away_too();
+        let at_home = self.home_router().filter(|_| home && self.live().is_empty());
         if let Some((link, router)) = at_home {
             plan.put(route(TUNNEL_TABLE, self.config.home_prefix, DEFAULT_METRIC, Target::Link(link)));
             plan.put(route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, Target::Gateway { link, router }));

@@ -29,6 +29,8 @@ pub(super) struct HomeLink {
     pub(super) told: bool,
     /// It has let go, or had nothing to let go of.
     pub(super) done: bool,
+    /// We are away too, and the home agent leaves it to us to answer for the home address.
+    pub(super) ours: bool,
     /// Somebody else has the home address.
     pub(super) taken: bool,
     /// Runs while it is found out whether somebody has.
@@ -46,6 +48,7 @@ impl HomeLink {
             home_agent: None,
             told: false,
             done: false,
+            ours: false,
             taken: false,
             check: None,
             denied: false,
@@ -75,11 +78,15 @@ impl MobileRouter {
             self.home = found.map(|link| HomeLink::new(now, link));
         }
         let heard = self.advertised_home_agent();
+        let both = self.settle_both(now);
         let known = self.known;
         let Some(home) = &mut self.home else {
             return;
         };
         home.home_agent = heard.or(home.home_agent);
+        if both {
+            return;
+        }
         if !known && !home.done {
             self.arrive_home(out);
             self.check_home_address(now, false, out);
@@ -143,12 +150,15 @@ impl MobileRouter {
     /// The home link, if the home address may be used there.
     pub(super) fn home_address_link(&self) -> Option<LinkId> {
         let waits = self.config.duplicate_detection == DuplicateDetection::Wait;
-        let usable = |home: &&HomeLink| home.told && !home.taken && !(waits && home.check.is_some());
+        let usable = |home: &&HomeLink| (home.told || home.ours) && !home.taken && !(waits && home.check.is_some());
         self.home.as_ref().filter(usable).map(|home| home.link)
     }
 
     /// Looks for the home agent on the link if its router did not tell.
     pub(super) fn expire_home(&mut self, now: Time, out: &mut Outbox) {
+        if self.is_away_too() {
+            return;
+        }
         let own = self.home_link().and_then(|link| self.uplinks.iter().find(|uplink| uplink.up() == Some(link)));
         let own = own.and_then(|uplink| uplink.interface.as_ref()?.address);
         let target = self.config.home_address.0;
@@ -171,7 +181,7 @@ impl MobileRouter {
 
     /// When [`MobileRouter::expire_home`] has something to do.
     pub(super) fn home_deadline(&self) -> Option<Time> {
-        let home = self.home.as_ref()?;
+        let home = self.home.as_ref().filter(|_| !self.is_away_too())?;
         let ask = Some(home.next).filter(|_| !home.done && home.home_agent.is_none());
         ask.into_iter().chain(home.check.as_ref().map(|check| check.until)).min()
     }

@@ -65,7 +65,7 @@ impl MobileRouter {
     /// Tells the nodes inside what is now true: the prefix, and the largest packet that goes through in one piece.
     pub(super) fn settle_inside(&mut self, now: Time, out: &mut Outbox) {
         let tunnel = self.paths().iter().filter(|path| path.weight > 0).map(|path| path.mtu).min();
-        self.inside_mtu = if self.home.is_some() { None } else { tunnel.or(self.inside_mtu) };
+        self.inside_mtu = if self.home.is_some() && !self.is_away_too() { None } else { tunnel.or(self.inside_mtu) };
         let (mtu, refused) = (self.inside_mtu, self.refused);
         for inside in &mut self.ingress {
             let link_mtu = inside.interface.as_ref().map_or(u32::MAX, |interface| interface.mtu);

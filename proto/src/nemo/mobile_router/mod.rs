@@ -2,6 +2,7 @@
 //! inside in step (RFC 3963 §5, RFC 6275 §11, RFC 5648 §5).
 
 pub mod acknowledgement;
+mod both;
 pub mod discovery;
 pub mod forwarding;
 pub mod held;
@@ -76,6 +77,8 @@ pub struct MobileRouter {
     inheritance: Option<Inheritance>,
     /// The home agent in use does not know RFC 5648.
     single: bool,
+    /// The home agent in use does not want us at home and away at once.
+    apart: bool,
     modes: Modes,
     /// Prefixes the home agent refused are not advertised inside (RFC 3963 §5.4.3).
     refused: bool,
@@ -114,6 +117,7 @@ impl MobileRouter {
             begun: false,
             inheritance: None,
             single: false,
+            apart: false,
             refused: false,
             stopping: false,
             interfaces: BTreeMap::new(),
@@ -181,7 +185,9 @@ impl MobileRouter {
             && let Some(wanted) = wanted
         {
             self.known = true;
-            self.tell_home();
+            if wanted.care_of().is_empty() {
+                self.tell_home();
+            }
             messages.extend(self.update(now, &wanted, out));
         }
         self.settle_inside(now, out);
@@ -196,7 +202,7 @@ impl MobileRouter {
     /// What the home agent is to hold now; `None` while there is nothing to tell or nobody to tell it to.
     fn wanted(&self, now: Time) -> Option<Wanted> {
         let home_agent = self.agents.current(now)?;
-        if let Some(home) = &self.home {
+        if let Some(home) = self.home.as_ref().filter(|_| !self.is_away_too()) {
             let reachable = home.home_agent.is_some() && self.known && !home.done;
             return reachable.then_some(Wanted { home_agent, place: Place::Home { link: home.link } });
         }
@@ -215,10 +221,10 @@ impl MobileRouter {
     /// Care-of addresses worth registering, best first. A path that does not answer is left out as long as another
     /// does; if none does the home agent is at fault, and what it holds stays.
     fn candidates(&self) -> Vec<CareOf> {
-        let mut usable: Vec<&Uplink> = self.uplinks.iter().filter(|uplink| uplink.care_of().is_some()).collect();
+        let mut usable: Vec<&Uplink> = self.uplinks.iter().filter(|up| self.care_of_on(up).is_some()).collect();
         let registered = |uplink: &&Uplink| {
             let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
-            uplink.care_of().is_some_and(|mine| held.iter().any(|care_of| care_of.address == mine.address))
+            self.care_of_on(uplink).is_some_and(|mine| held.iter().any(|care_of| care_of.address == mine.address))
         };
         if usable.iter().any(|uplink| !uplink.prober.is_silent()) {
             usable.retain(|uplink| !uplink.prober.is_silent());
@@ -226,7 +232,7 @@ impl MobileRouter {
             usable.retain(registered);
         }
         usable.sort_by_key(|uplink| uplink.config.priority);
-        usable.iter().filter_map(|uplink| uplink.care_of()).collect()
+        usable.iter().filter_map(|uplink| self.care_of_on(uplink)).collect()
     }
 
     /// Turns to the next home agent, leaving word with the one that did not serve.
@@ -236,7 +242,7 @@ impl MobileRouter {
         }
         self.registration.drop_pending();
         self.registration.drop_binding();
-        self.single = false;
+        (self.single, self.apart) = (false, false);
         self.agents.next(now);
     }
 
@@ -260,7 +266,7 @@ impl MobileRouter {
     /// Keeps receiving on the paths of `before` that are not in the binding any more (RFC 6275 §11.5.5).
     fn linger(&mut self, now: Time, before: &[CareOf]) {
         let held = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
-        for care_of in before {
+        for care_of in before.iter().filter(|care_of| !care_of.home) {
             if held.iter().all(|other| other.address != care_of.address) {
                 if self.left.len() >= MAX_LEFT {
                     self.left.remove(0);
@@ -273,7 +279,9 @@ impl MobileRouter {
 
     fn report_path(&self, bid: Bid, change: Change, out: &mut Outbox) {
         let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
-        let Some(care_of) = uplink.and_then(|uplink| uplink.formed.as_ref()).map(|formed| formed.address.0) else {
+        let at_home = uplink.and_then(|uplink| self.care_of_on(uplink)).map(|care_of| care_of.address.0);
+        let formed = uplink.and_then(|uplink| uplink.formed.as_ref()).map(|formed| formed.address.0);
+        let Some(care_of) = formed.or(at_home) else {
             return;
         };
         out.report(match change {
@@ -282,12 +290,18 @@ impl MobileRouter {
         });
     }
 
+    /// Whether paths are probed: at home only if those elsewhere may come to use.
+    pub(super) fn is_probing(&self) -> bool {
+        (self.home.is_none() || self.may_be_both()) && self.agents.in_use().is_some()
+    }
+
     fn expire_probes(&mut self, now: Time, out: &mut Outbox) {
-        let Some(probe) = self.config.probe.filter(|_| self.home.is_none() && self.agents.in_use().is_some()) else {
+        let Some(probe) = self.config.probe.filter(|_| self.is_probing()) else {
             return;
         };
         for index in 0..self.uplinks.len() {
-            let Some(uplink) = self.uplinks.get_mut(index).filter(|uplink| uplink.care_of().is_some()) else {
+            let known = self.uplinks.get(index).is_some_and(|uplink| self.care_of_on(uplink).is_some());
+            let Some(uplink) = self.uplinks.get_mut(index).filter(|_| known) else {
                 continue;
             };
             let bid = uplink.config.bid;
@@ -304,7 +318,7 @@ impl MobileRouter {
     }
 
     fn expire_discovery(&mut self, now: Time, out: &mut Outbox) {
-        let Some(care_of) = self.candidates().first().copied() else {
+        let Some(care_of) = self.candidates().iter().find(|care_of| !care_of.home).copied() else {
             return;
         };
         let fresh = u16::try_from(self.entropy.bits() >> 48).unwrap_or_default();

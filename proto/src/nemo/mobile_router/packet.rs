@@ -224,7 +224,7 @@ impl MobileRouter {
     /// sends the answer back on the path the identifier names; else past it.
     pub(super) fn echo(&self, uplink: &Uplink, sequence: u16) -> Option<Transmit> {
         let home_agent = self.agents.in_use()?;
-        let care_of = uplink.care_of()?;
+        let care_of = self.care_of_on(uplink)?;
         let data = self.cookie.to_be_bytes().to_vec();
         let message = Message::EchoRequest(Echo { identifier: care_of.bid.0, sequence, data });
         let held = self.registration.binding().filter(|binding| binding.wanted.home_agent == home_agent);
@@ -234,6 +234,10 @@ impl MobileRouter {
             let header = Header::new(source, home_agent);
             ip6::emit(&header, protocol::ICMPV6, &message.emit(source, home_agent))
         };
+        if care_of.home {
+            let via = Via::Neighbour { link: care_of.link, address: self.neighbour_on(care_of.link)? };
+            return Some(Transmit { via, bytes: from(care_of.address.0) });
+        }
         let outer = Header::new(care_of.address.0, home_agent);
         let bytes = if registered {
             ip6::encapsulate(&outer, &from(self.config.home_address.0))

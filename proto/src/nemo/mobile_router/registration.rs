@@ -37,9 +37,9 @@ pub enum Place {
         /// The home link.
         link: LinkId,
     },
-    /// In one or more visited networks; the first care-of address is that of the update itself.
+    /// In one or more visited networks; the first care-of address there is that of the update itself.
     Away {
-        /// Never empty.
+        /// Never without one in a visited network.
         care_of: Vec<CareOf>,
         /// With binding identifiers (RFC 5648).
         multiple: bool,
@@ -59,6 +59,8 @@ pub struct CareOf {
     pub link: LinkId,
     /// Length of its on-link prefix, 128 for none.
     pub prefix_length: u8,
+    /// It is the home address, and `link` the home link (RFC 5648 §5.6).
+    pub home: bool,
 }
 
 /// What the home agent has acknowledged.
@@ -300,6 +302,11 @@ impl Wanted {
         }
     }
 
+    /// The care-of address the update leaves from; none at home.
+    pub fn first_away(&self) -> Option<&CareOf> {
+        self.care_of().iter().find(|care_of| !care_of.home)
+    }
+
     /// Whether the home agent would hold the same; at home, whichever way we came.
     fn is_same_place(&self, other: &Wanted) -> bool {
         match (&self.place, &other.place) {
@@ -319,7 +326,7 @@ mod tests {
 
     fn wanted(last: u16) -> Wanted {
         let address = CareOfAddress(Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, last));
-        let care_of = CareOf { bid: Bid(0), address, priority: 1, link: LinkId(1), prefix_length: 64 };
+        let care_of = CareOf { bid: Bid(0), address, priority: 1, link: LinkId(1), prefix_length: 64, home: false };
         Wanted {
             home_agent: "2001:db8::1".parse().unwrap(),
             place: Place::Away { care_of: vec![care_of], multiple: false },

@@ -234,7 +234,8 @@ impl World {
         for path in &tunnel.paths {
             let link = path.link.unwrap_or(LinkId(0));
             assert_eq!(self.up.get(&link), Some(&true), "a path over {link}, which is down");
-            assert!(self.plan.find(&Key::Address(link, path.local)).is_some(), "a path from {}, not ours", path.local);
+            let needs = if path.direct { Key::Neighbour(link, path.remote) } else { Key::Address(link, path.local) };
+            assert!(self.plan.find(&needs).is_some(), "a path without {needs:?}");
             assert!(path.mtu >= 1280, "a path of {} octets", path.mtu);
         }
     }

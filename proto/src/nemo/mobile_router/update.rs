@@ -5,6 +5,7 @@ use super::MobileRouter;
 use super::registration::{Place, Wanted};
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::engine::Outbox;
+use crate::nemo::LINK_ADDRESS_OF_MOBILE;
 use crate::nemo::config::Authentication;
 use crate::nemo::flow::FlowRule;
 use crate::output::{Transmit, Via};
@@ -39,7 +40,7 @@ impl MobileRouter {
 
     /// What an update was sent from, which the authenticators cover (RFC 4285 §5.1).
     pub(super) fn source(&self, wanted: &Wanted) -> CareOfAddress {
-        wanted.care_of().first().map_or(CareOfAddress(self.config.home_address.0), |care_of| care_of.address)
+        wanted.first_away().map_or(CareOfAddress(self.config.home_address.0), |care_of| care_of.address)
     }
 
     fn build(
@@ -61,7 +62,7 @@ impl MobileRouter {
                 let address = self.home.as_ref()?.home_agent?;
                 (Via::Neighbour { link: *link, address }, &[][..])
             }
-            Place::Away { care_of, .. } => (Via::Link(care_of.first()?.link), &care_of[..]),
+            Place::Away { care_of, .. } => (Via::Link(wanted.first_away()?.link), &care_of[..]),
         };
         if let Place::Away { multiple, care_of } = &wanted.place {
             if *multiple && lifetime_units > 0 {
@@ -71,15 +72,19 @@ impl MobileRouter {
                     MobilityOption::BindingIdentifier(BindingIdentifier {
                         bid: care_of.bid,
                         status: Status::ACCEPTED,
-                        simultaneous_home: false,
+                        simultaneous_home: care_of.home,
                         priority: care_of.priority,
                         care_of: CareOfField::V6(care_of.address.0),
                     })
                 }));
+                options.extend(self.own_address_at_home(wanted).map(|address| MobilityOption::LinkLayerAddress {
+                    code: LINK_ADDRESS_OF_MOBILE,
+                    address: address.0.to_vec(),
+                }));
                 options.extend(self.config.flows.iter().map(flow));
             } else if lifetime_units > 0 || matches!(self.config.authentication, Authentication::Ipsec(_)) {
                 // ESP does not cover the source address (RFC 3776 §4.2).
-                options.extend(care_of.first().map(|care_of| MobilityOption::AlternateCareOf(care_of.address.0)));
+                options.extend(wanted.first_away().map(|care_of| MobilityOption::AlternateCareOf(care_of.address.0)));
             }
             if self.modes.is_explicit() && lifetime_units > 0 {
                 let prefixes = self.config.prefixes.iter();

@@ -117,6 +117,7 @@ impl Uplink {
             priority: self.config.priority,
             link: self.link()?,
             prefix_length: formed.prefix_length(),
+            home: false,
         })
     }
 

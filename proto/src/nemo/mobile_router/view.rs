@@ -37,13 +37,13 @@ impl MobileRouter {
 
     /// When the next discovery request leaves: without a care-of address there is nowhere to be answered at.
     fn discovery_deadline(&self, now: Time) -> Option<Time> {
-        self.agents.deadline(now).filter(|_| !self.candidates().is_empty())
+        self.agents.deadline(now).filter(|_| self.candidates().iter().any(|care_of| !care_of.home))
     }
 
     /// When the next probe of `uplink` leaves.
     fn probe_deadline(&self, uplink: &Uplink) -> Option<Time> {
-        let probing = self.config.probe.is_some() && self.home.is_none() && uplink.care_of().is_some();
-        uplink.prober.deadline().filter(|_| probing && self.agents.in_use().is_some())
+        let probing = self.config.probe.is_some() && self.is_probing() && self.care_of_on(uplink).is_some();
+        uplink.prober.deadline().filter(|_| probing)
     }
 
     /// Adds all there is to see to `view`.

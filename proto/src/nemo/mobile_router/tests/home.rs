@@ -6,7 +6,7 @@ const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
 
 impl Bench {
     /// The home agent advertises the home link.
-    fn advertise_home(&mut self, router: bool) -> Vec<Output> {
+    pub(super) fn advertise_home(&mut self, router: bool) -> Vec<Output> {
         let mut prefix = information("2001:db8::/64");
         if let NeighbourOption::PrefixInformation { address, router_address, .. } = &mut prefix {
             *address = ip("2001:db8::1");
@@ -22,14 +22,14 @@ impl Bench {
     }
 
     /// Where packets from the mobile network go.
-    fn way_out(&self) -> Option<Target> {
+    pub(super) fn way_out(&self) -> Option<Target> {
         match self.plan.find(&Key::Route(Table(6_275_000), Prefix::ALL, Prefix::ALL, 512))? {
             Item::Route(route) => Some(route.target),
             _ => None,
         }
     }
 
-    fn home_address_on(&self, link: LinkId) -> bool {
+    pub(super) fn home_address_on(&self, link: LinkId) -> bool {
         self.plan.find(&Key::Address(link, ip("2001:db8::100"))).is_some()
     }
 }

@@ -1,6 +1,7 @@
 //! A mobile router on a bench: what goes in by hand, what comes out looked at.
 
 mod attach;
+mod both;
 mod home;
 mod hostile;
 mod ipsec;
