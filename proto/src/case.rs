@@ -212,7 +212,6 @@ fn parse_time(text: &str) -> Option<Time> {
 mod tests {
     use super::*;
     use crate::input::{LinkEvent, LinkId};
-    use crate::nemo::config::PrefixTable;
     use crate::report::Report;
     use core::time::Duration;
 
@@ -221,7 +220,7 @@ mod tests {
             address: "2001:db8::1".parse().unwrap(),
             home_prefixes: vec!["2001:db8::/64".parse().unwrap()],
             home_link: None,
-            table: PrefixTable::default(),
+            table: Default::default(),
             max_lifetime: Duration::from_secs(600),
             refresh_advice: None,
             multiple_care_of: true,

@@ -246,7 +246,7 @@ pub enum Order {
     /// [is settled](crate::Engine::is_settled).
     Begin,
     /// The home agent's prefix table was read anew (`SIGHUP`, or the file changed).
-    PrefixTable(crate::nemo::config::PrefixTable),
+    PrefixTable(std::sync::Arc<crate::nemo::config::PrefixTable>),
     /// The mobile router's settings that may change while it runs were read anew.
     MobileRouter(Box<crate::nemo::config::MobileRouterConfig>),
     /// The path manager's settings were read anew.

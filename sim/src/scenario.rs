@@ -366,7 +366,7 @@ fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgent
         address: map::agent_address(index),
         home_prefixes: vec![map::home_prefix()],
         home_link: Some(map::FIRST_INTERFACE.to_owned()),
-        table: PrefixTable { rows: rows.to_vec() },
+        table: PrefixTable { rows: rows.to_vec() }.into(),
         max_lifetime: Duration::from_secs(dice.between(20, 600)),
         refresh_advice: dice.one_in(3).then_some(Duration::from_secs(16)),
         multiple_care_of: !dice.one_in(8),

@@ -117,7 +117,8 @@ fn agent() -> HomeAgentConfig {
                 prefixes: vec![map::mobile_prefix(0)],
                 authentication: shared_key(KEY),
             }],
-        },
+        }
+        .into(),
         max_lifetime: Duration::from_secs(600),
         refresh_advice: None,
         multiple_care_of: true,

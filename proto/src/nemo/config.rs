@@ -7,6 +7,7 @@ use roam6_wire::{Bid, HomeAddress, Prefix};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 /// A mobility security association with a shared key (RFC 4285 §5).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,8 +56,8 @@ pub struct HomeAgentConfig {
     pub home_prefixes: Vec<Prefix>,
     /// Name of the interface on the home link; `None` for a virtual home network (no neighbours to defend against).
     pub home_link: Option<String>,
-    /// Who may register what.
-    pub table: PrefixTable,
+    /// Who may register what; shared with whoever read it, because it may be long.
+    pub table: Arc<PrefixTable>,
     /// Longest lifetime granted.
     pub max_lifetime: Duration,
     /// Interval put into Binding Refresh Advice; `None`: not sent.
@@ -81,7 +82,7 @@ pub struct HomeAgentConfig {
 /// Home address -> what its owner may register (the Prefix Table of RFC 3963 §6.1.1).
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrefixTable {
-    /// The rows, at most one for each home address.
+    /// The rows, at most one for each home address; best in their order.
     pub rows: Vec<PrefixTableRow>,
 }
 

@@ -10,6 +10,7 @@ use roam6_wire::Prefix;
 use serde::Deserialize;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use toml::Spanned;
 
 /// Most home addresses with a binding, unless the file says otherwise.
@@ -47,7 +48,7 @@ pub(crate) struct HomeAgent {
     /// The file of the prefix table, if it has one.
     pub(crate) table_file: Option<PathBuf>,
     /// The rows written in the main file.
-    inline: PrefixTable,
+    inline: Arc<PrefixTable>,
 }
 
 impl HomeAgent {
@@ -59,10 +60,10 @@ impl HomeAgent {
     }
 
     /// Reads the prefix table file again; the rows of the main file stay.
-    pub(crate) fn reread_table(&self) -> Result<PrefixTable, Vec<Problem>> {
+    pub(crate) fn reread_table(&self) -> Result<Arc<PrefixTable>, Vec<Problem>> {
         let home = Home { agent: self.config.address, prefixes: &self.config.home_prefixes };
         match &self.table_file {
-            Some(path) => join(self.inline.clone(), prefix_table::read(path, &home)?, path),
+            Some(path) => join(&self.inline, prefix_table::read(path, &home)?, path).map(Arc::new),
             None => Ok(self.inline.clone()),
         }
     }
@@ -74,13 +75,13 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
     let home_prefixes = section.home_prefixes.into_inner();
     let address = *section.address.get_ref();
     let home = Home { agent: address, prefixes: &home_prefixes };
-    let inline = prefix_table::settle(section.mobile, &home, review);
+    let inline = Arc::new(prefix_table::settle(section.mobile, &home, review));
     let table_file = section.prefix_table.map(|path| review.source.resolve(&path));
     let home_link = section.home_link.map(Spanned::into_inner);
     let config = HomeAgentConfig {
         address,
         home_prefixes,
-        table: PrefixTable::default(),
+        table: Arc::default(),
         max_lifetime: section.max_lifetime.map_or(Duration::from_secs(3600), |span| span.get_ref().0),
         refresh_advice: section.refresh_advice.map(|span| span.get_ref().0),
         multiple_care_of: section.multiple_care_of.unwrap_or(true),
@@ -133,14 +134,15 @@ fn check_values(section: &Section, review: &mut Review<'_>) {
 }
 
 /// Both tables as one, unless they disagree about a home address.
-fn join(mut inline: PrefixTable, file: PrefixTable, path: &Path) -> Result<PrefixTable, Vec<Problem>> {
+fn join(inline: &PrefixTable, mut file: PrefixTable, path: &Path) -> Result<PrefixTable, Vec<Problem>> {
     let mut problems = Vec::new();
     for row in &inline.rows {
-        if file.rows.iter().any(|other| other.home_address == row.home_address) {
+        if file.rows.binary_search_by_key(&row.home_address, |other| other.home_address).is_ok() {
             let what = format!("home_address {} is also written in the main file", row.home_address);
             problems.push(Problem::of_file(path, what, "keep one of the two"));
         }
     }
-    inline.rows.extend(file.rows);
-    if problems.is_empty() { Ok(inline) } else { Err(problems) }
+    file.rows.extend_from_slice(&inline.rows);
+    file.rows.sort_by_key(|row| row.home_address);
+    if problems.is_empty() { Ok(file) } else { Err(problems) }
 }

@@ -74,6 +74,8 @@ pub(crate) fn settle(rows: Vec<Spanned<Mobile>>, home: &Home<'_>, review: &mut R
         review.blame(0..0, format!("{} mobile routers; {MAX_ROWS} at most", known.len()), "use a second home agent");
     }
     check_prefixes(places, home, review);
+    table.rows.shrink_to_fit();
+    table.rows.sort_by_key(|row| row.home_address);
     table
 }
 

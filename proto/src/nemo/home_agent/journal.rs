@@ -10,6 +10,7 @@ use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::{HomeAddress, Prefix};
+use std::sync::Arc;
 
 impl HomeAgent {
     /// Binds again what the journal remembers, as soon as the wall clock says how much of each lifetime is left.
@@ -72,7 +73,7 @@ impl HomeAgent {
     }
 
     /// Takes a new prefix table; bindings it no longer allows end.
-    pub(super) fn reload(&mut self, now: Time, mut table: PrefixTable, out: &mut Outbox) {
+    pub(super) fn reload(&mut self, now: Time, mut table: Arc<PrefixTable>, out: &mut Outbox) {
         sort(&mut table);
         let ways = self.ways_home();
         self.config.table = table;

@@ -44,6 +44,7 @@ use crate::view::View;
 use roam6_wire::{HomeAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 /// A home agent.
 #[derive(Debug)]
@@ -162,6 +163,9 @@ impl Engine for HomeAgent {
     }
 }
 
-fn sort(table: &mut PrefixTable) {
-    table.rows.sort_by_key(|row| row.home_address);
+/// Whoever reads a long table sorts it, so that it need not be copied here.
+fn sort(table: &mut Arc<PrefixTable>) {
+    if !table.rows.is_sorted_by_key(|row| row.home_address) {
+        Arc::make_mut(table).rows.sort_by_key(|row| row.home_address);
+    }
 }

@@ -23,6 +23,7 @@ use roam6_wire::mobility::{
 use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Sequence};
 use std::collections::VecDeque;
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 /// Most home addresses bound at once, fewer than there are rows.
 const MAX_BINDINGS: usize = 3;
@@ -306,7 +307,7 @@ impl World {
             0 => Order::Unbind(home),
             1 => {
                 let mut table = config(what).table;
-                table.rows.retain(|row| row.home_address != home);
+                Arc::make_mut(&mut table).rows.retain(|row| row.home_address != home);
                 Order::PrefixTable(table)
             }
             2 => Order::PrefixTable(config(0).table),
@@ -415,7 +416,7 @@ fn config(kind: u8) -> HomeAgentConfig {
         address: AGENT,
         home_prefixes: Prefix::new(AGENT, 64).into_iter().collect(),
         home_link: (kind & 1 == 1).then(|| "home0".into()),
-        table: PrefixTable { rows: (0..5).map(row).collect() },
+        table: PrefixTable { rows: (0..5).map(row).collect() }.into(),
         max_lifetime: Duration::from_secs(600),
         refresh_advice: (kind & 2 == 2).then(|| Duration::from_secs(30)),
         multiple_care_of: kind & 4 == 0,

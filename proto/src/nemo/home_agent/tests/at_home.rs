@@ -34,8 +34,8 @@ fn a_tunnel_is_better_than_the_way_home_and_gives_it_back() {
 #[test]
 fn a_reloaded_table_changes_only_what_differs() {
     let mut bench = Bench::at_home_link(config());
-    let rows = config().table.rows.into_iter().filter(|row| row.home_address == home()).collect();
-    let outputs = bench.feed(Input::Order(Order::PrefixTable(PrefixTable { rows })));
+    let rows = config().table.rows.iter().filter(|row| row.home_address == home()).cloned().collect();
+    let outputs = bench.feed(Input::Order(Order::PrefixTable(PrefixTable { rows }.into())));
     assert_eq!(way(&bench, prefix("2001:db8:e00::/56")), None);
     assert!(way(&bench, prefix("2001:db8:f00::/56")).is_some());
     assert_eq!(outputs.len(), 3, "two other prefixes of the table go: {outputs:?}");

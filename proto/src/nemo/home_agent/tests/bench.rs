@@ -59,7 +59,7 @@ pub(super) fn config() -> HomeAgentConfig {
         address: agent(),
         home_prefixes: vec![prefix("2001:db8::/64")],
         home_link: None,
-        table: PrefixTable { rows },
+        table: PrefixTable { rows }.into(),
         max_lifetime: Duration::from_secs(600),
         refresh_advice: None,
         multiple_care_of: true,

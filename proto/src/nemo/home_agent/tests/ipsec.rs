@@ -10,6 +10,7 @@ use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, protocol};
 use roam6_wire::mobility::{BindingAcknowledgement, BindingIdentifier, CareOfField, Message, MobilityOption, Status};
 use roam6_wire::{Bid, HomeAddress};
+use std::sync::Arc;
 
 const CARE_OF: &str = "2001:db8:1::200";
 
@@ -26,7 +27,8 @@ fn pair(first: u8) -> SecurityPair {
 fn protected() -> HomeAgentConfig {
     let mut config = config();
     for (number, first) in [("2001:db8::200", 1), ("2001:db8::400", 3)] {
-        let row = config.table.rows.iter_mut().find(|row| row.home_address.0 == address(number)).unwrap();
+        let row =
+            Arc::make_mut(&mut config.table).rows.iter_mut().find(|row| row.home_address.0 == address(number)).unwrap();
         row.authentication = Authentication::Ipsec(Box::new(pair(first)));
     }
     config

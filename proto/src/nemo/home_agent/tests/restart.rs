@@ -3,13 +3,13 @@
 use super::bench::*;
 use crate::engine::Engine;
 use crate::input::{Clock, Input, Order, Outcome};
-use crate::nemo::config::PrefixTable;
 use crate::output::Output;
 use crate::plan::{Item, Key, Record, RecordKey};
 use crate::report::Report;
 use crate::view::View;
 use core::time::Duration;
 use roam6_wire::mobility::MobilityOption;
+use std::sync::Arc;
 
 fn journal(bench: &Bench) -> Vec<Record> {
     let records = bench.plan.iter().filter_map(|(_, item)| match item {
@@ -68,7 +68,7 @@ fn what_is_no_longer_allowed_does_not_return() {
     let mut before = Bench::new(config());
     before.send(&Update::new(40, "2001:db8:1::100"));
     let mut narrowed = config();
-    narrowed.table = PrefixTable::default();
+    narrowed.table = Default::default();
     let mut after = Bench::new(narrowed);
     let outputs = after.feed(Input::Order(Order::Recall(journal(&before))));
     assert_eq!(outputs[0], Output::Drop(Key::Record(RecordKey::Binding(home()))));
@@ -82,9 +82,9 @@ fn a_table_read_anew_ends_what_it_no_longer_allows() {
     bench
         .send(&Update::open(1, "2001:db8:1::2").with(MobilityOption::MobileNetworkPrefix(prefix("2001:db8:e00::/56"))));
     let mut table = config().table;
-    table.rows.reverse();
+    Arc::make_mut(&mut table).rows.reverse();
     assert!(bench.feed(Input::Order(Order::PrefixTable(table.clone()))).is_empty(), "nothing changed");
-    table.rows.retain(|row| row.home_address != home());
+    Arc::make_mut(&mut table).rows.retain(|row| row.home_address != home());
     let outputs = bench.feed(Input::Order(Order::PrefixTable(table)));
     assert!(matches!(reports(&outputs)[..], [Report::Deregistered { home_address, .. }] if *home_address == home()));
     assert!(!bench.held().contains(&Key::Record(RecordKey::Binding(home()))));

@@ -10,6 +10,7 @@ use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{MobilityOption, UpdateFlags};
 use roam6_wire::{HomeAddress, Prefix, Sequence};
+use std::sync::Arc;
 
 const H: UpdateFlags = UpdateFlags::HOME_REGISTRATION;
 const R: UpdateFlags = UpdateFlags::ROUTER;
@@ -244,7 +245,7 @@ fn a_newer_update_takes_the_place_of_one_not_yet_acknowledged() {
 #[test]
 fn golden_update_and_acknowledgement_of_the_standards_digest() {
     let mut open = config();
-    let row = open.table.rows.iter_mut().find(|row| row.home_address == home()).unwrap();
+    let row = Arc::make_mut(&mut open.table).rows.iter_mut().find(|row| row.home_address == home()).unwrap();
     row.authentication = crate::nemo::config::Authentication::None;
     let mut bench = Bench::new(open);
     let update = "3b06050027e70001c400000f0100031020010db8000100000000000000000100\
