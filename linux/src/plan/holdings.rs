@@ -1,7 +1,7 @@
 //! What the host holds, in little room: a home agent has a tunnel, its routes and a proxy entry for each of 100 000
 //! bindings. Tunnels are remembered by their back end, records by the journal.
 
-use roam6_proto::plan::{Proxy, Route, Table, Target};
+use roam6_proto::plan::{Proxy, Route, Table, Target, TunnelId};
 use roam6_proto::{Item, Key, LinkId};
 use roam6_wire::Prefix;
 use std::collections::BTreeMap;
@@ -13,6 +13,9 @@ pub(super) struct Holdings {
     /// Settings, addresses, anycast addresses, neighbours and rules: a few of each.
     few: BTreeMap<Key, Item>,
     proxies: BTreeMap<(LinkId, Ipv6Addr), bool>,
+    /// Routes into tunnels, for packets of any source and any size.
+    into_tunnels: BTreeMap<(Table, Prefix, u32), TunnelId>,
+    /// Every other route.
     routes: BTreeMap<RouteKey, RouteRest>,
 }
 
@@ -25,7 +28,13 @@ impl Holdings {
         match item {
             Item::Route(route) => {
                 let key = (route.table, route.destination, route.source, route.metric);
-                self.routes.insert(key, (route.target, route.mtu)).map(|former| route_of(&key, &former))
+                let former = self.drop_route(&key);
+                if let Route { target: Target::Tunnel(id), source: Prefix::ALL, mtu: None, .. } = *route {
+                    self.into_tunnels.insert((route.table, route.destination, route.metric), id);
+                } else {
+                    self.routes.insert(key, (route.target, route.mtu));
+                }
+                former
             }
             Item::Proxy(proxy) => {
                 let key = (proxy.link, proxy.address);
@@ -39,7 +48,7 @@ impl Holdings {
     /// Holds the item of `key` no longer.
     pub(super) fn drop(&mut self, key: &Key) -> Option<Item> {
         match route_key(key) {
-            Some(key) => self.routes.remove(&key).map(|rest| route_of(&key, &rest)),
+            Some(key) => self.drop_route(&key),
             None => match key {
                 Key::Proxy(link, address) => {
                     let key = (*link, *address);
@@ -53,7 +62,11 @@ impl Holdings {
     /// The item of `key`.
     pub(super) fn find(&self, key: &Key) -> Option<Item> {
         match route_key(key) {
-            Some(key) => self.routes.get(&key).map(|rest| route_of(&key, rest)),
+            Some(key) => {
+                let into_tunnel =
+                    tunnel_key(&key).and_then(|key| Some(tunnel_route(&key, *self.into_tunnels.get(&key)?)));
+                into_tunnel.or_else(|| self.routes.get(&key).map(|rest| as_route(&key, rest))).map(Item::Route)
+            }
             None => match key {
                 Key::Proxy(link, address) => {
                     let key = (*link, *address);
@@ -71,8 +84,9 @@ impl Holdings {
         let before = self.few.range(..proxies.clone()).map(|(_, item)| item.clone());
         let after = self.few.range(proxies..).map(|(_, item)| item.clone());
         let proxies = self.proxies.iter().map(|(key, rest)| proxy_of(key, rest));
-        let routes = self.routes.iter().map(|(key, rest)| route_of(key, rest));
-        before.chain(proxies).chain(routes).chain(after)
+        let routes = self.routes.iter().map(|(key, rest)| as_route(key, rest));
+        let into_tunnels = self.into_tunnels.iter().map(|(key, id)| tunnel_route(key, *id));
+        before.chain(proxies).chain(routes.chain(into_tunnels).map(Item::Route)).chain(after)
     }
 
     /// The items that lie on one interface and come before tunnels: what it loses when it goes down.
@@ -91,10 +105,11 @@ impl Holdings {
 
     /// The routes in `table` to somewhere in `prefix`.
     pub(super) fn routes_into(&self, table: Table, prefix: Prefix) -> impl Iterator<Item = Route> {
-        let last = Ipv6Addr::from_bits(prefix.address().to_bits() | !mask(prefix));
-        let first = (table, prefix, Prefix::ALL, 0);
-        let routes = self.routes.range(first..=(table, Prefix::host(last), Prefix::host(LAST), u32::MAX));
-        routes.map(|(key, (target, mtu))| as_route(key, *target, *mtu))
+        let last = Prefix::host(Ipv6Addr::from_bits(prefix.address().to_bits() | !mask(prefix)));
+        let routes = self.routes.range((table, prefix, Prefix::ALL, 0)..=(table, last, Prefix::host(LAST), u32::MAX));
+        let into_tunnels = self.into_tunnels.range((table, prefix, 0)..=(table, last, u32::MAX));
+        let into_tunnels = into_tunnels.map(|(key, id)| tunnel_route(key, *id));
+        routes.map(|(key, rest)| as_route(key, rest)).chain(into_tunnels)
     }
 
     /// The tables that hold a route.
@@ -102,17 +117,22 @@ impl Holdings {
         let mut tables = Vec::new();
         let mut next = Some(Table(0));
         while let Some(from) = next {
-            let first = (from, Prefix::ALL, Prefix::ALL, 0);
-            next = self.routes.range(first..).next().and_then(|((table, ..), _)| {
-                tables.push(*table);
-                table.0.checked_add(1).map(Table)
-            });
+            let plain = self.routes.range((from, Prefix::ALL, Prefix::ALL, 0)..).next().map(|((table, ..), _)| *table);
+            let into_tunnels = self.into_tunnels.range((from, Prefix::ALL, 0)..).next().map(|((table, ..), _)| *table);
+            let found = plain.into_iter().chain(into_tunnels).min();
+            tables.extend(found);
+            next = found.and_then(|table| table.0.checked_add(1)).map(Table);
         }
         tables
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.few.is_empty() && self.proxies.is_empty() && self.routes.is_empty()
+        self.few.is_empty() && self.proxies.is_empty() && self.routes.is_empty() && self.into_tunnels.is_empty()
+    }
+
+    fn drop_route(&mut self, key: &RouteKey) -> Option<Item> {
+        let into_tunnel = tunnel_key(key).and_then(|key| Some(tunnel_route(&key, self.into_tunnels.remove(&key)?)));
+        into_tunnel.or_else(|| self.routes.remove(key).map(|rest| as_route(key, &rest))).map(Item::Route)
     }
 
     fn proxies_on(&self, link: LinkId) -> impl Iterator<Item = &(LinkId, Ipv6Addr)> {
@@ -134,12 +154,17 @@ fn route_key(key: &Key) -> Option<RouteKey> {
     }
 }
 
-fn route_of(key: &RouteKey, (target, mtu): &RouteRest) -> Item {
-    Item::Route(as_route(key, *target, *mtu))
+/// Where a route of this key is found if it leads into a tunnel.
+fn tunnel_key(&(table, destination, source, metric): &RouteKey) -> Option<(Table, Prefix, u32)> {
+    (source == Prefix::ALL).then_some((table, destination, metric))
 }
 
-fn as_route(&(table, destination, source, metric): &RouteKey, target: Target, mtu: Option<u32>) -> Route {
+fn as_route(&(table, destination, source, metric): &RouteKey, &(target, mtu): &RouteRest) -> Route {
     Route { table, destination, source, metric, target, mtu }
+}
+
+fn tunnel_route(&(table, destination, metric): &(Table, Prefix, u32), id: TunnelId) -> Route {
+    Route { table, destination, source: Prefix::ALL, metric, target: Target::Tunnel(id), mtu: None }
 }
 
 fn proxy_of(&(link, address): &(LinkId, Ipv6Addr), &router: &bool) -> Item {
@@ -190,6 +215,29 @@ mod tests {
         for item in &order {
             assert_eq!(holdings.drop(&item.key()).as_ref(), Some(item));
         }
+        assert!(holdings.is_empty());
+    }
+
+    #[test]
+    fn a_route_is_the_same_whether_it_leads_into_a_tunnel_or_not() {
+        let mut holdings = Holdings::default();
+        let other = route(7, "2001:db8::/48");
+        let Item::Route(plain) = other.clone() else { return };
+        let into = Item::Route(Route { target: Target::Tunnel(TunnelId(5)), ..plain.clone() });
+        let limited = Item::Route(Route { target: Target::Tunnel(TunnelId(5)), mtu: Some(1300), ..plain });
+        let mut former = None;
+        for item in [&other, &into, &limited, &into, &other] {
+            assert_eq!(holdings.put(item), former);
+            assert_eq!(holdings.find(&item.key()).as_ref(), Some(item));
+            assert_eq!(holdings.iter().collect::<Vec<_>>(), std::slice::from_ref(item));
+            assert_eq!(
+                holdings.routes_into(Table(7), Prefix::ALL).map(Item::Route).collect::<Vec<_>>(),
+                std::slice::from_ref(item)
+            );
+            assert_eq!(holdings.tables(), [Table(7)]);
+            former = Some(item.clone());
+        }
+        assert_eq!(holdings.drop(&other.key()), former);
         assert!(holdings.is_empty());
     }
 }
