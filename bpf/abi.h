@@ -21,8 +21,9 @@ struct settings {
 	__u32 hop_mask;    /* size of the next hop cache less 1, the size being a power of two */
 };
 
-/* Prefix lengths in use on one side, longest first: the address is masked with each and looked up. */
-struct length { struct addr mask; __u32 bits; };
+/* Prefix lengths in use on one side, longest first: the address is masked with each and looked up, unless it lies outside
+ * of the one network that holds all prefixes of this length. */
+struct length { struct addr mask, around, around_mask; __u32 bits; };
 struct lengths { struct length of[LENGTHS]; };
 
 struct prefix { struct addr address; __u8 bits, side; __u16 zero; };
@@ -35,6 +36,15 @@ struct path {
 	__u32 direct;      /* not 0: no outer header, `remote` is a neighbour on `link` */
 };
 
+/* Where a path leads: what the programs asked the routing tables last, and of which state of the tunnel. The daemon
+ * writes zeros. */
+struct route {
+	__u64 stamp;       /* nanoseconds, coarse monotonic clock */
+	__u32 link, generation, version, zero;
+	struct addr gateway;
+};
+
+struct lane { struct path path; struct route route; };
 struct fence { struct addr address, mask; };
 
 enum { ALL = 1, MORE = 4 };  /* shifted by the side: holds every address; has more prefixes than the fences show */
@@ -42,9 +52,9 @@ enum { ALL = 1, MORE = 4 };  /* shifted by the side: holds every address; has mo
 struct tunnel {
 	__u32 id, version;
 	__u8 flags, paths, fences, near;  /* near: bit i is set if fence i is of the near side */
-	__u32 rules, weight;
+	__u32 rules, weight, zero;
+	struct lane lane[PATHS];
 	struct fence fence[FENCES];
-	struct path path[PATHS];
 };
 
 /* Flow rules are a value of their own because few tunnels have any. The version ties them to the tunnel's value. */
@@ -55,10 +65,12 @@ struct rule {
 };
 struct rules { struct rule of[RULES]; };
 
+/* What leads to a neighbour, in a cache of each processor: found by a packet's addresses, or by the gateway of a path
+ * (`from` unspecified, `wanted` its link). */
 struct hop {
 	struct addr from, to;
 	__u64 stamp;       /* nanoseconds, coarse monotonic clock */
-	__u32 link, version, generation, mtu;
+	__u32 link, generation, mtu;
 	__u8 mac[12];      /* destination, source */
 	__u32 wanted;      /* the link asked for */
 };

@@ -23,6 +23,8 @@ __noinline __u32 longest(__u32 side, const struct addr *a)
 
 		if (length->bits == NO_LENGTH)
 			break;
+		if (!inside(a, &length->around, &length->around_mask))
+			continue;
 		for (int w = 0; w < 4; w++)
 			key.address.w[w] = a->w[w] & length->mask.w[w];
 		key.bits = length->bits;

@@ -10,7 +10,7 @@
 static __always_inline __u32 find_bid(const struct tunnel *tunnel, __u16 bid)
 {
 	for (__u32 i = 0; i < PATHS; i++)
-		if (i < tunnel->paths && tunnel->path[i].bid == bid)
+		if (i < tunnel->paths && tunnel->lane[i].path.bid == bid)
 			return i;
 	return NO_PATH;
 }
@@ -23,7 +23,7 @@ static __always_inline __u32 find_probed(const struct tunnel *tunnel, const stru
 	if (flow->protocol != ICMP6 || (flow->type != ECHO_REQUEST && flow->type != ECHO_REPLY))
 		return NO_PATH;
 	i = find_bid(tunnel, flow->echo);
-	if (i < PATHS && (same(&flow->source, &tunnel->path[i].local) || same(&flow->destination, &tunnel->path[i].remote)))
+	if (i < PATHS && (same(&flow->source, &tunnel->lane[i].path.local) || same(&flow->destination, &tunnel->lane[i].path.remote)))
 		return i;
 	return NO_PATH;
 }
@@ -74,15 +74,16 @@ static __always_inline __u32 find_weighted(const struct tunnel *tunnel, __u32 ha
 	for (__u32 i = 0; i < PATHS; i++) {
 		if (i >= tunnel->paths)
 			break;
-		if (share < tunnel->path[i].weight)
+		if (share < tunnel->lane[i].path.weight)
 			return i;
-		share -= tunnel->path[i].weight;
+		share -= tunnel->lane[i].path.weight;
 	}
 	return NO_PATH;
 }
 
-/* Copies the path out, so that one packet never sees two states of a tunnel. 0 if it has none to take. */
-static __always_inline int choose(const struct tunnel *tunnel, const struct flow *flow, struct path *chosen)
+/* Copies the path out, so that one packet never sees two states of a tunnel, and returns what is known of its route. Null
+ * if there is no path to take. */
+static __always_inline struct route *choose(struct tunnel *tunnel, const struct flow *flow, struct path *chosen)
 {
 	__u32 i = find_probed(tunnel, flow);
 
@@ -92,6 +93,6 @@ static __always_inline int choose(const struct tunnel *tunnel, const struct flow
 		i = find_weighted(tunnel, flow->hash);
 	if (i >= PATHS)
 		return 0;
-	*chosen = tunnel->path[i];
-	return 1;
+	*chosen = tunnel->lane[i].path;
+	return &tunnel->lane[i].route;
 }

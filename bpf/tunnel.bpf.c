@@ -28,8 +28,8 @@ __noinline int has_path(const struct tunnel *tunnel, const struct addr *local, c
 	for (int i = 0; i < PATHS; i++) {
 		if (i >= tunnel->paths)
 			break;
-		if (!tunnel->path[i].direct && same(&tunnel->path[i].remote, remote) &&
-		    same(&tunnel->path[i].local, local))
+		if (!tunnel->lane[i].path.direct && same(&tunnel->lane[i].path.remote, remote) &&
+		    same(&tunnel->lane[i].path.local, local))
 			return 1;
 	}
 	return 0;
@@ -94,24 +94,22 @@ static __always_inline int hairpin(struct __sk_buff *skb, __u32 l2, struct setti
 {
 	struct ipv6hdr *outer, *inner;
 	struct tunnel *tunnel;
-	struct journey journey = {};
+	struct route *route;
 	struct flow flow;
 	struct path path;
 	struct hop *hop;
+	__u32 version;
 
 	tunnel = find(&opened->source, &opened->destination);
 	inner = header(skb, l2 + IP6, 0);
 	if (!tunnel || !inner || inner->hop_limit <= 1)
 		return 0;
 	read_flow(skb, inner, &flow);
-	if (!choose(tunnel, &flow, &path) || path.direct || length_on_wire(skb, l2 + IP6) > path.mtu)
+	version = tunnel->version;
+	route = choose(tunnel, &flow, &path);
+	if (!route || path.direct || length_on_wire(skb, l2 + IP6) > path.mtu)
 		return 0;
-	journey.from = path.local;
-	journey.to = path.remote;
-	journey.wanted = path.link;
-	journey.arrived = set->device;
-	journey.version = tunnel->version;
-	hop = find_hop(skb, set, &journey);
+	hop = find_way(skb, set, &path, route, version);
 	outer = header(skb, l2, IP6);
 	if (!hop || !outer)
 		return 0;
@@ -127,7 +125,7 @@ static __always_inline int hairpin(struct __sk_buff *skb, __u32 l2, struct setti
  * it: it may be for this host, and whoever listens on the device (a tap for signalling, tcpdump) sees it there. */
 static __always_inline int leave(struct __sk_buff *skb, __u32 l2, struct settings *set, struct opened *opened)
 {
-	struct journey journey = { opened->source, opened->destination, 0, skb->ifindex, 0 };
+	struct journey journey = { opened->source, opened->destination, 0, skb->ifindex };
 	struct ipv6hdr *inner;
 	struct hop *hop = 0;
 	void *frame;
@@ -178,13 +176,13 @@ static __always_inline int is_own(const struct addr *a)
 /* Into a tunnel. */
 static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 {
-	struct journey journey = {};
 	struct tunnel *tunnel;
+	struct route *route;
 	struct ipv6hdr *ip;
 	struct flow flow;
 	struct path path;
 	struct hop *hop;
-	__u32 length = skb->len - ETH_HLEN;
+	__u32 length = skb->len - ETH_HLEN, version;
 	__be32 word;
 
 	ip = header(skb, ETH_HLEN, 0);
@@ -199,16 +197,13 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 		return TC_ACT_OK;
 	if (!(tunnel->flags & ALL << NEAR) && (within(tunnel, NEAR, &flow.destination) || is_own(&flow.source)))
 		return TC_ACT_OK;
-	if (!choose(tunnel, &flow, &path) || same(&flow.destination, &path.local))
+	version = tunnel->version;
+	route = choose(tunnel, &flow, &path);
+	if (!route || same(&flow.destination, &path.local))
 		return TC_ACT_OK;
 	if (length_on_wire(skb, ETH_HLEN) > path.mtu || length > 0xffff)
 		return TC_ACT_OK;
-	journey.from = path.local;
-	journey.to = path.remote;
-	journey.wanted = path.link;
-	journey.arrived = set->device;
-	journey.version = tunnel->version;
-	hop = find_hop(skb, set, &journey);
+	hop = find_way(skb, set, &path, route, version);
 	ip = header(skb, ETH_HLEN, 0);
 	if (!hop || !ip)
 		return TC_ACT_OK;
@@ -265,7 +260,7 @@ SEC("classifier") int bare(struct __sk_buff *skb) { return arrive(skb, 0); }
 /* The interface towards the other end; 0 if there is no route. */
 static __always_inline __u32 link_of(struct __sk_buff *skb, struct settings *set, const struct path *path)
 {
-	struct journey journey = { path->local, path->remote, 0, set->device, 0 };
+	struct journey journey = { path->local, path->remote, 0, set->device };
 	struct bpf_fib_lookup answer;
 	long refused;
 

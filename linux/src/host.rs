@@ -201,6 +201,7 @@ impl Host {
         for event in events {
             self.take_event(event)?;
         }
+        self.executor.flush();
         self.repair()?;
         if until.is_some_and(|until| until <= self.now()) {
             self.bring(Input::Tick);
@@ -422,8 +423,14 @@ impl Host {
                 self.lose_link(link);
             }
             News::Address(event, _) => self.take_address(event),
+            News::Rerouted => self.executor.note_rerouted(),
             News::Neighbour(event) if self.links.contains_key(&event.link) => self.bring(Input::Neighbour(event)),
-            News::DefaultRoute(event) if self.links.contains_key(&event.link) => self.bring(Input::Route(event)),
+            News::DefaultRoute(event) => {
+                self.executor.note_rerouted();
+                if self.links.contains_key(&event.link) {
+                    self.bring(Input::Route(event));
+                }
+            }
             News::Lost => {
                 self.executor.notice("the kernel announced more than could be heard; all tables are read anew");
                 self.read_tables()?;

@@ -1,11 +1,12 @@
 //! What the daemon and the BPF programs both know: the same layouts as `bpf/abi.h`, written field by field.
 
+use roam6_proto::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelFlow, TunnelId};
-use roam6_wire::Prefix;
+use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
 
 /// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
-pub(crate) const LAYOUT: u32 = 2;
+pub(crate) const LAYOUT: u32 = 3;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -33,17 +34,21 @@ pub(crate) const COUNTERS: [&str; 14] = [
 ];
 
 const FENCES: usize = 6;
-const FENCES_AT: usize = 20;
-const PATHS_AT: usize = FENCES_AT + FENCES * 32;
+const PATHS_AT: usize = 24;
+/// Octets of a path with what the programs note about its route.
+const LANE: usize = 88;
+const FENCES_AT: usize = PATHS_AT + PATHS * LANE;
+const FENCE: usize = 32;
+const LENGTH: usize = 52;
 const NO_LENGTH: u32 = 255;
 const ANY_PROTOCOL: u16 = 0xffff;
 const ALL: u8 = 1;
 const MORE: u8 = 4;
 
 pub(crate) type SettingsValue = [u8; 16];
-pub(crate) type LengthsValue = [u8; LENGTHS * 20];
+pub(crate) type LengthsValue = [u8; LENGTHS * LENGTH];
 pub(crate) type PrefixKey = [u8; 20];
-pub(crate) type TunnelValue = [u8; PATHS_AT + PATHS * 48];
+pub(crate) type TunnelValue = [u8; FENCES_AT + FENCES * FENCE];
 pub(crate) type RulesKey = [u8; 8];
 pub(crate) type RulesValue = [u8; RULES * 76];
 pub(crate) type EndKey = [u8; 16];
@@ -101,25 +106,36 @@ impl Settings {
     }
 }
 
+/// A prefix length in use, and the network around all prefixes of this length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Length {
+    pub(crate) bits: u8,
+    pub(crate) around: Prefix,
+}
+
 /// The lengths in use on one side, longest first.
-pub(crate) fn lengths(longest_first: &[u8]) -> LengthsValue {
+pub(crate) fn lengths(longest_first: &[Length]) -> LengthsValue {
     layout(|out| {
-        for &length in longest_first {
-            out.extend(mask(length));
-            out.extend(u32::from(length).to_ne_bytes());
+        for length in longest_first {
+            out.extend(mask(length.bits));
+            put_prefix(out, length.around);
+            out.extend(u32::from(length.bits).to_ne_bytes());
         }
-        while out.len() < LENGTHS * 20 {
-            out.extend([0; 16]);
+        while out.len() < LENGTHS * LENGTH {
+            out.extend([0; LENGTH - 4]);
             out.extend(NO_LENGTH.to_ne_bytes());
         }
     })
 }
 
 /// The lengths in use on one side, as [`lengths`] wrote them.
-pub(crate) fn decode_lengths(value: &LengthsValue) -> Vec<u8> {
-    let read = |entry: &[u8]| entry.get(16..).and_then(|word| Some(u32::from_ne_bytes(word.try_into().ok()?)));
-    let lengths = value.chunks_exact(20).filter_map(read).take_while(|&length| length != NO_LENGTH);
-    lengths.filter_map(|length| u8::try_from(length).ok()).collect()
+pub(crate) fn decode_lengths(value: &LengthsValue) -> Vec<Length> {
+    let read = |mut entry: &[u8]| {
+        let (_, around) = (take_addr(&mut entry)?, take_prefix(&mut entry)?);
+        let bits = u8::try_from(take_u32(&mut entry)?).ok().filter(|&bits| u32::from(bits) != NO_LENGTH)?;
+        Some(Length { bits, around })
+    };
+    value.chunks_exact(LENGTH).map_while(read).collect()
 }
 
 /// What a prefix is found by.
@@ -169,14 +185,32 @@ pub(crate) fn tunnel(tunnel: &Tunnel, version: Version) -> TunnelValue {
         out.extend([flags, tunnel.paths.len() as u8, fences.len() as u8, near]);
         out.extend((tunnel.flows.len() as u32).to_ne_bytes());
         out.extend(weight.to_ne_bytes());
-        for &prefix in &fences {
-            put_prefix(out, prefix);
-        }
         out.resize(PATHS_AT, 0);
         for path in &tunnel.paths {
             put_path(out, path);
         }
+        out.resize(FENCES_AT, 0);
+        for &prefix in &fences {
+            put_prefix(out, prefix);
+        }
     })
+}
+
+/// The tunnel of a value, as far as it tells: no flow rules, and no prefixes of a side that has too many.
+pub(crate) fn decode_tunnel(value: &TunnelValue) -> Option<Tunnel> {
+    let mut head = value.as_slice();
+    let (id, _version) = (TunnelId(take_u32(&mut head)?), take_u32(&mut head)?);
+    let &[flags, paths, fences, near, ..] = head else { return None };
+    let prefixes = |side: Side| {
+        let all = (flags & ALL << side as u8 != 0).then_some(Prefix::ALL);
+        let fences = value.get(FENCES_AT..)?.chunks_exact(FENCE).take(fences.into()).enumerate();
+        let own = fences.filter(|(at, _)| near >> at & 1 == side as u8);
+        let own = own.map(|(_, mut fence)| take_prefix(&mut fence)).collect::<Option<Vec<_>>>()?;
+        Some(all.into_iter().chain(own).collect())
+    };
+    let lanes = value.get(PATHS_AT..FENCES_AT)?.chunks_exact(LANE).take(paths.into());
+    let paths = lanes.map(take_path).collect::<Option<_>>()?;
+    Some(Tunnel { id, near: prefixes(Side::Near)?, far: prefixes(Side::Far)?, paths, flows: Vec::new() })
 }
 
 /// The flow rules of a tunnel. The caller has checked the limit.
@@ -203,6 +237,36 @@ fn put_path(out: &mut Vec<u8>, path: &Path) {
     out.extend(path.bid.0.to_ne_bytes());
     out.extend(path.weight.to_ne_bytes());
     out.extend(u32::from(path.direct).to_ne_bytes());
+    out.extend([0; LANE - 48]);
+}
+
+fn take_path(mut lane: &[u8]) -> Option<Path> {
+    let (local, remote) = (take_addr(&mut lane)?, take_addr(&mut lane)?);
+    let link = Some(take_u32(&mut lane)?).filter(|&link| link != 0).map(LinkId);
+    let mtu = take_u32(&mut lane)?;
+    let mut word = || Some(u16::from_ne_bytes(take(&mut lane)?));
+    let (bid, weight) = (Bid(word()?), word()?);
+    let direct = take_u32(&mut lane)? != 0;
+    Some(Path { bid, local, remote, link, mtu, weight, direct })
+}
+
+fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = from.split_first_chunk()?;
+    *from = rest;
+    Some(*taken)
+}
+
+fn take_u32(from: &mut &[u8]) -> Option<u32> {
+    take(from).map(u32::from_ne_bytes)
+}
+
+fn take_addr(from: &mut &[u8]) -> Option<Ipv6Addr> {
+    take::<16>(from).map(Ipv6Addr::from)
+}
+
+fn take_prefix(from: &mut &[u8]) -> Option<Prefix> {
+    let (address, mask) = (take_addr(from)?, take_addr(from)?);
+    Prefix::new(address, u8::try_from(mask.to_bits().leading_ones()).ok()?)
 }
 
 fn put_prefix(out: &mut Vec<u8>, prefix: Prefix) {
@@ -229,8 +293,36 @@ mod tests {
 
     #[test]
     fn lengths_are_read_as_they_were_written() {
-        assert_eq!(decode_lengths(&lengths(&[128, 64, 0])), [128, 64, 0]);
+        let length = |bits, around: &str| Length { bits, around: around.parse().unwrap() };
+        let used = [length(128, "2001:db8:1::/64"), length(64, "2001:db8::/30"), length(0, "::/0")];
+        assert_eq!(decode_lengths(&lengths(&used)), used);
         assert!(decode_lengths(&lengths(&[])).is_empty());
+    }
+
+    #[test]
+    fn a_value_tells_a_tunnel_but_for_its_rules_and_many_prefixes() {
+        let prefix = |number: u128| Prefix::new(Ipv6Addr::from_bits(number << 64), 64).unwrap();
+        let path = |bid, link: Option<u32>| Path {
+            bid: Bid(bid),
+            local: "2001:db8::1".parse().unwrap(),
+            remote: "2001:db8:2::2".parse().unwrap(),
+            link: link.map(LinkId),
+            mtu: 1460,
+            weight: bid,
+            direct: link.is_some(),
+        };
+        let mut whole = Tunnel {
+            id: TunnelId(7),
+            near: vec![Prefix::ALL],
+            far: vec![prefix(1), prefix(2)],
+            paths: vec![path(1, None), path(2, Some(4))],
+            flows: Vec::new(),
+        };
+        assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(whole.clone()));
+        whole.near = vec![prefix(3), prefix(4), prefix(5)];
+        assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(whole.clone()));
+        whole.near = (0..10).map(prefix).collect();
+        assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(Tunnel { near: Vec::new(), ..whole }));
     }
 
     #[test]

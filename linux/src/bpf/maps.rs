@@ -1,8 +1,8 @@
 //! The maps of the tunnel programs, typed.
 
 use crate::bpf::abi::{
-    COUNTERS, EndKey, LengthsValue, PrefixKey, RulesKey, RulesValue, Settings, SettingsValue, Side, TunnelValue,
-    decode_lengths, lengths,
+    COUNTERS, EndKey, Length, LengthsValue, PrefixKey, RulesKey, RulesValue, Settings, SettingsValue, Side,
+    TunnelValue, decode_lengths, lengths,
 };
 use crate::{Error, error::Context};
 use aya::Ebpf;
@@ -54,13 +54,13 @@ impl Maps {
     }
 
     /// The lengths in use on one side, in one of the two pairs of tables.
-    pub(crate) fn lengths(&self, which: u32, side: Side) -> Result<Vec<u8>, Error> {
+    pub(crate) fn lengths(&self, which: u32, side: Side) -> Result<Vec<Length>, Error> {
         let value = self.lengths.get(&(2 * which + side as u32), 0);
         value.map(|value| decode_lengths(&value)).context("map lengths")
     }
 
     /// Writes one table of the pair that is not in use.
-    pub(crate) fn set_lengths(&mut self, which: u32, side: Side, longest_first: &[u8]) -> Result<(), Error> {
+    pub(crate) fn set_lengths(&mut self, which: u32, side: Side, longest_first: &[Length]) -> Result<(), Error> {
         self.lengths.set(2 * which + side as u32, lengths(longest_first), 0).context("map lengths")
     }
 

@@ -1,5 +1,6 @@
 //! What the kernel announces: interfaces, addresses, neighbours, and the loss of what is ours.
 
+use super::PROTOCOL;
 use super::route::KernelRoute;
 use super::socket::Netlink;
 use super::{address, link, neighbour, route, rule};
@@ -30,6 +31,8 @@ pub(crate) enum News {
     /// A default route that is neither ours nor advertised.
     DefaultRoute(RouteEvent),
     RouteGone(KernelRoute),
+    /// A route that is not ours came, went or changed.
+    Rerouted,
     RuleGone(Rule),
     ProxyGone(Proxy),
     /// The kernel had more to tell than we had room for: read everything anew.
@@ -44,7 +47,7 @@ pub(crate) struct Monitor {
 impl Monitor {
     pub(crate) fn open() -> Result<Monitor, Error> {
         let netlink = Netlink::listen(&GROUPS)?;
-        crate::sys::attach_filter(&netlink, &but_new_routes()).context("netlink announcements")?;
+        crate::sys::attach_filter(&netlink, &WITHOUT_OUR_ROUTES).context("netlink announcements")?;
         Ok(Monitor { netlink })
     }
 
@@ -64,22 +67,23 @@ impl AsFd for Monitor {
     }
 }
 
-/// Passes all announcements but those of new routes, unless they are default routes: the others are ours, told back to
-/// us one by one.
-fn but_new_routes() -> [FilterStep; 6] {
+/// Passes all announcements but those of routes that we have put, told back to us one by one.
+const WITHOUT_OUR_ROUTES: [FilterStep; 6] = {
     const TYPE: u32 = 4;
-    const DESTINATION_LENGTH: u32 = 17;
-    let step = |code: u32, jt, jf, k| FilterStep { code: code as u16, jt, jf, k };
+    const ROUTE_PROTOCOL: u32 = 16 + 5;
+    const fn step(code: u32, jt: u8, jf: u8, k: u32) -> FilterStep {
+        FilterStep { code: code as u16, jt, jf, k }
+    }
     [
         step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, TYPE),
         // Filters load in network order; the header is in the machine's.
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, u32::from(libc::RTM_NEWROUTE.to_be())),
-        step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, DESTINATION_LENGTH),
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, libc::RTM_NEWROUTE.to_be() as u32),
+        step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, ROUTE_PROTOCOL),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, PROTOCOL as u32),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
     ]
-}
+};
 
 /// What a message tells; `None` if it does not concern us.
 pub(crate) fn read(message: &RouteNetlinkMessage) -> Option<News> {
@@ -96,10 +100,13 @@ pub(crate) fn read(message: &RouteNetlinkMessage) -> Option<News> {
         }
         RouteNetlinkMessage::NewNeighbour(message) => neighbour::event(message).map(News::Neighbour),
         RouteNetlinkMessage::DelNeighbour(message) => neighbour::read_proxy(message).map(News::ProxyGone),
-        RouteNetlinkMessage::NewRoute(message) => route::default_route(message, true).map(News::DefaultRoute),
-        RouteNetlinkMessage::DelRoute(message) => KernelRoute::read(message)
-            .map(News::RouteGone)
-            .or_else(|| route::default_route(message, false).map(News::DefaultRoute)),
+        RouteNetlinkMessage::NewRoute(message) => {
+            Some(route::default_route(message, true).map_or(News::Rerouted, News::DefaultRoute))
+        }
+        RouteNetlinkMessage::DelRoute(message) => {
+            let default_route = || route::default_route(message, false).map_or(News::Rerouted, News::DefaultRoute);
+            Some(KernelRoute::read(message).map_or_else(default_route, News::RouteGone))
+        }
         RouteNetlinkMessage::DelRule(message) => rule::read(message).map(News::RuleGone),
         _ => None,
     }

@@ -45,6 +45,8 @@ pub(crate) struct Executor {
     answering: BTreeSet<LinkId>,
     /// What others have removed.
     missing: BTreeSet<Key>,
+    /// Routes changed by which paths of tunnels may lead: their tunnels are to ask anew.
+    rerouted: bool,
     waiting: Vec<Waiting>,
     records: Vec<usize>,
     outcomes: Vec<Outcome>,
@@ -81,6 +83,7 @@ impl Executor {
             remotes: BTreeSet::new(),
             answering: BTreeSet::new(),
             missing: BTreeSet::new(),
+            rerouted: false,
             waiting: Vec::new(),
             records: Vec::new(),
             outcomes: Vec::new(),
@@ -132,6 +135,20 @@ impl Executor {
 
     /// Sends what waits, so that what follows finds it done.
     pub(crate) fn flush(&mut self) {
+        self.carry_out();
+        if std::mem::take(&mut self.rerouted)
+            && let Err(error) = self.tunnels.forget_routes()
+        {
+            self.notice(error);
+        }
+    }
+
+    /// A route that is not ours changed.
+    pub(crate) fn note_rerouted(&mut self) {
+        self.rerouted = true;
+    }
+
+    fn carry_out(&mut self) {
         if self.waiting.is_empty() {
             return;
         }
@@ -229,7 +246,10 @@ impl Executor {
                 self.put_tunnel(tunnel)?;
                 Vec::new()
             }
-            (Item::Route(route), _) => vec![self.lower(route).put()],
+            (Item::Route(route), _) => {
+                self.rerouted |= is_plain(route);
+                vec![self.lower(route).put()]
+            }
             (Item::Rule(new), Some(Item::Rule(old))) if old.table != new.table => {
                 vec![rule::put(new), rule::remove(old)]
             }
@@ -271,7 +291,10 @@ impl Executor {
                 self.answer_no_more_on(old.link);
                 vec![neighbour::remove_proxy(old)]
             }
-            Item::Route(old) => vec![self.lower(old).remove()],
+            Item::Route(old) => {
+                self.rerouted |= is_plain(old);
+                vec![self.lower(old).remove()]
+            }
             Item::Rule(old) => vec![rule::remove(old)],
             Item::EndpointLimits(_) => {
                 self.mptcp.drop_limits()?;
@@ -295,7 +318,7 @@ impl Executor {
 
     fn put_tunnel(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
         let id = tunnel.id;
-        let former = self.tunnels.find(id).map(remotes);
+        let former = self.tunnels.find(id).map(|tunnel| remotes(&tunnel));
         let before = self.way_into(id);
         self.tunnels.put(tunnel).map_err(|error| Error::new(format!("tunnel {}", id.0), error))?;
         for remote in former.into_iter().flatten() {
@@ -315,7 +338,7 @@ impl Executor {
 
     fn drop_tunnel(&mut self, id: TunnelId) -> Result<(), Error> {
         self.flush();
-        let former = self.tunnels.find(id).cloned();
+        let former = self.tunnels.find(id);
         // A box has a `drop` of its own.
         Tunnels::drop(self.tunnels.as_mut(), id).map_err(|error| Error::new(format!("tunnel {}", id.0), error))?;
         if let Some(former) = former {
@@ -356,7 +379,8 @@ impl Executor {
             return;
         }
         for inner in self.run_through(tunnel) {
-            if let Some(inner) = self.tunnels.find(inner).cloned() {
+            self.rerouted = true;
+            if let Some(inner) = self.tunnels.find(inner) {
                 self.reroute(&inner, depth - 1);
             }
         }
@@ -393,6 +417,11 @@ impl Executor {
             }
         }
     }
+}
+
+/// Whether paths of tunnels may lead by this route; those into tunnels are looked at with their tunnels.
+fn is_plain(route: &Route) -> bool {
+    !matches!(route.target, Target::Tunnel(_))
 }
 
 fn remotes(tunnel: &Tunnel) -> Vec<Ipv6Addr> {

@@ -2,7 +2,7 @@
 //! on while no daemon runs, and the next life takes over the maps as they are (RFC 2473, RFC 3963 §6.5 and §9).
 
 use crate::Error;
-use crate::bpf::abi::{self, LENGTHS, PATHS, PrefixKey, RULES, Settings, Side, Version};
+use crate::bpf::abi::{self, LENGTHS, Length, PATHS, PrefixKey, RULES, Settings, Side, Version};
 use crate::bpf::attach::{Interface, Program, Programs};
 use crate::bpf::maps::Maps;
 use crate::bpf::pin::Pins;
@@ -41,17 +41,25 @@ pub struct Bpf {
     device: LinkId,
     settings: Settings,
     last_version: u32,
-    held: BTreeMap<TunnelId, Held>,
-    /// How many prefixes of each length each side holds.
-    lengths: [BTreeMap<u8, usize>; 2],
+    /// The tunnels of this life. What the map tells of them is not kept a second time.
+    held: BTreeMap<TunnelId, Option<Box<Held>>>,
+    /// The prefixes of each length each side holds.
+    lengths: [BTreeMap<u8, Used>; 2],
     /// How many paths end at each of our addresses.
     ends: BTreeMap<Ipv6Addr, usize>,
     attached: BTreeMap<LinkId, Attached>,
 }
 
+/// A tunnel the map does not tell whole, and the version its flow rules are found by.
 struct Held {
     tunnel: Tunnel,
     version: Version,
+}
+
+/// How many prefixes of a length there are, and the network around them: it grows only, until [`Tunnels::settle`].
+struct Used {
+    count: usize,
+    around: Prefix,
 }
 
 struct Attached {
@@ -87,7 +95,10 @@ impl Bpf {
         Ok(Bpf {
             last_version: settings.generation << 16,
             // One more than there are, until `settle` knows better: none goes before its time.
-            lengths: inherited.map(|side| side.into_iter().map(|length| (length, 1)).collect()),
+            lengths: inherited.map(|side| {
+                let used = |Length { bits, around }| (bits, Used { count: 1, around });
+                side.into_iter().map(used).collect()
+            }),
             held: BTreeMap::new(),
             ends: BTreeMap::new(),
             attached: BTreeMap::new(),
@@ -104,13 +115,6 @@ impl Bpf {
     #[cfg(test)]
     pub(crate) fn program(&mut self, which: Program) -> &aya::programs::SchedClassifier {
         self.programs.program(which).expect("a program that loads")
-    }
-
-    /// Makes every cached next hop void.
-    #[cfg(test)]
-    pub(crate) fn forget_hops(&mut self) {
-        self.settings.generation += 1;
-        self.maps.set_settings(self.settings).expect("settings");
     }
 
     /// Writes what a tunnel needs besides its own value: before it, so that no packet finds half of it.
@@ -132,9 +136,7 @@ impl Bpf {
     fn index(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
         let mut changed = false;
         for (side, prefix) in indexed(tunnel) {
-            let count = self.counted(side).entry(prefix.length()).or_default();
-            *count += 1;
-            changed |= *count == 1;
+            changed |= use_length(self.used(side), prefix);
         }
         if changed {
             self.publish_lengths()?;
@@ -146,17 +148,17 @@ impl Bpf {
     }
 
     /// Takes back what the former state needed and `now` does not.
-    fn forget(&mut self, former: Held, now: Option<&Tunnel>) -> Result<(), Error> {
+    fn forget(&mut self, former: &Tunnel, rules: Option<Version>, now: Option<&Tunnel>) -> Result<(), Error> {
         let kept: BTreeSet<(Side, Prefix)> = now.into_iter().flat_map(indexed).collect();
         let mut changed = false;
-        for (side, prefix) in indexed(&former.tunnel) {
+        for (side, prefix) in indexed(former) {
             if !kept.contains(&(side, prefix)) {
-                self.maps.prefixes.drop_of(&abi::prefix_key(side, prefix), former.tunnel.id)?;
+                self.maps.prefixes.drop_of(&abi::prefix_key(side, prefix), former.id)?;
             }
-            let lengths = self.counted(side);
-            if let Some(count) = lengths.get_mut(&prefix.length()) {
-                *count -= 1;
-                if *count == 0 {
+            let lengths = self.used(side);
+            if let Some(used) = lengths.get_mut(&prefix.length()) {
+                used.count -= 1;
+                if used.count == 0 {
                     lengths.remove(&prefix.length());
                     changed = true;
                 }
@@ -165,10 +167,10 @@ impl Bpf {
         if changed {
             self.publish_lengths()?;
         }
-        if !former.tunnel.flows.is_empty() {
-            self.maps.rules.drop(&abi::rules_key(former.tunnel.id, former.version))?;
+        if let Some(version) = rules {
+            self.maps.rules.drop(&abi::rules_key(former.id, version))?;
         }
-        for path in encapsulating(&former.tunnel) {
+        for path in encapsulating(former) {
             if let Some(count) = self.ends.get_mut(&path.local) {
                 *count -= 1;
                 if *count == 0 {
@@ -188,32 +190,39 @@ impl Bpf {
         }
         self.settings.lengths ^= 1;
         for (side, lengths) in Side::BOTH.into_iter().zip(&self.lengths) {
-            let longest_first: Vec<u8> = lengths.keys().rev().copied().collect();
+            let length = |(&bits, used): (&u8, &Used)| Length { bits, around: used.around };
+            let longest_first: Vec<Length> = lengths.iter().rev().map(length).collect();
             self.maps.set_lengths(self.settings.lengths, side, &longest_first)?;
         }
         self.maps.set_settings(self.settings)
     }
 
-    fn counted(&mut self, side: Side) -> &mut BTreeMap<u8, usize> {
+    /// A tunnel of this life, with the version its flow rules are found by, if it has any.
+    fn former(&self, id: TunnelId) -> Option<(Tunnel, Option<Version>)> {
+        let kept = self.held.get(&id)?.as_ref().filter(|held| !held.tunnel.flows.is_empty());
+        Some((self.find(id)?, kept.map(|held| held.version)))
+    }
+
+    fn used(&mut self, side: Side) -> &mut BTreeMap<u8, Used> {
         let [far, near] = &mut self.lengths;
         if side == Side::Far { far } else { near }
     }
 
     /// The tunnel that packets to `address` go into.
-    fn towards(&self, address: Ipv6Addr) -> Option<&Tunnel> {
+    fn towards(&self, address: Ipv6Addr) -> Option<Tunnel> {
         let [far, _] = &self.lengths;
         let find = |&length: &u8| {
             let key = abi::prefix_key(Side::Far, Prefix::new(address, length)?);
-            self.held.get(&TunnelId(self.maps.prefixes.find(&key)?))
+            self.find(TunnelId(self.maps.prefixes.find(&key)?))
         };
-        far.keys().rev().find_map(find).map(|held| &held.tunnel)
+        far.keys().rev().find_map(find)
     }
 
     /// Largest packet a path carries, where it runs through other tunnels too.
     fn path_mtu(&self, path: &Path, deeper: u8) -> u32 {
         let outer = if path.link.is_none() && deeper > 0 { self.towards(path.remote) } else { None };
         match outer {
-            Some(outer) => path.mtu.min(self.tunnel_mtu(outer, deeper - 1).saturating_sub(OVERHEAD)),
+            Some(outer) => path.mtu.min(self.tunnel_mtu(&outer, deeper - 1).saturating_sub(OVERHEAD)),
             None => path.mtu,
         }
     }
@@ -233,7 +242,7 @@ impl Bpf {
     fn sweep(&mut self) -> Result<(), Error> {
         for key in self.maps.prefixes.keys()? {
             let id = TunnelId(self.maps.prefixes.find(&key).unwrap_or_default());
-            let owned = self.held.get(&id).is_some_and(|held| owns(&held.tunnel, &key));
+            let owned = self.find(id).is_some_and(|tunnel| owns(&tunnel, &key));
             if !owned {
                 self.maps.prefixes.drop(&key)?;
             }
@@ -243,7 +252,8 @@ impl Bpf {
                 self.maps.tunnels.drop(&id)?;
             }
         }
-        let rules: BTreeSet<_> = self.held.iter().map(|(&id, held)| abi::rules_key(id, held.version)).collect();
+        let whole = self.held.values().flatten();
+        let rules: BTreeSet<_> = whole.map(|held| abi::rules_key(held.tunnel.id, held.version)).collect();
         for key in self.maps.rules.keys()?.into_iter().filter(|key| !rules.contains(key)) {
             self.maps.rules.drop(&key)?;
         }
@@ -251,10 +261,11 @@ impl Bpf {
             self.maps.ends.drop(&key)?;
         }
         self.lengths = [BTreeMap::new(), BTreeMap::new()];
-        for (side, prefix) in self.held.values().flat_map(|held| indexed(&held.tunnel)) {
-            let [far, near] = &mut self.lengths;
-            let lengths = if side == Side::Far { far } else { near };
-            *lengths.entry(prefix.length()).or_default() += 1;
+        for id in self.held.keys().copied().collect::<Vec<_>>() {
+            let Some(tunnel) = self.find(id) else { continue };
+            for (side, prefix) in indexed(&tunnel) {
+                use_length(self.used(side), prefix);
+            }
         }
         self.publish_lengths()
     }
@@ -272,34 +283,40 @@ impl Tunnels for Bpf {
         self.last_version = self.last_version.wrapping_add(1);
         let version = Version(self.last_version);
         self.prepare(tunnel, version)?;
-        self.maps.tunnels.put(&tunnel.id.0, &abi::tunnel(tunnel, version))?;
+        let former = self.former(tunnel.id);
+        let value = abi::tunnel(tunnel, version);
+        self.maps.tunnels.put(&tunnel.id.0, &value)?;
+        let told = abi::decode_tunnel(&value).as_ref() == Some(tunnel);
+        self.held.insert(tunnel.id, (!told).then(|| Box::new(Held { tunnel: tunnel.clone(), version })));
         let indexed = self.index(tunnel);
-        let former = self.held.insert(tunnel.id, Held { tunnel: tunnel.clone(), version });
-        if let Some(former) = former {
-            self.forget(former, Some(tunnel))?;
+        if let Some((former, rules)) = former {
+            self.forget(&former, rules, Some(tunnel))?;
         }
         indexed
     }
 
     fn drop(&mut self, id: TunnelId) -> Result<(), Error> {
-        let Some(held) = self.held.remove(&id) else {
-            return self.maps.tunnels.drop(&id.0);
-        };
-        self.forget(held, None)?;
+        if let Some((former, rules)) = self.former(id) {
+            self.held.remove(&id);
+            self.forget(&former, rules, None)?;
+        }
         self.maps.tunnels.drop(&id.0)
     }
 
-    fn find(&self, id: TunnelId) -> Option<&Tunnel> {
-        self.held.get(&id).map(|held| &held.tunnel)
+    fn find(&self, id: TunnelId) -> Option<Tunnel> {
+        match self.held.get(&id)? {
+            Some(held) => Some(held.tunnel.clone()),
+            None => abi::decode_tunnel(&self.maps.tunnels.find(&id.0)?),
+        }
     }
 
     fn device(&self, id: TunnelId) -> Option<LinkId> {
-        self.held.get(&id).filter(|held| !held.tunnel.paths.is_empty()).map(|_| self.device)
+        self.find(id).filter(|tunnel| !tunnel.paths.is_empty()).map(|_| self.device)
     }
 
     fn mtu(&self, id: TunnelId) -> Option<u32> {
-        let held = self.held.get(&id).filter(|held| !held.tunnel.paths.is_empty())?;
-        Some(self.tunnel_mtu(&held.tunnel, NESTED).max(MIN_MTU))
+        let tunnel = self.find(id).filter(|tunnel| !tunnel.paths.is_empty())?;
+        Some(self.tunnel_mtu(&tunnel, NESTED).max(MIN_MTU))
     }
 
     fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error> {
@@ -316,6 +333,11 @@ impl Tunnels for Bpf {
         if let Some(attached) = self.attached.remove(&link) {
             self.programs.detach(attached.program, Interface { link, name: &attached.name });
         }
+    }
+
+    fn forget_routes(&mut self) -> Result<(), Error> {
+        self.settings.generation = self.settings.generation.wrapping_add(1);
+        self.maps.set_settings(self.settings)
     }
 
     fn settle(&mut self) -> Result<(), Error> {
@@ -350,6 +372,21 @@ impl Tunnels for Bpf {
         device::remove(&self.options.device)?;
         self.pins.clean()
     }
+}
+
+/// Counts one more prefix of its length; true if the table of lengths must say so.
+fn use_length(lengths: &mut BTreeMap<u8, Used>, prefix: Prefix) -> bool {
+    let used = lengths.entry(prefix.length()).or_insert(Used { count: 0, around: prefix });
+    let around = around(used.around, prefix);
+    let changed = used.count == 0 || around != used.around;
+    *used = Used { count: used.count + 1, around };
+    changed
+}
+
+/// The smallest network that holds both.
+fn around(one: Prefix, other: Prefix) -> Prefix {
+    let alike = (one.address().to_bits() ^ other.address().to_bits()).leading_zeros() as u8;
+    Prefix::new(one.address(), alike.min(one.length()).min(other.length())).unwrap_or(Prefix::ALL)
 }
 
 /// The least of what the paths that carry packets now can take; of all paths if none carries any.

@@ -16,6 +16,14 @@ const INNER_COA: &str = "2001:db8:f0:2::2";
 const INNER_MNN: &str = "2001:db8:f1:1::2";
 const MOVED_AWAY: &str = "2001:db8:f2::2";
 
+/// Prefixes in one another, and one of a length that lies elsewhere.
+const LONGER: [(u32, &str, &str); 4] = [
+    (5, "2001:db8:f0:500::/56", "2001:db8:2::5"),
+    (6, "2001:db8:f0:505::/64", "2001:db8:2::6"),
+    (7, "2001:db8:f0:505::7/128", "2001:db8:2::7"),
+    (8, "2001:db8:e000::/36", "2001:db8:2::8"),
+];
+
 const PASS: u32 = 0;
 const DROP: u32 = 2;
 const REDIRECT: u32 = 7;
@@ -80,6 +88,7 @@ impl Ip {
 
 struct Stage {
     tunnels: Bpf,
+    host: world::Host,
     _next: world::Host,
     _run: tempfile::TempDir,
 }
@@ -111,12 +120,19 @@ impl Stage {
         tunnels.put(&tunnel(2, "2001:db8:f1::/48", Some(INNER_COA))).unwrap();
         tunnels.put(&tunnel(3, "2001:db8:f2::/48", None)).unwrap();
         tunnels.put(&tunnel(4, "2001:db8:f4::/48", Some("2001:db8:4::2"))).unwrap();
-        Stage { tunnels, _next: next, _run: run }
+        for (id, far, care_of) in LONGER {
+            tunnels.put(&tunnel(id, far, Some(care_of))).unwrap();
+        }
+        Stage { tunnels, host, _next: next, _run: run }
     }
 
-    /// Verdict and frame after the program has run on an Ethernet frame.
+    /// Verdict and frame after the program has run on an Ethernet frame, knowing nothing of next hops.
     fn run(&mut self, frame: &[u8]) -> (u32, Vec<u8>) {
-        self.tunnels.forget_hops();
+        self.tunnels.forget_routes().unwrap();
+        self.run_again(frame)
+    }
+
+    fn run_again(&mut self, frame: &[u8]) -> (u32, Vec<u8>) {
         let mut out = vec![0; frame.len() + 256];
         let program = self.tunnels.program(Program::Ethernet);
         let run = TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), ..TestRunOptions::new() };
@@ -267,6 +283,60 @@ fn each_packet_meets_its_verdict() {
             assert_eq!((&out[..12], &out[12..14]), (&addresses[..], &[0x86, 0xdd][..]), "{}", fixture.says);
         }
     }
+}
+
+/// Where the packet to `address` goes: the destination of its outer header, if it gets one.
+fn care_of(stage: &mut Stage, address: &str) -> Option<Ipv6Addr> {
+    let (verdict, out) = stage.run(&frame(&Ip::udp(CN, address).0));
+    let destination: [u8; 16] = out[38..54].try_into().unwrap();
+    (verdict == REDIRECT).then(|| destination.into())
+}
+
+#[test]
+fn the_longest_prefix_wins_whatever_comes_and_goes() {
+    let mut stage = stage_or_skip!("the_longest_prefix_wins_whatever_comes_and_goes");
+    let goes = |stage: &mut Stage, to: &str, care_of_expected: Option<&str>| {
+        assert_eq!(care_of(stage, to), care_of_expected.map(|address| address.parse().unwrap()), "{to}");
+    };
+    let everywhere = [
+        ("2001:db8:f0:505::7", Some("2001:db8:2::7")),
+        ("2001:db8:f0:505::8", Some("2001:db8:2::6")),
+        ("2001:db8:f0:506::8", Some("2001:db8:2::5")),
+        ("2001:db8:f0:600::8", Some(COA)),
+        ("2001:db8:e000::1", Some("2001:db8:2::8")),
+        ("2001:db8:efff:ffff::1", Some("2001:db8:2::8")),
+        ("2001:db8:f000::1", None),
+        ("2001:db8:dfff::1", None),
+    ];
+    for (to, expected) in everywhere {
+        goes(&mut stage, to, expected);
+    }
+    stage.tunnels.drop(TunnelId(6)).unwrap();
+    goes(&mut stage, "2001:db8:f0:505::8", Some("2001:db8:2::5"));
+    goes(&mut stage, "2001:db8:f0:505::7", Some("2001:db8:2::7"));
+    stage.tunnels.settle().unwrap();
+    for (to, expected) in everywhere.into_iter().filter(|(to, _)| *to != "2001:db8:f0:505::8") {
+        goes(&mut stage, to, expected);
+    }
+    // One more of a length that is in use, far from the others.
+    let mut far = stage.tunnels.find(TunnelId(5)).unwrap();
+    far.far.push("2001:db9:1:100::/56".parse().unwrap());
+    stage.tunnels.put(&far).unwrap();
+    goes(&mut stage, "2001:db9:1:1ff::1", Some("2001:db8:2::5"));
+    goes(&mut stage, "2001:db8:f0:506::8", Some("2001:db8:2::5"));
+}
+
+#[test]
+fn a_next_hop_is_asked_for_anew_once_routes_change() {
+    let mut stage = stage_or_skip!("a_next_hop_is_asked_for_anew_once_routes_change");
+    let packet = frame(&Ip::udp(CN, MNN).0);
+    assert_eq!(stage.run(&packet).1[..12], TO_NEXT_HOP);
+    stage.host.ip("neighbour replace 2001:db8:1::3 lladdr 02:00:00:00:00:03 dev up0 nud permanent");
+    stage.host.ip("route replace default via 2001:db8:1::3");
+    stage.tunnels.forget_routes().unwrap();
+    assert_eq!(stage.run_again(&packet).1[..12], [2, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, 1]);
+    // Paths with one gateway share what is known of it.
+    assert_eq!(stage.run_again(&frame(&Ip::udp(CN, "2001:db8:f4::4").0)).1[..6], [2, 0, 0, 0, 0, 3]);
 }
 
 #[test]

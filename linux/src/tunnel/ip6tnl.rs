@@ -184,8 +184,8 @@ impl Tunnels for Ip6Tnl {
         self.remove(id)
     }
 
-    fn find(&self, id: TunnelId) -> Option<&Tunnel> {
-        self.held.get(&id).map(|held| &held.tunnel)
+    fn find(&self, id: TunnelId) -> Option<Tunnel> {
+        self.held.get(&id).map(|held| held.tunnel.clone())
     }
 
     fn device(&self, id: TunnelId) -> Option<LinkId> {
@@ -205,6 +205,11 @@ impl Tunnels for Ip6Tnl {
     }
 
     fn detach(&mut self, _: LinkId) {}
+
+    /// The kernel asks its routing tables itself.
+    fn forget_routes(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     fn settle(&mut self) -> Result<(), Error> {
         for (id, _) in self.devices()? {

@@ -30,7 +30,7 @@ pub trait Tunnels {
     fn drop(&mut self, id: TunnelId) -> Result<(), Error>;
 
     /// The tunnel as it was last put; an earlier life's are not known until they are put again.
-    fn find(&self, id: TunnelId) -> Option<&Tunnel>;
+    fn find(&self, id: TunnelId) -> Option<Tunnel>;
 
     /// The interface for routes whose target is this tunnel. `None` if there is no such tunnel or it has no path: then
     /// the route is to be an unreachable one. Ask again after each [`Tunnels::put`].
@@ -53,6 +53,9 @@ pub trait Tunnels {
 
     /// Lets go of an interface, which may be gone already.
     fn detach(&mut self, link: LinkId);
+
+    /// Routes of this host changed: what was learnt of them is void.
+    fn forget_routes(&mut self) -> Result<(), Error>;
 
     /// All that an earlier life of the daemon left has been put again: removes the rest of it.
     fn settle(&mut self) -> Result<(), Error>;

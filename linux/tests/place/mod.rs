@@ -181,8 +181,8 @@ impl Tunnels for Pretended {
         Ok(())
     }
 
-    fn find(&self, id: TunnelId) -> Option<&Tunnel> {
-        self.held.get(&id)
+    fn find(&self, id: TunnelId) -> Option<Tunnel> {
+        self.held.get(&id).cloned()
     }
 
     fn device(&self, id: TunnelId) -> Option<LinkId> {
@@ -198,6 +198,10 @@ impl Tunnels for Pretended {
     }
 
     fn detach(&mut self, _: LinkId) {}
+
+    fn forget_routes(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     fn settle(&mut self) -> Result<(), Error> {
         Ok(())

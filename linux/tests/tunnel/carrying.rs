@@ -114,6 +114,7 @@ fn only_the_bound_may_use_the_tunnel() {
     scene.mr.put(&foreign);
     scene.mnn.ip("address add 2001:db8:bad::1/128 dev mnn0 nodad");
     scene.mr.host.ip("route add 2001:db8:bad::/48 dev mr0");
+    scene.mr.host.ip("rule add from 2001:db8:bad::/48 lookup 10 pref 100");
     let liar: UdpSocket = scene.mnn.udp("[2001:db8:bad::1]:5000");
     assert!(!arrives(&liar, &cn, 10));
     assert_eq!(scene.ha.count("dropped_source"), 2);

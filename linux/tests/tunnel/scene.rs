@@ -80,7 +80,7 @@ impl Side {
 
     /// Routes of a mobile router: what comes from its network or its home address goes home.
     fn route_home(&self, network: &str, home: &str) {
-        self.host.ip(&format!("address add {home}/128 dev lo"));
+        self.host.ip(&format!("address add {home}/128 dev lo nodad"));
         self.host.ip(&format!("route add default dev {} table 10", self.device()));
         self.host.ip(&format!("rule add to {network} lookup main pref 90"));
         self.host.ip(&format!("rule add from {network} lookup 10 pref 100"));
