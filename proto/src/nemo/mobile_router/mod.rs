@@ -37,7 +37,7 @@ use home::HomeLink;
 use ingress::Inside;
 use inheritance::Inheritance;
 use modes::Modes;
-use probe::Change;
+use probe::{Change, Probe};
 use registration::{CareOf, Place, Registration, Wanted};
 use roam6_wire::mobility::Status;
 use roam6_wire::{Bid, Sequence};
@@ -150,12 +150,12 @@ impl MobileRouter {
         }
     }
 
-    /// Everything that is due at `now`.
-    fn expire(&mut self, now: Time, out: &mut Outbox) {
+    /// Everything that is due at `now`; the probes that are.
+    fn expire(&mut self, now: Time, out: &mut Outbox) -> Vec<Probe> {
         for uplink in &mut self.uplinks {
             uplink.expire(now, out);
         }
-        self.expire_probes(now, out);
+        let probes = self.expire_probes(now, out);
         for inside in &mut self.ingress {
             inside.expire(now, &mut self.entropy, out);
         }
@@ -168,6 +168,7 @@ impl MobileRouter {
             self.next_home_agent(now, "no answer", out);
         }
         self.expire_home(now, out);
+        probes
     }
 
     /// Brings everything in line with what is now known: addresses, then the home agent, then the host.
@@ -295,9 +296,10 @@ impl MobileRouter {
         (self.home.is_none() || self.may_be_both()) && self.agents.in_use().is_some()
     }
 
-    fn expire_probes(&mut self, now: Time, out: &mut Outbox) {
-        let Some(probe) = self.config.probe.filter(|_| self.is_probing()) else {
-            return;
+    fn expire_probes(&mut self, now: Time, out: &mut Outbox) -> Vec<Probe> {
+        let mut due = Vec::new();
+        let Some(config) = self.config.probe.filter(|_| self.is_probing()) else {
+            return due;
         };
         for index in 0..self.uplinks.len() {
             let known = self.uplinks.get(index).is_some_and(|uplink| self.care_of_on(uplink).is_some());
@@ -305,13 +307,22 @@ impl MobileRouter {
                 continue;
             };
             let bid = uplink.config.bid;
-            let Some((sequence, change)) = uplink.prober.expire(now, probe) else {
+            let Some((sequence, change)) = uplink.prober.expire(now, config) else {
                 continue;
             };
+            due.push(Probe { bid, sequence });
             if let Some(change) = change {
                 self.report_path(bid, change, out);
             }
-            if let Some(message) = self.uplinks.get(index).and_then(|uplink| self.echo(uplink, sequence)) {
+        }
+        due
+    }
+
+    /// Sends the probes that are due, once their source addresses stand.
+    fn send_probes(&self, due: &[Probe], out: &mut Outbox) {
+        for probe in due {
+            let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == probe.bid);
+            if let Some(message) = uplink.and_then(|uplink| self.echo(uplink, probe.sequence)) {
                 out.transmit(message);
             }
         }
@@ -355,8 +366,9 @@ impl Engine for MobileRouter {
         if self.stopping {
             return;
         }
-        self.expire(now, out);
+        let probes = self.expire(now, out);
         self.settle(now, out);
+        self.send_probes(&probes, out);
     }
 
     fn deadline(&self) -> Option<Time> {

@@ -1,8 +1,9 @@
 //! Whether a path still carries packets: one echo to the home agent each interval, with damping (no RFC; the numbers are
-//! the operator's, [`Probe`]).
+//! the operator's, [`config::Probe`]).
 
-use crate::nemo::config::Probe;
+use crate::nemo::config;
 use crate::time::Time;
+use roam6_wire::Bid;
 
 /// No relapse makes a path wait for more answers than this before it is trusted again.
 const MAX_RECOVERED: u32 = 1024;
@@ -18,6 +19,15 @@ pub struct Prober {
     answered: u32,
     needed: u32,
     silent: bool,
+}
+
+/// A probe to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe {
+    /// By which uplink.
+    pub bid: Bid,
+    /// Its number.
+    pub sequence: u16,
 }
 
 /// What an interval or an answer changed.
@@ -52,7 +62,7 @@ impl Prober {
     }
 
     /// The sequence number of the probe to send now, if one is due, and what the silence since the last one means.
-    pub fn expire(&mut self, now: Time, probe: Probe) -> Option<(u16, Option<Change>)> {
+    pub fn expire(&mut self, now: Time, probe: config::Probe) -> Option<(u16, Option<Change>)> {
         self.next.filter(|next| *next <= now)?;
         let mut change = None;
         if self.missed >= probe.lost {
@@ -94,7 +104,7 @@ mod tests {
     use super::*;
     use core::time::Duration;
 
-    const PROBE: Probe = Probe { interval: Duration::from_millis(200), lost: 3, recovered: 5 };
+    const PROBE: config::Probe = config::Probe { interval: Duration::from_millis(200), lost: 3, recovered: 5 };
 
     /// Runs `answered` intervals with an answer and then counts those until the path is dead.
     fn intervals_until(prober: &mut Prober, now: &mut Time, answers: bool, change: Change) -> u32 {

@@ -8,7 +8,7 @@ use core::time::Duration;
 use roam6_wire::{Bid, CareOfAddress, Sequence};
 use std::net::Ipv6Addr;
 
-/// RFC 6275 §12: wait for the acknowledgement of a first registration.
+/// RFC 6275 §12: wait for the acknowledgement of a first registration, also the first after a stay at home (§11.8).
 const FIRST_TIMEOUT: Duration = Duration::from_millis(1500);
 /// RFC 6275 §12: INITIAL_BINDACK_TIMEOUT.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -184,7 +184,8 @@ impl Registration {
             Some(pending) if pending.wanted == *wanted && !self.stale => {}
             None if self.holds(now, wanted) => return false,
             _ => {
-                let timeout = if self.binding.is_some() { TIMEOUT } else { FIRST_TIMEOUT };
+                let held = self.binding.as_ref().is_some_and(Binding::is_away);
+                let timeout = if held { TIMEOUT } else { FIRST_TIMEOUT };
                 self.pending = Some(Pending { wanted: wanted.clone(), sent: Vec::new(), next: now, timeout });
                 self.stale = false;
             }

@@ -192,3 +192,16 @@ fn waiting_for_detection_delays_the_home_address_too() {
     bench.wait(1000);
     assert!(bench.home_address_on(WIFI));
 }
+
+#[test]
+fn the_first_registration_after_a_stay_at_home_waits_as_long_as_the_very_first() {
+    let mut bench = Bench::new(config());
+    bench.link(WIFI, true);
+    let update = update(&bench.advertise_home(true));
+    bench.answer(&update, Status::ACCEPTED);
+    bench.link(WIFI, false);
+    bench.link(WIFI, true);
+    assert_eq!(updates(&bench.advertise(WIFI, "2001:db8:1::/64")).len(), 1);
+    assert!(updates(&bench.wait(1499)).is_empty());
+    assert_eq!(updates(&bench.wait(1501)).len(), 1);
+}

@@ -206,3 +206,17 @@ fn an_answer_without_our_cookie_proves_nothing() {
         assert!(reports(&outputs).is_empty());
     }
 }
+
+#[test]
+fn the_first_probe_leaves_after_its_address_stands() {
+    for detection in [DuplicateDetection::Wait, DuplicateDetection::Optimistic] {
+        let probe = Some(Probe::default());
+        let mut bench = Bench::new(MobileRouterConfig { duplicate_detection: detection, probe, ..config() });
+        bench.link(WIFI, true);
+        let mut outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+        outputs.extend(bench.wait(1100));
+        let first = position(&outputs, "send 58 2001:db8::1");
+        assert!(position(&outputs, "put Address(LinkId(2)") < first);
+        assert!(position(&outputs, "send 135") < first, "nor before the update");
+    }
+}
