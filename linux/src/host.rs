@@ -225,6 +225,8 @@ impl Host {
                 Output::Drop(key) => self.executor.drop(&key),
                 // No context stands on this host, see `plan`.
                 Output::Sample(_) => {}
+                // No role that sends frames can be played here yet.
+                Output::Frame(_) => {}
                 Output::Report(value) => report(value),
             }
         }

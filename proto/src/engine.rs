@@ -1,6 +1,6 @@
 //! The one contract of every engine: two methods that matter, no order of polling to remember.
 
-use crate::input::Input;
+use crate::input::{Frame, Input};
 use crate::output::{Output, Sample, Transmit};
 use crate::plan::{Item, Key};
 use crate::report::Report;
@@ -44,6 +44,11 @@ impl Outbox {
     /// Sends a packet.
     pub fn transmit(&mut self, transmit: Transmit) {
         self.outputs.push(Output::Transmit(transmit));
+    }
+
+    /// Sends a frame.
+    pub fn frame(&mut self, frame: Frame) {
+        self.outputs.push(Output::Frame(frame));
     }
 
     /// Makes the host hold `item`, in place of any item of the same key; answered by one [`crate::Outcome`].

@@ -4,6 +4,7 @@ use crate::nemo::flow::FlowRule;
 use crate::plan::{ContextId, Key, Pair, Record};
 use crate::time::Time;
 use core::fmt;
+use roam6_wire::geo::Place;
 use roam6_wire::{HomeAddress, LinkAddress};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv6Addr, SocketAddrV6};
@@ -16,6 +17,11 @@ pub enum Input {
     Tick,
     /// A packet was received.
     Packet(Packet),
+    /// A frame was received that is no IPv6 packet of one of the host's own interfaces: GeoNetworking, or what the host
+    /// sends into a virtual link of ours.
+    Frame(Frame),
+    /// Where this host is, or `None` once that is not known any longer.
+    Fix(Option<Fix>),
     /// A network interface came, went or changed.
     Link(LinkEvent),
     /// An address of this host came, went or changed state.
@@ -59,6 +65,35 @@ pub struct Packet {
     /// The packet, beginning with the IPv6 header; extension headers untouched, no tunnel header removed.
     #[serde(with = "crate::output::hex")]
     pub bytes: Vec<u8>,
+}
+
+/// A frame of a link with addresses of Ethernet's kind, without its header. Received: untrusted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    /// The interface.
+    pub link: LinkId,
+    /// Link-layer source address.
+    pub source: LinkAddress,
+    /// Link-layer destination address.
+    pub destination: LinkAddress,
+    /// What is inside.
+    pub ethertype: u16,
+    /// What is inside, from its first header on.
+    #[serde(with = "crate::output::hex")]
+    pub bytes: Vec<u8>,
+}
+
+/// A position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fix {
+    /// Where.
+    pub place: Place,
+    /// Metres within which it is with 95 % confidence; `None` if nobody knows.
+    pub uncertainty: Option<u32>,
+    /// Centimetres a second.
+    pub speed: i16,
+    /// Tenths of a degree clockwise from north, below 3600.
+    pub heading: u16,
 }
 
 /// What is now true of a network interface.

@@ -26,7 +26,9 @@ pub mod view;
 pub use agenda::Agenda;
 pub use engine::{Engine, Outbox};
 pub use entropy::Entropy;
-pub use input::{Activity, AddressEvent, Clock, FlowEvent, Input, LinkEvent, LinkId, Order, Outcome, Packet};
+pub use input::{
+    Activity, AddressEvent, Clock, Fix, FlowEvent, Frame, Input, LinkEvent, LinkId, Order, Outcome, Packet,
+};
 pub use node::Node;
 pub use output::{Output, Sample, Transmit, Via};
 pub use plan::{Item, Key, Plan};

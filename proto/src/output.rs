@@ -1,6 +1,6 @@
 //! Everything that leaves an engine.
 
-use crate::input::LinkId;
+use crate::input::{Frame, LinkId};
 use crate::plan::{ContextId, Item, Key};
 use crate::report::Report;
 use roam6_wire::LinkAddress;
@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub enum Output {
     /// Send a packet.
     Transmit(Transmit),
+    /// Send a frame.
+    Frame(Frame),
     /// Make the host hold an item, in place of any of the same key.
     Put(Item),
     /// Make the host no longer hold an item.

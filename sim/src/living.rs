@@ -179,6 +179,8 @@ impl World {
                 Output::Drop(key) => self.drop(id, &key),
                 // No host of this world carries out contexts.
                 Output::Sample(_) => {}
+                // No role that sends frames can be played here yet.
+                Output::Frame(_) => {}
                 Output::Report(report) => self.facts.push(Fact::Told(id, report)),
             }
         }

@@ -123,7 +123,13 @@ impl PathManager {
             }
             Input::Order(Order::Stop) => self.stopped = true,
             Input::Order(Order::PathManager(config)) => self.config = config.as_ref().clone(),
-            Input::Tick | Input::Clock(_) | Input::Order(_) | Input::Flow(_) | Input::Activity(_) => {}
+            Input::Tick
+            | Input::Clock(_)
+            | Input::Order(_)
+            | Input::Flow(_)
+            | Input::Activity(_)
+            | Input::Frame(_)
+            | Input::Fix(_) => {}
         }
     }
 

@@ -140,7 +140,7 @@ impl Engine for HomeAgent {
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
         match input {
             Input::Tick | Input::Neighbour(_) | Input::Route(_) => {}
-            Input::Subflow(_) | Input::Flow(_) | Input::Activity(_) => {}
+            Input::Subflow(_) | Input::Flow(_) | Input::Activity(_) | Input::Frame(_) | Input::Fix(_) => {}
             Input::Packet(packet) => self.packet(now, packet, out),
             Input::Link(event) => self.link(now, event, out),
             Input::Address(event) => self.address(event, out),

@@ -144,7 +144,7 @@ impl World {
                     }
                 }
                 Output::Transmit(transmit) => self.sent(&transmit.bytes),
-                Output::Report(_) | Output::Sample(_) => {}
+                Output::Report(_) | Output::Sample(_) | Output::Frame(_) => {}
             }
         }
     }

@@ -346,7 +346,13 @@ impl Engine for MobileRouter {
             return;
         }
         match input {
-            Input::Tick | Input::Route(_) | Input::Subflow(_) | Input::Flow(_) | Input::Activity(_) => {}
+            Input::Tick
+            | Input::Route(_)
+            | Input::Subflow(_)
+            | Input::Flow(_)
+            | Input::Activity(_)
+            | Input::Frame(_)
+            | Input::Fix(_) => {}
             Input::Packet(packet) => self.hear_packet(now, packet, out),
             Input::Link(event) => self.hear_link(now, event, out),
             Input::Address(event) if event.state == AddressState::Duplicated => {

@@ -200,7 +200,7 @@ impl World {
                     assert!(self.plan.drop(&key).is_some(), "dropped what was never put: {key:?}");
                 }
                 Output::Transmit(transmit) => self.remember(&transmit.bytes),
-                Output::Report(_) | Output::Sample(_) => {}
+                Output::Report(_) | Output::Sample(_) | Output::Frame(_) => {}
             }
         }
         self.router.view(self.now, &mut View::default());

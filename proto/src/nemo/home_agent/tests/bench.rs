@@ -197,7 +197,7 @@ impl Bench {
                     Output::Drop(key) => {
                         self.plan.drop(key);
                     }
-                    Output::Transmit(_) | Output::Report(_) | Output::Sample(_) => {}
+                    Output::Transmit(_) | Output::Report(_) | Output::Sample(_) | Output::Frame(_) => {}
                 }
                 outputs.push(output);
             }

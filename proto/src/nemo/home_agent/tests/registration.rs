@@ -24,6 +24,7 @@ fn kinds(outputs: &[Output]) -> Vec<&'static str> {
             Output::Drop(_) => "drop",
             Output::Transmit(_) => "transmit",
             Output::Sample(_) => "sample",
+            Output::Frame(_) => "frame",
             Output::Report(report) => report.name(),
         })
         .collect()

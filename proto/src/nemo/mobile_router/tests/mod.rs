@@ -333,7 +333,7 @@ fn kinds(outputs: &[Output]) -> Vec<String> {
                 let datagram = Datagram::parse(&transmit.bytes).unwrap();
                 Some(format!("send {} {}", datagram.protocol, datagram.destination))
             }
-            Output::Report(_) | Output::Sample(_) => None,
+            Output::Report(_) | Output::Sample(_) | Output::Frame(_) => None,
         })
         .collect()
 }
