@@ -1,9 +1,9 @@
 //! The main job of roam6, shown: a vehicle's network moves through three networks while its connections live on.
 
-use crate::bed::Events;
 use crate::bed::cage::WORK;
 use crate::check::{self, Verdict};
 use crate::handover::{Move, SETTLE, Traffic, replug};
+use crate::narrator::Narrator;
 use crate::screen::{Screen, Tone};
 use crate::topology::{CORRESPONDENT, HOME_AGENT, Vehicle, World};
 use crate::traffic::Delivery;
@@ -11,7 +11,6 @@ use anyhow::{Context, Result};
 use roam6_proto::Report;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long the vehicle may take to register.
@@ -31,7 +30,8 @@ pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
     let mut vehicle = world.vehicle(0, &["up1", "up0"])?;
     screen.moment(Tone::Plain, format!("home agent {HOME_AGENT} is 5 ms away; mobile router {}", vehicle.home_address));
     screen.moment(Tone::Plain, format!("node inside {} talks to correspondent {CORRESPONDENT}", vehicle.mnn_address));
-    let narrator = Narrator::start(&screen, &world, &vehicle)?;
+    let sources = vec![("mr", vehicle.daemon.events().clone()), ("ha", world.home_agent.events().clone())];
+    let narrator = Narrator::start(&screen, sources)?;
     screen.moment(Tone::Act, "up0 into the home link");
     world.air.plug(vehicle.uplink(1)?, world.home)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
@@ -157,77 +157,9 @@ fn conclude(screen: &Screen, moves: &[Move], deliveries: &[Delivery; 2], verdict
     sound
 }
 
-fn tail(vehicle: &Vehicle) -> String {
+/// The last lines of the mobile router's log.
+pub(crate) fn tail(vehicle: &Vehicle) -> String {
     let log = std::fs::read_to_string(vehicle.daemon.log()).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
     lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n")
-}
-
-/// Tells on the screen what the two daemons report.
-struct Narrator {
-    stop: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Narrator {
-    fn start(screen: &Arc<Screen>, world: &World, vehicle: &Vehicle) -> Result<Narrator> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let sources = [("mr", vehicle.daemon.events().clone()), ("ha", world.home_agent.events().clone())];
-        let (screen, ended) = (screen.clone(), stop.clone());
-        let work = move || narrate(&screen, &sources, &ended);
-        let thread = std::thread::Builder::new().name("narrator".into()).spawn(work)?;
-        Ok(Narrator { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Narrator {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
-        }
-    }
-}
-
-fn narrate(screen: &Screen, sources: &[(&str, Events); 2], stop: &AtomicBool) {
-    let mut told = [0, 0];
-    while !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(Duration::from_millis(20));
-        let mut news = Vec::new();
-        for ((host, events), told) in sources.iter().zip(&mut told) {
-            let new = events.since(*told);
-            *told += new.len();
-            news.extend(new.into_iter().map(|event| (event.unix_micros, *host, event.report)));
-        }
-        news.sort_by_key(|(moment, ..)| *moment);
-        for (moment, host, report) in news {
-            if let Some(text) = sentence(&report) {
-                screen.moment_at(moment, Tone::Event, format!("  {host}  {text}"));
-            }
-        }
-    }
-}
-
-/// The reports worth a line in the demo.
-fn sentence(report: &Report) -> Option<String> {
-    let list =
-        |addresses: &[std::net::Ipv6Addr]| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    Some(match report {
-        Report::LinkUp { name, .. } => format!("{name} has carrier"),
-        Report::LinkDown { name, .. } => format!("{name} lost carrier"),
-        Report::RouterFound { router, prefix: Some(prefix), .. } => format!("router {router} advertises {prefix}"),
-        Report::UpdateSent { lifetime: Duration::ZERO, sequence, .. } => format!("BU {sequence}: de-registers"),
-        Report::UpdateSent { care_of, sequence, lifetime, .. } => {
-            format!("BU {sequence}: care-of {}, lifetime {} s", list(care_of), lifetime.as_secs())
-        }
-        Report::AckReceived { status, sequence, .. } => format!("BA {sequence}: status {status}"),
-        Report::AtHome { .. } => "at home, de-registered".to_owned(),
-        Report::Registered { home_address, care_of, .. } => {
-            format!("binding {home_address} -> {}", list(care_of))
-        }
-        Report::Deregistered { home_address, .. } => format!("binding of {home_address} ended"),
-        Report::PathDown { care_of, why, .. } => format!("path over {care_of} is dead: {why}"),
-        Report::Failed { key, why } => format!("refused by the kernel: {key:?}: {why}"),
-        _ => return None,
-    })
 }

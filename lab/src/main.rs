@@ -3,13 +3,16 @@
 //! Never part of a router. It runs the built `roam6` as a process, as a user would.
 
 mod bed;
+mod chart;
 mod check;
 mod clock;
 mod demo;
+mod demo_mptcp;
 mod experiments;
 mod figures;
 mod handover;
 mod multipath;
+mod narrator;
 mod progress;
 mod screen;
 mod sys;
@@ -53,6 +56,15 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         capture: Option<PathBuf>,
     },
+    /// One transfer goes by the tunnel, straight, moves, and goes straight again; shows which path its bytes took.
+    DemoMptcp {
+        /// Draws the paths of the bytes over time into this file.
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+        /// Keeps the capture of all links in this file (pcapng).
+        #[arg(long, value_name = "FILE")]
+        capture: Option<PathBuf>,
+    },
     /// Ends what an earlier run has left behind: nothing, unless it hangs.
     Clean,
 }
@@ -79,6 +91,10 @@ fn obey(command: Command) -> Result<bool> {
         Command::Demo { svg, capture } => {
             bed::cage::enter()?;
             demo::run(svg.as_deref(), capture.as_deref())
+        }
+        Command::DemoMptcp { svg, capture } => {
+            bed::cage::enter()?;
+            demo_mptcp::run(svg.as_deref(), capture.as_deref())
         }
         Command::Clean => bed::cage::clean(),
         Command::Run { name, json, quick } => run(&name, json.as_deref(), quick),

@@ -2,6 +2,8 @@
 
 mod lab_links;
 mod mptcp_handover;
+mod mptcp_many;
+mod mptcp_model;
 mod mptcp_scenarios;
 mod nemo_crash;
 mod nemo_handover;
@@ -27,6 +29,8 @@ pub(crate) struct Experiment {
 pub(crate) const ALL: &[Experiment] = &[
     lab_links::EXPERIMENT,
     mptcp_handover::EXPERIMENT,
+    mptcp_many::EXPERIMENT,
+    mptcp_model::EXPERIMENT,
     mptcp_scenarios::EXPERIMENT,
     nemo_crash::EXPERIMENT,
     nemo_handover::EXPERIMENT,

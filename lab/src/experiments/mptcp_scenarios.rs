@@ -10,7 +10,6 @@ use crate::topology::CORRESPONDENT;
 use crate::traffic::{Delivery, Load, Protocol, Transfer};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use std::net::Ipv6Addr;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -164,7 +163,8 @@ impl Bench<'_> {
         for _ in 0..self.effort.repetitions {
             for outcome in &mut outcomes {
                 self.progress.say(&format!("{} at {} % loss: echoes", outcome.scenario.name, self.loss * 100.0));
-                outcome.round_trips.push(self.round_trip(outcome.scenario)?);
+                let direct = outcome.scenario.direct.first().copied();
+                outcome.round_trips.push(self.testbed.round_trip(direct, self.effort.echoes)?);
                 self.progress.step();
             }
             for index in 0..sizes.len() {
@@ -182,23 +182,6 @@ impl Bench<'_> {
             }
         }
         Ok(outcomes)
-    }
-
-    /// Median of some echoes, from the address this scenario's packets have.
-    fn round_trip(&self, scenario: Scenario) -> Result<f64> {
-        let mnn = &self.testbed.vehicle.mnn;
-        let from: Ipv6Addr = match scenario.direct.first() {
-            Some(number) => self.testbed.wait_care_of(mnn, *number)?,
-            None => self.testbed.vehicle.mnn_address,
-        };
-        let (from, to, count) = (from.to_string(), CORRESPONDENT.to_string(), self.effort.echoes.to_string());
-        let ping = ["-6", "-n", "-c", &count, "-i", "0.01", "-W", "0.5", "-I", &from, &to];
-        let text = mnn.output("ping", &ping)?;
-        let times: Vec<f64> = text
-            .lines()
-            .filter_map(|line| line.split_once("time=")?.1.split_whitespace().next()?.parse().ok())
-            .collect();
-        percentile(&times, 0.5).context("no echo came back")
     }
 
     fn throughput(&mut self, scenario: Scenario, message: usize) -> Result<Run> {

@@ -3,7 +3,9 @@
 
 pub(crate) mod adverts;
 pub(crate) mod journey;
+pub(crate) mod model;
 pub(crate) mod options;
+pub(crate) mod passenger;
 pub(crate) mod paths;
 pub(crate) mod testbed;
 pub(crate) mod uplinks;

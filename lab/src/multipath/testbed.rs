@@ -78,8 +78,8 @@ pub(crate) struct Testbed {
     pub(crate) adverts: Adverts,
     /// What the uplinks carry.
     pub(crate) uplinks: Uplinks,
-    /// The roam6 of the node inside.
-    pub(crate) node: Daemon,
+    /// The roam6 of the node inside, if it has one.
+    pub(crate) node: Option<Daemon>,
     lender: Mutex<Option<Advertiser>>,
     shape: Shape,
     _delegators: Vec<Delegator>,
@@ -93,13 +93,19 @@ const PATIENCE: Duration = Duration::from_secs(15);
 impl Testbed {
     /// Builds everything; the vehicle has two uplinks and is plugged in nowhere.
     pub(crate) fn build(shape: Shape) -> Result<Testbed> {
+        let mut testbed = Testbed::unmanaged(shape)?;
+        testbed.node = Some(testbed.manage()?);
+        Ok(testbed)
+    }
+
+    /// The same, but nobody manages the paths of the node inside.
+    pub(crate) fn unmanaged(shape: Shape) -> Result<Testbed> {
         let world = World::build(Duration::ZERO, 1, "duplicate_detection = false")?;
         let mut delegators = Vec::new();
         for (number, visited) in world.visited.iter().enumerate() {
             delegators.push(delegate(&world, visited, number)?);
         }
         let vehicle = world.vehicle(0, &["up0", "up1"])?;
-        let node = Daemon::start(&vehicle.mnn, &node_config())?;
         let networks = Networks { home: world.home, visited: world.visited.each_ref().map(|visited| visited.link) };
         let paths = Paths::watch(&world.air, vehicle.inside);
         let adverts = Adverts::watch(&world.air, vehicle.inside);
@@ -110,13 +116,18 @@ impl Testbed {
             paths,
             adverts,
             uplinks,
-            node,
+            node: None,
             lender: Mutex::default(),
             shape,
             _delegators: delegators,
         };
         testbed.reshape(shape);
         Ok(testbed)
+    }
+
+    /// Starts a path manager at the node inside.
+    pub(crate) fn manage(&self) -> Result<Daemon> {
+        Daemon::start(&self.vehicle.mnn, &node_config())
     }
 
     /// Makes the links do something else, those that were cut included.
@@ -204,6 +215,21 @@ impl Testbed {
             .ok_or_else(|| anyhow!("{} has no working address from access network {}", host.name(), number + 1))
     }
 
+    /// Median of `count` echoes between the node inside and the correspondent, from its address in the mobile network or
+    /// in that of access network `direct`; milliseconds.
+    pub(crate) fn round_trip(&self, direct: Option<usize>, count: u32) -> Result<f64> {
+        let mnn = &self.vehicle.mnn;
+        let from = match direct {
+            Some(number) => self.wait_care_of(mnn, number)?,
+            None => self.vehicle.mnn_address,
+        };
+        let (from, to, count) = (from.to_string(), CORRESPONDENT.to_string(), count.to_string());
+        let text = mnn.output("ping", &["-6", "-n", "-c", &count, "-i", "0.01", "-W", "0.5", "-I", &from, &to])?;
+        let time = |line: &str| line.split_once("time=")?.1.split_whitespace().next()?.parse().ok();
+        let times: Vec<f64> = text.lines().filter_map(time).collect();
+        crate::figures::percentile(&times, 0.5).context("no echo came back")
+    }
+
     /// The addresses of `host` that are preferred and lead nowhere. There should be none (issue: never a preferred
     /// address without a working route).
     pub(crate) fn dead_addresses(&self, host: &Host) -> Result<Vec<Ipv6Addr>> {
@@ -216,7 +242,7 @@ impl Testbed {
         let asked = |text: Result<String>| text.unwrap_or_else(|why| why.to_string());
         let mnn = &self.vehicle.mnn;
         [
-            asked(self.node.ask(&["show", "endpoints"])),
+            asked(self.node.as_ref().map_or(Ok(String::new()), |node| node.ask(&["show", "endpoints"]))),
             asked(mnn.output("ip", &["mptcp", "endpoint"])),
             asked(mnn.output("ss", &["-Mtn"])),
             asked(mnn.output("ip", &["-6", "address", "show", "dev", "eth0"])),
@@ -257,7 +283,8 @@ pub(crate) fn addresses(host: &Host) -> Result<Vec<(Ipv6Addr, bool)>> {
     Ok(text.lines().filter_map(read).collect())
 }
 
-fn find_address(host: &Host, prefix: Ipv6Addr) -> Option<Ipv6Addr> {
+/// The preferred address of `host` whose first 48 bits are those of `prefix`.
+pub(super) fn find_address(host: &Host, prefix: Ipv6Addr) -> Option<Ipv6Addr> {
     let near = |address: &Ipv6Addr| address.segments().get(..3) == prefix.segments().get(..3);
     addresses(host).ok()?.into_iter().filter(|(_, preferred)| *preferred).map(|(address, _)| address).find(near)
 }
@@ -270,7 +297,7 @@ fn reaches(host: &Host, address: Ipv6Addr) -> bool {
 }
 
 /// The path manager of a node in the mobile network, which offers its care-of addresses to peers.
-fn node_config() -> String {
+pub(super) fn node_config() -> String {
     format!(
         "\n[mnn]\ninterfaces = [\"eth0\"]\nhome_prefixes = [\"{}/56\"]\nsignal_care_of = true\n",
         topology::network(0)

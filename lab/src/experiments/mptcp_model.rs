@@ -1,0 +1,97 @@
+//! The paper's delay equations beside what is measured: their processing terms come from the same networks without
+//! delay, their path terms from what the links are told to do (document P2, equations 1 to 5).
+
+use super::Experiment;
+use crate::figures::{Findings, round, spread};
+use crate::multipath::model::Scenario;
+use crate::multipath::{Shape, Spot, Testbed};
+use crate::progress::Progress;
+use crate::topology::CORRESPONDENT;
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment =
+    Experiment { name: "mptcp/model", about: "P2 equations 1 to 5: the delays they say and the delays there are", run };
+
+/// Links that take no time.
+const NEAR: Shape = Shape { delay: Duration::ZERO, further: Duration::ZERO, ..Shape::PAPER };
+
+/// Round trips of one scenario, milliseconds.
+#[derive(Debug, Default)]
+struct Seen {
+    near: Vec<f64>,
+    far: Vec<f64>,
+}
+
+fn run(quick: bool) -> Result<Findings> {
+    let repetitions = if quick { 3 } else { 10 };
+    let mut progress = Progress::new(Scenario::ALL.len() as u64);
+    let shape = Shape::PAPER.lossless();
+    let testbed = Testbed::build(shape)?;
+    testbed.plug(0, Spot::Home)?;
+    testbed.vehicle.wait_until_connected(CORRESPONDENT)?;
+    let mut all: BTreeMap<Scenario, Seen> = BTreeMap::new();
+    for place in [
+        &[Scenario::Ns0][..],
+        &[Scenario::Classical(0), Scenario::Direct(0)],
+        &[Scenario::Classical(1), Scenario::Direct(1)],
+    ] {
+        if let Some(Scenario::Classical(number)) = place.first() {
+            testbed.unplug(0)?;
+            testbed.plug(0, Spot::Visited(*number))?;
+            testbed.wait_care_of(&testbed.vehicle.mnn, *number)?;
+        }
+        for _ in 0..repetitions {
+            for far in [false, true] {
+                testbed.reshape(if far { shape } else { NEAR.lossless() });
+                for scenario in place {
+                    progress.say(&scenario.name());
+                    let time = testbed.round_trip(direct(*scenario), 20)?;
+                    let seen = all.entry(*scenario).or_default();
+                    if far { seen.far.push(time) } else { seen.near.push(time) }
+                }
+            }
+        }
+        place.iter().for_each(|_| progress.step());
+    }
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut worst = 0.0_f64;
+    for (number, scenario) in Scenario::ALL.iter().enumerate() {
+        let seen = all.get(scenario).context("not measured")?;
+        let median = |times: &[f64]| crate::figures::percentile(times, 0.5).context("no echo came back");
+        let (processing, measured) = (median(&seen.near)?, median(&seen.far)?);
+        let path = scenario.path(shape).as_secs_f64() * 1000.0;
+        let error = (measured - path - processing) / measured * 100.0;
+        worst = worst.max(error.abs());
+        findings.rows.push(json!({
+            "equation": number + 1,
+            "scenario": scenario.name(),
+            "terms": scenario.equation(),
+            "path_ms": round(path),
+            "processing_ms": round(processing),
+            "model_ms": round(path + processing),
+            "measured_ms": spread(&seen.far),
+            "error_percent": round(error),
+        }));
+    }
+    let processing = |scenario| all.get(&scenario).and_then(|seen| crate::figures::percentile(&seen.near, 0.5));
+    for number in 0..2 {
+        let tunnel = processing(Scenario::Classical(number)).zip(processing(Scenario::Direct(number)));
+        findings.sum_up(&format!("tunnel_ms_fn{}", number + 1), tunnel.map(|(with, without)| round(with - without)));
+    }
+    // What the equations leave out is how late the testbed's timers are.
+    findings.sound &= worst < 10.0;
+    findings.sum_up("model_error_percent_max", round(worst));
+    Ok(findings)
+}
+
+/// The access network whose address speaks, if any.
+fn direct(scenario: Scenario) -> Option<usize> {
+    match scenario {
+        Scenario::Direct(number) => Some(number),
+        Scenario::Ns0 | Scenario::Classical(_) => None,
+    }
+}

@@ -1,0 +1,68 @@
+//! The paper's delay equations 1 to 5 (document P2): a round trip is the sum of what its links delay and what its hosts
+//! need, and classical NEMO adds the way by the home agent twice and the work of the tunnel.
+
+use super::Shape;
+use std::time::Duration;
+
+/// The five scenarios.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scenario {
+    /// At home.
+    Ns0,
+    /// In FN1 or FN2 (0 or 1) by classical NEMO.
+    Classical(usize),
+    /// In FN1 or FN2 with a path past the tunnel.
+    Direct(usize),
+}
+
+impl Scenario {
+    /// All of them, in the order of the equations.
+    pub(crate) const ALL: [Scenario; 5] =
+        [Scenario::Ns0, Scenario::Classical(0), Scenario::Direct(0), Scenario::Classical(1), Scenario::Direct(1)];
+
+    /// As the paper calls it.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Scenario::Ns0 => "NS0".to_owned(),
+            Scenario::Classical(number) => format!("NS{}C", number + 1),
+            Scenario::Direct(number) => format!("NS{}P", number + 1),
+        }
+    }
+
+    /// What the links delay a round trip by: out of and into each network it crosses.
+    pub(crate) fn path(self, shape: Shape) -> Duration {
+        let home = shape.delay;
+        let visited = |number| if number > 0 { shape.delay + 2 * shape.further } else { shape.delay };
+        match self {
+            Scenario::Ns0 => home,
+            Scenario::Direct(number) => visited(number),
+            // Either way a packet goes into the home network and out of it again.
+            Scenario::Classical(number) => visited(number) + 2 * home,
+        }
+    }
+
+    /// The equation as text: `d` are round trips over the links, `p` what hosts need, `t` what the tunnel needs.
+    pub(crate) fn equation(self) -> &'static str {
+        match self {
+            Scenario::Ns0 => "p0 + d(CN,HA)",
+            Scenario::Classical(0) => "p1 + d(MR,HA) + d(CN,HA) + t",
+            Scenario::Classical(_) => "p2 + d(MR,HA) + d(CN,HA) + t",
+            Scenario::Direct(0) => "p1 + d(CN,FN1)",
+            Scenario::Direct(_) => "p2 + d(CN,FN2)",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_paper_orders_them_so() {
+        let path = |scenario: Scenario| scenario.path(Shape::PAPER);
+        assert_eq!(path(Scenario::Ns0), path(Scenario::Direct(0)));
+        assert!(path(Scenario::Classical(0)) > path(Scenario::Direct(0)));
+        assert!(path(Scenario::Direct(1)) > path(Scenario::Direct(0)));
+        assert!(path(Scenario::Classical(1)) > path(Scenario::Direct(1)));
+    }
+}

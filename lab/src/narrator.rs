@@ -1,0 +1,87 @@
+//! Tells on the screen what roam6 reports while a demo runs, in plain words.
+
+use crate::bed::Events;
+use crate::screen::{Screen, Tone};
+use anyhow::Result;
+use roam6_proto::Report;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Tells on the screen what the daemons report, from its start to its end.
+pub(crate) struct Narrator {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Narrator {
+    /// Each source is a host's name and what its daemon reports.
+    pub(crate) fn start(screen: &Arc<Screen>, sources: Vec<(&'static str, Events)>) -> Result<Narrator> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (screen, ended) = (screen.clone(), stop.clone());
+        let work = move || narrate(&screen, &sources, &ended);
+        let thread = std::thread::Builder::new().name("narrator".into()).spawn(work)?;
+        Ok(Narrator { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Narrator {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+fn narrate(screen: &Screen, sources: &[(&str, Events)], stop: &AtomicBool) {
+    let mut told = vec![0; sources.len()];
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+        let mut news = Vec::new();
+        for ((host, events), told) in sources.iter().zip(&mut told) {
+            let new = events.since(*told);
+            *told += new.len();
+            news.extend(new.into_iter().map(|event| (event.unix_micros, *host, event.report)));
+        }
+        news.sort_by_key(|(moment, ..)| *moment);
+        for (moment, host, report) in news {
+            if let Some(text) = sentence(&report) {
+                screen.moment_at(moment, Tone::Event, format!("  {host}  {text}"));
+            }
+        }
+    }
+}
+
+/// The reports worth a line.
+fn sentence(report: &Report) -> Option<String> {
+    let list =
+        |addresses: &[std::net::Ipv6Addr]| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    Some(match report {
+        Report::LinkUp { name, .. } => format!("{name} has carrier"),
+        Report::LinkDown { name, .. } => format!("{name} lost carrier"),
+        Report::RouterFound { router, prefix: Some(prefix), .. } => format!("router {router} advertises {prefix}"),
+        Report::UpdateSent { lifetime: Duration::ZERO, sequence, .. } => format!("BU {sequence}: de-registers"),
+        Report::UpdateSent { care_of, sequence, lifetime, .. } => {
+            format!("BU {sequence}: care-of {}, lifetime {} s", list(care_of), lifetime.as_secs())
+        }
+        Report::AckReceived { status, sequence, .. } => format!("BA {sequence}: status {status}"),
+        Report::AtHome { .. } => "at home, de-registered".to_owned(),
+        Report::Registered { home_address, care_of, .. } => {
+            format!("binding {home_address} -> {}", list(care_of))
+        }
+        Report::Deregistered { home_address, .. } => format!("binding of {home_address} ended"),
+        Report::PathDown { care_of, why, .. } => format!("path over {care_of} is dead: {why}"),
+        Report::PrefixDelegated { prefix, .. } => format!("{prefix} delegated for the nodes inside"),
+        Report::PrefixLost { prefix, why, .. } => format!("{prefix} is over: {why}"),
+        Report::EndpointUp { address, backup: true, .. } => format!("{address} is for when nothing else works"),
+        Report::EndpointUp { address, .. } => format!("{address} is a path"),
+        Report::EndpointDown { address, .. } => format!("{address} is a path no longer"),
+        Report::SubflowUp { local, backup, first: false, .. } => {
+            format!("subflow from {}{}", local.ip(), if *backup { ", backup" } else { "" })
+        }
+        Report::SubflowDown { local, .. } => format!("subflow from {} ended", local.ip()),
+        Report::Failed { key, why } => format!("refused by the kernel: {key:?}: {why}"),
+        _ => return None,
+    })
+}
