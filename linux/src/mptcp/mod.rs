@@ -7,7 +7,7 @@ mod netlink;
 
 use crate::error::{Context, Error};
 use netlink::{PathManager, Shown};
-use roam6_proto::plan::{Endpoint, EndpointLimits};
+use roam6_proto::plan::{Endpoint, EndpointFlags, EndpointLimits};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -148,7 +148,18 @@ impl Mptcp {
     fn bring(&mut self, endpoint: &Endpoint, there: Option<Shown>) -> Result<(), Error> {
         let manager = self.manager()?;
         match there {
-            None => manager.add(endpoint),
+            None => {
+                manager.add(endpoint)?;
+                if !endpoint.flags.backup {
+                    return Ok(());
+                }
+                // Connections that began at this address before do not hear of it, only of changes (RFC 8684 §3.3.8).
+                let there = manager.endpoints()?.into_iter().find(|shown| shown.endpoint.address == endpoint.address);
+                there.map_or(Ok(()), |there| {
+                    manager.set_flags(&there, EndpointFlags { backup: false, ..endpoint.flags })?;
+                    manager.set_flags(&there, endpoint.flags)
+                })
+            }
             Some(there) if !there.more_flags && alike_but_for_backup(&there.endpoint, endpoint) => {
                 if there.endpoint.flags.backup == endpoint.flags.backup {
                     return Ok(());
