@@ -8,9 +8,6 @@
 
 #define HOP_LIFE_NS (256 * 1000 * 1000ULL)
 #define ROUTE_LIFE_NS (4 * 1000 * 1000 * 1000ULL)  /* the daemon voids it when it hears of a change */
-#ifndef AF_INET6
-#define AF_INET6 10
-#endif
 
 struct journey {
 	struct addr from, to;

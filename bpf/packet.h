@@ -9,6 +9,7 @@
 #include <bpf/bpf_helpers.h>
 
 #define IP6 ((__u32)sizeof(struct ipv6hdr))
+#define AF_INET6 10
 #define TCP 6
 #define UDP 17
 #define ENCAPSULATED_IP6 41

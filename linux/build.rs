@@ -4,7 +4,8 @@ use std::env;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-const SOURCE: &str = "../bpf/tunnel.bpf.c";
+/// What there is to compile in `../bpf`.
+const PROGRAMS: [&str; 3] = ["tunnel", "shim", "stalled"];
 
 fn main() -> ExitCode {
     println!("cargo:rerun-if-changed=../bpf");
@@ -12,7 +13,7 @@ fn main() -> ExitCode {
     if env::var_os("CARGO_FEATURE_BPF").is_none() {
         return ExitCode::SUCCESS;
     }
-    match compile() {
+    match PROGRAMS.into_iter().try_for_each(compile) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("{why}");
@@ -21,14 +22,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn compile() -> Result<(), String> {
-    let object = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join("tunnel.bpf.o");
+fn compile(program: &str) -> Result<(), String> {
+    let source = format!("../bpf/{program}.bpf.c");
+    let object = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join(format!("{program}.bpf.o"));
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let status = Command::new(&clang)
         .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
         .arg("-Wno-missing-field-initializers")
         .args(include_folders())
-        .args(["-c", SOURCE, "-o"])
+        .args(["-c", &source, "-o"])
         .arg(&object)
         .status()
         .map_err(|error| {
@@ -38,7 +40,7 @@ fn compile() -> Result<(), String> {
             )
         })?;
     if !status.success() {
-        return Err(format!("{clang} could not compile {SOURCE} ({status}); is libbpf-dev installed?"));
+        return Err(format!("{clang} could not compile {source} ({status}); is libbpf-dev installed?"));
     }
     strip(&object);
     Ok(())

@@ -1,0 +1,32 @@
+/* The maps. None is pinned: contexts do not outlive the daemon, which alone can find another path for them. */
+#pragma once
+#include "abi.h"
+
+#define MAP(name, kind, keys, values, size, flags) \
+	struct { \
+		__uint(type, kind); \
+		__type(key, keys); \
+		__type(value, values); \
+		__uint(max_entries, size); \
+		__uint(map_flags, flags); \
+	} name SEC(".maps")
+#define CONTEXTS 65536
+
+MAP(shim_settings, BPF_MAP_TYPE_ARRAY, __u32, struct settings6, 1, 0);
+MAP(contexts, BPF_MAP_TYPE_HASH, struct context_key, struct context, CONTEXTS, BPF_F_NO_PREALLOC);
+MAP(tags, BPF_MAP_TYPE_HASH, __u64, struct tagged, CONTEXTS, BPF_F_NO_PREALLOC);
+/* By slot, apart from the contexts, so that a context is replaced without a look at what it has carried. */
+MAP(carried, BPF_MAP_TYPE_ARRAY, __u32, struct carried, CONTEXTS, 0);
+MAP(asked, BPF_MAP_TYPE_ARRAY, __u32, __u32, CONTEXTS, 0);
+MAP(conversations, BPF_MAP_TYPE_LRU_HASH, struct pair, struct conversation, 16384, 0);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} events SEC(".maps");
+
+static __always_inline struct settings6 *get_settings6(void)
+{
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&shim_settings, &zero);
+}
