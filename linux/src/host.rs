@@ -109,6 +109,8 @@ pub struct Host {
     addresses: BTreeSet<(Ipv6Addr, LinkId)>,
     recalled: Vec<Record>,
     subflows: Option<Events>,
+    /// Whether what the shim's programs tell is waited for.
+    shim_watched: bool,
     queue: Vec<Wake>,
     repair_at: Option<Time>,
     repair_pause: Duration,
@@ -124,6 +126,7 @@ const MONITOR: u64 = 2;
 const SIGNALLING: u64 = 3;
 const FEEDBACK: u64 = 4;
 const SUBFLOWS: u64 = 5;
+const SHIM: u64 = 6;
 const DAEMON: u64 = 16;
 
 impl Host {
@@ -159,6 +162,7 @@ impl Host {
             recalled: recalled.records,
             subflows: None,
             queue: Vec::new(),
+            shim_watched: false,
             repair_at: None,
             repair_pause: REPAIR.0,
             unsent_told: None,
@@ -223,14 +227,17 @@ impl Host {
                 Output::Transmit(transmit) => self.transmit(&transmit),
                 Output::Put(item) => self.executor.put(item),
                 Output::Drop(key) => self.executor.drop(&key),
-                // No context stands on this host, see `plan`.
-                Output::Sample(_) => {}
+                Output::Sample(sample) => {
+                    let answer = self.executor.sample(self.clock.now(), &sample);
+                    answer.into_iter().for_each(|activity| self.bring(Input::Activity(activity)));
+                }
                 // No role that sends frames can be played here yet.
                 Output::Frame(_) => {}
                 Output::Report(value) => report(value),
             }
         }
         let outcomes = self.executor.finish();
+        self.watch_shim();
         self.executor.take_reports().into_iter().for_each(report);
         outcomes
     }
@@ -304,6 +311,17 @@ impl Host {
         Ok(())
     }
 
+    /// The shim is opened with its first item, its descriptor stays the same.
+    fn watch_shim(&mut self) {
+        let Some(fd) = self.executor.shim_fd().filter(|_| !self.shim_watched) else { return };
+        let read = Interest { read: true, write: false };
+        let watched = self.epoll.add(fd, event(SHIM, read)).context("epoll");
+        self.shim_watched = true;
+        if let Err(error) = watched {
+            self.executor.notice(error);
+        }
+    }
+
     fn bring(&mut self, input: Input) {
         self.queue.push(Wake::Input(self.clock.now(), input));
     }
@@ -318,6 +336,10 @@ impl Host {
             }
             MONITOR => self.hear()?,
             SIGNALLING => self.receive(0),
+            SHIM => {
+                let told = self.executor.hear_shim(self.clock.now());
+                told.into_iter().for_each(|input| self.bring(input));
+            }
             FEEDBACK => self.receive(1),
             SUBFLOWS => self.hear_of_subflows()?,
             token => {
@@ -337,7 +359,10 @@ impl Host {
         for _ in 0..BATCH {
             let Some(received) = self.taps.get_mut(tap).map(Tap::receive) else { return };
             match received {
-                Ok(Some(packet)) if self.concerns_us(&packet) => self.bring(Input::Packet(packet)),
+                Ok(Some(packet)) if self.concerns_us(&packet) => {
+                    self.executor.take_error(&packet.bytes);
+                    self.bring(Input::Packet(packet));
+                }
                 Ok(Some(_)) => {}
                 // An interface went down while we listened: told elsewhere.
                 Ok(None) | Err(_) => return,

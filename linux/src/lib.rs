@@ -13,6 +13,11 @@ mod netfilter;
 mod netlink;
 mod plan;
 pub mod search;
+#[cfg(feature = "bpf")]
+mod shim;
+#[cfg(not(feature = "bpf"))]
+#[path = "shim/absent.rs"]
+mod shim;
 mod sys;
 pub mod tunnel;
 

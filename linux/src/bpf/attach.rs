@@ -160,7 +160,7 @@ fn filter(program: &mut SchedClassifier, which: Program, interface: Interface<'_
 }
 
 /// An error and what it came from, which the library's errors do not print.
-fn whole(error: &dyn core::error::Error) -> String {
+pub(crate) fn whole(error: &dyn core::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

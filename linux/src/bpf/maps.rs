@@ -82,7 +82,7 @@ pub(crate) struct Entries<K: aya::Pod, V: aya::Pod> {
 }
 
 impl<K: aya::Pod, V: aya::Pod> Entries<K, V> {
-    fn new(name: &'static str, map: Map) -> Result<Self, Error> {
+    pub(crate) fn new(name: &'static str, map: Map) -> Result<Self, Error> {
         Ok(Entries { name, table: Table::try_from(map).context(format_args!("map {name}"))? })
     }
 

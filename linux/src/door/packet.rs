@@ -7,6 +7,7 @@ use crate::sys::{self, FilterStep, Flag, PacketMembership};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use roam6_proto::{LinkId, Packet};
 use roam6_wire::checksum::checksum;
+use roam6_wire::shim6;
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,7 +23,7 @@ const DEPTH: usize = 4;
 /// What a tap passes. Two taps, so that a flood of echo replies passing through never pushes out a binding update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Mobility headers, neighbour and router discovery, home agent and mobile prefix discovery, answers of DHCPv6; and
+    /// Mobility headers, messages of the shim, neighbour and router discovery, home agent and mobile prefix discovery, answers of DHCPv6; and
     /// ESP behind another header, such as a home address's. ESP behind none may be the host's own: see [`Tap::hear_esp`].
     Signalling,
     /// ICMPv6 errors and echo replies.
@@ -136,6 +137,8 @@ const ICMPV6: u32 = 58;
 const UDP: u32 = 17;
 /// Destination of what DHCPv6 servers answer (RFC 8415 §7.2).
 const DHCP_CLIENT: u32 = 546;
+/// The bit that tells the shim's payload headers, which programs deal with, from its messages (RFC 5533 §5.1).
+const SHIM_PAYLOAD: u32 = 0x80;
 /// Hop-by-hop options, routing header, destination options: what may stand in front.
 const EXTENSIONS: [u32; 3] = [0, 43, 60];
 
@@ -143,11 +146,12 @@ const EXTENSIONS: [u32; 3] = [0, 43, 60];
 /// one block of instructions for each header.
 fn filter(kind: Kind, plain: bool) -> Vec<FilterStep> {
     const START: usize = 5;
-    const BLOCK: usize = 7 + 9;
+    const BLOCK: usize = 8 + 9;
     let refuse = START + BLOCK * DEPTH;
     let icmp = refuse + 1;
     let udp = icmp + 1 + types(kind).len() + 1;
-    let accept = udp + 3;
+    let shim = udp + 3;
+    let accept = shim + 4;
     let mut program = Program::default();
 
     let packet_type = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE).cast_unsigned();
@@ -161,6 +165,7 @@ fn filter(kind: Kind, plain: bool) -> Vec<FilterStep> {
         let signalling = |target| if kind == Kind::Signalling { target } else { refuse };
         program.branch(MOBILITY, signalling(accept));
         program.branch(UDP, signalling(udp));
+        program.branch(u32::from(shim6::PROTOCOL), signalling(shim));
         program.branch(ESP, if plain || depth > 0 { signalling(accept) } else { refuse });
         program.branch(ICMPV6, icmp);
         EXTENSIONS.iter().for_each(|extension| program.branch(*extension, skip));
@@ -180,6 +185,10 @@ fn filter(kind: Kind, plain: bool) -> Vec<FilterStep> {
     program.step(libc::BPF_RET | libc::BPF_K, 0);
     program.step(libc::BPF_LD | libc::BPF_H | libc::BPF_IND, 2);
     program.branch(DHCP_CLIENT, accept);
+    program.step(libc::BPF_RET | libc::BPF_K, 0);
+    program.step(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, 2);
+    program.step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, SHIM_PAYLOAD);
+    program.branch(0, accept);
     program.step(libc::BPF_RET | libc::BPF_K, 0);
     program.step(libc::BPF_RET | libc::BPF_K, u32::MAX);
     program.steps
@@ -242,6 +251,7 @@ mod tests {
                 0x04 => a += step.k,
                 0x0c => a += x,
                 0x64 => a <<= step.k,
+                0x54 => a &= step.k,
                 0x07 => x = a,
                 0x06 => return step.k != 0,
                 other => panic!("unknown instruction {other:#x}"),
@@ -283,6 +293,9 @@ mod tests {
             (false, vec![(50, extension)]),
             (true, vec![(60, long), (50, extension)]),
             (true, vec![(43, long), (50, extension)]),
+            (true, vec![(140, extension)]),
+            (true, vec![(60, long), (140, extension)]),
+            (false, vec![(140, &[6, 0, 0x80, 0, 0, 0, 0, 1][..])]),
             (false, vec![(41, extension)]),
             (false, vec![(6, extension)]),
             (false, vec![(60, extension), (60, extension), (60, extension), (60, extension), (135, extension)]),

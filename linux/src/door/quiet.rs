@@ -35,7 +35,7 @@ impl Quiet {
             Err(error) => {
                 let notice =
                     format!("{error}; the kernel will answer mobility messages that carry options with errors");
-                Ok((Quiet::Sink(sink()?), Some(notice)))
+                Ok((Quiet::Sink(sink(libc::IPPROTO_MH)?), Some(notice)))
             }
         }
     }
@@ -61,9 +61,9 @@ fn install() -> Result<Netfilter, Error> {
 }
 
 /// A raw socket is enough for the kernel to believe somebody takes care of a protocol.
-fn sink() -> Result<OwnedFd, Error> {
-    let what = "raw socket for mobility headers";
-    let socket = sys::raw_socket(libc::IPPROTO_MH).context(what)?;
+pub(crate) fn sink(protocol: libc::c_int) -> Result<OwnedFd, Error> {
+    let what = format_args!("raw socket of protocol {protocol}");
+    let socket = sys::raw_socket(protocol).context(what)?;
     let refuse = FilterStep { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
     sys::attach_filter(&socket, &[refuse]).context(what)?;
     Ok(socket)
@@ -95,7 +95,7 @@ mod tests {
         }
         std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
         assert!(is_answered());
-        let sink = sink().unwrap();
+        let sink = sink(libc::IPPROTO_MH).unwrap();
         assert!(!is_answered());
         drop(sink);
         assert!(is_answered());

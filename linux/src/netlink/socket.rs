@@ -125,6 +125,20 @@ impl Netlink {
         }
     }
 
+    /// What the kernel answers to one question; `None` if it has no answer.
+    pub(crate) fn ask(&mut self, message: RouteNetlinkMessage) -> Result<Option<RouteNetlinkMessage>, Error> {
+        let what = "netlink question";
+        let mut request = Vec::new();
+        let sequence = self.append(&mut request, message, 0);
+        self.socket.send(&request, 0).context(what)?;
+        loop {
+            self.receive().context(what)?;
+            if let Some(answer) = messages(&self.buffer).iter().find(|answer| answer.sequence_number() == sequence) {
+                return Ok(decode(answer));
+            }
+        }
+    }
+
     /// What was told to the groups since last asked. `Err` if more was told than fitted: all must be read anew.
     pub(crate) fn hear(&mut self) -> Result<Vec<RouteNetlinkMessage>, Errno> {
         match self.receive() {

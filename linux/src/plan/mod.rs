@@ -6,6 +6,7 @@ mod guard;
 mod holdings;
 mod reconcile;
 mod setting;
+mod shim;
 
 use crate::error::Error;
 use crate::journal::Journal;
@@ -13,16 +14,17 @@ use crate::mptcp::Mptcp;
 use crate::netlink::route::KernelRoute;
 use crate::netlink::socket::{Netlink, Request};
 use crate::netlink::{address, neighbour, rule};
+use crate::shim::Shim;
 use crate::tunnel::Tunnels;
 use anycast::Anycasts;
 use guard::Guards;
 use holdings::{Holdings, mask};
 use nix::net::if_::if_indextoname;
-use roam6_proto::plan::{Knob, Route, Setting, Target, Tunnel, TunnelId};
+use roam6_proto::plan::{ContextId, Knob, Route, Setting, Target, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Outcome, Report};
 use roam6_wire::Prefix;
 use setting::{Name, Settings};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::path::Path;
 
@@ -38,6 +40,10 @@ pub(crate) struct Executor {
     guards: Guards,
     mptcp: Mptcp,
     journal: Journal,
+    /// Opened when it is first needed.
+    shim: Option<Shim>,
+    /// Routes that contexts need while packets are rewritten.
+    led_out: BTreeMap<ContextId, Route>,
     held: Holdings,
     /// Where the paths of tunnels lead.
     remotes: BTreeSet<(Ipv6Addr, TunnelId)>,
@@ -79,6 +85,8 @@ impl Executor {
             guards: Guards::default(),
             mptcp: Mptcp::open(run_dir)?,
             journal,
+            shim: None,
+            led_out: BTreeMap::new(),
             held: Holdings::default(),
             remotes: BTreeSet::new(),
             answering: BTreeSet::new(),
@@ -170,6 +178,7 @@ impl Executor {
     /// Completes all that was taken up: sends what waits, syncs the journal, and answers.
     pub(crate) fn finish(&mut self) -> Vec<Outcome> {
         self.flush();
+        self.wake_transport();
         if let Err(error) = self.journal.sync() {
             for position in std::mem::take(&mut self.records) {
                 self.refuse(position, error.to_string());
@@ -264,8 +273,17 @@ impl Executor {
                 self.mptcp.put(endpoint)?;
                 Vec::new()
             }
-            (Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_), _) => {
-                return Err(Error::new("shim", "this host cannot rewrite packets yet"));
+            (Item::Shimmed(shimmed), _) => {
+                self.put_shimmed(shimmed)?;
+                Vec::new()
+            }
+            (Item::Trigger(trigger), _) => {
+                self.put_trigger(Some(trigger))?;
+                Vec::new()
+            }
+            (Item::Context(context), _) => {
+                self.put_context(context)?;
+                Vec::new()
             }
             (Item::Record(_), _) => Vec::new(),
         })
@@ -304,7 +322,18 @@ impl Executor {
                 self.mptcp.drop(old.address)?;
                 Vec::new()
             }
-            Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => Vec::new(),
+            Item::Shimmed(old) => {
+                self.drop_shimmed(old);
+                Vec::new()
+            }
+            Item::Trigger(_) => {
+                self.put_trigger(None)?;
+                Vec::new()
+            }
+            Item::Context(old) => {
+                self.drop_context(old.id)?;
+                Vec::new()
+            }
             Item::Guard(old) => {
                 // What leads out goes first.
                 self.flush();

@@ -8,10 +8,12 @@ mod device;
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 mod fixtures;
 pub mod ip6tnl;
+#[cfg(feature = "bpf")]
+pub(crate) use device::has_ethernet;
 #[cfg(all(test, feature = "bpf"))]
 #[path = "../../tests/tunnel/world.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "shared with the tests between namespaces")]
-mod world;
+pub(crate) mod world;
 
 use crate::Error;
 use roam6_proto::input::LinkId;

@@ -1,0 +1,59 @@
+//! One question to the routing tables: the way from an address to another.
+
+use super::PROTOCOL;
+use super::socket::Netlink;
+use crate::error::Error;
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use roam6_proto::LinkId;
+use roam6_proto::plan::{Pair, Table};
+use std::net::Ipv6Addr;
+
+/// What the tables say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The table that knew.
+    pub(crate) table: Table,
+    /// `None`: the destination is a neighbour.
+    pub(crate) gateway: Option<Ipv6Addr>,
+    /// Largest packet, where the route or the network has said so.
+    pub(crate) mtu: Option<u32>,
+    /// Whether the route is one of ours.
+    pub(crate) ours: bool,
+}
+
+/// The way from `pair.local` to `pair.peer`, by `link` only if one is given. `None` if there is none.
+pub(crate) fn find(netlink: &mut Netlink, pair: Pair, link: Option<LinkId>) -> Result<Option<Way>, Error> {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet6;
+    message.header.destination_prefix_length = 128;
+    message.header.source_prefix_length = 128;
+    message.attributes = vec![
+        RouteAttribute::Destination(RouteAddress::Inet6(pair.peer)),
+        RouteAttribute::Source(RouteAddress::Inet6(pair.local)),
+    ];
+    message.attributes.extend(link.map(|link| RouteAttribute::Oif(link.0)));
+    match netlink.ask(RouteNetlinkMessage::GetRoute(message))? {
+        Some(RouteNetlinkMessage::NewRoute(route)) => Ok(Some(read(&route))),
+        _ => Ok(None),
+    }
+}
+
+fn read(route: &RouteMessage) -> Way {
+    let ours = route.header.protocol == RouteProtocol::Other(PROTOCOL);
+    let mut way = Way { table: Table(u32::from(route.header.table)), gateway: None, mtu: None, ours };
+    for attribute in &route.attributes {
+        match attribute {
+            RouteAttribute::Table(table) => way.table = Table(*table),
+            RouteAttribute::Gateway(RouteAddress::Inet6(router)) => way.gateway = Some(*router),
+            RouteAttribute::Metrics(metrics) => {
+                way.mtu = metrics.iter().find_map(|metric| match metric {
+                    RouteMetric::Mtu(mtu) => Some(*mtu),
+                    _ => None,
+                });
+            }
+            _ => {}
+        }
+    }
+    way
+}

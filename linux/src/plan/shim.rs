@@ -1,0 +1,183 @@
+//! The shim's items: programs on uplinks, contexts in maps, and the route that leads a rewritten conversation out by the
+//! uplink of its locators, with room for the header (RFC 5533 §12, §17.1).
+
+use super::{Executor, Waiting};
+use crate::error::{Context as _, Error};
+use crate::netlink::{link, lookup};
+use crate::shim::{HEADER, Shim, is_routed};
+use netlink_packet_route::RouteNetlinkMessage;
+use nix::errno::Errno;
+use roam6_proto::plan::{Address, Context, ContextId, Pair, Route, Shimmed, Table, Target, Trigger};
+use roam6_proto::{Activity, Input, Item, Key, LinkId, Sample, Time};
+use roam6_wire::Prefix;
+use std::net::{Ipv6Addr, UdpSocket};
+use std::os::fd::BorrowedFd;
+
+/// Metric of the routes: before all that people write.
+const METRIC: u32 = 1;
+/// Where the route goes if no table knows the ULIDs any more.
+const MAIN: Table = Table(254);
+const LOOPBACK: LinkId = LinkId(1);
+const MIN_MTU: u32 = 1280;
+
+impl Executor {
+    /// What to wait for before [`Executor::hear_shim`] has something to say; `None` as long as there is no shim.
+    pub(crate) fn shim_fd(&self) -> Option<BorrowedFd<'_>> {
+        use std::os::fd::AsFd;
+        self.shim.as_ref().map(AsFd::as_fd)
+    }
+
+    /// What the shim's programs have told.
+    pub(crate) fn hear_shim(&mut self, now: Time) -> Vec<Input> {
+        self.shim.as_mut().map(|shim| shim.hear(now)).unwrap_or_default()
+    }
+
+    /// Answers what a context has carried.
+    pub(crate) fn sample(&mut self, now: Time, sample: &Sample) -> Option<Activity> {
+        let answer = self.shim.as_mut()?.sample(now, sample);
+        answer.unwrap_or_else(|error| {
+            self.notice(error);
+            None
+        })
+    }
+
+    /// Lets the transport hear of an ICMPv6 error about what it sent through a context.
+    pub(crate) fn take_error(&mut self, packet: &[u8]) {
+        let told = self.shim.as_ref().map_or(Ok(()), |shim| shim.take_error(packet));
+        if let Err(error) = told {
+            self.notice(error);
+        }
+    }
+
+    pub(super) fn put_shimmed(&mut self, shimmed: &Shimmed) -> Result<(), Error> {
+        let name = super::interface_name(shimmed.link)?;
+        self.open_shim()?.attach(shimmed.link, &name)
+    }
+
+    pub(super) fn drop_shimmed(&mut self, shimmed: &Shimmed) {
+        if let Some(shim) = &mut self.shim {
+            shim.detach(shimmed.link);
+        }
+    }
+
+    pub(super) fn put_trigger(&mut self, trigger: Option<&Trigger>) -> Result<(), Error> {
+        self.open_shim()?.set_trigger(trigger)
+    }
+
+    /// Before the first rewritten packet its route stands, and after the last it goes.
+    pub(super) fn put_context(&mut self, context: &Context) -> Result<(), Error> {
+        self.open_shim()?;
+        if is_routed(context) {
+            self.lead_out(context)?;
+        }
+        self.open_shim()?.put(context)?;
+        if !is_routed(context) {
+            self.lead_back(context.id);
+        }
+        Ok(())
+    }
+
+    pub(super) fn drop_context(&mut self, id: ContextId) -> Result<(), Error> {
+        let dropped = self.shim.as_mut().map_or(Ok(()), |shim| shim.drop(id));
+        self.lead_back(id);
+        dropped
+    }
+
+    /// Tells transports whose path has changed, once all routes stand.
+    pub(super) fn wake_transport(&mut self) {
+        if let Some(Err(error)) = self.shim.as_mut().map(Shim::wake) {
+            self.notice(error);
+        }
+    }
+
+    fn open_shim(&mut self) -> Result<&mut Shim, Error> {
+        if self.shim.is_none() {
+            let (shim, lesser) = Shim::open()?;
+            self.shim = Some(shim);
+            if let Some(error) = lesser {
+                self.notice(error);
+            }
+        }
+        self.shim.as_mut().ok_or_else(|| Error::new("shim", "not open"))
+    }
+
+    /// Routes the packets of the ULIDs out by the uplink of the locators.
+    fn lead_out(&mut self, context: &Context) -> Result<(), Error> {
+        self.flush();
+        let ulids = context.id.ulids;
+        self.keep_alive(ulids.local);
+        let by_link = lookup::find(&mut self.netlink, context.locators, Some(context.link))?;
+        let router = context.next_hop.or(by_link.and_then(|way| way.gateway));
+        if context.next_hop.is_none() && by_link.is_none() {
+            let Pair { local, peer } = context.locators;
+            return Err(Error::new(format_args!("way from {local} to {peer}"), Errno::ENETUNREACH.desc()));
+        }
+        let mtu = by_link.and_then(|way| way.mtu).unwrap_or(u32::MAX).min(self.link_mtu(context.link)?);
+        let route = Route {
+            table: self.table_of(context.id)?,
+            destination: Prefix::host(ulids.peer),
+            source: Prefix::host(ulids.local),
+            metric: METRIC,
+            // A peer on the link itself: where its locator is, packets with its ULID are understood.
+            target: Target::Gateway { link: context.link, router: router.unwrap_or(context.locators.peer) },
+            mtu: Some(mtu.saturating_sub(HEADER as u32).max(MIN_MTU)),
+        };
+        if self.led_out.insert(context.id, route.clone()).as_ref() != Some(&route) {
+            let request = self.lower(&route).put();
+            let item = Item::Route(route);
+            self.held.put(&item);
+            self.waiting.push(Waiting { request, key: item.key(), put: None });
+            self.flush();
+        }
+        Ok(())
+    }
+
+    /// Takes route and spare address away again.
+    fn lead_back(&mut self, id: ContextId) {
+        let Some(route) = self.led_out.remove(&id) else { return };
+        let request = self.lower(&route).remove();
+        let key = Item::Route(route).key();
+        self.held.drop(&key);
+        self.waiting.push(Waiting { request, key, put: None });
+        let spare = Key::Address(LOOPBACK, id.ulids.local);
+        if !self.led_out.keys().any(|other| other.ulids.local == id.ulids.local)
+            && let Some(Item::Address(address)) = self.held.drop(&spare)
+        {
+            let request = crate::netlink::address::remove(&address);
+            self.waiting.push(Waiting { request, key: spare, put: None });
+        }
+        self.flush();
+    }
+
+    /// The table in which packets of the ULIDs find their route: only a route there makes connections look again.
+    fn table_of(&mut self, id: ContextId) -> Result<Table, Error> {
+        if let Some(route) = self.led_out.get(&id) {
+            return Ok(route.table);
+        }
+        let way = lookup::find(&mut self.netlink, id.ulids, None)?;
+        Ok(way.map_or(MAIN, |way| way.table))
+    }
+
+    /// An interface that goes down takes its addresses with it; connections need theirs still. New ones never choose it.
+    fn keep_alive(&mut self, ulid: Ipv6Addr) {
+        let absent = |error: std::io::Error| error.kind() == std::io::ErrorKind::AddrNotAvailable;
+        if !UdpSocket::bind((ulid, 0)).is_err_and(absent) {
+            return;
+        }
+        let address = Address { link: LOOPBACK, address: ulid, prefix_length: 128, preferred: false };
+        let key = Key::Address(LOOPBACK, ulid);
+        self.waiting.push(Waiting { request: crate::netlink::address::put(&address), key, put: None });
+        self.held.put(&Item::Address(address));
+        self.flush();
+    }
+
+    fn link_mtu(&mut self, of: LinkId) -> Result<u32, Error> {
+        let links = self.netlink.dump(link::dump())?;
+        let events = links.iter().filter_map(|message| match message {
+            RouteNetlinkMessage::NewLink(message) => link::event(message),
+            _ => None,
+        });
+        let mtu = events.into_iter().find(|event| event.link == of).map(|event| event.mtu);
+        mtu.ok_or(Errno::ENODEV).context(of)
+    }
+}

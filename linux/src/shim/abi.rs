@@ -1,0 +1,156 @@
+//! What the daemon and the shim's programs both know: the layouts of `bpf/shim/abi.h`, written field by field.
+
+use core::time::Duration;
+use roam6_proto::plan::{Context, ContextId, MOST_LOCATORS, Pair, Trigger};
+use std::net::Ipv6Addr;
+
+/// Most contexts, which is also the number of slots.
+pub(super) const CONTEXTS: u32 = 65_536;
+/// Tell when the next packet is sent, or received.
+pub(super) const TELL_SENT: u32 = 1;
+pub(super) const TELL_RECEIVED: u32 = 2;
+
+pub(super) type SettingsValue = [u8; 48];
+pub(super) type ContextKey = [u8; 36];
+pub(super) type ContextValue = [u8; 72];
+pub(super) type TaggedValue = [u8; 40 + 16 * MOST_LOCATORS];
+pub(super) type CarriedValue = [u8; 64];
+
+/// Where the programs count what a context carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Slot(pub(super) u32);
+
+/// What a context has carried, as the programs note it; times in nanoseconds of their clock, 0 for never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Carried {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) unanswered: u64,
+    pub(super) unreturned: u64,
+    pub(super) packets_out: u64,
+    pub(super) octets_out: u64,
+    pub(super) packets_in: u64,
+    pub(super) octets_in: u64,
+}
+
+/// What the programs tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Event {
+    /// A conversation is worth a context; `since` in nanoseconds of their clock.
+    Flow { link: u32, pair: Pair, packets: u64, octets: u64, since: u64 },
+    /// A context that was asked about has carried something.
+    Activity(Slot),
+    /// The head of a packet of no context.
+    Packet { link: u32, octets: Vec<u8> },
+}
+
+pub(super) fn settings(trigger: Option<&Trigger>, bounce: u32) -> SettingsValue {
+    let span = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    layout(|out| {
+        let number = |number: Option<u64>| number.unwrap_or_default();
+        let given = trigger.map(|trigger| {
+            let age = trigger.age.map(|age| span(age).max(1));
+            [number(trigger.octets), number(trigger.packets), number(age), span(trigger.idle), span(trigger.again)]
+        });
+        out.extend(given.unwrap_or_default().into_iter().flat_map(u64::to_ne_bytes));
+        out.extend(u32::from(trigger.is_some()).to_ne_bytes());
+        out.extend(bounce.to_ne_bytes());
+    })
+}
+
+pub(super) fn context_key(id: ContextId) -> ContextKey {
+    layout(|out| {
+        put_pair(out, id.ulids);
+        out.extend(id.fork.0.to_ne_bytes());
+    })
+}
+
+pub(super) fn context(context: &Context, slot: Slot) -> ContextValue {
+    layout(|out| {
+        put_pair(out, context.locators);
+        out.extend(context.next_hop.unwrap_or(Ipv6Addr::UNSPECIFIED).octets());
+        out.extend(context.tag_out.bits().to_ne_bytes());
+        let rewrites = u32::from(context.locators != context.id.ulids);
+        out.extend([slot.0, context.link.0, rewrites, 0].into_iter().flat_map(u32::to_ne_bytes));
+    })
+}
+
+pub(super) fn tagged(context: &Context, slot: Slot) -> TaggedValue {
+    layout(|out| {
+        put_pair(out, context.id.ulids);
+        out.extend(slot.0.to_ne_bytes());
+        out.extend((context.from.len() as u32).to_ne_bytes());
+        out.extend(context.from.iter().flat_map(Ipv6Addr::octets));
+    })
+}
+
+pub(super) fn decode_carried(value: &CarriedValue) -> Carried {
+    let mut reader = Reader(value);
+    let mut next = || reader.number().unwrap_or_default();
+    Carried {
+        sent: next(),
+        received: next(),
+        unanswered: next(),
+        unreturned: next(),
+        packets_out: next(),
+        octets_out: next(),
+        packets_in: next(),
+        octets_in: next(),
+    }
+}
+
+/// `None` for what no program of this build writes.
+pub(super) fn decode_event(bytes: &[u8]) -> Option<Event> {
+    let mut reader = Reader(bytes);
+    match reader.word()? {
+        1 => Some(Event::Flow {
+            link: reader.word()?,
+            pair: Pair { local: reader.address()?, peer: reader.address()? },
+            packets: reader.number()?,
+            octets: reader.number()?,
+            since: reader.number()?,
+        }),
+        2 => reader.word().map(|slot| Event::Activity(Slot(slot))),
+        3 => {
+            let (link, length, _) = (reader.word()?, reader.word()?, reader.word()?);
+            let octets = reader.0.get(..usize::try_from(length).ok()?)?.to_vec();
+            Some(Event::Packet { link, octets })
+        }
+        _ => None,
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (octets, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*octets)
+    }
+
+    fn word(&mut self) -> Option<u32> {
+        self.take().map(u32::from_ne_bytes)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.take().map(u64::from_ne_bytes)
+    }
+
+    fn address(&mut self) -> Option<Ipv6Addr> {
+        self.take::<16>().map(Ipv6Addr::from)
+    }
+}
+
+fn put_pair(out: &mut Vec<u8>, pair: Pair) {
+    out.extend(pair.local.octets());
+    out.extend(pair.peer.octets());
+}
+
+/// Exactly `N` octets, those not written being zero.
+fn layout<const N: usize>(write: impl FnOnce(&mut Vec<u8>)) -> [u8; N] {
+    let mut out = Vec::with_capacity(N);
+    write(&mut out);
+    out.resize(N, 0);
+    out.try_into().unwrap_or([0; N])
+}

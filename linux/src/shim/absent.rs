@@ -1,0 +1,65 @@
+//! The shim of a build without BPF: there is none, and whoever asks is told.
+
+use crate::error::Error;
+use roam6_proto::plan::{Context, ContextId, Trigger};
+use roam6_proto::{Activity, Input, LinkId, Sample, Time};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Octets of the payload extension header (RFC 5533 §5.1).
+pub(crate) const HEADER: usize = 8;
+
+/// No value of it exists.
+pub(crate) enum Shim {}
+
+impl Shim {
+    pub(crate) fn open() -> Result<(Shim, Option<Error>), Error> {
+        Err(Error::new("shim by BPF", "not part of this build"))
+    }
+
+    pub(crate) fn attach(&mut self, _: LinkId, _: &str) -> Result<(), Error> {
+        match *self {}
+    }
+
+    pub(crate) fn detach(&mut self, _: LinkId) {
+        match *self {}
+    }
+
+    pub(crate) fn set_trigger(&mut self, _: Option<&Trigger>) -> Result<(), Error> {
+        match *self {}
+    }
+
+    pub(crate) fn put(&mut self, _: &Context) -> Result<(), Error> {
+        match *self {}
+    }
+
+    pub(crate) fn drop(&mut self, _: ContextId) -> Result<(), Error> {
+        match *self {}
+    }
+
+    pub(crate) fn sample(&mut self, _: Time, _: &Sample) -> Result<Option<Activity>, Error> {
+        match *self {}
+    }
+
+    pub(crate) fn hear(&mut self, _: Time) -> Vec<Input> {
+        match *self {}
+    }
+
+    pub(crate) fn take_error(&self, _: &[u8]) -> Result<(), Error> {
+        match *self {}
+    }
+
+    pub(crate) fn wake(&mut self) -> Result<(), Error> {
+        match *self {}
+    }
+}
+
+impl AsFd for Shim {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match *self {}
+    }
+}
+
+/// Nothing is.
+pub(crate) fn is_routed(_: &Context) -> bool {
+    false
+}

@@ -1,0 +1,153 @@
+//! The shim's programs and maps: loaded, put on uplinks, and gone with the daemon (TCX from kernel 6.6, clsact before).
+
+use super::abi::{
+    CONTEXTS, CarriedValue, ContextKey, ContextValue, Event, SettingsValue, Slot, TaggedValue, decode_event,
+};
+use crate::bpf::attach::whole;
+use crate::bpf::maps::Entries;
+use crate::error::{Context as _, Error};
+use aya::maps::{Array, MapData, RingBuf};
+use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
+use aya::programs::{LinkOrder, SchedClassifier, TcAttachType, tc};
+use aya::{Ebpf, EbpfLoader};
+use std::os::fd::{AsFd, BorrowedFd};
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shim.bpf.o"));
+
+/// Before the tunnels' filters, which let nobody have a turn after them.
+const PRIORITY: u16 = 105;
+const HANDLE: TcHandle = TcHandle::new(0, 1);
+
+/// One of the programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    /// Sees what goes out of an uplink; so with Ethernet headers, or none.
+    Leave { ethernet: bool },
+    /// Sees what comes in.
+    Arrive { ethernet: bool },
+    /// Sees what was cut to size.
+    Cut,
+}
+
+impl Program {
+    fn name(self) -> &'static str {
+        match self {
+            Program::Leave { ethernet: true } => "leave_ethernet",
+            Program::Leave { ethernet: false } => "leave_bare",
+            Program::Arrive { ethernet: true } => "arrive_ethernet",
+            Program::Arrive { ethernet: false } => "arrive_bare",
+            Program::Cut => "cut",
+        }
+    }
+
+    fn direction(self) -> TcAttachType {
+        match self {
+            Program::Arrive { .. } => TcAttachType::Ingress,
+            Program::Leave { .. } | Program::Cut => TcAttachType::Egress,
+        }
+    }
+}
+
+/// The loaded programs and their maps.
+pub(super) struct Programs {
+    ebpf: Ebpf,
+    pub(super) contexts: Entries<ContextKey, ContextValue>,
+    pub(super) tags: Entries<u64, TaggedValue>,
+    settings: Array<MapData, SettingsValue>,
+    carried: Array<MapData, CarriedValue>,
+    asked: Array<MapData, u32>,
+    events: RingBuf<MapData>,
+}
+
+impl Programs {
+    pub(super) fn load() -> Result<Programs, Error> {
+        let mut ebpf =
+            EbpfLoader::new().load(OBJECT).map_err(|error| Error::new("load the shim's BPF object", whole(&error)))?;
+        let mut take = |name| ebpf.take_map(name).ok_or_else(|| Error::new(name, "no such map in the BPF object"));
+        Ok(Programs {
+            contexts: Entries::new("contexts", take("contexts")?)?,
+            tags: Entries::new("tags", take("tags")?)?,
+            settings: Array::try_from(take("shim_settings")?).context("map settings")?,
+            carried: Array::try_from(take("carried")?).context("map carried")?,
+            asked: Array::try_from(take("asked")?).context("map asked")?,
+            events: RingBuf::try_from(take("events")?).context("map events")?,
+            ebpf,
+        })
+    }
+
+    /// Puts a program on an interface; it is there as long as what is returned.
+    pub(super) fn attach(&mut self, which: Program, interface: &str) -> Result<SchedClassifierLink, Error> {
+        let failed = |error: &dyn core::error::Error| {
+            Error::new(format_args!("attach BPF program {} to {interface}", which.name()), whole(error))
+        };
+        let program = self.program(which)?;
+        let first = TcAttachOptions::TcxOrder(LinkOrder::first());
+        let id = match program.attach_with_options(interface, which.direction(), first) {
+            Ok(id) => id,
+            Err(_) => {
+                // Fails if the qdisc is there, which is as good.
+                let _ = tc::qdisc_add_clsact(interface);
+                let options = NlOptions { priority: PRIORITY, handle: HANDLE, ..NlOptions::default() };
+                program
+                    .attach_with_options(interface, which.direction(), TcAttachOptions::Netlink(options))
+                    .map_err(|error| failed(&error))?
+            }
+        };
+        program.take_link(id).map_err(|error| failed(&error))
+    }
+
+    /// A program, loaded when it is first needed.
+    pub(super) fn program(&mut self, which: Program) -> Result<&mut SchedClassifier, Error> {
+        let failed = |error: &dyn core::error::Error| {
+            Error::new(format_args!("load BPF program {}", which.name()), whole(error))
+        };
+        let program = self.ebpf.program_mut(which.name());
+        let program = program.ok_or_else(|| Error::new(which.name(), "no such program in the BPF object"))?;
+        let program: &mut SchedClassifier = program.try_into().map_err(|error| failed(&error))?;
+        if program.fd().is_err() {
+            program.load().map_err(|error| failed(&error))?;
+        }
+        Ok(program)
+    }
+
+    pub(super) fn set_settings(&mut self, value: SettingsValue) -> Result<(), Error> {
+        self.settings.set(0, value, 0).context("map settings")
+    }
+
+    /// What was carried since the slot was last [cleared](Programs::clear).
+    pub(super) fn carried(&self, slot: Slot) -> Result<CarriedValue, Error> {
+        self.carried.get(&slot.0, 0).context("map carried")
+    }
+
+    /// Nothing was carried yet, and nothing is asked.
+    pub(super) fn clear(&mut self, slot: Slot) -> Result<(), Error> {
+        self.ask(slot, 0)?;
+        self.carried.set(slot.0, [0; size_of::<CarriedValue>()], 0).context("map carried")
+    }
+
+    /// Which packets of the slot to tell of, of each kind the next one only.
+    pub(super) fn ask(&mut self, slot: Slot, what: u32) -> Result<(), Error> {
+        self.asked.set(slot.0, what, 0).context("map asked")
+    }
+
+    /// The next thing the programs have told.
+    pub(super) fn hear(&mut self) -> Option<Event> {
+        while let Some(item) = self.events.next() {
+            if let Some(event) = decode_event(&item) {
+                return Some(event);
+            }
+        }
+        None
+    }
+
+    /// All slots, the lowest last.
+    pub(super) fn slots() -> Vec<Slot> {
+        (0..CONTEXTS).rev().map(Slot).collect()
+    }
+}
+
+impl AsFd for Programs {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+}

@@ -1,0 +1,252 @@
+//! Contexts of the shim, carried out by BPF programs on the uplinks: nothing is added while locators are the ULIDs; else
+//! addresses are rewritten and a header put in between (RFC 5533 §12). They end with the daemon.
+
+mod abi;
+mod bounce;
+mod error_message;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+mod fixtures;
+mod load;
+mod transport;
+
+pub(crate) use error_message::HEADER;
+
+use crate::door::quiet::sink;
+use crate::error::Error;
+use crate::tunnel::has_ethernet;
+use abi::{Carried, Event, Slot, TELL_RECEIVED, TELL_SENT};
+use aya::programs::tc::SchedClassifierLink;
+use bounce::Bounce;
+use core::time::Duration;
+use error_message::ErrorMessage;
+use load::{Program, Programs};
+use nix::time::{ClockId, clock_gettime};
+use roam6_proto::input::{Activity, Amount, FlowEvent};
+use roam6_proto::plan::{Context, ContextId, MOST_LOCATORS, Pair, Trigger};
+use roam6_proto::{Input, LinkId, Packet, Sample, Time};
+use roam6_wire::shim6::{self, Fork, Tag};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use transport::Transport;
+
+/// Most events taken before the engines see them.
+const BATCH: usize = 256;
+
+/// What carries contexts.
+pub(crate) struct Shim {
+    programs: Programs,
+    bounce: Bounce,
+    transport: Transport,
+    uplinks: BTreeMap<LinkId, [SchedClassifierLink; 2]>,
+    contexts: BTreeMap<ContextId, Held>,
+    /// Names of contexts by where they are counted, and by what errors of the network show of them.
+    by_slot: BTreeMap<Slot, ContextId>,
+    by_quote: BTreeMap<(Tag, Pair), ContextId>,
+    free: Vec<Slot>,
+    /// ULIDs whose path has changed and whose transport does not know yet.
+    moved: BTreeSet<Pair>,
+    /// Keeps the kernel from answering that it knows no such protocol.
+    _sink: OwnedFd,
+    _cut: SchedClassifierLink,
+}
+
+struct Held {
+    context: Context,
+    slot: Slot,
+}
+
+impl Shim {
+    /// Loads the programs and makes the devices; the second is what cannot be done on this kernel.
+    pub(crate) fn open() -> Result<(Shim, Option<Error>), Error> {
+        let mut programs = Programs::load()?;
+        let bounce = Bounce::make()?;
+        let cut = programs.attach(Program::Cut, Bounce::lower())?;
+        let (transport, lesser) = Transport::open()?;
+        programs.set_settings(abi::settings(None, bounce.index))?;
+        let shim = Shim {
+            programs,
+            bounce,
+            transport,
+            uplinks: BTreeMap::new(),
+            contexts: BTreeMap::new(),
+            by_slot: BTreeMap::new(),
+            by_quote: BTreeMap::new(),
+            free: Programs::slots(),
+            moved: BTreeSet::new(),
+            _sink: sink(shim6::PROTOCOL.into())?,
+            _cut: cut,
+        };
+        Ok((shim, lesser))
+    }
+
+    /// Looks at the packets of an uplink from now on.
+    pub(crate) fn attach(&mut self, link: LinkId, name: &str) -> Result<(), Error> {
+        if self.uplinks.contains_key(&link) {
+            return Ok(());
+        }
+        let ethernet = has_ethernet(name)?;
+        let leave = self.programs.attach(Program::Leave { ethernet }, name)?;
+        let arrive = self.programs.attach(Program::Arrive { ethernet }, name)?;
+        self.uplinks.insert(link, [leave, arrive]);
+        Ok(())
+    }
+
+    /// Looks no more.
+    pub(crate) fn detach(&mut self, link: LinkId) {
+        self.uplinks.remove(&link);
+    }
+
+    /// When a conversation is told of; `None`: never.
+    pub(crate) fn set_trigger(&mut self, trigger: Option<&Trigger>) -> Result<(), Error> {
+        self.programs.set_settings(abi::settings(trigger, self.bounce.index))
+    }
+
+    /// Makes the context so, in one step for each packet; what it has carried stays.
+    pub(crate) fn put(&mut self, context: &Context) -> Result<(), Error> {
+        let id = context.id;
+        if context.from.len() > MOST_LOCATORS {
+            return Err(Error::new("context", format_args!("{} sources, at most {MOST_LOCATORS}", context.from.len())));
+        }
+        let former = self.contexts.get(&id).map(|held| held.context.clone());
+        let slot = match self.contexts.get(&id) {
+            Some(held) => held.slot,
+            None => self.take_slot()?,
+        };
+        // What arrives is understood before anything is sent that asks for it.
+        self.programs.tags.put(&context.tag_in.bits(), &abi::tagged(context, slot))?;
+        self.programs.contexts.put(&abi::context_key(id), &abi::context(context, slot))?;
+        self.by_slot.insert(slot, id);
+        self.contexts.insert(id, Held { context: context.clone(), slot });
+        self.by_quote.insert((context.tag_out, context.locators), id);
+        let Some(former) = former else { return Ok(()) };
+        let quote = |context: &Context| (context.tag_out, context.locators);
+        if quote(&former) != quote(context) {
+            self.by_quote.remove(&quote(&former));
+        }
+        if former.locators != context.locators {
+            self.moved.insert(id.ulids);
+        }
+        if former.tag_in != context.tag_in { self.programs.tags.drop(&former.tag_in.bits()) } else { Ok(()) }
+    }
+
+    /// Takes a context away; one that does not exist is no error.
+    pub(crate) fn drop(&mut self, id: ContextId) -> Result<(), Error> {
+        let Some(Held { context, slot }) = self.contexts.remove(&id) else { return Ok(()) };
+        self.by_slot.remove(&slot);
+        self.by_quote.remove(&(context.tag_out, context.locators));
+        if context.locators != id.ulids {
+            self.moved.insert(id.ulids);
+        }
+        let outgoing = self.programs.contexts.drop(&abi::context_key(id));
+        let incoming = self.programs.tags.drop(&context.tag_in.bits());
+        self.free.push(slot);
+        outgoing.and(incoming)
+    }
+
+    /// What a context has carried, and what to tell of it from now on. `None` if there is no such context.
+    pub(crate) fn sample(&mut self, now: Time, sample: &Sample) -> Result<Option<Activity>, Error> {
+        let Some(slot) = self.contexts.get(&sample.context).map(|held| held.slot) else { return Ok(None) };
+        let what = [(sample.tell_sent, TELL_SENT), (sample.tell_received, TELL_RECEIVED)];
+        let what = what.into_iter().filter(|(wanted, _)| *wanted).map(|(_, bit)| bit).sum();
+        // Asked first, so that no packet falls between the two.
+        self.programs.ask(slot, what)?;
+        self.activity(now, slot)
+    }
+
+    /// What the programs have told.
+    pub(crate) fn hear(&mut self, now: Time) -> Vec<Input> {
+        let events: Vec<Event> = std::iter::from_fn(|| self.programs.hear()).take(BATCH).collect();
+        events.into_iter().filter_map(|event| self.input(now, event)).collect()
+    }
+
+    /// Tells the transport of an error the network had for one of its packets; other packets are none of its business.
+    pub(crate) fn take_error(&self, packet: &[u8]) -> Result<(), Error> {
+        let Some(error) = ErrorMessage::read(packet) else { return Ok(()) };
+        let Some(id) = self.by_quote.get(&(error.tag, error.locators)) else { return Ok(()) };
+        let Some((head, quote)) = error.translate(id.ulids) else { return Ok(()) };
+        self.transport.tell(id.ulids.local, &head, &quote)
+    }
+
+    /// Lets transports whose path has changed send again at once.
+    pub(crate) fn wake(&mut self) -> Result<(), Error> {
+        let moved = std::mem::take(&mut self.moved);
+        if moved.is_empty() { Ok(()) } else { self.transport.wake(&moved) }
+    }
+
+    fn take_slot(&mut self) -> Result<Slot, Error> {
+        let slot = self.free.pop();
+        let slot = slot.ok_or_else(|| Error::new("context", format_args!("{} are the most", abi::CONTEXTS)))?;
+        self.programs.clear(slot).inspect_err(|_| self.free.push(slot))?;
+        Ok(slot)
+    }
+
+    fn input(&mut self, now: Time, event: Event) -> Option<Input> {
+        match event {
+            Event::Flow { link, pair, packets, octets, since } => {
+                let since = Moment::of(now).time(since).unwrap_or(now);
+                Some(Input::Flow(FlowEvent { pair, link: LinkId(link), packets, octets, since }))
+            }
+            Event::Activity(slot) => self.activity(now, slot).ok().flatten().map(Input::Activity),
+            Event::Packet { link, octets } => {
+                Some(Input::Packet(Packet { link: LinkId(link), sender: None, bytes: shortened(octets) }))
+            }
+        }
+    }
+
+    fn activity(&self, now: Time, slot: Slot) -> Result<Option<Activity>, Error> {
+        let Some(context) = self.by_slot.get(&slot).copied() else { return Ok(None) };
+        let carried: Carried = abi::decode_carried(&self.programs.carried(slot)?);
+        let moment = Moment::of(now);
+        Ok(Some(Activity {
+            context,
+            sent: moment.time(carried.sent),
+            received: moment.time(carried.received),
+            unanswered: moment.time(carried.unanswered),
+            unreturned: moment.time(carried.unreturned),
+            out: Amount { packets: carried.packets_out, octets: carried.octets_out },
+            into: Amount { packets: carried.packets_in, octets: carried.octets_in },
+        }))
+    }
+}
+
+impl AsFd for Shim {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.programs.as_fd()
+    }
+}
+
+/// The same moment on the engines' clock and on the programs'.
+struct Moment {
+    now: Time,
+    nanos: u64,
+}
+
+impl Moment {
+    fn of(now: Time) -> Moment {
+        let clock = clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map_or(Duration::ZERO, Duration::from);
+        Moment { now, nanos: u64::try_from(clock.as_nanos()).unwrap_or(u64::MAX) }
+    }
+
+    /// 0 is never.
+    fn time(&self, nanos: u64) -> Option<Time> {
+        let ago = self.nanos.saturating_sub(nanos) / 1000;
+        (nanos != 0).then(|| Time::from_micros(self.now.as_micros().saturating_sub(ago)))
+    }
+}
+
+/// Of a packet only the head was handed up: its length says so, for parsers to accept it.
+fn shortened(mut octets: Vec<u8>) -> Vec<u8> {
+    const IP: usize = 40;
+    let payload = u16::try_from(octets.len().saturating_sub(IP)).unwrap_or(u16::MAX);
+    if let Some(field) = octets.get_mut(4..6) {
+        field.copy_from_slice(&payload.to_be_bytes());
+    }
+    octets
+}
+
+/// Whether packets of this context go where a route of its ULIDs leads them: those of forks follow marks of sockets,
+/// which routes do not know.
+pub(crate) fn is_routed(context: &Context) -> bool {
+    context.locators != context.id.ulids && context.id.fork == Fork::NONE
+}

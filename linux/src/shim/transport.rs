@@ -1,0 +1,126 @@
+//! What the transport is told: that the path has changed, so that TCP does not sit out its back-off (RFC 6069 §3), and
+//! which errors the network had for its packets, in the addresses it knows (RFC 5533 §12.1.1). Both are ICMPv6 messages this host sends
+//! to itself.
+
+use crate::bpf::attach::whole;
+use crate::error::{Context as _, Error};
+use aya::programs::Iter;
+use aya::{Btf, Ebpf};
+use nix::sys::socket::{MsgFlags, SockaddrIn6, sendto};
+use roam6_proto::plan::Pair;
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::net::{Ipv6Addr, SocketAddrV6};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/stalled.bpf.o"));
+
+const UNREACHABLE: u8 = 1;
+const TCP: u8 = 6;
+/// Each message takes one step of the back-off away; the timer has no more steps than these.
+const STEPS: usize = 16;
+/// Octets of what the program writes for a connection.
+const ROW: usize = 40;
+
+/// Speaks to this host's own transport.
+pub(super) struct Transport {
+    socket: OwnedFd,
+    /// The program that lists connections; `None` on kernels that have no types of their own (BTF).
+    lister: Option<Ebpf>,
+}
+
+/// A TCP connection that waits for its retransmission timer.
+struct Stalled {
+    pair: Pair,
+    ports: [u8; 4],
+    unacknowledged: [u8; 4],
+}
+
+impl Transport {
+    /// Opens it; the second is what cannot be done.
+    pub(super) fn open() -> Result<(Transport, Option<Error>), Error> {
+        let socket = crate::sys::raw_socket(libc::IPPROTO_ICMPV6).context("raw socket for ICMPv6")?;
+        // Reads nothing: what arrives is heard elsewhere.
+        let refuse = crate::sys::FilterStep { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+        crate::sys::attach_filter(&socket, &[refuse]).context("raw socket for ICMPv6")?;
+        Ok(match load() {
+            Ok(lister) => (Transport { socket, lister: Some(lister) }, None),
+            Err(error) => (Transport { socket, lister: None }, Some(error)),
+        })
+    }
+
+    /// Wakes the connections of these ULIDs that have backed off: each retransmits now.
+    pub(super) fn wake(&mut self, moved: &BTreeSet<Pair>) -> Result<(), Error> {
+        for _ in 0..STEPS {
+            let stalled: Vec<Stalled> = self.list()?.into_iter().filter(|one| moved.contains(&one.pair)).collect();
+            if stalled.is_empty() {
+                break;
+            }
+            for one in stalled {
+                self.tell(one.pair.local, &[UNREACHABLE, 0, 0, 0, 0, 0, 0, 0], &one.quote())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands an ICMPv6 error about a packet of ours to whoever sent it. `head` is the message's first eight octets.
+    pub(super) fn tell(&self, local: Ipv6Addr, head: &[u8; 8], quote: &[u8]) -> Result<(), Error> {
+        let to = SockaddrIn6::from(SocketAddrV6::new(local, 0, 0, 0));
+        // The kernel puts the checksum in.
+        let message = [head, quote].concat();
+        sendto(self.socket.as_raw_fd(), &message, &to, MsgFlags::empty()).map(drop).context("ICMPv6 to this host")
+    }
+
+    fn list(&mut self) -> Result<Vec<Stalled>, Error> {
+        let Some(lister) = &mut self.lister else { return Ok(Vec::new()) };
+        let failed = |error: &dyn core::error::Error| Error::new("list TCP connections", whole(error));
+        let program: &mut Iter = lister
+            .program_mut("stalled")
+            .ok_or_else(|| Error::new("stalled", "no such program in the BPF object"))?
+            .try_into()
+            .map_err(|error: aya::programs::ProgramError| failed(&error))?;
+        let id = program.attach().map_err(|error| failed(&error))?;
+        let link = program.take_link(id).map_err(|error| failed(&error))?;
+        let mut rows = Vec::new();
+        let mut file = link.into_file().map_err(|error| failed(&error))?;
+        file.read_to_end(&mut rows).context("list TCP connections")?;
+        Ok(rows.as_chunks::<ROW>().0.iter().filter_map(Stalled::read).collect())
+    }
+}
+
+impl Stalled {
+    fn read(row: &[u8; ROW]) -> Option<Stalled> {
+        let (local, rest) = row.split_first_chunk::<16>()?;
+        let (peer, rest) = rest.split_first_chunk::<16>()?;
+        let (ports, rest) = rest.split_first_chunk::<4>()?;
+        Some(Stalled {
+            pair: Pair { local: (*local).into(), peer: (*peer).into() },
+            ports: *ports,
+            unacknowledged: *rest.first_chunk()?,
+        })
+    }
+
+    /// The packet it waits for an acknowledgement of: IPv6 and TCP header.
+    fn quote(&self) -> Vec<u8> {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 20, TCP, 64];
+        packet.extend(self.pair.local.octets());
+        packet.extend(self.pair.peer.octets());
+        packet.extend(self.ports);
+        packet.extend(self.unacknowledged);
+        packet.extend([0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
+        packet
+    }
+}
+
+fn load() -> Result<Ebpf, Error> {
+    let failed = |error: &dyn core::error::Error| Error::new("TCP cannot be told of a change of path", whole(error));
+    let mut lister = Ebpf::load(OBJECT).map_err(|error| failed(&error))?;
+    let types = Btf::from_sys_fs().map_err(|error| failed(&error))?;
+    let program: &mut Iter = lister
+        .program_mut("stalled")
+        .ok_or_else(|| Error::new("stalled", "no such program in the BPF object"))?
+        .try_into()
+        .map_err(|error: aya::programs::ProgramError| failed(&error))?;
+    program.load("tcp", &types).map_err(|error| failed(&error))?;
+    Ok(lister)
+}

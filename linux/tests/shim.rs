@@ -1,0 +1,317 @@
+//! Contexts between two hosts with two providers each, switched by hand: what is sent arrives whole, whichever way it
+//! takes, and only what takes another way than its addresses say bears the header.
+#![cfg(feature = "bpf")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails where it stands")]
+
+#[path = "tunnel/world.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the tests of tunnels")]
+mod world;
+
+use roam6_linux::{Backend, Host as Daemon, HostOptions, Wake};
+use roam6_proto::plan::{Context, ContextId, Pair, Shimmed, Trigger};
+use roam6_proto::{Activity, Input, Item, LinkId, Output, Sample};
+use roam6_wire::shim6::{Fork, Tag};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+use world::Host;
+
+/// Addresses of the two hosts by the two providers.
+const LEFT: [&str; 2] = ["2001:db8:a1::1", "2001:db8:b1::1"];
+const RIGHT: [&str; 2] = ["2001:db8:a2::2", "2001:db8:b2::2"];
+
+/// A host with its daemon's hands.
+struct Side {
+    host: Host,
+    daemon: Daemon,
+    own: [&'static str; 2],
+    peers: [&'static str; 2],
+    links: [LinkId; 2],
+    tags: [u64; 2],
+    _folder: tempfile::TempDir,
+}
+
+impl Side {
+    fn new(host: Host, own: [&'static str; 2], peers: [&'static str; 2], tags: [u64; 2]) -> Side {
+        let folder = tempfile::tempdir().unwrap();
+        let options = HostOptions {
+            run_dir: folder.path().join("run"),
+            state_dir: folder.path().join("state"),
+            interfaces: ["u0", "u1"].map(str::to_owned).into(),
+            backend: Backend::Bpf,
+            device: "nemo0".to_owned(),
+            tunnels: 16,
+        };
+        let daemon = host.enter(|| Daemon::new(options).unwrap());
+        let links = [LinkId(host.index("u0")), LinkId(host.index("u1"))];
+        let mut side = Side { host, daemon, own, peers, links, tags, _folder: folder };
+        side.put(links.map(|link| Item::Shimmed(Shimmed { link })).into());
+        side
+    }
+
+    fn put(&mut self, items: Vec<Item>) {
+        let outputs = items.into_iter().map(Output::Put);
+        let outcomes = self.host.enter(|| self.daemon.execute(outputs, |report| panic!("{report:?}")));
+        for outcome in outcomes {
+            assert_eq!(outcome.refused, None, "{:?}", outcome.key);
+        }
+    }
+
+    fn id(&self) -> ContextId {
+        ContextId { ulids: self.pair(0), fork: Fork::NONE }
+    }
+
+    fn pair(&self, path: usize) -> Pair {
+        Pair { local: self.own[path].parse().unwrap(), peer: self.peers[path].parse().unwrap() }
+    }
+
+    /// From now on packets leave by this path.
+    fn take_path(&mut self, path: usize) {
+        let [tag_in, tag_out] = self.tags.map(|tag| Tag::new(tag).unwrap());
+        let context = Context {
+            id: self.id(),
+            locators: self.pair(path),
+            link: self.links[path],
+            next_hop: None,
+            tag_in,
+            tag_out,
+            from: self.peers.iter().map(|peer| peer.parse().unwrap()).collect(),
+        };
+        self.put(vec![Item::Context(context)]);
+    }
+
+    fn inputs(&mut self) -> Vec<Input> {
+        let Side { host, daemon, .. } = self;
+        let wakes = host.enter(|| daemon.wait(Some(daemon.now() + Duration::from_millis(20))).unwrap());
+        wakes.into_iter().filter_map(|wake| if let Wake::Input(_, input) = wake { Some(input) } else { None }).collect()
+    }
+
+    /// What the daemon is told until `wanted` holds of it.
+    fn await_input<T>(&mut self, wanted: impl Fn(&Input) -> Option<T>) -> T {
+        for _ in 0..250 {
+            if let Some(found) = self.inputs().iter().find_map(&wanted) {
+                return found;
+            }
+        }
+        panic!("the daemon is not told");
+    }
+
+    fn sample(&mut self, tell: bool) -> Activity {
+        let sample = Sample { context: self.id(), tell_sent: tell, tell_received: tell };
+        self.host.enter(|| self.daemon.execute([Output::Sample(sample)], |report| panic!("{report:?}")));
+        self.await_activity()
+    }
+
+    fn await_activity(&mut self) -> Activity {
+        self.await_input(|input| if let Input::Activity(activity) = input { Some(*activity) } else { None })
+    }
+}
+
+/// Two hosts with two providers each, a router for each pair of networks.
+struct Scene {
+    sides: [Side; 2],
+    routers: [Host; 2],
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let hosts = [Host::new(), Host::new()];
+        let routers = [Host::new(), Host::new()];
+        for (host, (number, addresses)) in hosts.iter().zip([(1, LEFT), (2, RIGHT)]) {
+            host.run("sysctl -qw net.ipv6.conf.all.forwarding=0 net.ipv6.conf.default.forwarding=0");
+            for (path, (router, address)) in routers.iter().zip(addresses).enumerate() {
+                let network = address.rsplit_once("::").unwrap().0;
+                let gateway = format!("{network}::ff");
+                let (here, there) = (format!("u{path}"), format!("h{number}"));
+                host.cable((&here, &format!("{address}/64")), router, (&there, &format!("{gateway}/64")));
+                host.ip(&format!("rule add from {address} lookup {} priority 1000", 100 + path));
+                host.ip(&format!("route add default via {gateway} dev {here} table {}", 100 + path));
+                host.ip(&format!("route add default via {gateway} dev {here} metric {}", 100 + path));
+            }
+        }
+        let [left, right] = hosts;
+        let (one, two) = (0x1111_2222_3333, 0x4444_5555_6666);
+        let sides = [Side::new(left, LEFT, RIGHT, [one, two]), Side::new(right, RIGHT, LEFT, [two, one])];
+        Scene { sides, routers }
+    }
+
+    fn take_path(&mut self, path: usize) {
+        self.sides.iter_mut().for_each(|side| side.take_path(path));
+    }
+
+    /// Packets with and without the header that the router of a path has forwarded since last asked, by its own count.
+    fn count(&self, path: usize) -> (u64, u64) {
+        let listing = self.routers[path].run("nft -j reset counters table ip6 watch");
+        let count = |name: &str| {
+            let json: serde_json::Value = serde_json::from_str(&listing).unwrap();
+            let all = json["nftables"].as_array().unwrap().iter();
+            let mut named = all.filter(|entry| entry["counter"]["name"] == name);
+            named.next().unwrap()["counter"]["packets"].as_u64().unwrap()
+        };
+        (count("shim"), count("plain"))
+    }
+
+    fn watch_routers(&self) {
+        for router in &self.routers {
+            router.run("nft add table ip6 watch");
+            for line in [
+                "add counter ip6 watch shim",
+                "add counter ip6 watch plain",
+                "add chain ip6 watch passing { type filter hook forward priority 0 ; }",
+                "add rule ip6 watch passing ip6 nexthdr 140 counter name shim",
+                "add rule ip6 watch passing ip6 nexthdr { tcp, udp, icmpv6 } counter name plain",
+            ] {
+                router.run(&format!("nft {line}"));
+            }
+        }
+    }
+}
+
+/// A TCP connection between the two, whose octets are checked.
+struct Connection {
+    left: TcpStream,
+    right: TcpStream,
+    next: u8,
+}
+
+impl Connection {
+    fn new(scene: &Scene) -> Connection {
+        let [left, right] = &scene.sides;
+        let listener = right.host.enter(|| TcpListener::bind((RIGHT[0], 5000)).unwrap());
+        let left = left.host.enter(|| TcpStream::connect((RIGHT[0], 5000)).unwrap());
+        let (right, from) = listener.accept().unwrap();
+        assert_eq!(from.ip().to_string(), LEFT[0]);
+        for stream in [&left, &right] {
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+        }
+        Connection { left, right, next: 0 }
+    }
+
+    /// Sends so many octets from left to right, and a word back.
+    fn carry(&mut self, octets: usize) {
+        let first = self.next;
+        let sent: Vec<u8> = (0..octets).map(|at| first.wrapping_add((at % 251) as u8)).collect();
+        self.next = first.wrapping_add(1);
+        let mut got = vec![0; octets];
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| self.left.write_all(&sent).unwrap());
+            self.right.read_exact(&mut got).unwrap();
+            writer.join().unwrap();
+        });
+        assert!(got == sent, "octets arrive as they were sent");
+        self.right.write_all(b"thanks").unwrap();
+        self.left.read_exact(&mut [0; 6]).unwrap();
+    }
+}
+
+fn checksum_errors(side: &Side) -> u64 {
+    let counters = side.host.run("nstat -asz TcpInCsumErrors Udp6InCsumErrors Icmp6InCsumErrors");
+    counters.lines().filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
+}
+
+macro_rules! scene_or_skip {
+    ($name:literal) => {
+        match world::obstacle() {
+            None => Scene::new(),
+            Some(why) => return println!("skipped: {}: {why}", $name),
+        }
+    };
+}
+
+#[test]
+fn a_connection_goes_on_by_the_other_path() {
+    let mut scene = scene_or_skip!("a_connection_goes_on_by_the_other_path");
+    scene.watch_routers();
+    scene.take_path(0);
+    let mut connection = Connection::new(&scene);
+    connection.carry(4 << 20);
+    let (shim, plain) = scene.count(0);
+    assert!(shim == 0 && plain > 20, "nothing is added while locators are ULIDs: {shim}, {plain}");
+    scene.take_path(1);
+    connection.carry(4 << 20);
+    let (shim, plain) = scene.count(1);
+    assert!(shim > 2000 && plain == 0, "all bears the header: {shim}, {plain}");
+    let [left, right] = &mut scene.sides;
+    let (out, into) = (left.sample(false).out, right.sample(false).into);
+    assert!(out.octets > 8 << 20 && into.octets > 8 << 20, "{out:?} {into:?}");
+    let ping = left.host.run(&format!("ping -6 -c 3 -i 0.2 -s 3000 -I {} {}", LEFT[0], RIGHT[0]));
+    assert!(ping.contains(" 0% packet loss"), "{ping}");
+    scene.take_path(0);
+    connection.carry(1 << 20);
+    assert_eq!(scene.count(1).1, 0);
+    for side in &scene.sides {
+        assert_eq!(checksum_errors(side), 0);
+        assert_eq!(side.host.ip("route show table all proto 106"), "", "no route stays");
+    }
+}
+
+#[test]
+fn a_connection_outlives_its_interface_and_does_not_sit_out_its_back_off() {
+    let mut scene = scene_or_skip!("a_connection_outlives_its_interface_and_does_not_sit_out_its_back_off");
+    scene.take_path(0);
+    let mut connection = Connection::new(&scene);
+    connection.carry(1 << 20);
+    scene.sides[0].host.ip("link set u0 down");
+    // Unanswered for so long, TCP waits for more than a second and a half between two tries.
+    connection.left.write_all(b"hello").unwrap();
+    std::thread::sleep(Duration::from_millis(3500));
+    let began = scene.sides[0].daemon.now();
+    scene.take_path(1);
+    let mut word = [0; 5];
+    connection.right.read_exact(&mut word).unwrap();
+    assert_eq!(&word, b"hello");
+    let took = scene.sides[0].daemon.now().since(began);
+    assert!(took < Duration::from_millis(1000), "{took:?} after the change of path");
+    connection.carry(1 << 20);
+    assert_eq!(checksum_errors(&scene.sides[1]), 0);
+}
+
+#[test]
+fn conversations_and_contexts_are_told_of() {
+    let mut scene = scene_or_skip!("conversations_and_contexts_are_told_of");
+    let [left, right] = &mut scene.sides;
+    left.put(vec![Item::Trigger(Trigger { octets: Some(2048), ..Trigger::default() })]);
+    let sockets = [left.host.udp("[2001:db8:a1::1]:6000"), right.host.udp("[2001:db8:a2::2]:6000")];
+    let send =
+        |octets: usize| assert_eq!(sockets[0].send_to(&vec![0; octets], "[2001:db8:a2::2]:6000").unwrap(), octets);
+    send(1000);
+    assert!(!left.inputs().iter().any(|input| matches!(input, Input::Flow(_))));
+    send(1000);
+    let flow = left.await_input(|input| if let Input::Flow(flow) = input { Some(*flow) } else { None });
+    assert_eq!((flow.pair, flow.link, flow.packets, flow.octets), (left.pair(0), left.links[0], 2, 2096));
+    left.take_path(0);
+    right.take_path(0);
+    assert_eq!(left.sample(true).sent, None);
+    send(100);
+    let told = left.await_activity();
+    assert!(told.sent.is_some() && told.unanswered == told.sent && told.received.is_none(), "{told:?}");
+    assert_eq!((told.out.packets, told.out.octets), (1, 148));
+    sockets[1].send_to(&[0; 100], "[2001:db8:a1::1]:6000").unwrap();
+    let told = left.await_activity();
+    assert!(told.unanswered.is_none() && told.unreturned == told.received && told.received.is_some(), "{told:?}");
+}
+
+#[test]
+fn a_packet_of_no_context_is_handed_up_and_errors_find_the_transport() {
+    let mut scene = scene_or_skip!("a_packet_of_no_context_is_handed_up_and_errors_find_the_transport");
+    let [left, right] = &mut scene.sides;
+    left.take_path(1);
+    let sockets = [left.host.udp("[2001:db8:a1::1]:6000"), right.host.udp("[2001:db8:a2::2]:6000")];
+    sockets[0].send_to(&[7; 1000], "[2001:db8:a2::2]:6000").unwrap();
+    let packet = right.await_input(|input| match input {
+        Input::Packet(packet) if packet.bytes[6] == 140 => Some(packet.bytes.clone()),
+        _ => None,
+    });
+    assert_eq!((packet.len(), packet[4..6].to_vec()), (128, vec![0, 88]));
+    assert_eq!(packet[42..48], [0xc4, 0x44, 0x55, 0x55, 0x66, 0x66]);
+    right.take_path(1);
+    // The second router has a narrow link behind it: it says so to the locator, and the socket hears of its peer.
+    scene.routers[1].ip("link set h2 mtu 1400");
+    let [left, _] = &mut scene.sides;
+    sockets[0].send_to(&[7; 1420], "[2001:db8:a2::2]:6000").unwrap();
+    left.inputs();
+    left.inputs();
+    let route = left.host.ip(&format!("route get {} from {}", RIGHT[0], LEFT[0]));
+    assert!(route.contains("mtu 1392"), "{route}");
+}
