@@ -191,7 +191,7 @@ mod tests {
         let table = prefix_table::read(&wanted.table, &home).unwrap();
         assert_eq!(table.rows.len(), 2);
         for (row, wanted) in table.rows.iter().zip([&wanted, &second]) {
-            assert_eq!(row.prefixes, wanted.prefix);
+            assert_eq!(*row.prefixes, *wanted.prefix);
             assert_eq!(row.authentication, key::read(&wanted.key_file).unwrap());
             assert_eq!(matches!(row.authentication, Authentication::Ipsec(_)), wanted.ipsec);
         }

@@ -358,7 +358,11 @@ fn row(index: u16, kind: Kind, dice: &mut Dice) -> PrefixTableRow {
         true => Authentication::None,
         false => Authentication::SharedKey(SharedKey { spi: 256 + u32::from(index), secret }),
     };
-    PrefixTableRow { home_address: map::home_address(index), prefixes: vec![map::mobile_prefix(index)], authentication }
+    PrefixTableRow {
+        home_address: map::home_address(index),
+        prefixes: [map::mobile_prefix(index)].into(),
+        authentication,
+    }
 }
 
 fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgentConfig {
@@ -400,7 +404,7 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
         home_address: row.home_address,
         home_prefix: map::home_prefix(),
         home_agents: if told { (0..agents).map(map::agent_address).collect() } else { Vec::new() },
-        prefixes: row.prefixes.clone(),
+        prefixes: row.prefixes.to_vec(),
         mode: if dice.one_in(2) { PrefixMode::Implicit } else { PrefixMode::Explicit },
         authentication: row.authentication.clone(),
         lifetime: Duration::from_secs(dice.between(12, 120)),

@@ -114,7 +114,7 @@ fn agent() -> HomeAgentConfig {
         table: PrefixTable {
             rows: vec![PrefixTableRow {
                 home_address: map::home_address(0),
-                prefixes: vec![map::mobile_prefix(0)],
+                prefixes: [map::mobile_prefix(0)].into(),
                 authentication: shared_key(KEY),
             }],
         }

@@ -92,7 +92,7 @@ pub struct PrefixTableRow {
     /// Its home address.
     pub home_address: HomeAddress,
     /// Prefixes it may register, and gets in implicit mode.
-    pub prefixes: Vec<Prefix>,
+    pub prefixes: Arc<[Prefix]>,
     /// How its messages are authenticated.
     pub authentication: Authentication,
 }

@@ -64,7 +64,7 @@ pub(crate) fn settle(rows: Vec<Spanned<Mobile>>, home: &Home<'_>, review: &mut R
         check_address(&row, home, &mut known, review);
         places.extend(row.prefixes.get_ref().iter().map(|prefix| (*prefix, row.prefixes.span())));
         let home_address = HomeAddress(*row.home_address.get_ref());
-        let prefixes = row.prefixes.into_inner();
+        let prefixes = row.prefixes.into_inner().into();
         let keying = Keying { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
         if let Some(authentication) = keying.settle(span, review) {
             table.rows.push(PrefixTableRow { home_address, prefixes, authentication });

@@ -9,6 +9,7 @@ use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 /// How long an ended binding still refuses delayed updates (RFC 6275 §12, MAX_DELETE_BCE_TIMEOUT).
 pub(super) const INVALID_ENTRY: Duration = Duration::from_secs(10);
@@ -45,8 +46,8 @@ pub(super) struct Binding {
 pub(super) struct Registration {
     /// Its care-of addresses, the preferred first.
     pub care_of: Vec<CareOf>,
-    /// Its prefixes.
-    pub prefixes: Vec<Prefix>,
+    /// Its prefixes; most have those of their row of the prefix table, and share them.
+    pub prefixes: Arc<[Prefix]>,
     /// It listed the prefixes itself.
     pub explicit: bool,
     /// Its flow rules, by priority.
@@ -183,7 +184,7 @@ impl Binding {
         Record::Binding(BindingRecord {
             home_address: home,
             care_of: registration.care_of.iter().map(|one| (one.bid, one.address, one.priority)).collect(),
-            prefixes: registration.prefixes.clone(),
+            prefixes: registration.prefixes.to_vec(),
             explicit: registration.explicit,
             flows: registration.flows.clone(),
             sequence: self.sequence,

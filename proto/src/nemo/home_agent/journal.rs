@@ -53,7 +53,7 @@ impl HomeAgent {
         let mut registration = Registration {
             at_home: record.at_home.filter(|_| care_of.iter().any(|care_of| care_of.at_home)),
             care_of,
-            prefixes: record.prefixes,
+            prefixes: self.share(home, record.prefixes),
             explicit: record.explicit,
             flows: record.flows,
             router: record.router,
@@ -64,8 +64,8 @@ impl HomeAgent {
         binding.sequence = record.sequence;
         binding.timestamp = Timestamp(record.timestamp);
         self.tunnels.insert(binding.tunnel, home);
-        self.prefixes.extend(registration.prefixes.iter().map(|prefix| (*prefix, home)));
-        self.care_of.extend(registration.addresses().into_iter().map(|address| (address, home)));
+        self.prefixes.extend(registration.prefixes.iter().map(|prefix| (*prefix, binding.tunnel)));
+        self.care_of.extend(registration.addresses().into_iter().map(|address| (address, binding.tunnel)));
         binding.current = Some(registration);
         self.bindings.insert(home, Box::new(binding));
         self.repair(home, out);
@@ -87,6 +87,14 @@ impl HomeAgent {
         for home in lost {
             self.unbind(now, home, "no longer in the prefix table", out);
         }
+    }
+}
+
+impl HomeAgent {
+    /// The prefixes, or those of the row if they are the same.
+    pub(super) fn share(&self, home: HomeAddress, prefixes: Vec<Prefix>) -> Arc<[Prefix]> {
+        let row = self.row(home).filter(|row| *row.prefixes == *prefixes);
+        row.map_or_else(|| prefixes.into(), |row| row.prefixes.clone())
     }
 }
 

@@ -55,8 +55,9 @@ pub struct HomeAgent {
     /// Boxed, because the nodes of the tree are half empty.
     bindings: BTreeMap<HomeAddress, Box<Binding>>,
     tunnels: BTreeMap<TunnelId, HomeAddress>,
-    prefixes: BTreeMap<Prefix, HomeAddress>,
-    care_of: BTreeSet<(Ipv6Addr, HomeAddress)>,
+    /// Whose they are; a tunnel's name is a quarter as long as a home address.
+    prefixes: BTreeMap<Prefix, TunnelId>,
+    care_of: BTreeSet<(Ipv6Addr, TunnelId)>,
     agenda: Agenda<Timer>,
     transactions: Transactions,
     mtu: PathMtu,

@@ -11,6 +11,7 @@ use crate::engine::Outbox;
 use crate::input::Packet;
 use crate::nemo::config::Authentication;
 use crate::output::{Transmit, Via};
+use crate::plan::TunnelId;
 use crate::report::{DropReason, Report};
 use crate::time::Time;
 use roam6_wire::HomeAddress;
@@ -207,9 +208,8 @@ impl HomeAgent {
 
     /// The home addresses bound to a care-of address; hardly ever more than one.
     fn at(&self, care_of: Ipv6Addr) -> Vec<HomeAddress> {
-        let first = (care_of, HomeAddress(Ipv6Addr::UNSPECIFIED));
-        let last = (care_of, HomeAddress(Ipv6Addr::from_bits(u128::MAX)));
-        self.care_of.range(first..=last).map(|(_, home)| *home).collect()
+        let bound = self.care_of.range((care_of, TunnelId(0))..=(care_of, TunnelId(u32::MAX)));
+        bound.filter_map(|(_, tunnel)| self.tunnels.get(tunnel).copied()).collect()
     }
 }
 

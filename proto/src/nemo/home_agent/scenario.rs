@@ -339,8 +339,8 @@ impl World {
     fn check(&self) {
         assert!(self.agent.bindings.len() <= MAX_BINDINGS);
         assert_eq!(self.agent.tunnels.len(), self.agent.bindings.len(), "one tunnel each");
-        for (prefix, home) in &self.agent.prefixes {
-            let owner = self.agent.bindings.get(home);
+        for (prefix, tunnel) in &self.agent.prefixes {
+            let owner = self.agent.tunnels.get(tunnel).and_then(|home| self.agent.bindings.get(home));
             assert!(owner.is_some_and(|owner| owner.has_prefix(*prefix)), "{prefix} is nobody's");
         }
         for (_, item) in self.asked.iter() {

@@ -96,7 +96,7 @@ impl HomeAgent {
         };
         let ended: Vec<CareOf> = current.care_of.extract_if(.., |care_of| care_of.expires <= now).collect();
         for care_of in &ended {
-            self.care_of.remove(&(care_of.address, home));
+            self.care_of.remove(&(care_of.address, tunnel));
         }
         let left_home = if ended.iter().any(|care_of| care_of.at_home) { current.at_home.take() } else { None };
         if let Some((link, at)) = self.home.link().zip(left_home) {

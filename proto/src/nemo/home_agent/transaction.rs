@@ -270,10 +270,10 @@ impl HomeAgent {
                 out.drop(forwarding::neighbour(link, at).key());
             }
             for address in old.addresses().into_iter().filter(|address| !addresses.contains(address)) {
-                self.care_of.remove(&(address, home));
+                self.care_of.remove(&(address, binding.tunnel));
             }
         }
-        self.prefixes.extend(prefixes.into_iter().map(|prefix| (prefix, home)));
-        self.care_of.extend(addresses.into_iter().map(|address| (address, home)));
+        self.prefixes.extend(prefixes.into_iter().map(|prefix| (prefix, binding.tunnel)));
+        self.care_of.extend(addresses.into_iter().map(|address| (address, binding.tunnel)));
     }
 }

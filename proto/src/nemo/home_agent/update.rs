@@ -17,6 +17,7 @@ use core::time::Duration;
 use roam6_wire::mobility::{LIFETIME_UNIT_SECONDS, Status};
 use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 /// Why an update is not accepted.
 #[derive(Debug, PartialEq, Eq)]
@@ -188,12 +189,12 @@ impl HomeAgent {
     }
 
     /// The prefixes of explicit mode if they may be registered, of implicit mode if there are any (RFC 3963 §6.2).
-    fn grant_prefixes(&self, request: &Request, row: &PrefixTableRow) -> Result<Vec<Prefix>, Refusal> {
+    fn grant_prefixes(&self, request: &Request, row: &PrefixTableRow) -> Result<Arc<[Prefix]>, Refusal> {
         if !request.router {
-            return Ok(Vec::new());
+            return Ok(Arc::default());
         }
         let explicit = request.explicit();
-        let asked = if explicit { &request.prefixes } else { &row.prefixes };
+        let asked: &[Prefix] = if explicit { &request.prefixes } else { &row.prefixes };
         if asked.is_empty() && !request.misshapen_prefix {
             return Err(Refusal::Answer(Status::FORWARDING_SETUP_FAILED));
         }
@@ -203,15 +204,16 @@ impl HomeAgent {
         if asked.iter().any(|prefix| !row.prefixes.iter().any(|own| own.covers(*prefix))) {
             return Err(Refusal::Answer(Status::NOT_AUTHORISED_FOR_PREFIX));
         }
-        let taken = |prefix: &Prefix| self.prefixes.get(prefix).is_some_and(|owner| *owner != request.home);
+        let own = self.bindings.get(&request.home).map(|binding| binding.tunnel);
+        let taken = |prefix: &Prefix| self.prefixes.get(prefix).is_some_and(|owner| Some(*owner) != own);
         if asked.iter().any(taken) {
             let status = if explicit { Status::INVALID_PREFIX } else { Status::FORWARDING_SETUP_FAILED };
             return Err(Refusal::Answer(status));
         }
-        let mut prefixes = asked.clone();
+        let mut prefixes = asked.to_vec();
         prefixes.sort();
         prefixes.dedup();
-        Ok(prefixes)
+        Ok(self.share(request.home, prefixes))
     }
 
     /// A route to it can be made, and takes nothing away from this home agent.

@@ -71,7 +71,7 @@ impl HomeAgent {
             bid: care_of.bid,
             care_of: Some(care_of.address),
             home_agent: self.config.address,
-            prefixes: registration.prefixes.clone(),
+            prefixes: registration.prefixes.to_vec(),
             sequence: binding.sequence,
             remaining: care_of.expires.since(now),
             state: if binding.pending.is_some() { "registering" } else { "bound" }.into(),
