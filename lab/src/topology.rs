@@ -123,7 +123,7 @@ impl World {
         self.vehicle_with(number, uplink_names, "")
     }
 
-    /// The same; `extra` is added to the mobile router's configuration.
+    /// The same; `extra` is added to the mobile router's configuration: first keys of its table, then tables.
     pub(crate) fn vehicle_with(&self, number: u8, uplink_names: &[&str], extra: &str) -> Result<Vehicle> {
         let (mr, mnn) = (Host::new(&format!("mr{number}"))?, host(&format!("mnn{number}"))?);
         let uplinks: Vec<Port> = uplink_names.iter().map(|name| self.air.port(&mr, name)).collect::<Result<_>>()?;
@@ -241,14 +241,15 @@ fn mobile_router_config(mr: &Host, number: u8, uplinks: &[&str]) -> Result<Strin
     fs::write(&key_file, format!("spi = {}\nkey = \"{KEY}\"\n", FIRST_SPI + u32::from(number)))?;
     fs::set_permissions(&key_file, Permissions::from_mode(0o600))?;
     let (home_address, network) = (home_address(number), network(number));
-    let mut text = format!(
-        "\n[mobile_router]\nhome_address = \"{home_address}\"\nhome_prefix = \"2001:db8:1::/64\"\n\
-         home_agents = [\"{HOME_AGENT}\"]\nprefixes = [\"{network}/56\"]\nkey_file = \"{}\"\n\
-         [[mobile_router.ingress]]\ninterface = \"in0\"\nprefix = \"{network}/64\"\n",
-        key_file.display()
-    );
+    let mut text = format!("\n[[mobile_router.ingress]]\ninterface = \"in0\"\nprefix = \"{network}/64\"\n");
     for name in uplinks {
         text += &format!("\n[[mobile_router.uplink]]\ninterface = \"{name}\"\n");
     }
+    // Last, so that what is added may be further keys of it as well as tables.
+    text += &format!(
+        "\n[mobile_router]\nhome_address = \"{home_address}\"\nhome_prefix = \"2001:db8:1::/64\"\n\
+         home_agents = [\"{HOME_AGENT}\"]\nprefixes = [\"{network}/56\"]\nkey_file = \"{}\"\n",
+        key_file.display()
+    );
     Ok(text)
 }

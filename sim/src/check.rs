@@ -97,9 +97,10 @@ impl Checks {
         Ok(())
     }
 
-    /// Whether the home agents hold, for each mobile router, what they last acknowledged; and whether that is a binding.
+    /// Whether a home agent holds a care-of address elsewhere than at home.
     pub fn is_bound(&self, now: Time, home_address: HomeAddress) -> bool {
-        self.cache.iter().any(|((_, home), bound)| *home == home_address && bound.ends > now)
+        let elsewhere = |bound: &Bound| bound.care_of.iter().any(|care_of| *care_of != home_address.0);
+        self.cache.iter().any(|((_, home), bound)| *home == home_address && bound.ends > now && elsewhere(bound))
     }
 
     fn see_update(&mut self, now: Time, host: HostId, update: Update, map: &Map) -> Result<(), String> {

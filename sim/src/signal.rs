@@ -41,7 +41,8 @@ pub struct Update {
 impl Update {
     /// Whether it ends the binding.
     pub fn is_farewell(&self) -> bool {
-        self.lifetime.is_zero() || self.care_of.iter().all(|(_, address)| *address == self.home_address.0)
+        let nowhere_else = |(bid, address): &(Bid, Ipv6Addr)| *bid == Bid(0) && *address == self.home_address.0;
+        self.lifetime.is_zero() || self.care_of.iter().all(nowhere_else)
     }
 }
 

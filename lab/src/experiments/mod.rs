@@ -7,6 +7,7 @@ mod mptcp_model;
 mod mptcp_scenarios;
 mod nemo_crash;
 mod nemo_handover;
+mod nemo_home_and_away;
 mod nemo_hostile;
 mod nemo_nested;
 mod nemo_scale;
@@ -34,6 +35,7 @@ pub(crate) const ALL: &[Experiment] = &[
     mptcp_scenarios::EXPERIMENT,
     nemo_crash::EXPERIMENT,
     nemo_handover::EXPERIMENT,
+    nemo_home_and_away::EXPERIMENT,
     nemo_hostile::EXPERIMENT,
     nemo_nested::EXPERIMENT,
     nemo_scale::EXPERIMENT,

@@ -56,6 +56,9 @@ impl HomeAgent {
                 out.report(Report::Dropped { reason, from, detail: format!("Binding Update: {why}") });
             }
             Err(Refusal::Answer(status)) => {
+                if status == Status::NOT_HOME_AGENT && request.offers.is_empty() {
+                    self.remember_farewell(now, &request);
+                }
                 if status == Status::INSUFFICIENT_RESOURCES {
                     out.report(Report::TableFull { table: "bindings".into(), limit: self.config.max_bindings });
                 }
@@ -273,6 +276,17 @@ impl HomeAgent {
         self.tunnels.insert(binding.tunnel, request.home);
         binding.sequence = request.sequence;
         binding.timestamp = request.timestamp.unwrap_or(Timestamp(0));
+    }
+
+    /// A farewell that found nothing to end may have overtaken an update that is still on its way.
+    fn remember_farewell(&mut self, now: Time, request: &Request) {
+        if self.bindings.contains_key(&request.home) || self.bindings.len() < self.config.max_bindings {
+            self.remember(request);
+        }
+        if let Some(binding) = self.bindings.get_mut(&request.home) {
+            binding.forget = Some(now + INVALID_ENTRY);
+            self.schedule(request.home);
+        }
     }
 
     /// What an answer says besides its status when the update proved nothing (RFC 6275 §9.5.1, RFC 4285 §6).

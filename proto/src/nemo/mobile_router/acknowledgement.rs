@@ -167,7 +167,7 @@ impl MobileRouter {
         wanted: &Wanted,
         protected: bool,
     ) -> Result<(), DropReason> {
-        let away = !wanted.care_of().is_empty();
+        let away = wanted.first_away().is_some();
         if away != datagram.routing_home.is_some() {
             return Err(DropReason::NotForUs);
         }
@@ -206,6 +206,8 @@ impl MobileRouter {
             }
             Status::REGISTRATION_TYPE_CHANGE => Consequence::Afresh,
             Status::MCOA_SIMULTANEOUS_PROHIBITED if both => Consequence::Apart,
+            // It may have taken the update for a farewell (RFC 5648 §6.3).
+            status if both && status.is_accepted() && !mentions_identifiers(message) => Consequence::Apart,
             Status::MCOA_MALFORMED
             | Status::MCOA_NON_MCOA_BINDING_EXISTS
             | Status::MCOA_PROHIBITED
@@ -246,7 +248,7 @@ impl MobileRouter {
         });
         let asked = wanted.clone();
         let held = held(wanted, message);
-        if !asked.care_of().is_empty() && held.first_away().is_none() {
+        if !asked.care_of().is_empty() && held.care_of().is_empty() {
             self.next_home_agent(now, "no care-of address accepted", out);
             return;
         }
@@ -285,6 +287,10 @@ impl MobileRouter {
     }
 }
 
+fn mentions_identifiers(message: &BindingAcknowledgement) -> bool {
+    message.options.iter().any(|option| matches!(option, MobilityOption::BindingIdentifier(_)))
+}
+
 /// What the home agent holds of what it was asked to: the care-of addresses whose identifiers it accepted; the first
 /// alone if it mentions none, since then it does not know RFC 5648 (§5.1).
 fn held(mut wanted: Wanted, message: &BindingAcknowledgement) -> Wanted {
@@ -304,7 +310,6 @@ fn held(mut wanted: Wanted, message: &BindingAcknowledgement) -> Wanted {
         .collect();
     if answers.is_empty() {
         *multiple = false;
-        care_of.retain(|care_of| !care_of.home);
         care_of.truncate(1);
         care_of.iter_mut().for_each(|care_of| care_of.bid = Bid(0));
         return wanted;

@@ -17,9 +17,11 @@ impl MobileRouter {
         self.home.is_some() && self.config.home_and_away && multiple && !self.apart
     }
 
-    /// Whether others do, or are about to.
+    /// Whether others do, or are about to; and once they have, until the home link is left: an uplink that comes and goes
+    /// elsewhere is to cost nothing.
     pub(super) fn is_away_too(&self) -> bool {
-        self.may_be_both() && self.candidates().iter().any(|care_of| !care_of.home)
+        let stays = self.home.as_ref().is_some_and(|home| home.both);
+        self.may_be_both() && self.candidates().iter().any(|care_of| stays || !care_of.home)
     }
 
     /// What `uplink` is registered with: its care-of address, or the home address if it is on the home link.
@@ -63,6 +65,11 @@ impl MobileRouter {
         Some(Item::Neighbour(Neighbour { link, address: path.remote, link_address }))
     }
 
+    /// The home agent's link-layer address on `link`, or that of the router to it.
+    pub(super) fn home_agent_on(&self, link: LinkId) -> Option<LinkAddress> {
+        self.home.as_ref().filter(|home| home.link == link)?.home_agent.or_else(|| self.neighbour_on(link))
+    }
+
     /// Our own link-layer address on the home link, if `wanted` says that we are there.
     pub(super) fn own_address_at_home(&self, wanted: &Wanted) -> Option<LinkAddress> {
         let home = wanted.care_of().iter().find(|care_of| care_of.home)?;
@@ -74,6 +81,7 @@ impl MobileRouter {
     pub(super) fn settle_both(&mut self, now: Time) -> bool {
         let both = self.is_away_too();
         let Some(home) = &mut self.home else { return false };
+        home.both = both;
         if both {
             (home.told, home.done, home.check) = (false, false, None);
         } else {

@@ -29,7 +29,9 @@ pub(super) struct HomeLink {
     pub(super) told: bool,
     /// It has let go, or had nothing to let go of.
     pub(super) done: bool,
-    /// We are away too, and the home agent leaves it to us to answer for the home address.
+    /// The home link is registered as one path among others.
+    pub(super) both: bool,
+    /// That being so, the home agent leaves it to us to answer for the home address.
     pub(super) ours: bool,
     /// Somebody else has the home address.
     pub(super) taken: bool,
@@ -48,6 +50,7 @@ impl HomeLink {
             home_agent: None,
             told: false,
             done: false,
+            both: false,
             ours: false,
             taken: false,
             check: None,

@@ -37,9 +37,9 @@ pub enum Place {
         /// The home link.
         link: LinkId,
     },
-    /// In one or more visited networks; the first care-of address there is that of the update itself.
+    /// In one or more visited networks, or at home too; the first care-of address there is that of the update itself.
     Away {
-        /// Never without one in a visited network.
+        /// Never empty.
         care_of: Vec<CareOf>,
         /// With binding identifiers (RFC 5648).
         multiple: bool,
@@ -303,7 +303,7 @@ impl Wanted {
         }
     }
 
-    /// The care-of address the update leaves from; none at home.
+    /// The care-of address the update leaves from; none if it leaves from home.
     pub fn first_away(&self) -> Option<&CareOf> {
         self.care_of().iter().find(|care_of| !care_of.home)
     }

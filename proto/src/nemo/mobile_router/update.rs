@@ -62,7 +62,7 @@ impl MobileRouter {
                 let address = self.home.as_ref()?.home_agent?;
                 (Via::Neighbour { link: *link, address }, &[][..])
             }
-            Place::Away { care_of, .. } => (Via::Link(wanted.first_away()?.link), &care_of[..]),
+            Place::Away { care_of, .. } => (self.way_of(wanted)?, &care_of[..]),
         };
         if let Place::Away { multiple, care_of } = &wanted.place {
             if *multiple && lifetime_units > 0 {
@@ -93,9 +93,9 @@ impl MobileRouter {
         }
         let message = BindingUpdate { sequence, flags, lifetime_units, options };
         let source = self.source(wanted);
-        let header = match care_of {
-            [] => Header::new(home_address.0, wanted.home_agent),
-            _ => Header::new(source.0, wanted.home_agent).with_home_address(home_address.0),
+        let header = match wanted.first_away() {
+            None => Header::new(home_address.0, wanted.home_agent),
+            Some(_) => Header::new(source.0, wanted.home_agent).with_home_address(home_address.0),
         };
         let payload = self.sign(now, message, source, wanted.home_agent);
         out.report(Report::UpdateSent {
@@ -112,6 +112,15 @@ impl MobileRouter {
             _ => ip6::emit(&header, protocol::MOBILITY, &payload),
         };
         Some(Transmit { via, bytes })
+    }
+
+    /// The way an update about care-of addresses takes: by one of them, or over the home link if they are all there.
+    fn way_of(&self, wanted: &Wanted) -> Option<Via> {
+        if let Some(care_of) = wanted.first_away() {
+            return Some(Via::Link(care_of.link));
+        }
+        let link = wanted.care_of().first()?.link;
+        Some(Via::Neighbour { link, address: self.home_agent_on(link)? })
     }
 
     /// The Mobility Header, proven to come from us, now.

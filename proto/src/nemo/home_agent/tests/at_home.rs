@@ -215,3 +215,13 @@ fn a_home_agent_come_back_finds_it_on_the_home_link_again() {
     home_link(&mut next, true);
     assert_eq!((paths(&next), knows_neighbour(&next)), (vec![(2, 1, true), (1, 0, false)], true));
 }
+
+#[test]
+fn a_farewell_that_finds_nothing_still_outdates_what_it_overtook() {
+    let mut bench = Bench::at_home_link(config());
+    let farewell = Update { source: home().0, care_of: home().0, ..Update::new(2, AWAY).lifetime(0) };
+    assert_eq!(status(&bench.send(&farewell)), 133);
+    assert_eq!(status(&bench.send(&away_only(1))), 135, "the update it has overtaken");
+    bench.pass(Duration::from_secs(11));
+    assert_eq!(bench.held(), []);
+}

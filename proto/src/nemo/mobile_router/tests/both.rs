@@ -68,17 +68,23 @@ fn leaving_home_costs_nothing_and_is_told_in_one_update() {
 }
 
 #[test]
-fn losing_the_last_uplink_elsewhere_means_coming_home() {
+fn losing_the_last_uplink_elsewhere_changes_nothing_at_home() {
     let mut bench = bound(both());
     bench.now = at(9000);
     let update = update(&bench.link(CELL, false));
-    assert_eq!((update.source, update.message.lifetime_units), (ip(HOME), 0));
-    assert_eq!(update.via, Via::Neighbour { link: WIFI, address: ROUTER_MAC });
-    assert_eq!(bench.paths(), [(ip(HOME), 1)], "packets go by the home link all the while");
-    let outputs = bench.answer(&update, Status::ACCEPTED);
-    assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
-    assert_eq!(bench.way_out(), Some(Target::Gateway { link: WIFI, router: ip("fe80::a") }));
-    assert!(bench.home_address_on(WIFI));
+    assert_eq!(bench.paths(), [(ip(HOME), 1)], "at once");
+    assert_eq!((update.source, told(&update)), (ip(HOME), vec![(1, CareOfField::V6(ip(HOME)), true)]));
+    assert_eq!(update.via, Via::Neighbour { link: WIFI, address: ROUTER_MAC }, "over the home link");
+    assert!(update.message.lifetime_units > 0);
+    bench.answer(&update, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
+    assert!(!bench.home_address_on(WIFI), "it is a path among others, though the only one");
+    assert_eq!(bench.way_out(), Some(Target::Tunnel(TunnelId(1))));
+    let refresh = super::update(&bench.wait(54_500));
+    assert_eq!(told(&refresh).len(), 1);
+    bench.answer(&refresh, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
+    bench.link(CELL, true);
+    let back = super::update(&bench.advertise(CELL, "2001:db8:2::/64"));
+    assert_eq!((back.source, told(&back).len()), (ip(ON_CELL), 2));
 }
 
 #[test]
