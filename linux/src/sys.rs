@@ -126,6 +126,91 @@ pub(crate) fn make_tun(name: &str) -> io::Result<()> {
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETPERSIST, 1) }).map(drop)
 }
 
+/// Takes a descriptor the kernel has just handed over, as in a control message.
+pub(crate) fn own(descriptor: std::os::fd::RawFd) -> OwnedFd {
+    // SAFETY: the descriptor is new and nobody else's: the caller has it from the kernel and keeps no copy.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
+}
+
+/// Makes a TCP socket that speaks MPTCP; `kind` is what socket(2) takes for a type, flags and all.
+pub(crate) fn mptcp_socket(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    let fd = check(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, libc::IPPROTO_MPTCP) })?;
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Puts a filter on the system calls of this process, for good, and of all it will start. Whoever has the descriptor is
+/// asked about those the filter wants to be asked about (seccomp_unotify(2)).
+pub(crate) fn filter_calls(program: &[FilterStep]) -> io::Result<OwnedFd> {
+    const SET_FILTER: libc::c_int = 1;
+    const NEW_LISTENER: libc::c_int = 8;
+    let len = u16::try_from(program.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    let filter = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    // SAFETY: `filter` points at `program`, which the kernel copies and does not write to.
+    let fd = unsafe { libc::syscall(libc::SYS_seccomp, SET_FILTER, NEW_LISTENER, std::ptr::from_ref(&filter)) };
+    let fd = check(libc::c_int::try_from(fd).unwrap_or(-1))?;
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A system call that waits for an answer (`struct seccomp_notif`).
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) id: u64,
+    pub(crate) process: u32,
+    _flags: u32,
+    _number: u32,
+    _architecture: u32,
+    _instruction: u64,
+    pub(crate) arguments: [u64; 6],
+}
+
+/// Waits for the next call.
+pub(crate) fn next_call(listener: impl AsFd) -> io::Result<Call> {
+    const RECEIVE: libc::c_ulong = 0xc050_2100;
+    let mut call = Call::default();
+    // SAFETY: `Call` is all zeros and of the form and size the request names.
+    check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), RECEIVE as _, std::ptr::from_mut(&mut call)) })?;
+    Ok(call)
+}
+
+/// Answers a call with a descriptor of its own for `socket`, which is the end of it.
+pub(crate) fn answer_call(listener: impl AsFd, id: u64, socket: impl AsFd, close_on_exec: bool) -> io::Result<()> {
+    #[repr(C)]
+    struct Add {
+        id: u64,
+        flags: u32,
+        from: u32,
+        to: u32,
+        descriptor_flags: u32,
+    }
+    const ADD: libc::c_ulong = 0x4018_2103;
+    const SEND: u32 = 2;
+    let from = socket.as_fd().as_raw_fd().cast_unsigned();
+    let descriptor_flags = if close_on_exec { libc::O_CLOEXEC.cast_unsigned() } else { 0 };
+    let add = Add { id, flags: SEND, from, to: 0, descriptor_flags };
+    // SAFETY: `Add` is of the form and size the request names, and only read.
+    check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), ADD as _, std::ptr::from_ref(&add)) }).map(drop)
+}
+
+/// Lets the kernel carry out a call as if nobody had asked.
+pub(crate) fn pass_call(listener: impl AsFd, id: u64) -> io::Result<()> {
+    #[repr(C)]
+    struct Answer {
+        id: u64,
+        value: i64,
+        error: i32,
+        flags: u32,
+    }
+    const SEND: libc::c_ulong = 0xc018_2101;
+    const CONTINUE: u32 = 1;
+    let mut answer = Answer { id, value: 0, error: 0, flags: CONTINUE };
+    // SAFETY: `Answer` is of the form and size the request names.
+    check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), SEND as _, std::ptr::from_mut(&mut answer)) }).map(drop)
+}
+
 fn packet_address(link: LinkId, destination: Option<LinkAddress>) -> libc::sockaddr_ll {
     // SAFETY: all-zero octets are a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };

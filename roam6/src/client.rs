@@ -3,8 +3,9 @@
 use crate::command_line::Part;
 use crate::control::{Answer, MAX_ANSWER, Request, State};
 use crate::render::table::{Paint, Table};
-use crate::render::{event, metrics, tables};
+use crate::render::{event, metrics, subflows, tables};
 use crate::{ABSENT, FAILED};
+use roam6_linux::mptcp::diag;
 use roam6_wire::HomeAddress;
 use serde::Serialize;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
@@ -17,6 +18,8 @@ use std::process::ExitCode;
 pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
     let state = match view(socket) {
         Ok(state) => state,
+        // These the kernel tells by itself.
+        Err(Failure::Absent(_)) if part == Part::Subflows => State::default(),
         Err(failure) => return failure.tell(),
     };
     if json {
@@ -27,6 +30,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
             Part::Endpoints => to_json(&state.view.endpoints),
             Part::Prefixes => to_json(&state.view.prefixes),
             Part::Timers => to_json(&state.view.timers),
+            Part::Subflows => return show_subflows(json, socket),
             Part::Counters => to_json(&serde_json::json!({ "events": state.view.counters, "packets": state.packets })),
         });
     }
@@ -37,9 +41,25 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
         Part::Endpoints => tables::endpoints(&state),
         Part::Prefixes => tables::prefixes(&state),
         Part::Timers => tables::timers(&state),
+        Part::Subflows => return show_subflows(json, socket),
         Part::Counters => tables::counters(&state),
     };
     print(&table.render(paint()))
+}
+
+/// A daemon knows how old subflows are; without one the kernel tells the rest.
+fn show_subflows(json: bool, socket: &Path) -> ExitCode {
+    let connections = match ask(&Request::Subflows, socket) {
+        Ok(Answer::Subflows(connections)) => Ok(*connections),
+        Ok(answer) => Err(Failure::unexpected(answer)),
+        Err(Failure::Absent(_)) => diag::connections().map_err(|error| Failure::Refused(error.to_string())),
+        Err(failure) => Err(failure),
+    };
+    match connections {
+        Ok(connections) if json => print(&to_json(&connections)),
+        Ok(connections) => print(&subflows::table(&connections).render(paint())),
+        Err(failure) => failure.tell(),
+    }
 }
 
 /// `roam6 metrics`.

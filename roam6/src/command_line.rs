@@ -5,8 +5,10 @@ use crate::daemon::{Level, Options};
 use crate::identity::KeyKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use roam6_wire::Prefix;
+use std::ffi::OsString;
 use std::net::Ipv6Addr;
 use std::num::NonZero;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 /// IPv6 networks that stay reachable while they move.
@@ -84,6 +86,9 @@ Examples:
         #[command(flatten)]
         socket: Socket,
     },
+    /// Multipath TCP on this host, at either end of a connection; needs no daemon
+    #[command(subcommand, after_help = "Example: roam6 mptcp status")]
+    Mptcp(Mptcp),
     /// Make a key that a mobile router and its home agent share, and print it
     #[command(after_help = "Example: (umask 077; roam6 keygen > mr1.key)")]
     Keygen {
@@ -219,6 +224,40 @@ pub(crate) struct GenerateHba {
     pub(crate) key_file: Option<PathBuf>,
 }
 
+/// See [`Verb::Mptcp`].
+#[derive(Subcommand)]
+pub(crate) enum Mptcp {
+    /// Run a command whose TCP sockets are MPTCP, unmodified
+    #[command(after_help = "\
+Statically linked commands too. Without root, set-user-ID programs among what the command starts gain no privileges.
+The exit status of the command is passed on; signals too. 126: it cannot be run, 127: it is not there.
+
+Example: roam6 mptcp run -- curl https://example.org/")]
+    Run {
+        /// The command and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+    /// What the command's process does first
+    #[command(hide = true)]
+    Become {
+        #[arg(value_name = "DESCRIPTOR")]
+        passage: RawFd,
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
+    /// What goes on when the command has ended and something it started has not
+    #[command(hide = true)]
+    Give,
+    /// Show whether MPTCP works here, its limits and endpoints, and why connections fell back
+    #[command(after_help = "Example: roam6 mptcp status --json | jq .counters")]
+    Status {
+        /// As JSON, with all counters of the kernel
+        #[arg(long)]
+        json: bool,
+    },
+}
+
 /// See [`Verb::Run`].
 #[derive(Args)]
 pub(crate) struct Run {
@@ -270,6 +309,8 @@ pub(crate) enum Part {
     Tunnels,
     /// Addresses connections take several paths from
     Endpoints,
+    /// MPTCP connections and their paths; without a daemon, those of the kernel
+    Subflows,
     /// Prefixes the nodes inside have, and where they lead
     Prefixes,
     /// What happens next

@@ -1,6 +1,7 @@
 //! What a client and the daemon say to one another over the control socket: one line asks, lines of JSON answer.
 //! docs/control.md tells it to those who write clients.
 
+use roam6_linux::mptcp::diag::Connections;
 use roam6_proto::View;
 use roam6_proto::report::Report;
 use roam6_wire::HomeAddress;
@@ -26,6 +27,8 @@ pub(crate) enum Request {
     View,
     /// The state, a line for each part, and then every event as it happens.
     Watch,
+    /// The kernel's MPTCP connections.
+    Subflows,
     /// Ends the binding of a home address.
     Unbind(HomeAddress),
 }
@@ -36,6 +39,8 @@ pub(crate) enum Request {
 pub(crate) enum Answer {
     /// The state of the node.
     State(Box<State>),
+    /// The kernel's MPTCP connections.
+    Subflows(Box<Connections>),
     /// Done.
     Done,
     /// Not done, and why.

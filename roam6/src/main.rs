@@ -7,10 +7,11 @@ mod control;
 mod daemon;
 mod enroll;
 mod identity;
+mod mptcp;
 mod render;
 
 use clap::Parser;
-use command_line::{CommandLine, Verb};
+use command_line::{CommandLine, Mptcp, Verb};
 use std::process::ExitCode;
 
 /// Something went wrong while running.
@@ -38,6 +39,10 @@ fn main() -> ExitCode {
         Verb::Watch { json, socket } => client::watch(json, &socket.path()),
         Verb::Metrics { socket } => client::metrics(&socket.path()),
         Verb::Unbind { home_address, socket } => client::unbind(home_address, &socket.path()),
+        Verb::Mptcp(Mptcp::Run { command }) => mptcp::run::run(&command),
+        Verb::Mptcp(Mptcp::Become { passage, command }) => mptcp::run::become_command(passage, &command),
+        Verb::Mptcp(Mptcp::Give) => mptcp::run::give_on(),
+        Verb::Mptcp(Mptcp::Status { json }) => mptcp::status::show(json),
         Verb::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
         Verb::Enroll(enroll) => enroll::enroll(&enroll),
         Verb::Cga(verb) => identity::cga(&verb),

@@ -160,7 +160,7 @@ const HEADER: u32 = 16;
 /// Attributes of a request and of answers (linux/inet_diag.h).
 const REQUEST_PROTOCOL: u16 = 3;
 const INFO: u16 = 2;
-const ULP_INFO: u16 = 15;
+const ULP_INFO: u16 = 19;
 const ULP_MPTCP: u16 = 3;
 /// Attributes of a subflow (linux/mptcp.h).
 const TOKEN_LOCAL: u16 = 2;

@@ -3,7 +3,9 @@
 
 pub mod diag;
 pub(crate) mod events;
+pub mod force;
 mod netlink;
+pub mod status;
 
 use crate::error::{Context, Error};
 use netlink::{PathManager, Shown};

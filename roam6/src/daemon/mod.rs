@@ -1,5 +1,6 @@
 //! `roam6 run`: the loop that lets the roles of this host and its kernel talk to one another.
 
+mod ages;
 mod log;
 mod notify;
 mod recorder;
@@ -12,6 +13,7 @@ mod table_watch;
 use crate::config::{Config, source::Problem};
 use crate::control::{Answer, Line, Request, State, What};
 use crate::render;
+use ages::Ages;
 use core::time::Duration;
 pub(crate) use log::Level;
 use log::Log;
@@ -19,6 +21,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use notify::Notify;
 use recorder::Recorder;
+use roam6_linux::mptcp::diag;
 use roam6_linux::{Host, Interest, Ready, Wake};
 use roam6_proto::{Clock, Engine, Input, Node, Order, Outbox, Output, Report, Time, View};
 use server::{Asked, ClientId, Reactor, Server};
@@ -99,6 +102,7 @@ struct Voice {
     log: Log,
     clock: (Time, Clock),
     counters: BTreeMap<String, u64>,
+    ages: Ages,
 }
 
 impl Daemon {
@@ -163,6 +167,7 @@ impl Daemon {
         inputs.extend(recall.map(|recall| (at, recall)));
         inputs.push_back((at, Input::Order(Order::Begin)));
         self.feed(inputs);
+        self.voice.ages.forget();
         self.settle()?;
         self.say(Level::Info, &format!("{} is ready: {}", self.config.name, roles::names(&self.config)));
         self.notify.ready();
@@ -283,6 +288,16 @@ impl Daemon {
                 let answer = Answer::State(Box::new(self.state(now)));
                 self.server.answer(client, &answer, now, &mut self.host);
             }
+            Asked::Control(Request::Subflows) => {
+                let answer = match diag::connections() {
+                    Ok(mut connections) => {
+                        self.voice.ages.tell(now, &mut connections);
+                        Answer::Subflows(Box::new(connections))
+                    }
+                    Err(error) => Answer::Error(error.to_string()),
+                };
+                self.server.answer(client, &answer, now, &mut self.host);
+            }
             Asked::Control(Request::Watch) => {
                 let mut lines = Vec::new();
                 for line in self.state(now).lines() {
@@ -342,7 +357,8 @@ impl Daemon {
 
 impl Voice {
     fn new(least: Level) -> Voice {
-        Voice { log: Log::to_stderr(least), clock: (Time::ZERO, Clock { unix_micros: 0 }), counters: BTreeMap::new() }
+        let clock = (Time::ZERO, Clock { unix_micros: 0 });
+        Voice { log: Log::to_stderr(least), clock, counters: BTreeMap::new(), ages: Ages::default() }
     }
 
     fn unix_micros(&self, now: Time) -> u64 {
@@ -353,6 +369,7 @@ impl Voice {
     fn tell(&mut self, at: Time, report: &Report, server: &mut Server, reactor: &mut impl Reactor) {
         let unix_micros = self.unix_micros(at);
         self.log.report(at, unix_micros, report);
+        self.ages.note(at, report);
         if server.has_watchers() {
             let line = Line { unix_micros, at: at.as_micros(), what: What::Event(report) };
             server.publish(&serde_json::to_string(&line).unwrap_or_default(), at, reactor);

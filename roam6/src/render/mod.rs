@@ -2,6 +2,7 @@
 
 pub(crate) mod event;
 pub(crate) mod metrics;
+pub(crate) mod subflows;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod tables;

@@ -1,0 +1,73 @@
+//! What this host's MPTCP is and does: the kernel's settings, limits, endpoints and counters.
+
+use super::netlink::PathManager;
+use crate::error::Error;
+use roam6_proto::plan::{Endpoint, EndpointLimits};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Settings of a network namespace.
+const SETTINGS: &str = "/proc/sys/net/mptcp";
+/// Counters of a network namespace.
+const COUNTERS: &str = "/proc/net/netstat";
+const PREFIX: &str = "MPTcpExt:";
+
+/// What there is of MPTCP in this network namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// New sockets may be MPTCP.
+    pub enabled: bool,
+    /// The settings of `net.mptcp`, as sysctl shows them.
+    pub settings: BTreeMap<String, String>,
+    /// How many subflows and addresses of a peer are used.
+    pub limits: EndpointLimits,
+    /// Addresses subflows are made from, or peers are told of, whoever made them that.
+    pub endpoints: Vec<Endpoint>,
+    /// The kernel's counters, all of them (`MPTcpExt` of /proc/net/netstat).
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// Asks the kernel.
+///
+/// # Errors
+/// The kernel's, as where it has no MPTCP or will not tell its endpoints to others than root.
+pub fn status() -> Result<Status, Error> {
+    let mut manager = PathManager::open()?;
+    let settings = settings();
+    Ok(Status {
+        enabled: settings.get("enabled").is_some_and(|value| value != "0"),
+        limits: manager.limits()?,
+        endpoints: manager.endpoints()?.into_iter().map(|shown| shown.endpoint).collect(),
+        counters: fs::read_to_string(COUNTERS).map(|text| counters(&text)).unwrap_or_default(),
+        settings,
+    })
+}
+
+fn settings() -> BTreeMap<String, String> {
+    let folder = fs::read_dir(SETTINGS).into_iter().flatten().flatten();
+    let one = |entry: fs::DirEntry| {
+        let value = fs::read_to_string(entry.path()).ok()?;
+        Some((entry.file_name().into_string().ok()?, value.trim().to_owned()))
+    };
+    folder.filter_map(one).collect()
+}
+
+/// A line of names, then one of values.
+fn counters(text: &str) -> BTreeMap<String, u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(PREFIX)).map(str::split_whitespace);
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return BTreeMap::new() };
+    names.zip(values).filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_a_line_of_names_and_one_of_values() {
+        let text = "IpExt: A B\nIpExt: 1 2\nMPTcpExt: MPCapableSYNTX MPJoinSynRx\nMPTcpExt: 7 0\n";
+        assert_eq!(counters(text), [("MPCapableSYNTX".to_owned(), 7), ("MPJoinSynRx".to_owned(), 0)].into());
+        assert!(counters("MPTcpExt: A").is_empty());
+    }
+}
