@@ -8,6 +8,7 @@ use crate::multipath::PathManagerConfig;
 use crate::nemo::config::{HomeAgentConfig, MobileRouterConfig};
 use crate::node::Node;
 use crate::output::{Output, hex};
+use crate::shim::ShimConfig;
 use crate::time::Time;
 use core::fmt::{self, Write};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,8 @@ pub enum Role {
     MobileRouter(Box<MobileRouterConfig>),
     /// A host whose connections take several paths.
     PathManager(PathManagerConfig),
+    /// A host with several providers.
+    Shim(Box<ShimConfig>),
 }
 
 /// One input and everything it brought about.

@@ -9,6 +9,7 @@ use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
 use crate::output::Output;
 use crate::report::Report;
+use crate::shim::Shim;
 use crate::time::Time;
 use crate::view::View;
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ impl Node {
                 Role::HomeAgent(config) => node.add(HomeAgent::new(config.clone(), entropy)),
                 Role::MobileRouter(config) => node.add(MobileRouter::new(config.as_ref().clone(), entropy)),
                 Role::PathManager(config) => node.add(PathManager::new(config.clone())),
+                Role::Shim(config) => node.add(Shim::new(config.as_ref().clone(), entropy)),
             }
         }
         node

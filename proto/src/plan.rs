@@ -5,6 +5,7 @@
 
 use crate::input::LinkId;
 use crate::nemo::flow::Selector;
+use core::fmt;
 use core::time::Duration;
 use roam6_wire::shim6::{Fork, Tag};
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
@@ -359,6 +360,12 @@ pub struct Pair {
     pub peer: Ipv6Addr,
 }
 
+impl fmt::Display for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} - {}", self.local, self.peer)
+    }
+}
+
 /// Names a context: the addresses the layers above know, and a number where they have several (RFC 5533 §5.15.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ContextId {
@@ -368,6 +375,15 @@ pub struct ContextId {
     /// is not forked.
     #[serde(default)]
     pub fork: Fork,
+}
+
+impl fmt::Display for ContextId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.fork {
+            Fork::NONE => write!(f, "context {}", self.ulids),
+            fork => write!(f, "context {} fork {fork}", self.ulids),
+        }
+    }
 }
 
 /// Most locators of one side of a context.

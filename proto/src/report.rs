@@ -1,7 +1,7 @@
 //! What happened, as values: a log line, a counter, the event stream and the handover timeline are renderings of these.
 
 use crate::input::{LinkId, Token};
-use crate::plan::Key;
+use crate::plan::{ContextId, Key, Pair};
 use core::fmt;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Prefix, Sequence};
@@ -81,6 +81,20 @@ pub enum Report {
     SubflowDown { token: Token, local: SocketAddrV6, remote: SocketAddrV6, error: u8 },
     /// A connection of the kernel's MPTCP ended.
     Disconnected { token: Token },
+    /// Shim: a context stands, its packets take this path for now; so many locators of the peer are known.
+    ContextUp { context: ContextId, path: Pair, locators: usize },
+    /// Shim: a context was made anew, or the peer has told of itself again.
+    ContextRenewed { context: ContextId, path: Pair, locators: usize },
+    /// Shim: a context ended.
+    ContextDown { context: ContextId, why: String },
+    /// Shim: the path seems not to work, or another is wanted; others are being tried.
+    PathLost { context: ContextId, path: Pair, why: String },
+    /// Shim: packets of the context take this path from now on, found so long after the search began.
+    PathChanged { context: ContextId, path: Pair, after: Duration },
+    /// Shim: the path works after all.
+    PathWorks { context: ContextId, path: Pair },
+    /// Shim: a peer is not asked for a context for a while.
+    NoShim { peer: Ipv6Addr, why: String },
     /// A packet was dropped.
     Dropped { reason: DropReason, from: Option<Ipv6Addr>, detail: String },
     /// A named table is full: what would have been added was not.
@@ -133,6 +147,12 @@ pub enum DropReason {
     Unsolicited,
     /// More of the kind than the limiter lets through.
     RateLimited,
+    /// A validator that was never made, not for this, or too long ago.
+    BadValidator,
+    /// Addresses the sender has not proved to be its own.
+    Unverified,
+    /// A peer says that it did not like a message of ours.
+    PeerError,
 }
 
 impl Report {
@@ -170,6 +190,13 @@ impl Report {
             Report::SubflowChanged { .. } => "subflow_changed",
             Report::SubflowDown { .. } => "subflow_down",
             Report::Disconnected { .. } => "disconnected",
+            Report::ContextUp { .. } => "context_up",
+            Report::ContextRenewed { .. } => "context_renewed",
+            Report::ContextDown { .. } => "context_down",
+            Report::PathLost { .. } => "path_lost",
+            Report::PathChanged { .. } => "path_changed",
+            Report::PathWorks { .. } => "path_works",
+            Report::NoShim { .. } => "no_shim",
             Report::Dropped { .. } => "dropped",
             Report::TableFull { .. } => "table_full",
             Report::Failed { .. } => "failed",
@@ -204,7 +231,7 @@ impl fmt::Display for Report {
             R::PrefixDelegated { .. } | R::PrefixShared { .. } | R::PrefixLost { .. } | R::PrefixUnavailable { .. } => {
                 self.fmt_prefixes(f)
             }
-            other => other.fmt_signalling(f),
+            other => other.fmt_shim(f),
         }
     }
 }
@@ -243,6 +270,25 @@ impl Report {
             R::PrefixLost { link, bid, prefix, why } => write!(f, "{link}: prefix {prefix}, bid {bid}, lost: {why}"),
             R::PrefixUnavailable { link, bid, why } => write!(f, "{link}: no prefix to be had, bid {bid}: {why}"),
             other => f.write_str(other.name()),
+        }
+    }
+
+    /// The lines about contexts.
+    fn fmt_shim(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Report as R;
+        match self {
+            R::ContextUp { context, path, locators } => write!(f, "{context}: up by {path}, {locators} locators there"),
+            R::ContextRenewed { context, path, locators } => {
+                write!(f, "{context}: renewed by {path}, {locators} locators there")
+            }
+            R::ContextDown { context, why } => write!(f, "{context}: ended: {why}"),
+            R::PathLost { context, path, why } => write!(f, "{context}: looks for another path than {path}: {why}"),
+            R::PathChanged { context, path, after } => {
+                write!(f, "{context}: takes {path}, found after {} ms", after.as_millis())
+            }
+            R::PathWorks { context, path } => write!(f, "{context}: {path} works after all"),
+            R::NoShim { peer, why } => write!(f, "{peer}: no context: {why}"),
+            other => other.fmt_signalling(f),
         }
     }
 
@@ -314,6 +360,9 @@ impl DropReason {
             DropReason::StaleSequence => "stale_sequence",
             DropReason::Unsolicited => "unsolicited",
             DropReason::RateLimited => "rate_limited",
+            DropReason::BadValidator => "bad_validator",
+            DropReason::Unverified => "unverified",
+            DropReason::PeerError => "peer_error",
         }
     }
 }

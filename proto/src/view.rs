@@ -1,7 +1,10 @@
 //! What an operator sees of a node: one document, rendered as table, JSON or metrics.
 
+use crate::input::Amount;
+use crate::plan::{ContextId, Pair};
 use crate::report::Report;
 use core::time::Duration;
+use roam6_wire::shim6::Tag;
 use roam6_wire::{Bid, HomeAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,6 +25,9 @@ pub struct View {
     /// Prefixes nodes inside have, or had a moment ago.
     #[serde(default)]
     pub prefixes: Vec<PrefixView>,
+    /// Contexts of the shim.
+    #[serde(default)]
+    pub contexts: Vec<ContextView>,
     /// Running timers.
     pub timers: Vec<TimerView>,
     /// How often each thing has happened.
@@ -125,6 +131,38 @@ pub struct EndpointView {
     pub signal: bool,
     /// `in use`, `no router`, `settling`, `refused`, `spare`, ...
     pub state: String,
+}
+
+/// One context of the shim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextView {
+    /// Its name.
+    pub context: ContextId,
+    /// `established`, `i1-sent`, `i2-sent`, `i2bis-sent` (RFC 5533 §6.2).
+    pub state: String,
+    /// `operational`, `exploring`, `inbound ok` (RFC 5534 §6).
+    pub reachability: String,
+    /// The locators in use.
+    pub path: Pair,
+    /// Packets are changed: the locators are not the ULIDs.
+    pub rewriting: bool,
+    /// Our tag.
+    pub tag_in: Tag,
+    /// The peer's tag, once known.
+    pub tag_out: Option<Tag>,
+    /// Our locators as the peer knows them.
+    pub local: Vec<Ipv6Addr>,
+    /// The peer's locators, and how each was verified: `hba`, `cga`, `ulid`.
+    pub peer: Vec<(Ipv6Addr, String)>,
+    /// Every pair of them; `roam6 shim use` takes a place in this list.
+    pub paths: Vec<Pair>,
+    /// Time since anything was last known to be sent or received.
+    pub idle: Duration,
+    /// Sent, as of the last question to the data plane.
+    pub out: Amount,
+    /// Received, likewise.
+    #[serde(rename = "in")]
+    pub into: Amount,
 }
 
 /// One running timer.

@@ -44,6 +44,8 @@ pub struct Host {
     pub refusals: u16,
     /// Switched on at all; an unpowered host is silent.
     pub powered: bool,
+    /// The engine hears of addresses that stand when it begins.
+    pub tells_addresses: bool,
     /// Makes the engine of its n-th life.
     pub birth: Box<dyn Fn(u32) -> Brain>,
     /// How many lives it has had.
@@ -98,6 +100,7 @@ impl Host {
             journal: Journal::default(),
             refusals: 0,
             powered: true,
+            tells_addresses: false,
             birth: Box::new(birth),
             lives: 0,
             life: None,

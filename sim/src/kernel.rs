@@ -3,6 +3,7 @@
 //! It answers only questions; the [`crate::world::World`] moves the packets.
 
 use crate::datagram::{self, Header, UDP};
+use crate::plane::Plane;
 use roam6_proto::nemo::flow::Selector;
 use roam6_proto::plan::{Path, Record, Route, Rule, Table, Target, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Plan};
@@ -26,6 +27,8 @@ pub struct Kernel {
     routes: BTreeMap<Table, Vec<Route>>,
     rules: Vec<Rule>,
     tunnels: BTreeMap<TunnelId, Tunnel>,
+    /// The shim's data plane.
+    pub plane: Plane,
 }
 
 /// What becomes of an encapsulated packet.
@@ -55,6 +58,12 @@ impl Kernel {
     /// Holds `item`; a record is the journal's business, not the kernel's.
     pub fn put(&mut self, item: Item) {
         debug_assert!(!matches!(item, Item::Record(_)), "records go to the journal");
+        match &item {
+            Item::Shimmed(shimmed) => self.plane.put_link(shimmed.link),
+            Item::Trigger(trigger) => self.plane.put_trigger(*trigger),
+            Item::Context(context) => self.plane.put(context.clone()),
+            _ => {}
+        }
         self.plan.put(item);
         self.rebuild();
     }
@@ -62,6 +71,7 @@ impl Kernel {
     /// Holds the item of `key` no longer.
     pub fn drop(&mut self, key: &Key) {
         if self.plan.drop(key).is_some() {
+            self.plane.drop(key);
             self.rebuild();
         }
     }
@@ -74,12 +84,18 @@ impl Kernel {
     /// Forgets all the engine asked for, as a reboot does.
     pub fn wipe(&mut self) {
         self.plan = Plan::new();
+        self.plane = Plane::default();
         self.rebuild();
     }
 
     /// Whether the host answers to `address`, on any interface.
     pub fn holds(&self, address: Ipv6Addr) -> bool {
         self.addresses.range((address, LinkId(0))..=(address, LinkId(u32::MAX))).next().is_some()
+    }
+
+    /// The addresses of the interface `link`.
+    pub fn addresses(&self, link: LinkId) -> Vec<Ipv6Addr> {
+        self.addresses.iter().filter(|(_, on)| *on == link).map(|(address, _)| *address).collect()
     }
 
     /// Whether the interface `link` has `address`.

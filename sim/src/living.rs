@@ -1,11 +1,12 @@
 //! How engines of the world live: they are started, asked, obeyed, answered and killed.
 
 use crate::host::{HostId, Life};
+use crate::plane::News;
 use crate::world::{Event, Fact, World};
 use core::time::Duration;
 use roam6_proto::case::Step;
-use roam6_proto::input::{AddressEvent, AddressState};
-use roam6_proto::plan::Record;
+use roam6_proto::input::{AddressEvent, AddressState, FlowEvent};
+use roam6_proto::plan::{Address, Record};
 use roam6_proto::{Input, Item, Key, LinkId, Order, Outbox, Outcome, Output, Via};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -53,6 +54,11 @@ impl World {
         for link in links {
             if let Some(event) = self.host(id).link_event(link, self.is_up(id, link)) {
                 self.handle(id, &Input::Link(event));
+            }
+            let host = self.host(id);
+            let told = if host.tells_addresses { host.kernel.addresses(link) } else { Vec::new() };
+            for address in told {
+                self.tell_address(id, (link, address), AddressState::Assigned);
             }
         }
         self.begin(id);
@@ -177,13 +183,53 @@ impl World {
                 }
                 Output::Put(item) => self.put(id, item),
                 Output::Drop(key) => self.drop(id, &key),
-                // No host of this world carries out contexts.
-                Output::Sample(_) => {}
+                Output::Sample(sample) => {
+                    if self.host_mut(id).kernel.plane.ask(&sample) {
+                        self.bring(id, News::Activity(sample.context));
+                    }
+                }
                 // No role that sends frames can be played here yet.
                 Output::Frame(_) => {}
                 Output::Report(report) => self.facts.push(Fact::Told(id, report)),
             }
         }
+    }
+
+    /// The data plane has something to tell, and does so a little later.
+    pub(crate) fn bring(&mut self, id: HostId, news: News) {
+        let soon = self.now() + Duration::from_micros(self.chance.below(SLOWEST_PUT_MICROS));
+        let life = self.host(id).lives;
+        self.push(soon, Event::News { host: id, life, news });
+    }
+
+    /// What the data plane has to tell, as of now.
+    pub(crate) fn deliver(&mut self, id: HostId, number: u32, news: News) {
+        let host = self.host(id);
+        if host.lives != number || host.life.is_none() {
+            return;
+        }
+        let input = match news {
+            News::Activity(context) => {
+                let at = |time| host.time(time);
+                host.kernel.plane.activity(&context, at).map(Input::Activity)
+            }
+            News::Flow(flow) => Some(Input::Flow(FlowEvent { since: host.time(flow.since), ..flow })),
+        };
+        if let Some(input) = input {
+            self.handle(id, &input);
+        }
+    }
+
+    /// An address comes or goes by the operator's hand, or by that of whoever advertises its prefix.
+    pub(crate) fn readdress(&mut self, id: HostId, link: LinkId, address: Ipv6Addr, there: bool) {
+        let item = Item::Address(Address { link, address, prefix_length: 128, preferred: true });
+        let host = self.host_mut(id);
+        match there {
+            true => host.kernel.fix(item),
+            false => host.kernel.unfix(&item.key()),
+        }
+        let state = if there { AddressState::Assigned } else { AddressState::Gone };
+        self.tell_address(id, (link, address), state);
     }
 
     /// Holds an item, or refuses to; the engine hears of it a little later, of each in turn.

@@ -37,6 +37,7 @@ impl World {
 
     /// A host sends a packet of its own, by `only` this interface if it says so.
     pub(crate) fn send(&mut self, host: HostId, packet: Vec<u8>, only: Option<LinkId>) {
+        let (packet, only) = self.leave(host, packet, only);
         let Some(header) = Header::parse(&packet) else { return self.lose(host, "not a packet") };
         let link_local = header.destination.is_multicast() || header.destination.is_unicast_link_local();
         match only {
@@ -45,6 +46,25 @@ impl World {
             None if link_local => self.lose(host, "link-local without a link"),
             None if self.host(host).kernel.holds(header.destination) => self.enter((host, TUNNELS), None, &packet),
             _ => self.forward((host, None), header, packet, only),
+        }
+    }
+
+    /// Takes a packet of this host's own through the shim's data plane.
+    fn leave(&mut self, host: HostId, packet: Vec<u8>, only: Option<LinkId>) -> (Vec<u8>, Option<LinkId>) {
+        let now = self.now();
+        let by = only.or_else(|| self.way_out(host, &packet));
+        let passed = self.host_mut(host).kernel.plane.send(now, &packet, by);
+        if let Some(news) = passed.news {
+            self.bring(host, news);
+        }
+        (passed.packet.unwrap_or(packet), passed.link.or(only))
+    }
+
+    /// The interface a packet would leave by.
+    fn way_out(&self, host: HostId, packet: &[u8]) -> Option<LinkId> {
+        match self.host(host).kernel.route(&Header::parse(packet)?, None, |_| true)? {
+            Target::Link(link) | Target::Gateway { link, .. } => Some(link),
+            Target::Tunnel(_) | Target::Unreachable => None,
         }
     }
 
@@ -108,7 +128,16 @@ impl World {
             self.solicited(port, &header, packet);
             self.hear(port, sender, packet);
         } else if kernel.holds(header.destination) {
-            self.local(port, sender, &header, packet);
+            let now = self.now();
+            let passed = self.host_mut(port.0).kernel.plane.receive(now, packet, port.1);
+            if let Some(news) = passed.news {
+                self.bring(port.0, news);
+            }
+            match passed.packet {
+                // To a ULID, which need not be an address of any interface by now.
+                Some(unwrapped) => self.hear(port, sender, &unwrapped),
+                None => self.local(port, sender, &header, packet),
+            }
         } else if !self.solicited(port, &header, packet) {
             // A solicitation sent straight to a proxy asks for an address this host does not hold.
             self.pass(port, header, packet.to_vec());
@@ -146,6 +175,9 @@ impl World {
         let local = header.source.is_unicast_link_local() || header.destination.is_unicast_link_local();
         if !self.host(host).forwards || local || header.source.is_unspecified() {
             return self.lose(host, "not for this host");
+        }
+        if self.cuts.contains(&(header.source, header.destination)) {
+            return self.lose(host, "lost in the network");
         }
         if self.host(host).strict {
             let back = Header { source: header.destination, destination: header.source, ..header };

@@ -57,6 +57,12 @@ impl Talker {
         Talker { talk, next: Time::ZERO, mine: Rc::clone(mine), others: Rc::clone(others) }
     }
 
+    /// The same, its first packet sent at `now`; or one that only listens.
+    pub fn beginning(self, now: Time, silent: bool) -> Talker {
+        let next = if silent { now + self.talk.interval } else { now };
+        Talker { next, ..self }
+    }
+
     fn packet(&self, number: usize) -> Vec<u8> {
         let flow = u16::try_from(number % usize::from(FLOWS)).unwrap_or(0);
         let port = (FIRST_PORT + flow).to_be_bytes();

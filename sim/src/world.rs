@@ -3,11 +3,13 @@
 use crate::host::{Host, HostId};
 use crate::link::LinkSpec;
 use crate::medium::{Medium, MediumId};
+use crate::plane::News;
 use core::time::Duration;
 use roam6_proto::case::Step;
 use roam6_proto::plan::TunnelId;
 use roam6_proto::{Entropy, Input, LinkId, Outcome, Report, Time};
 use roam6_wire::LinkAddress;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::rc::Rc;
@@ -18,12 +20,16 @@ pub struct World {
     hosts: Vec<Host>,
     media: Vec<Medium>,
     now: Time,
+    /// The same time, for applications: it goes on when their host dies.
+    pub clock: Rc<Cell<Time>>,
     queue: BTreeMap<(Time, u64), Event>,
     serial: u64,
     pub(crate) chance: Entropy,
     pub(crate) facts: Vec<Fact>,
     /// Neighbours that are asked for just now.
     pub(crate) sought: BTreeSet<(HostId, LinkId, Ipv6Addr)>,
+    /// Ways on which forwarding hosts lose everything.
+    pub(crate) cuts: BTreeSet<(Ipv6Addr, Ipv6Addr)>,
     /// Whose conversation is written down, and what was said in its engine's present life.
     pub(crate) record: Option<(HostId, Vec<Step>)>,
     /// Tells everything on standard output as it happens.
@@ -41,6 +47,8 @@ pub(crate) enum Event {
     Wake { host: HostId },
     /// The host has done, or refused, what the engine of that life asked for.
     Outcome { host: HostId, life: u32, outcome: Outcome },
+    /// The data plane has something to tell the engine of that life.
+    News { host: HostId, life: u32, news: News },
     /// A neighbour has not answered for as long as the kernel asks.
     Silence { host: HostId, link: LinkId, address: Ipv6Addr },
     /// The script goes on.
@@ -77,6 +85,10 @@ pub enum Happening {
     LoseDisk(HostId),
     /// The host's wall clock is stepped by so many microseconds.
     StepClock(HostId, i64),
+    /// An address of an interface comes or goes.
+    Readdress(HostId, LinkId, Ipv6Addr, bool),
+    /// Somewhere in the network packets from the one address to the other begin to vanish, or to pass again.
+    Cut(Ipv6Addr, Ipv6Addr, bool),
     /// From now on so many `Put`s of a thousand are refused.
     Refuse(HostId, u16),
     /// The engine is told.
@@ -111,11 +123,13 @@ impl World {
             hosts: Vec::new(),
             media: Vec::new(),
             now: Time::ZERO,
+            clock: Rc::default(),
             queue: BTreeMap::new(),
             serial: 0,
             chance: Entropy::from_number(seed),
             facts: Vec::new(),
             sought: BTreeSet::new(),
+            cuts: BTreeSet::new(),
             record: None,
             loud: false,
             losses: BTreeMap::new(),
@@ -178,6 +192,11 @@ impl World {
         medium.is_some_and(|medium| self.medium(medium).carrier)
     }
 
+    /// Whether nothing in the network keeps packets from the one address from the other.
+    pub fn passes(&self, source: Ipv6Addr, destination: Ipv6Addr) -> bool {
+        !self.cuts.contains(&(source, destination))
+    }
+
     /// Writes down what `host` is told and answers, from its engine's next start on.
     pub fn record(&mut self, host: HostId) {
         self.record = Some((host, Vec::new()));
@@ -197,10 +216,12 @@ impl World {
     pub fn step(&mut self, end: Time) -> Option<Vec<Fact>> {
         let entry = self.queue.first_entry().filter(|entry| entry.key().0 < end)?;
         self.now = entry.key().0;
+        self.clock.set(self.now);
         match entry.remove() {
             Event::Arrive { host, link, medium, frame } => self.arrive((host, link), medium, &frame),
             Event::Wake { host } => self.wake(host),
             Event::Outcome { host, life, outcome } => self.answer(host, life, outcome),
+            Event::News { host, life, news } => self.deliver(host, life, news),
             Event::Silence { host, link, address } => self.silence(host, link, address),
             Event::Happen(happening) => self.happen(happening),
         }
@@ -272,6 +293,15 @@ impl World {
             Happening::Start(host) => self.start(host),
             Happening::LoseDisk(host) => self.host_mut(host).journal.lose(),
             Happening::StepClock(host, micros) => self.step_clock(host, micros),
+            Happening::Readdress(host, link, address, there) => self.readdress(host, link, address, there),
+            Happening::Cut(source, destination, cut) => {
+                let way = (source, destination);
+                if cut {
+                    self.cuts.insert(way)
+                } else {
+                    self.cuts.remove(&way)
+                };
+            }
             Happening::Refuse(host, permille) => self.host_mut(host).refusals = permille,
             Happening::Tell(host, input) => self.handle(host, &input),
             Happening::Inject(medium, bytes) => self.inject(medium, bytes),
@@ -299,6 +329,10 @@ impl World {
             Happening::Start(id) => format!("{} started", host(id)),
             Happening::LoseDisk(id) => format!("{} loses its disk", host(id)),
             Happening::StepClock(id, micros) => format!("clock of {} stepped by {micros} us", host(id)),
+            Happening::Readdress(id, link, address, true) => format!("{} {link} gets {address}", host(id)),
+            Happening::Readdress(id, link, address, false) => format!("{} {link} loses {address}", host(id)),
+            Happening::Cut(source, destination, true) => format!("nothing passes from {source} to {destination}"),
+            Happening::Cut(source, destination, false) => format!("all passes from {source} to {destination}"),
             Happening::Refuse(id, permille) => format!("{} refuses {permille} of 1000 items", host(id)),
             Happening::Tell(id, input) => format!("{} told {input:?}", host(id)),
             Happening::Inject(id, bytes) => format!("{} octets injected into {}", bytes.len(), medium(id)),

@@ -1,5 +1,374 @@
 //! Hosts with several providers: conversations that survive the loss of any path (RFC 5533, RFC 5534).
+//!
+//! A packet enters in `hear`, finds its context as RFC 5533 §12.4 says, and goes on in `establish` (§7), `update` (§10)
+//! or `reach` (RFC 5534). What the peer says of its addresses passes `proof` before anything changes.
 
 pub mod config;
+mod context;
+mod establish;
+mod exploration;
+mod hear;
+mod proof;
+mod reach;
+mod trouble;
+mod update;
+mod uplinks;
+mod validator;
+mod view;
+mod watch;
 
 pub use config::{Identity, PeerRules, ShimConfig};
+
+use crate::access::limiter::Limiter;
+use crate::agenda::Agenda;
+use crate::engine::{Engine, Outbox};
+use crate::entropy::Entropy;
+use crate::input::{FlowEvent, Input, LinkEvent, LinkId, Order, Outcome};
+use crate::output::{Sample, Transmit, Via};
+use crate::plan::{ContextId, Item, Key, MOST_LOCATORS, Pair, Shimmed};
+use crate::report::Report;
+use crate::time::Time;
+use crate::view::View;
+use context::{Context, Contexts, Slot};
+use core::time::Duration;
+use proof::Identities;
+use roam6_wire::ip6::{self, Header};
+use roam6_wire::shim6::{self, Fork, Message};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use uplinks::Uplinks;
+use validator::Validators;
+
+/// Peers remembered not to answer; the one to be forgotten first makes room.
+pub const MOST_REFUSALS: usize = 1024;
+/// NO_R1_HOLDDOWN_TIME (RFC 5533 §14).
+const NO_ANSWER_HOLD: Duration = Duration::from_secs(60);
+/// ICMP_HOLDDOWN_TIME.
+const NO_SUPPORT_HOLD: Duration = Duration::from_secs(600);
+/// What the host refused is put again after so long.
+const RETRY: Duration = Duration::from_secs(60);
+/// Changes of addresses that come together are told together.
+const SETTLE: Duration = Duration::from_millis(300);
+/// How long a question to the data plane may go unanswered.
+const ANSWER: Duration = Duration::from_secs(5);
+/// R1bis and errors at once, and the interval between more: anybody can ask for them.
+const COMPLAINTS: (u32, Duration) = (100, Duration::from_millis(10));
+
+/// A host of several uplinks.
+pub struct Shim {
+    config: ShimConfig,
+    entropy: Entropy,
+    uplinks: Uplinks,
+    identities: Identities,
+    contexts: Contexts,
+    validators: Validators,
+    agenda: Agenda<Timer>,
+    /// Peers that do not answer, until when, and why not.
+    refusals: BTreeMap<Ipv6Addr, (Time, &'static str)>,
+    verifications: Limiter,
+    complaints: Limiter,
+    full: bool,
+    state: Life,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    New,
+    Running,
+    Stopped,
+}
+
+/// What is to be done at some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// A message of the handshake is to be sent again.
+    Retransmit(Slot),
+    /// An Update Request is to be sent, or sent again.
+    Update(Slot),
+    /// Send or Keepalive Timer.
+    Watch(Slot),
+    /// The next probe.
+    Probe(Slot),
+    /// Whether it is still in use.
+    Idle(Slot),
+    /// Peers are to be told of our locators.
+    Announce,
+    /// An uplink is to be put again.
+    Shimmed(LinkId),
+    /// The trigger is to be put again.
+    Trigger,
+}
+
+impl Shim {
+    /// A shim without contexts.
+    pub fn new(config: ShimConfig, mut entropy: Entropy) -> Shim {
+        Shim {
+            validators: Validators::new(&mut entropy),
+            verifications: budget(&config),
+            complaints: Limiter::new(COMPLAINTS.0, COMPLAINTS.1),
+            config,
+            entropy,
+            uplinks: Uplinks::default(),
+            identities: Identities::default(),
+            contexts: Contexts::default(),
+            agenda: Agenda::new(),
+            refusals: BTreeMap::new(),
+            full: false,
+            state: Life::New,
+        }
+    }
+
+    fn begin(&mut self, out: &mut Outbox) {
+        self.state = Life::Running;
+        self.read_identities(out);
+        self.put_trigger(out);
+    }
+
+    fn read_identities(&mut self, out: &mut Outbox) {
+        let (identities, complaints) = Identities::new(&self.config.identities);
+        self.identities = identities;
+        for text in complaints {
+            out.report(Report::Notice { text });
+        }
+    }
+
+    fn put_trigger(&self, out: &mut Outbox) {
+        match self.config.trigger {
+            Some(trigger) => out.put(Item::Trigger(trigger)),
+            None => out.drop(Key::Trigger),
+        }
+    }
+
+    fn take_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+        if !self.config.interfaces.contains(&event.name) {
+            return;
+        }
+        if !self.uplinks.ids().any(|known| known == event.link) {
+            out.put(Item::Shimmed(Shimmed { link: event.link }));
+        }
+        if self.uplinks.put(event) {
+            let (link, name) = (event.link, event.name.clone());
+            out.report(if event.up { Report::LinkUp { link, name } } else { Report::LinkDown { link, name } });
+            self.locators_changed(now, out);
+        }
+    }
+
+    fn take_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
+        if let Some(why) = &outcome.refused {
+            out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
+            match &outcome.key {
+                Key::Shimmed(link) => self.agenda.put(Timer::Shimmed(*link), now + RETRY),
+                Key::Trigger => self.agenda.put(Timer::Trigger, now + RETRY),
+                Key::Context(id) => {
+                    if let Some(slot) = self.contexts.find(id) {
+                        self.end(slot, "refused by the host", out);
+                    }
+                }
+                _ => {}
+            }
+        } else if let Key::Context(id) = &outcome.key
+            && let Some(slot) = self.contexts.find(id)
+        {
+            self.pay(now, slot, out);
+        }
+    }
+
+    /// A conversation is worth a context.
+    fn take_flow(&mut self, now: Time, flow: &FlowEvent, out: &mut Outbox) {
+        let Pair { local, peer } = flow.pair;
+        let id = ContextId { ulids: flow.pair, fork: Fork::NONE };
+        let held = self.refusals.get(&peer).is_some_and(|(until, _)| *until > now);
+        let ours = self.uplinks.find(local).is_some();
+        if held || !ours || self.contexts.find(&id).is_some() || !self.config.peers.allow(peer) || !self.has_room(out) {
+            return;
+        }
+        let slot = self.create(now, id, flow.link, flow.pair);
+        self.open(now, slot, 0, out);
+    }
+
+    /// Whether one more context may be made.
+    fn has_room(&mut self, out: &mut Outbox) -> bool {
+        let room = self.contexts.len() < self.config.max_contexts;
+        if !room && !self.full {
+            out.report(Report::TableFull { table: "contexts".to_owned(), limit: self.config.max_contexts });
+        }
+        self.full = !room;
+        room
+    }
+
+    /// A context in which nothing has been said yet.
+    fn create(&mut self, now: Time, id: ContextId, link: LinkId, path: Pair) -> Slot {
+        let tag = self.contexts.new_tag(&mut self.entropy);
+        let slot = self.contexts.put(Context {
+            id,
+            tag,
+            opening: None,
+            peer: None,
+            path,
+            link,
+            known: self.identities.announce(id.ulids.local),
+            update: None,
+            owed: None,
+            watch: Default::default(),
+            search: None,
+            active: now,
+            doubted: false,
+            carried: Default::default(),
+        });
+        self.agenda.put(Timer::Idle(slot), now + self.config.idle_timeout);
+        slot
+    }
+
+    /// Puts a context into the data plane, in place of what was there.
+    fn put_context(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        let Some(peer) = &context.peer else { return };
+        let link = self.uplinks.find(context.path.local).unwrap_or(context.link);
+        let mut from: Vec<Ipv6Addr> = peer.locators.iter().map(|locator| locator.address).collect();
+        from.truncate(MOST_LOCATORS);
+        out.put(Item::Context(crate::plan::Context {
+            id: context.id,
+            locators: context.path,
+            link,
+            next_hop: self.uplinks.router(now, link),
+            tag_in: context.tag,
+            tag_out: peer.tag,
+            from,
+        }));
+    }
+
+    /// Ends a context.
+    fn end(&mut self, slot: Slot, why: &str, out: &mut Outbox) {
+        let Some(context) = self.contexts.drop(slot) else { return };
+        for timer in [Timer::Retransmit(slot), Timer::Update(slot), Timer::Watch(slot), Timer::Probe(slot)] {
+            self.agenda.drop(&timer);
+        }
+        self.agenda.drop(&Timer::Idle(slot));
+        if context.stands() {
+            out.drop(Key::Context(context.id));
+            out.report(Report::ContextDown { context: context.id, why: why.to_owned() });
+        }
+    }
+
+    /// Remembers that a peer does not answer (RFC 5533 §7.8).
+    fn refuse(&mut self, now: Time, peer: Ipv6Addr, hold: Duration, why: &'static str, out: &mut Outbox) {
+        if self.refusals.len() >= MOST_REFUSALS && !self.refusals.contains_key(&peer) {
+            let first = self.refusals.iter().min_by_key(|(_, (until, _))| *until).map(|(peer, _)| *peer);
+            first.map(|first| self.refusals.remove(&first));
+        }
+        self.refusals.insert(peer, (now + hold, why));
+        out.report(Report::NoShim { peer, why: why.to_owned() });
+    }
+
+    fn sample(&self, context: ContextId, out: &mut Outbox) {
+        out.sample(Sample { context, tell_sent: true, tell_received: true });
+    }
+
+    fn send(&self, path: Pair, message: &Message, out: &mut Outbox) {
+        let header = Header::new(path.local, path.peer);
+        let bytes = ip6::emit(&header, shim6::PROTOCOL, &message.emit());
+        let via = self.uplinks.find(path.local).map_or(Via::Route, Via::Link);
+        out.transmit(Transmit { via, bytes });
+    }
+
+    fn obey(&mut self, now: Time, order: &Order, out: &mut Outbox) {
+        match order {
+            Order::Shim(config) => self.reload(now, config, out),
+            Order::UsePath { context, path } => self.use_path(now, *context, *path, out),
+            Order::EndContext(id) => {
+                if let Some(slot) = self.contexts.find(id) {
+                    self.end(slot, "ended by hand", out);
+                }
+            }
+            Order::Stop => self.stop(out),
+            _ => {}
+        }
+    }
+
+    fn reload(&mut self, now: Time, config: &ShimConfig, out: &mut Outbox) {
+        let former = core::mem::replace(&mut self.config, config.clone());
+        if former.trigger != self.config.trigger {
+            self.put_trigger(out);
+        }
+        if former.verifications_per_second != self.config.verifications_per_second {
+            self.verifications = budget(&self.config);
+        }
+        for link in self.uplinks.retain(&self.config.interfaces) {
+            out.drop(Key::Shimmed(link));
+            self.agenda.drop(&Timer::Shimmed(link));
+        }
+        self.read_identities(out);
+        self.locators_changed(now, out);
+    }
+
+    fn stop(&mut self, out: &mut Outbox) {
+        for (_, context) in self.contexts.iter().filter(|(_, context)| context.stands()) {
+            out.drop(Key::Context(context.id));
+        }
+        if self.config.trigger.is_some() {
+            out.drop(Key::Trigger);
+        }
+        for link in self.uplinks.ids() {
+            out.drop(Key::Shimmed(link));
+        }
+        self.contexts = Contexts::default();
+        self.agenda = Agenda::new();
+        self.state = Life::Stopped;
+    }
+
+    fn expire(&mut self, now: Time, out: &mut Outbox) {
+        while let Some(timer) = self.agenda.expire(now) {
+            match timer {
+                Timer::Retransmit(slot) => self.retransmit(now, slot, out),
+                Timer::Update(slot) => self.send_update(now, slot, out),
+                Timer::Watch(slot) => self.question(now, slot, out),
+                Timer::Probe(slot) => self.probe_again(now, slot, out),
+                Timer::Idle(slot) => self.doubt(now, slot, out),
+                Timer::Announce => self.announce(now),
+                Timer::Shimmed(link) => out.put(Item::Shimmed(Shimmed { link })),
+                Timer::Trigger => self.put_trigger(out),
+            }
+        }
+    }
+}
+
+impl Engine for Shim {
+    fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+        if self.state == Life::New {
+            self.begin(out);
+        }
+        if self.state == Life::Stopped {
+            return;
+        }
+        match input {
+            Input::Packet(packet) => self.hear(now, packet, out),
+            Input::Link(event) => self.take_link(now, event, out),
+            Input::Address(event) => {
+                if self.uplinks.put_address(event) {
+                    self.locators_changed(now, out);
+                }
+            }
+            Input::Neighbour(event) => self.uplinks.put_reachable(event.link, event.address, event.reachable),
+            Input::Outcome(outcome) => self.take_outcome(now, outcome, out),
+            Input::Flow(flow) => self.take_flow(now, flow, out),
+            Input::Activity(activity) => self.take_activity(now, activity, out),
+            Input::Order(order) => self.obey(now, order, out),
+            Input::Tick | Input::Clock(_) | Input::Route(_) | Input::Subflow(_) => {}
+            Input::Frame(_) | Input::Fix(_) => {}
+        }
+        self.expire(now, out);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.agenda.deadline()
+    }
+
+    fn view(&self, now: Time, view: &mut View) {
+        self.show(now, view);
+    }
+}
+
+fn budget(config: &ShimConfig) -> Limiter {
+    let rate = config.verifications_per_second.max(1);
+    Limiter::new(rate, Duration::from_secs(1) / rate)
+}

@@ -1,0 +1,292 @@
+//! What is known of one context, and how it is found (RFC 5533 §6, §12.4).
+
+use super::exploration::Exploration;
+use super::proof::Announcement;
+use super::watch::Watch;
+use crate::entropy::Entropy;
+use crate::input::{Amount, LinkId};
+use crate::plan::{ContextId, Pair};
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::shim6::{Method, Nonce, Tag};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+/// Numbers a context of this node; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Slot(pub(super) u64);
+
+/// A context.
+#[derive(Debug)]
+pub(super) struct Context {
+    /// Its name.
+    pub(super) id: ContextId,
+    /// CT(local).
+    pub(super) tag: Tag,
+    /// The handshake under way, if any: I1-SENT, I2-SENT and, with a peer, I2BIS-SENT (RFC 5533 §6.2).
+    pub(super) opening: Option<Box<Opening>>,
+    /// What the peer has said; without, nothing is in the data plane.
+    pub(super) peer: Option<Peer>,
+    /// Lp(local) and Lp(peer).
+    pub(super) path: Pair,
+    /// The uplink of a local ULID that is no locator.
+    pub(super) link: LinkId,
+    /// Ls(local) as the peer knows it.
+    pub(super) known: Arc<Announcement>,
+    /// An update of it the peer has not acknowledged.
+    pub(super) update: Option<Box<Update>>,
+    /// R2s that wait until the data plane holds the context.
+    pub(super) owed: Option<(Pair, Nonce)>,
+    /// Send and Keepalive Timer.
+    pub(super) watch: Watch,
+    /// REAP's state other than Operational.
+    pub(super) search: Option<Box<Search>>,
+    /// When something was last sent or received.
+    pub(super) active: Time,
+    /// It has been asked whether it is still in use.
+    pub(super) doubted: bool,
+    /// What it has carried, as far as is known.
+    pub(super) carried: (Amount, Amount),
+}
+
+/// A handshake under way.
+#[derive(Debug)]
+pub(super) struct Opening {
+    /// How far it is.
+    pub(super) step: Step,
+    /// Ours.
+    pub(super) nonce: Nonce,
+    /// By which locators.
+    pub(super) locators: Pair,
+    /// Messages of this step sent.
+    pub(super) tries: u32,
+    /// Times it has begun anew with an I1.
+    pub(super) rounds: u32,
+}
+
+/// What was sent last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// I1.
+    I1,
+    /// I2, with what R1 said.
+    I2 { responder_nonce: Nonce, validator: Vec<u8> },
+    /// I2bis, with what R1bis said.
+    I2bis { responder_nonce: Nonce, validator: Vec<u8>, packet_tag: Tag },
+}
+
+/// What a peer has said of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Peer {
+    /// CT(peer).
+    pub(super) tag: Tag,
+    /// Ls(peer), all of them verified.
+    pub(super) locators: Vec<PeerLocator>,
+    /// Names the list; `None` before the first.
+    pub(super) generation: Option<u32>,
+    /// Its CGA parameters.
+    pub(super) parameters: Box<[u8]>,
+    /// It wants to hear something this often.
+    pub(super) keepalive: Duration,
+    /// It understands timeouts below a second.
+    pub(super) quick: bool,
+    /// Of the I2 or I2bis this was taken from: older ones are replays.
+    pub(super) responder_nonce: Option<(Nonce, Nonce)>,
+}
+
+/// A locator of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PeerLocator {
+    /// The address.
+    pub(super) address: Ipv6Addr,
+    /// How it was verified.
+    pub(super) method: Method,
+    /// The peer says that it does not work.
+    pub(super) broken: bool,
+}
+
+/// An Update Request without answer.
+#[derive(Debug)]
+pub(super) struct Update {
+    /// The same in each repetition.
+    pub(super) nonce: Nonce,
+    /// What it tells.
+    pub(super) new: Arc<Announcement>,
+    /// How often it was sent.
+    pub(super) tries: u32,
+}
+
+/// REAP is not Operational.
+#[derive(Debug)]
+pub(super) struct Search {
+    /// InboundOk, else Exploring.
+    pub(super) hears: bool,
+    /// Probes and pairs.
+    pub(super) exploration: Exploration,
+}
+
+impl Context {
+    /// Packets of the layers above may use it: ESTABLISHED or I2BIS-SENT (RFC 5533 §11).
+    pub(super) fn stands(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// The state's name in RFC 5533.
+    pub(super) fn state(&self) -> &'static str {
+        match self.opening.as_deref().map(|opening| &opening.step) {
+            None => "established",
+            Some(Step::I1) => "i1-sent",
+            Some(Step::I2 { .. }) => "i2-sent",
+            Some(Step::I2bis { .. }) => "i2bis-sent",
+        }
+    }
+
+    /// REAP's state.
+    pub(super) fn reachability(&self) -> &'static str {
+        match &self.search {
+            None => "operational",
+            Some(search) if search.hears => "inbound ok",
+            Some(_) => "exploring",
+        }
+    }
+
+    /// Whether a message of the peer may come by these locators (RFC 5533 §12.4).
+    pub(super) fn knows(&self, source: Ipv6Addr) -> bool {
+        self.peer.as_ref().is_some_and(|peer| peer.knows(source))
+    }
+
+    /// Ends the handshake, whatever became of it.
+    pub(super) fn settle(&mut self) -> Option<Nonce> {
+        self.opening.take().map(|opening| opening.nonce)
+    }
+}
+
+impl Peer {
+    /// Whether `address` is one of Ls(peer).
+    pub(super) fn knows(&self, address: Ipv6Addr) -> bool {
+        self.locators.iter().any(|locator| locator.address == address)
+    }
+}
+
+/// All contexts, found by whatever a message names.
+#[derive(Debug, Default)]
+pub(super) struct Contexts {
+    slots: BTreeMap<Slot, Context>,
+    by_id: BTreeMap<ContextId, Slot>,
+    by_tag: BTreeMap<Tag, Slot>,
+    by_peer_tag: BTreeSet<(Tag, Slot)>,
+    by_nonce: BTreeMap<Nonce, Slot>,
+    next: u64,
+}
+
+impl Contexts {
+    /// Takes a context in.
+    pub(super) fn put(&mut self, context: Context) -> Slot {
+        let slot = Slot(self.next);
+        self.next = self.next.saturating_add(1);
+        self.by_id.insert(context.id, slot);
+        self.by_tag.insert(context.tag, slot);
+        self.by_peer_tag.extend(context.peer.as_ref().map(|peer| (peer.tag, slot)));
+        self.slots.insert(slot, context);
+        slot
+    }
+
+    /// Takes a context out.
+    pub(super) fn drop(&mut self, slot: Slot) -> Option<Context> {
+        let context = self.slots.remove(&slot)?;
+        self.by_id.remove(&context.id);
+        self.by_tag.remove(&context.tag);
+        if let Some(peer) = &context.peer {
+            self.by_peer_tag.remove(&(peer.tag, slot));
+        }
+        if let Some(opening) = &context.opening {
+            self.by_nonce.remove(&opening.nonce);
+        }
+        Some(context)
+    }
+
+    /// A context, to be changed; its name and tags only by the functions below.
+    pub(super) fn get(&mut self, slot: Slot) -> Option<&mut Context> {
+        self.slots.get_mut(&slot)
+    }
+
+    /// Records what the peer says.
+    pub(super) fn put_peer(&mut self, slot: Slot, peer: Peer) {
+        let Some(context) = self.slots.get_mut(&slot) else { return };
+        if let Some(former) = &context.peer {
+            self.by_peer_tag.remove(&(former.tag, slot));
+        }
+        self.by_peer_tag.insert((peer.tag, slot));
+        context.peer = Some(peer);
+    }
+
+    /// Begins a handshake, or goes on with it.
+    pub(super) fn put_opening(&mut self, slot: Slot, opening: Opening) {
+        let Some(context) = self.slots.get_mut(&slot) else { return };
+        self.by_nonce.extend([(opening.nonce, slot)]);
+        let former = context.opening.replace(Box::new(opening));
+        let nonce = context.opening.as_ref().map(|opening| opening.nonce);
+        if let Some(former) = former.filter(|former| Some(former.nonce) != nonce) {
+            self.by_nonce.remove(&former.nonce);
+        }
+    }
+
+    /// Ends the handshake.
+    pub(super) fn settle(&mut self, slot: Slot) {
+        if let Some(nonce) = self.slots.get_mut(&slot).and_then(Context::settle) {
+            self.by_nonce.remove(&nonce);
+        }
+    }
+
+    /// By name.
+    pub(super) fn find(&self, id: &ContextId) -> Option<Slot> {
+        self.by_id.get(id).copied()
+    }
+
+    /// By CT(local).
+    pub(super) fn find_tag(&self, tag: Tag) -> Option<Slot> {
+        self.by_tag.get(&tag).copied()
+    }
+
+    /// By our nonce in a handshake.
+    pub(super) fn find_nonce(&self, nonce: Nonce) -> Option<Slot> {
+        self.by_nonce.get(&nonce).copied()
+    }
+
+    /// Those with this CT(peer).
+    pub(super) fn with_peer_tag(&self, tag: Tag) -> impl Iterator<Item = (Slot, &Context)> {
+        let slots = self.by_peer_tag.range((tag, Slot(0))..=(tag, Slot(u64::MAX)));
+        slots.filter_map(|(_, slot)| Some((*slot, self.slots.get(slot)?)))
+    }
+
+    /// A tag no context has (RFC 5533 §7.1).
+    pub(super) fn new_tag(&self, entropy: &mut Entropy) -> Tag {
+        loop {
+            let tag = Tag::of_low(entropy.bits());
+            if !self.by_tag.contains_key(&tag) {
+                return tag;
+            }
+        }
+    }
+
+    /// A nonce no handshake has.
+    pub(super) fn new_nonce(&self, entropy: &mut Entropy) -> Nonce {
+        loop {
+            let nonce = Nonce(entropy.bits() as u32);
+            if !self.by_nonce.contains_key(&nonce) {
+                return nonce;
+            }
+        }
+    }
+
+    /// All.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Context)> {
+        self.slots.iter().map(|(slot, context)| (*slot, context))
+    }
+
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+}

@@ -1,0 +1,194 @@
+//! Where a packet enters: what it is, and which context it is of (RFC 5533 §12.3, §12.4).
+
+use super::Shim;
+use super::context::Slot;
+use crate::engine::Outbox;
+use crate::input::Packet;
+use crate::plan::{ContextId, Pair};
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::icmp6;
+use roam6_wire::ip6::{Datagram, protocol};
+use roam6_wire::shim6::{self, Fork, LocatorList, Message, PayloadHeader, Preference, ShimOption, Tag, error_code};
+use std::net::Ipv6Addr;
+
+/// A control message and how it came.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heard<'a> {
+    /// The packet's addresses, as we see them.
+    pub(super) path: Pair,
+    /// The interface it came by.
+    pub(super) link: crate::input::LinkId,
+    /// The whole packet, and where the message begins in it.
+    pub(super) packet: &'a [u8],
+    /// Offset of the message in it.
+    pub(super) at: usize,
+}
+
+/// What the options of a message say.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Said<'a> {
+    pub(super) validator: Option<&'a [u8]>,
+    pub(super) ulids: Option<Pair>,
+    pub(super) fork: Fork,
+    pub(super) list: Option<&'a LocatorList>,
+    pub(super) preferences: Option<(u32, &'a [Preference])>,
+    pub(super) parameters: Option<&'a [u8]>,
+    pub(super) signature: Option<&'a [u8]>,
+    pub(super) keepalive: Option<Duration>,
+    /// It understands timeouts below a second.
+    pub(super) quick: bool,
+}
+
+impl<'a> Said<'a> {
+    pub(super) fn by(message: &'a Message) -> Said<'a> {
+        let mut said = Said::default();
+        for option in message.options() {
+            match option {
+                ShimOption::Validator(validator) => said.validator = Some(validator),
+                ShimOption::Ulids { sender, receiver } => {
+                    said.ulids = Some(Pair { local: *receiver, peer: *sender });
+                }
+                ShimOption::Fork(fork) => said.fork = *fork,
+                ShimOption::Locators(list) => said.list = Some(list),
+                ShimOption::Preferences { generation, elements } => said.preferences = Some((*generation, elements)),
+                ShimOption::Parameters(parameters) => said.parameters = Some(parameters),
+                ShimOption::Signature(signature) => said.signature = Some(signature),
+                ShimOption::KeepaliveTimeout(seconds) if !said.quick => {
+                    said.keepalive = Some(Duration::from_secs(u64::from(*seconds).max(1)));
+                }
+                ShimOption::KeepaliveMilliseconds(milliseconds) => {
+                    let timeout = Duration::from_millis(u64::from(*milliseconds));
+                    said.keepalive = Some(timeout.max(super::config::SHORTEST_SEND_TIMEOUT));
+                    said.quick = true;
+                }
+                ShimOption::KeepaliveTimeout(_) | ShimOption::Unknown { .. } => {}
+            }
+        }
+        said
+    }
+
+    /// The context it is about.
+    pub(super) fn id(&self, path: Pair) -> ContextId {
+        ContextId { ulids: self.ulids.unwrap_or(path), fork: self.fork }
+    }
+}
+
+impl Shim {
+    pub(super) fn hear(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
+        let Ok(datagram) = Datagram::parse(&packet.bytes) else { return };
+        match datagram.protocol {
+            protocol::ICMPV6 => self.hear_icmp(now, packet, &datagram, out),
+            shim6::PROTOCOL => {
+                let path = Pair { local: datagram.destination, peer: datagram.source };
+                // A router also sees what is for others.
+                if self.uplinks.find(path.local).is_some() && super::uplinks::is_global(path.peer) {
+                    let heard = Heard { path, link: packet.link, packet: &packet.bytes, at: datagram.payload_at };
+                    self.hear_shim(now, heard, datagram.payload, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn hear_icmp(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, out: &mut Outbox) {
+        let Ok(message) = icmp6::Message::parse(datagram) else { return };
+        match &message {
+            icmp6::Message::RouterAdvertisement(advertisement) => {
+                if message.check_on_link(datagram).is_ok() {
+                    self.uplinks.put_router(now, packet.link, datagram.source, advertisement);
+                }
+            }
+            _ => self.hear_trouble(now, datagram, out),
+        }
+    }
+
+    fn hear_shim(&mut self, now: Time, heard: Heard<'_>, bytes: &[u8], out: &mut Outbox) {
+        if let Some(header) = PayloadHeader::parse(bytes) {
+            // Of a known tag and source it came just before the data plane knew.
+            if self.of_context(header.tag, heard.path).is_none() {
+                self.miss(now, heard.path, header.tag, out);
+            }
+            return;
+        }
+        match Message::parse(bytes) {
+            Ok(message) => self.hear_message(now, heard, &message, out),
+            Err(malformed) => {
+                if let Some(code) = error_code(&malformed) {
+                    self.complain(now, heard, code, malformed.at, out);
+                }
+                drop_packet(DropReason::Malformed, heard.path.peer, malformed.to_string(), out);
+            }
+        }
+    }
+
+    fn hear_message(&mut self, now: Time, heard: Heard<'_>, message: &Message, out: &mut Outbox) {
+        let said = Said::by(message);
+        match message {
+            Message::I1 { tag, nonce, .. } => self.hear_i1(now, heard, (*tag, *nonce), &said, out),
+            Message::R1 { initiator_nonce, responder_nonce, .. } => {
+                self.hear_r1(now, heard, (*initiator_nonce, *responder_nonce), &said, out);
+            }
+            Message::I2 { tag, initiator_nonce, responder_nonce, .. } => {
+                let nonces = (*initiator_nonce, *responder_nonce);
+                self.hear_i2(now, heard, super::establish::Second { tag: *tag, nonces, lost: None }, &said, out);
+            }
+            Message::I2bis { tag, initiator_nonce, responder_nonce, packet_tag, .. } => {
+                let nonces = (*initiator_nonce, *responder_nonce);
+                let lost = Some(*packet_tag);
+                self.hear_i2(now, heard, super::establish::Second { tag: *tag, nonces, lost }, &said, out);
+            }
+            Message::R2 { tag, nonce, .. } => self.hear_r2(now, heard, (*tag, *nonce), &said, out),
+            Message::R1bis { packet_tag, responder_nonce, .. } => {
+                self.hear_r1bis(now, heard, (*packet_tag, *responder_nonce), &said, out);
+            }
+            Message::UpdateRequest { tag, nonce, .. } => {
+                if let Some(slot) = self.of_context_or_miss(now, *tag, heard.path, out) {
+                    self.hear_update(now, slot, heard, *nonce, &said, out);
+                }
+            }
+            Message::UpdateAck { tag, nonce, .. } => {
+                if let Some(slot) = self.of_context_or_miss(now, *tag, heard.path, out) {
+                    self.hear_ack(now, slot, *nonce);
+                }
+            }
+            Message::Keepalive { tag, .. } => {
+                if let Some(slot) = self.of_context_or_miss(now, *tag, heard.path, out) {
+                    self.hear_keepalive(now, slot, out);
+                }
+            }
+            Message::Probe(probe) => {
+                if let Some(slot) = self.of_context_or_miss(now, probe.tag, heard.path, out) {
+                    self.hear_probe(now, slot, heard.path, probe, out);
+                }
+            }
+            Message::Error(error) => self.hear_error(heard.path.peer, error, out),
+            Message::Unknown { .. } => {
+                self.complain(now, heard, shim6::ErrorCode::UNKNOWN_TYPE, 2, out);
+            }
+        }
+    }
+
+    /// The context of CT(local), if the peer may speak from there (RFC 5533 §12.4).
+    fn of_context(&mut self, tag: Tag, path: Pair) -> Option<Slot> {
+        let slot = self.contexts.find_tag(tag)?;
+        let context = self.contexts.get(slot)?;
+        // Before the peer has said where it is, it may speak from its ULID only.
+        let known = context.knows(path.peer) || (!context.stands() && path.peer == context.id.ulids.peer);
+        known.then_some(slot)
+    }
+
+    fn of_context_or_miss(&mut self, now: Time, tag: Tag, path: Pair, out: &mut Outbox) -> Option<Slot> {
+        let Some(slot) = self.of_context(tag, path) else {
+            self.miss(now, path, tag, out);
+            return None;
+        };
+        self.contexts.get(slot)?.stands().then_some(slot)
+    }
+}
+
+/// Tells that a packet was not accepted.
+pub(super) fn drop_packet(reason: DropReason, from: Ipv6Addr, detail: impl Into<String>, out: &mut Outbox) {
+    out.report(Report::Dropped { reason, from: Some(from), detail: detail.into() });
+}

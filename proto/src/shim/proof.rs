@@ -1,0 +1,316 @@
+//! Why a host may use several addresses as one: hash-based sets and signatures (RFC 5533 §7.2, RFC 5535 §7, RFC 3972 §5).
+
+use super::config::Identity;
+use crate::access::limiter::Limiter;
+use crate::crypto::cga::Parameters;
+use crate::crypto::hba;
+use crate::crypto::signature::{self, PrivateKey};
+use crate::entropy::Entropy;
+use crate::plan::MOST_LOCATORS;
+use crate::time::Time;
+use roam6_wire::Prefix;
+use roam6_wire::shim6::{LocatorList, Message, Method, Nonce, ShimOption, Tag};
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+/// CGA message type tag of Shim6 (RFC 5533 §5.15.5).
+const MESSAGE_TYPE: [u8; 16] =
+    [0x4a, 0x30, 0x56, 0x62, 0x48, 0x58, 0x57, 0x4b, 0x36, 0x55, 0x41, 0x6f, 0x50, 0x6a, 0x6d, 0x48];
+/// Octets of list, parameters and signature in a message, so that with all else it stays below 1280 (RFC 5533 §5.1).
+const MOST_OCTETS: usize = 1104;
+
+/// What one of our ULIDs is announced with.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Announcement {
+    /// Our locators as the peer will know them.
+    pub(super) locators: Vec<Ipv6Addr>,
+    /// List, parameters and signature; nothing for a ULID that cannot be proved.
+    pub(super) options: Vec<ShimOption>,
+}
+
+/// All that proves our addresses.
+#[derive(Debug, Default)]
+pub(super) struct Identities(Vec<Own>);
+
+#[derive(Debug)]
+struct Own {
+    parameters: Parameters,
+    /// A set of the parameters' prefixes.
+    is_set: bool,
+    key: Option<PrivateKey>,
+    /// List and signature for the present locators, computed once for all peers.
+    list: Option<(LocatorList, Option<Vec<u8>>)>,
+}
+
+impl Identities {
+    /// Reads keys; one that is not the parameters' own is left out, with its words.
+    pub(super) fn new(config: &[Identity]) -> (Identities, Vec<String>) {
+        let mut complaints = Vec::new();
+        let own = config.iter().map(|identity| {
+            let parameters = identity.parameters.clone();
+            let key = PrivateKey::parse(&identity.private_key).filter(|key| {
+                hba::has_key(&parameters) && key.public().is_some_and(|public| public == parameters.key())
+            });
+            if key.is_none() && !identity.private_key.is_empty() {
+                complaints.push("a private key does not go with its CGA parameters and is not used".to_owned());
+            }
+            Own { is_set: hba::prefixes(&parameters).is_some(), parameters, key, list: None }
+        });
+        (Identities(own.collect()), complaints)
+    }
+
+    /// Makes lists of `locators` and signs them, once for all peers.
+    pub(super) fn put(&mut self, locators: &[Ipv6Addr], entropy: &mut Entropy) {
+        for own in &mut self.0 {
+            own.put(locators, entropy);
+        }
+    }
+
+    /// What `ulid` is announced with; just itself if nothing proves it.
+    pub(super) fn announce(&self, ulid: Ipv6Addr) -> Arc<Announcement> {
+        let proven = self.0.iter().find_map(|own| own.announce(ulid));
+        Arc::new(proven.unwrap_or_else(|| Announcement { locators: vec![ulid], options: Vec::new() }))
+    }
+}
+
+impl Own {
+    fn put(&mut self, locators: &[Ipv6Addr], entropy: &mut Entropy) {
+        let method =
+            |locator: &Ipv6Addr| match (self.is_set && hba::verify(&self.parameters, *locator).is_ok(), &self.key) {
+                (true, _) => Some((Method::HBA, *locator)),
+                (false, Some(_)) => Some((Method::CGA, *locator)),
+                (false, None) => None,
+            };
+        let mut all: Vec<_> = locators.iter().filter_map(method).take(MOST_LOCATORS).collect();
+        // What the set itself proves comes first, for the last ones are left out where there is no room.
+        all.sort_by_key(|(method, _)| *method);
+        let generation = entropy.bits() as u32;
+        self.list = loop {
+            let list = LocatorList { generation, locators: all.clone() };
+            let signature = self.sign(&list, entropy);
+            let options = self.options(&self.parameters, &list, signature.as_deref());
+            let message = Message::UpdateRequest { tag: Tag::of_low(0), nonce: Nonce(0), options };
+            if message.emit().len() <= MOST_OCTETS || all.is_empty() {
+                break Some((list, signature));
+            }
+            all.pop();
+        };
+    }
+
+    fn sign(&self, list: &LocatorList, entropy: &mut Entropy) -> Option<Vec<u8>> {
+        let wanted = list.locators.iter().any(|(method, _)| *method == Method::CGA);
+        self.key.as_ref().filter(|_| wanted)?.sign(&signed(list), entropy)
+    }
+
+    fn announce(&self, ulid: Ipv6Addr) -> Option<Announcement> {
+        let parameters = match hba::verify(&self.parameters, ulid) {
+            Ok(_) => self.parameters.clone(),
+            // The work in the modifier holds for every prefix.
+            Err(_) => self.parameters.in_prefix(Prefix::new(ulid, 64)?)?,
+        };
+        if !belongs(&parameters, ulid) {
+            return None;
+        }
+        let (list, signature) = self.list.as_ref()?;
+        let locators = list.locators.iter().map(|(_, locator)| *locator).collect();
+        Some(Announcement { locators, options: self.options(&parameters, list, signature.as_deref()) })
+    }
+
+    fn options(&self, parameters: &Parameters, list: &LocatorList, signature: Option<&[u8]>) -> Vec<ShimOption> {
+        let mut options = vec![ShimOption::Locators(list.clone()), ShimOption::Parameters(parameters.emit())];
+        options.extend(signature.map(|signature| ShimOption::Signature(signature.to_vec())));
+        options
+    }
+}
+
+/// What a peer says of its addresses: options of one message, what was known before filling in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claim<'a> {
+    /// The peer's ULID.
+    pub(super) ulid: Ipv6Addr,
+    /// Its parameters, from this message or an earlier one.
+    pub(super) parameters: Option<&'a [u8]>,
+    /// Its locators.
+    pub(super) list: Option<&'a LocatorList>,
+    /// By the key of the parameters.
+    pub(super) signature: Option<&'a [u8]>,
+}
+
+/// Why a claim is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Disbelief {
+    /// The parameters do not make the ULID.
+    Parameters,
+    /// The locator of this place in the list is not proved by its method.
+    Locator(usize),
+    /// There are too many locators.
+    TooMany,
+    /// No more signatures can be verified at present.
+    Busy,
+}
+
+impl Claim<'_> {
+    /// Whether all locators of the list are the peer's. A signature costs one of `budget`, and is looked at last.
+    pub(super) fn check(&self, now: Time, budget: &mut Limiter) -> Result<(), Disbelief> {
+        let parameters = match self.parameters.map(Parameters::parse) {
+            None => None,
+            Some(parsed) => Some(parsed.map_err(|_| Disbelief::Parameters)?),
+        };
+        if parameters.as_ref().is_some_and(|parameters| !belongs(parameters, self.ulid)) {
+            return Err(Disbelief::Parameters);
+        }
+        let Some(list) = self.list else { return Ok(()) };
+        let parameters = parameters.ok_or(Disbelief::Parameters)?;
+        if list.locators.len() > MOST_LOCATORS {
+            return Err(Disbelief::TooMany);
+        }
+        let mut signed_at = None;
+        for (index, (method, locator)) in list.locators.iter().enumerate() {
+            match *method {
+                Method::HBA if hba::verify(&parameters, *locator).is_ok() => {}
+                Method::CGA if hba::has_key(&parameters) && self.signature.is_some() => signed_at = Some(index),
+                _ => return Err(Disbelief::Locator(index)),
+            }
+        }
+        let (Some(index), Some(signature)) = (signed_at, self.signature) else { return Ok(()) };
+        if !budget.take(now) {
+            return Err(Disbelief::Busy);
+        }
+        let genuine = signature::verify(parameters.key(), &signed(list), signature);
+        if genuine { Ok(()) } else { Err(Disbelief::Locator(index)) }
+    }
+}
+
+/// Whether `ulid` is made of `parameters`, alone or as one of a set.
+fn belongs(parameters: &Parameters, ulid: Ipv6Addr) -> bool {
+    parameters.verify(ulid).is_ok() || hba::verify(parameters, ulid).is_ok()
+}
+
+/// What the owner of the key signs (RFC 5533 §5.15.5).
+fn signed(list: &LocatorList) -> Vec<u8> {
+    let mut message = MESSAGE_TYPE.to_vec();
+    message.extend(list.generation.to_be_bytes());
+    for (method, locator) in &list.locators {
+        if *method == Method::CGA {
+            message.extend(locator.octets());
+        }
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::cga::Sec;
+    use crate::crypto::hba::KeyField;
+    use crate::crypto::signature::tests::{p256_key, rsa_key};
+    use core::time::Duration;
+
+    const OTHER: &str = "2001:db8:c::9";
+
+    fn ip(text: &str) -> Ipv6Addr {
+        text.parse().unwrap()
+    }
+
+    fn budget() -> Limiter {
+        Limiter::new(2, Duration::from_secs(1))
+    }
+
+    /// A set of two prefixes, with a key of its own or without.
+    fn identity(key: Option<Vec<u8>>) -> (Identity, Vec<Ipv6Addr>) {
+        let prefixes = ["2001:db8:a::/64".parse().unwrap(), "2001:db8:b::/64".parse().unwrap()];
+        let number = [7; 48];
+        let public = key.as_ref().map(|key| PrivateKey::parse(key).unwrap().public().unwrap());
+        let field = public.as_ref().map_or(KeyField::Random(&number), |key| KeyField::Public(key));
+        let parameters = hba::parameters([1; 16], &prefixes, field).unwrap();
+        let addresses = hba::addresses(&parameters, Sec::new(0).unwrap()).unwrap();
+        (Identity { parameters, private_key: key.unwrap_or_default() }, addresses)
+    }
+
+    fn announced(key: Option<Vec<u8>>, extra: &[Ipv6Addr]) -> (Arc<Announcement>, Ipv6Addr) {
+        let (identity, addresses) = identity(key);
+        let (mut identities, complaints) = Identities::new(&[identity]);
+        assert!(complaints.is_empty());
+        identities.put(&[&addresses, extra].concat(), &mut Entropy::from_number(1));
+        (identities.announce(addresses[0]), addresses[0])
+    }
+
+    fn check(options: &[ShimOption], ulid: Ipv6Addr, budget: &mut Limiter) -> Result<(), Disbelief> {
+        let mut claim = Claim { ulid, parameters: None, list: None, signature: None };
+        for option in options {
+            match option {
+                ShimOption::Locators(list) => claim.list = Some(list),
+                ShimOption::Parameters(parameters) => claim.parameters = Some(parameters),
+                ShimOption::Signature(signature) => claim.signature = Some(signature),
+                other => panic!("{other:?}"),
+            }
+        }
+        claim.check(Time::ZERO, budget)
+    }
+
+    #[test]
+    fn a_set_proves_its_members_and_a_key_all_it_signs() {
+        let (set, ulid) = announced(None, &[ip(OTHER)]);
+        assert_eq!(set.locators.len(), 2, "the third is nobody's");
+        assert_eq!(check(&set.options, ulid, &mut budget()), Ok(()));
+        for key in [rsa_key(), p256_key()] {
+            let (signed, ulid) = announced(Some(key), &[ip(OTHER)]);
+            assert_eq!(signed.locators.last(), Some(&ip(OTHER)));
+            assert_eq!(check(&signed.options, ulid, &mut budget()), Ok(()));
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_believed() {
+        let (signed, ulid) = announced(Some(p256_key()), &[ip(OTHER)]);
+        assert_eq!(check(&signed.options, ip(OTHER), &mut budget()), Err(Disbelief::Parameters));
+        assert_eq!(check(&signed.options[..1], ulid, &mut budget()), Err(Disbelief::Parameters));
+        assert_eq!(check(&signed.options[..2], ulid, &mut budget()), Err(Disbelief::Locator(2)), "no signature");
+        let changed = |change: fn(&mut LocatorList)| {
+            let mut options = signed.options.clone();
+            let Some(ShimOption::Locators(list)) = options.first_mut() else { panic!() };
+            change(list);
+            check(&options, ulid, &mut budget())
+        };
+        assert_eq!(changed(|list| list.generation ^= 1), Err(Disbelief::Locator(2)));
+        assert_eq!(changed(|list| list.locators[2].1 = ip("2001:db8:d::9")), Err(Disbelief::Locator(2)));
+        assert_eq!(changed(|list| list.locators[2].0 = Method::HBA), Err(Disbelief::Locator(2)));
+        assert_eq!(changed(|list| list.locators[0].0 = Method(3)), Err(Disbelief::Locator(0)));
+        assert_eq!(changed(|list| list.locators = vec![list.locators[0]; 17]), Err(Disbelief::TooMany));
+    }
+
+    #[test]
+    fn a_random_number_in_the_place_of_a_key_signs_nothing() {
+        let (set, ulid) = announced(None, &[]);
+        let mut options = set.options.clone();
+        let Some(ShimOption::Locators(list)) = options.first_mut() else { panic!() };
+        list.locators[1].0 = Method::CGA;
+        options.push(ShimOption::Signature(vec![0; 48]));
+        assert_eq!(check(&options, ulid, &mut budget()), Err(Disbelief::Locator(1)));
+    }
+
+    #[test]
+    fn signatures_are_verified_only_so_often() {
+        let (signed, ulid) = announced(Some(p256_key()), &[ip(OTHER)]);
+        let mut budget = budget();
+        let checks = [(); 3].map(|()| check(&signed.options, ulid, &mut budget));
+        assert_eq!(checks, [Ok(()), Ok(()), Err(Disbelief::Busy)]);
+    }
+
+    #[test]
+    fn a_key_that_is_not_the_parameters_own_is_not_used() {
+        let (mut identity, _) = identity(Some(p256_key()));
+        identity.private_key = rsa_key();
+        assert_eq!(Identities::new(&[identity]).1.len(), 1);
+    }
+
+    #[test]
+    fn many_locators_leave_room_for_the_rest_of_the_message() {
+        let extra: Vec<Ipv6Addr> = (0..40).map(|index| ip(&format!("2001:db8:{index:x}::9"))).collect();
+        let (signed, ulid) = announced(Some(rsa_key()), &extra);
+        assert_eq!(signed.locators.len(), MOST_LOCATORS);
+        assert_eq!(check(&signed.options, ulid, &mut budget()), Ok(()));
+        let message = Message::UpdateRequest { tag: Tag::of_low(0), nonce: Nonce(0), options: signed.options.clone() };
+        assert!(message.emit().len() <= MOST_OCTETS);
+    }
+}

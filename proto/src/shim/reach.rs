@@ -1,0 +1,323 @@
+//! Whether the peer hears us and we hear it, and the search for a pair of locators that works (RFC 5534 §6).
+
+use super::context::{Context, Search, Slot};
+use super::exploration::Exploration;
+use super::{ANSWER, Shim, Timer};
+use crate::engine::Outbox;
+use crate::input::Activity;
+use crate::plan::{ContextId, Pair};
+use crate::report::Report;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::shim6::{Message, Probe, ProbeState};
+use std::collections::BTreeMap;
+
+/// The shortest Send Timeout towards a peer that is told whole seconds only.
+const WHOLE_SECOND: Duration = Duration::from_secs(1);
+/// A context in which something happened less than so long ago looks for another path at once when it loses its own;
+/// others when the next packet comes.
+const RECENT: Duration = Duration::from_secs(30);
+
+impl Shim {
+    /// The Send or Keepalive Timer may have ended: what the data plane says decides.
+    pub(super) fn question(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
+        let Some(id) = self.contexts.get(slot).filter(|context| context.stands()).map(|context| context.id) else {
+            return;
+        };
+        self.sample(id, out);
+        self.agenda.put(Timer::Watch(slot), now + ANSWER);
+    }
+
+    /// Whether a context is still in use (RFC 5533 §9).
+    pub(super) fn doubt(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        if !context.stands() && context.opening.is_some() {
+            return self.agenda.put(Timer::Idle(slot), now + self.config.idle_timeout);
+        }
+        let id = context.id;
+        if core::mem::replace(&mut context.doubted, true) {
+            return self.end(slot, "idle", out);
+        }
+        self.sample(id, out);
+        self.agenda.put(Timer::Idle(slot), now + ANSWER);
+    }
+
+    pub(super) fn take_activity(&mut self, now: Time, activity: &Activity, out: &mut Outbox) {
+        let Some(slot) = self.contexts.find(&activity.context) else { return };
+        let idle_timeout = self.config.idle_timeout;
+        let works = |path: Pair| self.uplinks.works(path.local);
+        let Some(context) = self.contexts.get(slot) else { return };
+        context.active =
+            context.active.max(activity.sent.unwrap_or_default()).max(activity.received.unwrap_or_default());
+        context.carried = (activity.out, activity.into);
+        if core::mem::take(&mut context.doubted) && context.active + idle_timeout <= now {
+            return self.end(slot, "idle", out);
+        }
+        let idle_at = context.active + idle_timeout;
+        context.watch.put(activity);
+        let exploring_since =
+            context.search.as_ref().filter(|search| !search.hears).map(|search| search.exploration.since);
+        let in_use = context.active + RECENT > now;
+        let lost = context.search.is_none() && !usable(context, works(context.path));
+        self.agenda.put(Timer::Idle(slot), idle_at.max(now + Duration::from_millis(1)));
+        if exploring_since.is_some_and(|since| activity.received > Some(since)) {
+            self.hear_something(now, slot, out);
+        } else if lost && in_use {
+            self.explore(now, slot, "its locators are gone", out);
+        }
+        self.evaluate(now, slot, out);
+    }
+
+    /// Does what the timers say by now, and sets them anew.
+    fn evaluate(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
+        let send_timeout = self.send_timeout(slot);
+        let Some(context) = self.contexts.get(slot) else { return };
+        let Some(keepalive) = context.peer.as_ref().map(|peer| peer.keepalive) else { return };
+        if context.search.as_ref().is_some_and(|search| !search.hears) {
+            return self.agenda.drop(&Timer::Watch(slot));
+        }
+        if context.watch.silence_at(send_timeout).is_some_and(|at| at <= now) {
+            return self.explore(now, slot, "nothing is heard", out);
+        }
+        let operational = context.search.is_none();
+        if operational && context.watch.keepalive_at(keepalive).is_some_and(|at| at <= now) {
+            self.send_keepalive(now, slot, out);
+        }
+        self.set_watch(now, slot);
+    }
+
+    /// Sets the timer of both timers.
+    pub(super) fn set_watch(&mut self, now: Time, slot: Slot) {
+        let send_timeout = self.send_timeout(slot);
+        let Some(context) = self.contexts.get(slot) else { return };
+        let Some(keepalive) = context.peer.as_ref().map(|peer| peer.keepalive) else { return };
+        let keepalive_at = context.watch.keepalive_at(keepalive).filter(|_| context.search.is_none());
+        let silence_at = context.watch.silence_at(send_timeout);
+        match silence_at.into_iter().chain(keepalive_at).min() {
+            Some(at) => self.agenda.put(Timer::Watch(slot), at.max(now)),
+            None => self.agenda.drop(&Timer::Watch(slot)),
+        }
+    }
+
+    fn send_keepalive(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        let Some(peer) = &context.peer else { return };
+        let (path, tag) = (context.path, peer.tag);
+        context.watch.keep(now);
+        self.send(path, &Message::Keepalive { tag, options: Vec::new() }, out);
+    }
+
+    pub(super) fn hear_keepalive(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        let id = context.id;
+        context.watch.hear(now);
+        if context.search.as_ref().is_some_and(|search| !search.hears) {
+            self.hear_something(now, slot, out);
+        }
+        // The next packet we send starts the timer again.
+        self.sample(id, out);
+        self.set_watch(now, slot);
+    }
+
+    /// Something came while we thought that nothing does (RFC 5534 §6.1).
+    fn hear_something(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        let Some(search) = &mut context.search else { return };
+        search.hears = true;
+        context.watch.ask_again(now);
+        self.probe(now, slot, None, out);
+    }
+
+    /// Goes to Exploring, or stays there.
+    fn explore(&mut self, now: Time, slot: Slot, why: &str, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        let (id, path) = (context.id, context.path);
+        context.watch.rest();
+        match &mut context.search {
+            Some(search) => {
+                search.hears = false;
+                search.exploration.forget_received(now);
+            }
+            None => {
+                let exploration = Exploration::new(now, Some(path));
+                context.search = Some(Box::new(Search { hears: false, exploration }));
+                out.report(Report::PathLost { context: id, path, why: why.to_owned() });
+            }
+        }
+        self.agenda.drop(&Timer::Watch(slot));
+        self.sample(id, out);
+        self.probe(now, slot, None, out);
+    }
+
+    /// The next probe is due (RFC 5534 §6.5).
+    pub(super) fn probe_again(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        if context.search.is_some() {
+            self.probe(now, slot, None, out);
+        }
+    }
+
+    /// Sends a probe by `way`, or else by the pair whose turn it is, and sets the time of the next.
+    fn probe(&mut self, now: Time, slot: Slot, way: Option<Pair>, out: &mut Outbox) {
+        let pairs = self.pairs(slot);
+        let Some(context) = self.contexts.get(slot) else { return };
+        let (Some(search), Some(peer)) = (&mut context.search, &context.peer) else { return };
+        let pause = search.exploration.pause(&mut self.entropy);
+        self.agenda.put(Timer::Probe(slot), now + pause);
+        let way = way.filter(|way| pairs.contains_key(way));
+        let Some(pair) = way.or_else(|| search.exploration.next(pairs.into_iter(), &mut self.entropy)) else { return };
+        let state = if search.hears { ProbeState::InboundOk } else { ProbeState::Exploring };
+        let sent = search.exploration.send(pair, &mut self.entropy);
+        let probe = Probe { tag: peer.tag, state, sent, received: search.exploration.received(), options: Vec::new() };
+        if search.hears {
+            context.watch.ask(now);
+        }
+        self.send(pair, &Message::Probe(probe), out);
+        self.set_watch(now, slot);
+    }
+
+    pub(super) fn hear_probe(&mut self, now: Time, slot: Slot, path: Pair, probe: &Probe, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        let record = probe.sent.first().copied();
+        match probe.state {
+            ProbeState::Exploring => {
+                let fresh = || Search { hears: true, exploration: Exploration::new(now, None) };
+                let search = context.search.get_or_insert_with(|| Box::new(fresh()));
+                search.hears = true;
+                record.into_iter().for_each(|record| search.exploration.receive(record));
+                context.watch.ask_again(now);
+                // What came by one pair most likely goes back by it.
+                self.probe(now, slot, Some(path), out);
+            }
+            ProbeState::InboundOk => {
+                let mut search = context.search.take();
+                let chosen =
+                    search.as_ref().and_then(|search| search.exploration.choose(&probe.received, context.path));
+                let fresh = || Box::new(Search { hears: true, exploration: Exploration::new(now, None) });
+                let mut search = search.take().unwrap_or_else(fresh);
+                record.into_iter().for_each(|record| search.exploration.receive(record));
+                context.watch.hear(now);
+                context.watch.ask_again(now);
+                self.settle_path(now, slot, chosen, search.exploration.since, out);
+                self.confirm(slot, &mut search.exploration, out);
+            }
+            ProbeState::Operational => {
+                let search = context.search.take();
+                context.watch.hear(now);
+                context.watch.owe(now);
+                if let Some(search) = search {
+                    let chosen = search.exploration.choose(&probe.received, context.path);
+                    self.settle_path(now, slot, chosen, search.exploration.since, out);
+                }
+            }
+        }
+        if let Some(id) = self.contexts.get(slot).map(|context| context.id) {
+            self.sample(id, out);
+        }
+        self.set_watch(now, slot);
+    }
+
+    /// Operational again; by another pair, if one was chosen.
+    fn settle_path(&mut self, now: Time, slot: Slot, chosen: Option<Pair>, since: Time, out: &mut Outbox) {
+        self.agenda.drop(&Timer::Probe(slot));
+        let Some(context) = self.contexts.get(slot) else { return };
+        let (id, former) = (context.id, context.path);
+        let path = chosen.unwrap_or(former);
+        if path != former {
+            context.path = path;
+            self.put_context(now, slot, out);
+            if self.contexts.get(slot).is_some_and(|context| context.update.is_some()) {
+                self.agenda.put(Timer::Update(slot), now);
+            }
+            out.report(Report::PathChanged { context: id, path, after: now.since(since) });
+        } else if chosen.is_some() {
+            out.report(Report::PathWorks { context: id, path });
+        }
+    }
+
+    /// Tells the peer that all is well, and what came of its probes (RFC 5534 §6.8).
+    fn confirm(&mut self, slot: Slot, exploration: &mut Exploration, out: &mut Outbox) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        let Some(peer) = &context.peer else { return };
+        let sent = exploration.send(context.path, &mut self.entropy);
+        let received = exploration.received();
+        let state = ProbeState::Operational;
+        let probe = Probe { tag: peer.tag, state, sent, received, options: Vec::new() };
+        let path = context.path;
+        self.send(path, &Message::Probe(probe), out);
+    }
+
+    /// Our locators or the peer's have changed: looks for another path if the present one is gone.
+    pub(super) fn reconsider(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
+        let works = |path: Pair| self.uplinks.works(path.local);
+        let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return };
+        let works = works(context.path);
+        if let Some(search) = &mut context.search {
+            search.exploration.hurry();
+            self.agenda.put(Timer::Probe(slot), now);
+        } else if !usable(context, works) {
+            // Whether it is in use, the data plane knows.
+            let id = context.id;
+            self.sample(id, out);
+        }
+    }
+
+    /// Goes over to a path an operator wants, once it has proved to work.
+    pub(super) fn use_path(&mut self, now: Time, id: Option<ContextId>, path: Pair, out: &mut Outbox) {
+        let all = self.contexts.iter().filter(|(_, context)| id.is_none_or(|id| id == context.id));
+        let slots: Vec<Slot> = all.map(|(slot, _)| slot).collect();
+        for slot in slots {
+            if !self.pairs(slot).contains_key(&path) {
+                continue;
+            }
+            let Some(context) = self.contexts.get(slot).filter(|context| context.path != path) else { continue };
+            let (id, present) = (context.id, context.path);
+            let fresh = || Box::new(Search { hears: false, exploration: Exploration::new(now, None) });
+            let search = context.search.get_or_insert_with(fresh);
+            search.exploration.wanted = Some(path);
+            search.exploration.hurry();
+            out.report(Report::PathLost { context: id, path: present, why: "another is wanted".to_owned() });
+            self.sample(id, out);
+            self.probe(now, slot, None, out);
+        }
+    }
+
+    /// All pairs that may work, and whether the peer says that they do not.
+    pub(super) fn pairs(&mut self, slot: Slot) -> BTreeMap<Pair, bool> {
+        let mut pairs = BTreeMap::new();
+        let Some(context) = self.contexts.get(slot) else { return pairs };
+        let Some(peer) = &context.peer else { return pairs };
+        let ulid = context.id.ulids.local;
+        let told = context.known.locators.iter().copied().chain([ulid]);
+        let mut locals: Vec<_> = told.filter(|locator| self.uplinks.works(*locator)).collect();
+        if locals.is_empty() {
+            // The peer does not know them yet; it will ask who we are, and then it does.
+            locals = self.identities.announce(ulid).locators.clone();
+            locals.retain(|locator| self.uplinks.works(*locator));
+        }
+        for local in locals {
+            pairs.extend(peer.locators.iter().map(|remote| (Pair { local, peer: remote.address }, remote.broken)));
+        }
+        pairs
+    }
+
+    /// The pair to send a message by: the present one, or any.
+    pub(super) fn way_to(&mut self, slot: Slot) -> Option<Pair> {
+        let pairs = self.pairs(slot);
+        let path = self.contexts.get(slot)?.path;
+        if pairs.contains_key(&path) { Some(path) } else { pairs.into_keys().next() }
+    }
+
+    /// How long to wait until something is heard.
+    fn send_timeout(&mut self, slot: Slot) -> Duration {
+        let timeout = self.config.send_timeout.max(super::config::SHORTEST_SEND_TIMEOUT);
+        let quick = self.contexts.get(slot).and_then(|context| context.peer.as_ref()).is_some_and(|peer| peer.quick);
+        if quick { timeout } else { timeout.max(WHOLE_SECOND) }
+    }
+}
+
+/// Whether the present path may work at all; `local_works`: our end of it does.
+fn usable(context: &Context, local_works: bool) -> bool {
+    let Some(peer) = &context.peer else { return false };
+    local_works && peer.locators.iter().any(|locator| locator.address == context.path.peer && !locator.broken)
+}

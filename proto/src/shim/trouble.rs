@@ -1,0 +1,201 @@
+//! Errors: those of Shim6 itself (RFC 5533 §5.14), and ICMPv6 about packets the shim has changed (RFC 5533 §8).
+
+use super::context::Slot;
+use super::hear::{Heard, drop_packet};
+use super::{NO_SUPPORT_HOLD, Shim};
+use crate::engine::Outbox;
+use crate::output::{Transmit, Via};
+use crate::plan::Pair;
+use crate::report::DropReason;
+use crate::time::Time;
+use roam6_wire::checksum::checksum;
+use roam6_wire::ip6::{self, Datagram, HEADER_LENGTH, Header, MINIMUM_MTU, protocol};
+use roam6_wire::shim6::{
+    self, ErrorCode, ErrorMessage, LocatorList, Message, PAYLOAD_LENGTH, PayloadHeader, kind, option,
+};
+use std::net::Ipv6Addr;
+
+/// Octets of an ICMPv6 error before the packet it quotes.
+const ICMP_HEADER: usize = 8;
+const UNREACHABLE: u8 = 1;
+const TOO_BIG: u8 = 2;
+const PARAMETER_PROBLEM: u8 = 4;
+/// Code of Destination Unreachable: no application at that port.
+const PORT: u8 = 4;
+/// Code of Parameter Problem: a Next Header that is not known.
+const NEXT_HEADER: u8 = 1;
+
+impl Shim {
+    /// Tells a peer what was wrong at `offset` of its message.
+    pub(super) fn complain(&mut self, now: Time, heard: Heard<'_>, code: ErrorCode, offset: usize, out: &mut Outbox) {
+        if !self.complaints.take(now) {
+            return;
+        }
+        // The error itself has a header, and 8 octets before the packet; padding may follow.
+        let room = MINIMUM_MTU - HEADER_LENGTH - 16;
+        let packet = heard.packet.get(..room).unwrap_or(heard.packet).to_vec();
+        let pointer = u16::try_from(heard.at + offset).unwrap_or(u16::MAX);
+        self.send(heard.path, &Message::Error(ErrorMessage { code, pointer, packet }), out);
+    }
+
+    /// As [`Shim::complain`], about an octet of an option.
+    pub(super) fn complain_of_option(
+        &mut self,
+        now: Time,
+        heard: Heard<'_>,
+        code: ErrorCode,
+        (kind, offset): (u16, usize),
+        out: &mut Outbox,
+    ) {
+        let message = heard.packet.get(heard.at..).unwrap_or_default();
+        if let Some(at) = option::find(message, kind) {
+            self.complain(now, heard, code, at + offset, out);
+        }
+    }
+
+    /// As [`Shim::complain`], about the verification method of a locator.
+    pub(super) fn complain_of_locator(&mut self, now: Time, heard: Heard<'_>, index: usize, out: &mut Outbox) {
+        let place = (option::kind::LOCATORS, LocatorList::method_at(index));
+        self.complain_of_option(now, heard, ErrorCode::VERIFICATION, place, out);
+    }
+
+    /// A peer did not like a message of ours. That is told, and changes nothing: anybody could have sent it.
+    pub(super) fn hear_error(&mut self, from: Ipv6Addr, error: &ErrorMessage, out: &mut Outbox) {
+        let what = match error.code {
+            ErrorCode::UNKNOWN_TYPE => "unknown message",
+            ErrorCode::CRITICAL_OPTION => "critical option",
+            ErrorCode::VERIFICATION => "locator not verified",
+            ErrorCode::GENERATION => "generation of locators",
+            ErrorCode::LOCATOR_COUNT => "number of preferences",
+            _ => "another",
+        };
+        let detail = format!("error {} ({what}) at {}", error.code.number(), error.pointer);
+        drop_packet(DropReason::PeerError, from, detail, out);
+    }
+
+    /// An ICMPv6 error about a packet of the shim.
+    pub(super) fn hear_trouble(&mut self, now: Time, datagram: &Datagram<'_>, out: &mut Outbox) {
+        let Some((head, quoted)) = datagram.payload.split_first_chunk::<ICMP_HEADER>() else { return };
+        let [kind, code, ..] = *head;
+        let Some(quote) = Quote::parse(quoted) else { return };
+        match quote.shim {
+            Quoted::Control(sent) if (kind, code) == (PARAMETER_PROBLEM, NEXT_HEADER) => {
+                self.hear_no_support(now, &quote, sent, out);
+            }
+            Quoted::Payload(header) => {
+                let slot = self.contexts.with_peer_tag(header.tag).find(|(_, context)| context.path == quote.path);
+                let Some((slot, context)) = slot else { return };
+                let ulids = context.id.ulids;
+                match (kind, code) {
+                    // Whoever quotes our tag has seen our packets: there is no shim there any more.
+                    (PARAMETER_PROBLEM, NEXT_HEADER) => self.lose_support(now, slot, out),
+                    (TOO_BIG, _) | (UNREACHABLE, PORT) | (PARAMETER_PROBLEM, _) => {
+                        self.pass_up(datagram, *head, &quote, ulids, out);
+                    }
+                    // All else the search for another path takes care of (RFC 5533 §8).
+                    _ => {}
+                }
+            }
+            Quoted::Control(_) => {}
+        }
+    }
+
+    /// The peer's host does not know Shim6 (RFC 5533 §7.8); believed only of the very I1 that was sent.
+    fn hear_no_support(&mut self, now: Time, quote: &Quote<'_>, sent: &[u8], out: &mut Outbox) {
+        // The checksum may be cut off, the tag and the nonce are not.
+        let (Some(&[_, _, kind::I1, _, _, _, a, b, c, d, e, f]), Some(nonce)) =
+            (sent.first_chunk::<12>(), sent.get(12..16).and_then(|nonce| nonce.try_into().ok()))
+        else {
+            return;
+        };
+        let tag = shim6::Tag::of_low(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+        let nonce = shim6::Nonce(u32::from_be_bytes(nonce));
+        let Some(slot) = self.contexts.find_nonce(nonce) else { return };
+        let ours = |context: &mut super::context::Context| {
+            context.tag == tag && context.opening.as_ref().is_some_and(|opening| opening.locators == quote.path)
+        };
+        if self.contexts.get(slot).is_some_and(ours) {
+            self.lose_support(now, slot, out);
+        }
+    }
+
+    fn lose_support(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
+        let Some(peer) = self.contexts.get(slot).map(|context| context.id.ulids.peer) else { return };
+        self.refuse(now, peer, NO_SUPPORT_HOLD, "no support", out);
+        self.end(slot, "no support", out);
+    }
+
+    /// Hands an error to the layers above as if the packet had been sent by its ULIDs (RFC 5533 §8, figure 9).
+    fn pass_up(
+        &self,
+        datagram: &Datagram<'_>,
+        mut head: [u8; ICMP_HEADER],
+        quote: &Quote<'_>,
+        ulids: Pair,
+        out: &mut Outbox,
+    ) {
+        let Quoted::Payload(header) = quote.shim else { return };
+        let [kind, _, _, _, value @ ..] = &mut head;
+        let number = u32::from_be_bytes(*value);
+        let without = PAYLOAD_LENGTH as u32;
+        // A smaller MTU leaves room for the header; a pointer counts without it.
+        let number = if *kind == TOO_BIG || number >= 48 { number.saturating_sub(without) } else { number };
+        *value = number.to_be_bytes();
+        let mut message = head.to_vec();
+        message.extend(quote.as_sent(header, ulids));
+        if let Some(sum) = message.get_mut(2..4) {
+            sum.fill(0);
+        }
+        let sum = checksum(datagram.source, ulids.local, protocol::ICMPV6, &message);
+        if let Some(field) = message.get_mut(2..4) {
+            field.copy_from_slice(&sum.to_be_bytes());
+        }
+        let bytes = ip6::emit(&Header::new(datagram.source, ulids.local), protocol::ICMPV6, &message);
+        out.transmit(Transmit { via: Via::Route, bytes });
+    }
+}
+
+/// A packet of ours that an error quotes.
+struct Quote<'a> {
+    /// Its addresses.
+    path: Pair,
+    /// Its IPv6 header.
+    header: &'a [u8; HEADER_LENGTH],
+    shim: Quoted<'a>,
+    /// What follows the payload header, as far as it is quoted.
+    rest: &'a [u8],
+}
+
+#[derive(Clone, Copy)]
+enum Quoted<'a> {
+    Control(&'a [u8]),
+    Payload(PayloadHeader),
+}
+
+impl<'a> Quote<'a> {
+    fn parse(quoted: &'a [u8]) -> Option<Quote<'a>> {
+        let (header, rest) = quoted.split_first_chunk::<HEADER_LENGTH>()?;
+        let address = |at: usize| header.get(at..at + 16)?.try_into().ok().map(|octets: [u8; 16]| octets.into());
+        if header.first()? >> 4 != 6 || *header.get(6)? != shim6::PROTOCOL {
+            return None;
+        }
+        let path = Pair { local: address(8)?, peer: address(24)? };
+        let shim = PayloadHeader::parse(rest).map_or(Quoted::Control(rest), Quoted::Payload);
+        Some(Quote { path, header, shim, rest: rest.get(PAYLOAD_LENGTH..)? })
+    }
+
+    /// The packet as the layers above have sent it.
+    fn as_sent(&self, shim: PayloadHeader, ulids: Pair) -> Vec<u8> {
+        let mut packet = self.header.to_vec();
+        if let [_, _, _, _, high, low, next, ..] = packet.as_mut_slice() {
+            let length = u16::from_be_bytes([*high, *low]).saturating_sub(PAYLOAD_LENGTH as u16);
+            [*high, *low] = length.to_be_bytes();
+            *next = shim.next;
+        }
+        packet.truncate(8);
+        packet.extend(ulids.local.octets());
+        packet.extend(ulids.peer.octets());
+        packet.extend(self.rest);
+        packet
+    }
+}

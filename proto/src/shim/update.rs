@@ -1,0 +1,135 @@
+//! How peers are told that our locators have changed, and tell us (RFC 5533 §10).
+
+use super::context::{Slot, Update};
+use super::establish::spread;
+use super::hear::{Heard, Said, drop_packet};
+use super::{SETTLE, Shim, Timer};
+use crate::engine::Outbox;
+use crate::report::DropReason;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::shim6::{ErrorCode, Message, Nonce, ShimOption, option};
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+/// UPDATE_TIMEOUT and MAX_UPDATE_TIMEOUT (RFC 5533 §14).
+const TIMEOUT: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(120));
+/// The first updates to many peers go out this far from one another.
+const APART: Duration = Duration::from_millis(1);
+
+impl Shim {
+    /// An address or an interface has come or gone.
+    pub(super) fn locators_changed(&mut self, now: Time, out: &mut Outbox) {
+        self.agenda.put(Timer::Announce, now + SETTLE);
+        let slots: Vec<Slot> = self.contexts.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.reconsider(now, slot, out);
+        }
+    }
+
+    /// Tells every peer what our locators are by now.
+    pub(super) fn announce(&mut self, now: Time) {
+        let mut locators: Vec<Ipv6Addr> = self.uplinks.locators().collect();
+        locators.sort_unstable();
+        self.identities.put(&locators, &mut self.entropy);
+        let slots: Vec<Slot> = self.contexts.iter().map(|(slot, _)| slot).collect();
+        let mut at = now;
+        for slot in slots {
+            if self.tell_changes(at, slot) {
+                at = at + APART;
+            }
+        }
+    }
+
+    /// Begins to tell a peer, if it does not know already; whether it does.
+    pub(super) fn tell_changes(&mut self, at: Time, slot: Slot) -> bool {
+        let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return false };
+        let new = self.identities.announce(context.id.ulids.local);
+        let told = context.update.as_ref().map_or(&context.known, |update| &update.new);
+        if told.locators == new.locators {
+            return false;
+        }
+        if new.locators == context.known.locators {
+            // It has come back before the peer was reached.
+            context.update = None;
+            self.agenda.drop(&Timer::Update(slot));
+            return false;
+        }
+        let nonce = Nonce(self.entropy.bits() as u32);
+        context.update = Some(Box::new(Update { nonce, new, tries: 0 }));
+        self.agenda.put(Timer::Update(slot), at);
+        true
+    }
+
+    /// Sends the Update Request that is due, again and again (RFC 5533 §10.2).
+    pub(super) fn send_update(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
+        let keepalive = self.keepalive_options();
+        let chance = self.entropy.below(1000);
+        let path = self.way_to(slot);
+        let Some(context) = self.contexts.get(slot) else { return };
+        let (Some(update), Some(peer)) = (&mut context.update, &context.peer) else { return };
+        let pause = (TIMEOUT.0 * 2u32.saturating_pow(update.tries.min(8))).min(TIMEOUT.1);
+        self.agenda.put(Timer::Update(slot), now + spread(pause, chance));
+        let Some(path) = path else { return };
+        update.tries = update.tries.saturating_add(1);
+        let options = update.new.options.iter().cloned().chain(keepalive).collect();
+        let message = Message::UpdateRequest { tag: peer.tag, nonce: update.nonce, options };
+        context.watch.ask(now);
+        self.send(path, &message, out);
+        self.set_watch(now, slot);
+    }
+
+    pub(super) fn hear_update(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        heard: Heard<'_>,
+        nonce: Nonce,
+        said: &Said<'_>,
+        out: &mut Outbox,
+    ) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        let (Some(former), ulid) = (context.peer.clone(), context.id.ulids.peer) else { return };
+        let peer = match self.learn(now, Some(&former), ulid, former.tag, said) {
+            Ok(peer) => peer,
+            Err(disbelief) => return self.disbelieve(now, heard, disbelief, out),
+        };
+        if let Some((generation, elements)) = said.preferences {
+            let wrong = match () {
+                () if peer.generation != Some(generation) => Some((ErrorCode::GENERATION, 4)),
+                () if peer.locators.len() != elements.len() => Some((ErrorCode::LOCATOR_COUNT, 2)),
+                () => None,
+            };
+            if let Some((code, offset)) = wrong {
+                drop_packet(DropReason::Malformed, heard.path.peer, "preferences of another list", out);
+                return self.complain_of_option(now, heard, code, (option::kind::PREFERENCES, offset), out);
+            }
+        }
+        if peer.locators.is_empty() {
+            return drop_packet(DropReason::Unverified, heard.path.peer, "no locator is left", out);
+        }
+        let tag = peer.tag;
+        if let Some(context) = self.contexts.get(slot) {
+            context.watch.hear(now);
+        }
+        self.send(heard.path, &Message::UpdateAck { tag, nonce, options: Vec::<ShimOption>::new() }, out);
+        if peer != former {
+            self.contexts.put_peer(slot, peer);
+            self.put_context(now, slot, out);
+            self.reconsider(now, slot, out);
+        }
+    }
+
+    pub(super) fn hear_ack(&mut self, now: Time, slot: Slot, nonce: Nonce) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        context.watch.hear(now);
+        if let Some(update) = context.update.take_if(|update| update.nonce == nonce) {
+            context.known = Arc::clone(&update.new);
+            self.agenda.drop(&Timer::Update(slot));
+            if let Some(search) = &mut context.search {
+                search.exploration.hurry();
+                self.agenda.put(Timer::Probe(slot), now);
+            }
+        }
+    }
+}

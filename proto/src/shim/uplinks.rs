@@ -1,0 +1,114 @@
+//! The interfaces of this host: which addresses may be locators now, and by which router each leaves.
+
+use crate::input::{AddressEvent, AddressState, LinkEvent, LinkId};
+use crate::multipath::advertised::Advertised;
+use crate::time::Time;
+use roam6_wire::icmp6::RouterAdvertisement;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+
+/// Addresses remembered of one interface; more are ignored.
+const MOST_ADDRESSES: usize = 32;
+
+/// All interfaces that the configuration names and the host has.
+#[derive(Debug, Default)]
+pub(super) struct Uplinks {
+    links: BTreeMap<LinkId, Uplink>,
+}
+
+#[derive(Debug)]
+struct Uplink {
+    name: String,
+    up: bool,
+    mtu: u32,
+    advertised: Advertised,
+    addresses: BTreeSet<Ipv6Addr>,
+}
+
+impl Uplinks {
+    /// Takes what is now true of an interface; whether that is anything new.
+    pub(super) fn put(&mut self, event: &LinkEvent) -> bool {
+        let fresh = || Uplink {
+            name: event.name.clone(),
+            up: !event.up,
+            mtu: event.mtu,
+            advertised: Advertised::default(),
+            addresses: BTreeSet::new(),
+        };
+        let link = self.links.entry(event.link).or_insert_with(fresh);
+        link.mtu = event.mtu;
+        core::mem::replace(&mut link.up, event.up) != event.up
+    }
+
+    /// Takes what is now true of an address; whether the locators have changed.
+    pub(super) fn put_address(&mut self, event: &AddressEvent) -> bool {
+        let Some(link) = self.links.get_mut(&event.link) else { return false };
+        match event.state {
+            AddressState::Assigned | AddressState::Deprecated => {
+                let room = link.addresses.len() < MOST_ADDRESSES;
+                room && is_global(event.address) && link.addresses.insert(event.address)
+            }
+            AddressState::Tentative => false,
+            AddressState::Duplicated | AddressState::Gone => link.addresses.remove(&event.address),
+        }
+    }
+
+    /// Takes an advertisement that passed the checks of RFC 4861 §6.1.2.
+    pub(super) fn put_router(&mut self, now: Time, link: LinkId, router: Ipv6Addr, message: &RouterAdvertisement) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.advertised.put(now, router, message);
+        }
+    }
+
+    /// Notes whether the kernel reaches a neighbour, who may be a router.
+    pub(super) fn put_reachable(&mut self, link: LinkId, router: Ipv6Addr, reachable: bool) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.advertised.put_reachable(router, reachable);
+        }
+    }
+
+    /// Forgets the interfaces that are not `kept`; returns them.
+    pub(super) fn retain(&mut self, kept: &BTreeSet<String>) -> Vec<LinkId> {
+        let (stay, go) = core::mem::take(&mut self.links).into_iter().partition(|(_, link)| kept.contains(&link.name));
+        self.links = stay;
+        let go: BTreeMap<LinkId, Uplink> = go;
+        go.into_keys().collect()
+    }
+
+    /// The interfaces known.
+    pub(super) fn ids(&self) -> impl Iterator<Item = LinkId> {
+        self.links.keys().copied()
+    }
+
+    /// The addresses that may be locators now.
+    pub(super) fn locators(&self) -> impl Iterator<Item = Ipv6Addr> {
+        self.links.values().filter(|link| link.up).flat_map(|link| link.addresses.iter().copied())
+    }
+
+    /// The interface that has `address`, up or not.
+    pub(super) fn find(&self, address: Ipv6Addr) -> Option<LinkId> {
+        self.links.iter().find(|(_, link)| link.addresses.contains(&address)).map(|(id, _)| *id)
+    }
+
+    /// Whether `address` may be a locator now.
+    pub(super) fn works(&self, address: Ipv6Addr) -> bool {
+        self.links.values().any(|link| link.up && link.addresses.contains(&address))
+    }
+
+    /// The router packets from `address` go to: the one that advertises its prefix, where that is known.
+    pub(super) fn router(&self, now: Time, link: LinkId) -> Option<Ipv6Addr> {
+        self.links.get(&link)?.advertised.router(now)
+    }
+
+    /// Name, up, MTU and addresses of each.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (LinkId, &str, bool, u32, Vec<Ipv6Addr>)> {
+        self.links
+            .iter()
+            .map(|(id, link)| (*id, link.name.as_str(), link.up, link.mtu, link.addresses.iter().copied().collect()))
+    }
+}
+
+/// Whether others may be told of `address`.
+pub(super) fn is_global(address: Ipv6Addr) -> bool {
+    !(address.is_multicast() || address.is_unspecified() || address.is_loopback() || address.is_unicast_link_local())
+}

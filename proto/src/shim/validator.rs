@@ -1,0 +1,147 @@
+//! What a responder keeps instead of state: a keyed hash it will know again (RFC 5533 §7.10.1, §7.17.1).
+
+use crate::entropy::Entropy;
+use crate::plan::Pair;
+use crate::time::Time;
+use core::time::Duration;
+use hmac::{Hmac, Mac};
+use roam6_wire::shim6::{Fork, Nonce, Tag};
+use sha2::Sha256;
+
+/// VALIDATOR_MIN_LIFETIME (RFC 5533 §14).
+const LIFETIME_SECONDS: u32 = 30;
+/// How long a secret is used; longer than a validator lives, so that two are enough.
+const SECRET_LIFETIME: Duration = Duration::from_secs(60);
+/// Octets of a validator.
+const LENGTH: usize = 16;
+
+/// What a validator is for; one made for one subject proves no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// The answer to an I1.
+    First {
+        /// The initiator's.
+        tag: Tag,
+        /// As we see them.
+        ulids: Pair,
+        /// Of the packet, as we see them.
+        locators: Pair,
+        /// Forked instance.
+        fork: Fork,
+    },
+    /// The answer to a packet whose context is not here.
+    Lost {
+        /// The tag of the packet.
+        tag: Tag,
+        /// Of the packet, as we see them.
+        locators: Pair,
+    },
+}
+
+/// Makes validators and knows them again.
+#[derive(Debug)]
+pub(super) struct Validators {
+    secret: [u8; 32],
+    former: [u8; 32],
+    rotated: Time,
+    /// What the counter showed when the node began.
+    base: u32,
+}
+
+impl Validators {
+    /// With a secret of its own.
+    pub(super) fn new(entropy: &mut Entropy) -> Validators {
+        let mut validators =
+            Validators { secret: [0; 32], former: [0; 32], rotated: Time::ZERO, base: entropy.bits() as u32 };
+        entropy.fill(&mut validators.secret);
+        entropy.fill(&mut validators.former);
+        validators
+    }
+
+    /// A validator of `subject`, and the responder nonce that tells its age.
+    pub(super) fn issue(&mut self, now: Time, subject: Subject, entropy: &mut Entropy) -> (Nonce, Vec<u8>) {
+        if now.since(self.rotated) >= SECRET_LIFETIME {
+            self.former = self.secret;
+            entropy.fill(&mut self.secret);
+            self.rotated = now;
+        }
+        let nonce = Nonce(self.base.wrapping_add(seconds(now)));
+        (nonce, mac(&self.secret, nonce, subject).unwrap_or_default())
+    }
+
+    /// Whether `validator` was made for `subject` not long ago.
+    pub(super) fn check(&self, now: Time, nonce: Nonce, subject: Subject, validator: &[u8]) -> bool {
+        let issued = nonce.0.wrapping_sub(self.base);
+        let fresh = seconds(now).checked_sub(issued).is_some_and(|age| age <= LIFETIME_SECONDS);
+        // The second in which the secret was changed has seen both.
+        let secrets =
+            [(&self.secret, issued >= seconds(self.rotated)), (&self.former, issued <= seconds(self.rotated))];
+        fresh
+            && validator.len() == LENGTH
+            && secrets.into_iter().filter(|(_, used)| *used).any(|(secret, _)| {
+                hasher(secret, nonce, subject).is_some_and(|hasher| hasher.verify_truncated_left(validator).is_ok())
+            })
+    }
+}
+
+fn seconds(time: Time) -> u32 {
+    (time.as_micros() / 1_000_000) as u32
+}
+
+fn mac(secret: &[u8; 32], nonce: Nonce, subject: Subject) -> Option<Vec<u8>> {
+    let whole = hasher(secret, nonce, subject)?.finalize().into_bytes();
+    whole.get(..LENGTH).map(<[u8]>::to_vec)
+}
+
+fn hasher(secret: &[u8; 32], nonce: Nonce, subject: Subject) -> Option<Hmac<Sha256>> {
+    let mut hasher = Hmac::<Sha256>::new_from_slice(secret).ok()?;
+    hasher.update(&nonce.0.to_be_bytes());
+    match subject {
+        Subject::First { tag, ulids, locators, fork } => {
+            [ulids.local, ulids.peer, locators.local, locators.peer].iter().for_each(|at| hasher.update(&at.octets()));
+            hasher.update(&fork.0.to_be_bytes());
+            hasher.update(&tag.bits().to_be_bytes());
+            hasher.update(&[1]);
+        }
+        Subject::Lost { tag, locators } => {
+            [locators.local, locators.peer].iter().for_each(|at| hasher.update(&at.octets()));
+            hasher.update(&tag.bits().to_be_bytes());
+            hasher.update(&[2]);
+        }
+    }
+    Some(hasher)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(local: &str, peer: &str) -> Pair {
+        Pair { local: local.parse().unwrap(), peer: peer.parse().unwrap() }
+    }
+
+    #[test]
+    fn a_validator_proves_its_subject_for_half_a_minute() {
+        let mut entropy = Entropy::from_number(1);
+        let ulids = pair("2001:db8::1", "2001:db8::2");
+        let first = Subject::First { tag: Tag::of_low(7), ulids, locators: ulids, fork: Fork::NONE };
+        for start in [0, 59, 60, 119u64] {
+            let mut validators = Validators::new(&mut entropy);
+            let at = |seconds: u64| Time::ZERO + Duration::from_secs(start + seconds);
+            let (nonce, validator) = validators.issue(at(0), first, &mut entropy);
+            assert!(validators.check(at(30), nonce, first, &validator));
+            assert!(!validators.check(at(31), nonce, first, &validator), "too old");
+            assert!(!validators.check(at(1), Nonce(nonce.0.wrapping_add(1)), first, &validator));
+            assert!(!validators.check(at(1), nonce, first, &validator[1..]));
+            let other = Subject::First { tag: Tag::of_low(8), ulids, locators: ulids, fork: Fork::NONE };
+            assert!(!validators.check(at(1), nonce, other, &validator));
+            let moved = pair("2001:db8::1", "2001:db8::3");
+            let other = Subject::First { tag: Tag::of_low(7), ulids, locators: moved, fork: Fork::NONE };
+            assert!(!validators.check(at(1), nonce, other, &validator));
+            let lost = Subject::Lost { tag: Tag::of_low(7), locators: ulids };
+            assert!(!validators.check(at(1), nonce, lost, &validator));
+            validators.issue(at(20), lost, &mut entropy);
+            assert!(validators.check(at(25), nonce, first, &validator), "the secret may change meanwhile");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What an operator sees of the shim.
+
+use super::{Shim, Timer};
+use crate::plan::Pair;
+use crate::time::Time;
+use crate::view::{ContextView, LinkView, TimerView, View};
+use roam6_wire::shim6::Method;
+
+impl Shim {
+    pub(super) fn show(&self, now: Time, view: &mut View) {
+        for (_, context) in self.contexts.iter() {
+            let peer = context.peer.as_ref();
+            let locators = peer.map(|peer| peer.locators.as_slice()).unwrap_or_default();
+            let method = |method: Method| match method {
+                Method::HBA => "hba",
+                Method::CGA => "cga",
+                _ => "ulid",
+            };
+            let paths = context
+                .known
+                .locators
+                .iter()
+                .flat_map(|local| locators.iter().map(|locator| Pair { local: *local, peer: locator.address }));
+            view.contexts.push(ContextView {
+                context: context.id,
+                state: context.state().to_owned(),
+                reachability: context.reachability().to_owned(),
+                path: context.path,
+                rewriting: context.stands() && context.path != context.id.ulids,
+                tag_in: context.tag,
+                tag_out: peer.map(|peer| peer.tag),
+                local: context.known.locators.clone(),
+                peer: locators.iter().map(|locator| (locator.address, method(locator.method).to_owned())).collect(),
+                paths: paths.collect(),
+                idle: now.since(context.active),
+                out: context.carried.0,
+                into: context.carried.1,
+            });
+        }
+        view.links.extend(self.uplinks.iter().map(|(link, name, up, mtu, addresses)| LinkView {
+            name: name.to_owned(),
+            role: "shim".to_owned(),
+            up,
+            mtu,
+            router: self.uplinks.router(now, link),
+            addresses,
+            state: if up { "up" } else { "down" }.to_owned(),
+        }));
+        let pressing = self.agenda.iter().filter(|(_, timer)| !matches!(timer, Timer::Idle(_))).take(MOST_TIMERS);
+        view.timers.extend(
+            pressing.map(|(at, timer)| TimerView { name: format!("shim {timer:?}"), remaining: at.since(now) }),
+        );
+    }
+}
+
+/// Timers shown: there may be one for each context.
+const MOST_TIMERS: usize = 32;

@@ -1,0 +1,189 @@
+//! Whether anything comes back: the Send and Keepalive Timers, from what the data plane tells (RFC 5534 §4.1, §6).
+//!
+//! Nothing is counted packet by packet: the times of the first and last packets each way say when the timers would have
+//! been started and stopped, so that an idle context costs nothing and a busy one a question now and then.
+
+use crate::input::Activity;
+use crate::time::Time;
+use core::time::Duration;
+
+/// The two timers of a context.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Watch {
+    /// When the Send Timer was started, while it runs: since then we wait to hear anything.
+    waits_since: Option<Time>,
+    /// When the Keepalive Timer was started, while it runs: since then the peer waits to hear anything.
+    owes_since: Option<Time>,
+    /// The last packet of the layers above that came.
+    received: Option<Time>,
+    /// The last message of the peer's shim that counts.
+    heard: Option<Time>,
+    /// The last message of ours that counts.
+    said: Option<Time>,
+    /// The last keepalive sent.
+    kept: Option<Time>,
+}
+
+impl Watch {
+    /// Takes what the data plane knows.
+    pub(super) fn put(&mut self, activity: &Activity) {
+        let Activity { sent, received, unanswered, unreturned, .. } = *activity;
+        self.received = self.received.max(received);
+        self.waits_since = running(self.waits_since, (sent, unanswered), (received, self.heard));
+        self.owes_since = running(self.owes_since, (received, unreturned), (sent, self.said));
+    }
+
+    /// A message of the peer's shim has come: nothing to wait for any more.
+    pub(super) fn hear(&mut self, now: Time) {
+        (self.waits_since, self.heard) = (None, Some(now));
+    }
+
+    /// A message of our shim was sent that the peer is to answer.
+    pub(super) fn ask(&mut self, now: Time) {
+        self.waits_since.get_or_insert(now);
+        (self.owes_since, self.said) = (None, Some(now));
+    }
+
+    /// As [`Watch::ask`], and the peer is waited for from now on.
+    pub(super) fn ask_again(&mut self, now: Time) {
+        self.waits_since = None;
+        self.ask(now);
+    }
+
+    /// The peer waits to hear from us.
+    pub(super) fn owe(&mut self, now: Time) {
+        self.owes_since.get_or_insert(now);
+    }
+
+    /// A keepalive was sent.
+    pub(super) fn keep(&mut self, now: Time) {
+        self.kept = Some(now);
+    }
+
+    /// Nothing is waited for, and nothing owed.
+    pub(super) fn rest(&mut self) {
+        (self.waits_since, self.owes_since) = (None, None);
+    }
+
+    /// When the Send Timer ends.
+    pub(super) fn silence_at(&self, timeout: Duration) -> Option<Time> {
+        self.waits_since.map(|since| since + timeout)
+    }
+
+    /// When the next keepalive is due: at a third of `timeout`, until nothing has come for so long (RFC 5534 §4.1).
+    pub(super) fn keepalive_at(&self, timeout: Duration) -> Option<Time> {
+        let since = self.owes_since?;
+        let due = self.kept.filter(|kept| *kept >= since).unwrap_or(since) + timeout / 3;
+        let last = self.received.max(self.heard).unwrap_or(since).max(since);
+        (due <= last + timeout).then_some(due)
+    }
+}
+
+/// When a timer was started that the packets of one direction start and those of the other stop, if it still runs.
+///
+/// `ours` are the last packet that starts it and the first after the last that stops it; `theirs` the last packet that
+/// stops it, and the last message that does.
+fn running(
+    known: Option<Time>,
+    ours: (Option<Time>, Option<Time>),
+    theirs: (Option<Time>, Option<Time>),
+) -> Option<Time> {
+    let (last, first) = ours;
+    let stopped = theirs.0.max(theirs.1);
+    let message_after = |at: Time| theirs.1.is_some_and(|message| message >= at);
+    match first {
+        Some(first) if !message_after(first) => {
+            // A message may have started it before the first packet did, and nothing stopped it since.
+            Some(known.filter(|known| *known < first && stopped.is_none_or(|stop| stop < *known)).unwrap_or(first))
+        }
+        _ => {
+            let after = |at: &Time| stopped.is_none_or(|stop| stop < *at);
+            known.filter(after).or(last.filter(after))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Amount;
+    use crate::plan::{ContextId, Pair};
+    use roam6_wire::shim6::Fork;
+
+    const TIMEOUT: Duration = Duration::from_secs(15);
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    /// What the data plane would tell of packets sent (`>`) and received (`<`) at these seconds.
+    fn activity(packets: &[(char, u64)]) -> Activity {
+        let ulids = Pair { local: "2001:db8::1".parse().unwrap(), peer: "2001:db8::2".parse().unwrap() };
+        let context = ContextId { ulids, fork: Fork::NONE };
+        let (out, into) = (Amount::default(), Amount::default());
+        let mut told = Activity { context, sent: None, received: None, unanswered: None, unreturned: None, out, into };
+        for (direction, second) in packets {
+            let time = Some(at(*second));
+            if *direction == '>' {
+                (told.sent, told.unanswered, told.unreturned) = (time, told.unanswered.or(time), None);
+            } else {
+                (told.received, told.unreturned, told.unanswered) = (time, told.unreturned.or(time), None);
+            }
+        }
+        told
+    }
+
+    fn after(packets: &[(char, u64)]) -> Watch {
+        let mut watch = Watch::default();
+        watch.put(&activity(packets));
+        watch
+    }
+
+    #[test]
+    fn the_send_timer_counts_from_the_first_packet_that_nothing_followed() {
+        assert_eq!(after(&[]).silence_at(TIMEOUT), None);
+        assert_eq!(after(&[('>', 1), ('>', 9)]).silence_at(TIMEOUT), Some(at(16)));
+        assert_eq!(after(&[('>', 1), ('<', 2)]).silence_at(TIMEOUT), None);
+        assert_eq!(after(&[('>', 1), ('<', 2), ('>', 3), ('>', 4)]).silence_at(TIMEOUT), Some(at(18)));
+    }
+
+    #[test]
+    fn keepalives_go_out_while_the_peer_alone_sends() {
+        let mut watch = after(&[('<', 1), ('<', 8)]);
+        assert_eq!(watch.keepalive_at(TIMEOUT), Some(at(6)));
+        watch.keep(at(9));
+        assert_eq!(watch.keepalive_at(TIMEOUT), Some(at(14)));
+        watch.keep(at(19));
+        assert_eq!(watch.keepalive_at(TIMEOUT), None, "it has been silent itself for as long");
+        watch.put(&activity(&[('<', 1), ('<', 8), ('<', 30)]));
+        assert!(watch.keepalive_at(TIMEOUT).is_some());
+        watch.put(&activity(&[('<', 30), ('>', 31)]));
+        assert_eq!(watch.keepalive_at(TIMEOUT), None);
+    }
+
+    #[test]
+    fn a_keepalive_stops_the_send_timer_until_the_next_packet() {
+        let mut watch = after(&[('>', 1), ('>', 4)]);
+        watch.hear(at(5));
+        watch.put(&activity(&[('>', 1), ('>', 4)]));
+        assert_eq!(watch.silence_at(TIMEOUT), None);
+        watch.put(&activity(&[('>', 1), ('>', 7)]));
+        assert_eq!(watch.silence_at(TIMEOUT), Some(at(22)));
+        watch.put(&activity(&[('>', 1), ('>', 9)]));
+        assert_eq!(watch.silence_at(TIMEOUT), Some(at(22)), "the first counts");
+        watch.put(&activity(&[('>', 9), ('<', 10)]));
+        assert_eq!(watch.silence_at(TIMEOUT), None);
+    }
+
+    #[test]
+    fn a_question_of_ours_is_waited_for_though_nothing_else_is_sent() {
+        let mut watch = Watch::default();
+        watch.ask(at(1));
+        watch.put(&activity(&[]));
+        assert_eq!(watch.silence_at(TIMEOUT), Some(at(16)));
+        watch.put(&activity(&[('>', 5)]));
+        assert_eq!(watch.silence_at(TIMEOUT), Some(at(16)));
+        watch.put(&activity(&[('>', 5), ('<', 6)]));
+        assert_eq!(watch.silence_at(TIMEOUT), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! Somebody off the path: forges every message of Shim6, repeats handshakes he has overheard, and claims to be others;
+//! but he knows no tag, and what is sent to others does not reach him.
+
+use super::map::Map;
+use crate::datagram::Header;
+use crate::world::{Fact, Happening};
+use core::time::Duration;
+use roam6_proto::Entropy;
+use roam6_wire::ip6::{self, Datagram};
+use roam6_wire::shim6::{
+    self, Fork, LocatorList, Message, Method, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag, kind,
+};
+use std::collections::VecDeque;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+/// One attack for so many events with something to see.
+const RARITY: u64 = 6;
+/// Messages remembered.
+const MEMORY: usize = 40;
+
+/// The attacker.
+#[derive(Debug)]
+pub struct Attacker {
+    chance: Entropy,
+    overheard: VecDeque<Rc<Vec<u8>>>,
+}
+
+impl Attacker {
+    /// An attacker whose ideas follow from `seed`.
+    pub fn new(seed: u64) -> Attacker {
+        Attacker { chance: Entropy::from_number(seed ^ 0xa77ac), overheard: VecDeque::new() }
+    }
+
+    /// Listens to handshakes, and now and then puts something onto a medium.
+    pub fn act(&mut self, map: &mut Map, facts: &[Fact]) {
+        for fact in facts {
+            // Handshakes only: whoever hears the tags of a context may do as he likes (RFC 5533 §16).
+            if let Fact::Sent(_, packet) = fact
+                && Header::parse(packet).is_some_and(|header| header.next == shim6::PROTOCOL)
+                && packet.get(ip6::HEADER_LENGTH + 2).is_some_and(|kind| (kind::I1..=kind::R2).contains(kind))
+            {
+                if self.overheard.len() >= MEMORY {
+                    self.overheard.pop_front();
+                }
+                self.overheard.push_back(Rc::clone(packet));
+            }
+        }
+        if self.chance.below(RARITY) != 0 {
+            return;
+        }
+        let all: Vec<_> = map.hosts.iter().flat_map(|host| host.uplinks.iter().map(|at| (at.1, at.2))).collect();
+        let (Some((medium, victim)), Some((_, other))) = (self.one_of(&all), self.one_of(&all)) else { return };
+        let packet = match self.chance.below(3) {
+            0 => self.repeat(),
+            _ => Some(self.forge(victim, other)),
+        };
+        if let Some(packet) = packet {
+            map.world.plan(Duration::from_millis(self.chance.below(40_000)), Happening::Inject(medium, packet));
+        }
+    }
+
+    /// Something overheard, as it was or changed.
+    fn repeat(&mut self) -> Option<Vec<u8>> {
+        let count = u64::try_from(self.overheard.len()).ok()?;
+        let packet = Rc::clone(self.overheard.get(usize::try_from(self.chance.below(count)).ok()?)?);
+        let datagram = Datagram::parse(&packet).ok()?;
+        if self.chance.below(2) == 0 {
+            return Some(packet.to_vec());
+        }
+        let Ok(message) = Message::parse(datagram.payload) else { return Some(packet.to_vec()) };
+        let changed = match message {
+            Message::I2 { tag, initiator_nonce, responder_nonce, mut options } => {
+                let mine = self.address();
+                for option in &mut options {
+                    if let ShimOption::Locators(list) = option {
+                        list.locators.push((Method::HBA, mine));
+                    }
+                }
+                Message::I2 { tag, initiator_nonce, responder_nonce, options }
+            }
+            Message::R2 { nonce, options, .. } => Message::R2 { tag: self.tag(), nonce, options },
+            Message::R1 { initiator_nonce, options, .. } => {
+                Message::R1 { initiator_nonce, responder_nonce: self.nonce(), options }
+            }
+            other => other,
+        };
+        Some(ip6::emit(&datagram.header(), shim6::PROTOCOL, &changed.emit()))
+    }
+
+    /// Any message, from anybody, with tags and nonces guessed.
+    fn forge(&mut self, victim: Ipv6Addr, other: Ipv6Addr) -> Vec<u8> {
+        let mine = self.address();
+        let (tag, nonce, responder_nonce) = (self.tag(), self.nonce(), self.nonce());
+        let claimed = ShimOption::Ulids { sender: other, receiver: victim };
+        let validator = ShimOption::Validator(vec![7; 16]);
+        let list = LocatorList { generation: 1, locators: vec![(Method::HBA, mine), (Method::HBA, other)] };
+        let second = vec![validator.clone(), claimed.clone(), ShimOption::Locators(list.clone())];
+        let record = ProbeRecord { source: mine, destination: victim, nonce, data: 0 };
+        let message = match self.chance.below(9) {
+            0 => Message::I1 { tag, nonce, options: vec![claimed] },
+            1 => Message::I1 { tag, nonce, options: vec![ShimOption::Fork(Fork(nonce.0))] },
+            2 => Message::I2 { tag, initiator_nonce: nonce, responder_nonce, options: second },
+            3 => Message::I2bis { tag, initiator_nonce: nonce, responder_nonce, packet_tag: tag, options: second },
+            4 => Message::R1bis { packet_tag: tag, responder_nonce, options: vec![validator] },
+            5 => Message::UpdateRequest { tag, nonce, options: vec![ShimOption::Locators(list)] },
+            6 => Message::Keepalive { tag, options: Vec::new() },
+            7 => Message::R2 { tag, nonce, options: vec![ShimOption::Locators(list)] },
+            _ => {
+                let (state, sent, received) = (ProbeState::InboundOk, vec![record], vec![record]);
+                Message::Probe(Probe { tag, state, sent, received, options: Vec::new() })
+            }
+        };
+        let source = if self.chance.below(2) == 0 { mine } else { other };
+        ip6::emit(&ip6::Header::new(source, victim), shim6::PROTOCOL, &message.emit())
+    }
+
+    fn address(&mut self) -> Ipv6Addr {
+        Ipv6Addr::from_bits(0x2001_0db8_0bad_0000_0000_0000_0000_0000 | u128::from(self.chance.below(8)))
+    }
+
+    fn tag(&mut self) -> Tag {
+        Tag::of_low(self.chance.bits())
+    }
+
+    fn nonce(&mut self) -> Nonce {
+        Nonce(self.chance.bits() as u32)
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
+        let count = u64::try_from(all.len()).unwrap_or(0);
+        all.get(usize::try_from(self.chance.below(count)).unwrap_or(0)).copied()
+    }
+}

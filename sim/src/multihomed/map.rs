@@ -1,0 +1,382 @@
+//! Hosts with several uplinks around one router, each uplink with a prefix of its own, and conversations between ULIDs.
+//!
+//! ```text
+//!   h0 eth0 --+        +-- eth0 h1
+//!   h0 eth1 --+- core -+-- eth1 h1
+//!             |        +-- eth0 h2 ...
+//! ```
+
+use crate::host::{Host, HostId};
+use crate::link::LinkSpec;
+use crate::medium::MediumId;
+use crate::talker::{Talk, Talker, Tally};
+use crate::world::World;
+use core::time::Duration;
+use roam6_proto::case::Role;
+use roam6_proto::crypto::cga::{Parameters, Sec};
+use roam6_proto::crypto::hba::{self, KeyField};
+use roam6_proto::crypto::signature::PrivateKey;
+use roam6_proto::output::hex;
+use roam6_proto::plan::{Address, Pair, Route, Rule, Table, Target, Trigger};
+use roam6_proto::shim::{Identity, ShimConfig};
+use roam6_proto::{Engine, Entropy, Input, Item, LinkId, Node, Outbox, Time, View};
+use roam6_wire::Prefix;
+use std::cell::{Cell, RefCell};
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+/// P-256 keys in PKCS #8, made for these worlds, without what can be computed from them.
+const KEYS: [&str; 3] = [
+    "45462e1db76f80efa5b408fb57c6e95430a87bab45e6a563b91089d7409f046d",
+    "864b828419c6fd8975ef77fefaeb1fab35dac3cf99b5a61b8126b271af806aa9",
+    "712897ed9e2a2d81e847de660efff6feea7398d8cec6deb4290688f50221892e",
+];
+/// PKCS #8 around a key of P-256: algorithm, and an ECPrivateKey without the public key.
+const KEY_HEAD: &str = "304102010030 1306072a8648ce3d020106082a8648ce3d030107 0427 3025020101 0420";
+/// The prefix a host with a key moves to: one its set does not list.
+const ELSEWHERE: u16 = 9;
+
+/// Everything of one world that scripts and checks point at.
+#[derive(Debug)]
+pub struct Map {
+    /// The world.
+    pub world: World,
+    /// The router in the middle.
+    pub core: HostId,
+    /// Hosts with several uplinks.
+    pub hosts: Vec<Multihomed>,
+    /// Who talks to whom.
+    pub talks: Vec<Conversation>,
+    units: u16,
+}
+
+/// A host with several uplinks.
+#[derive(Debug)]
+pub struct Multihomed {
+    /// The host.
+    pub host: HostId,
+    /// Its uplinks: interface, medium, address.
+    pub uplinks: Vec<(LinkId, MediumId, Ipv6Addr)>,
+    /// How it proves its addresses.
+    pub proof: Proof,
+    /// An address by its first uplink that is in no set.
+    pub spare: Ipv6Addr,
+}
+
+/// One direction of a conversation.
+#[derive(Debug)]
+pub struct Conversation {
+    /// Who sends, as a place in [`Map::hosts`].
+    pub from: usize,
+    /// Who hears.
+    pub to: usize,
+    /// ULIDs, as the sender sees them.
+    pub ulids: Pair,
+    /// Whether anything is sent at all.
+    pub talks: bool,
+    /// What was sent.
+    pub tally: Rc<RefCell<Tally>>,
+}
+
+/// How a host proves its addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// Not at all.
+    None,
+    /// They are a set.
+    Hba,
+    /// Each is made of one key.
+    Cga,
+    /// They are a set and made of one key.
+    Both,
+}
+
+/// The engine of a host and the applications on it, whose clock is the world's.
+struct Mind {
+    shim: Node,
+    talkers: Vec<Talker>,
+    clock: Rc<Cell<Time>>,
+    asked: (Time, Time),
+}
+
+impl Engine for Mind {
+    fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+        let clock = self.clock.get();
+        self.asked = (now, clock);
+        self.shim.handle(now, input, out);
+        for talker in &mut self.talkers {
+            talker.handle(clock, input, out);
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let (now, clock) = self.asked;
+        let talkers = self.talkers.iter().filter_map(Engine::deadline).map(|at| now + at.since(clock));
+        talkers.chain(self.shim.deadline()).min()
+    }
+
+    fn view(&self, now: Time, view: &mut View) {
+        self.shim.view(now, view);
+    }
+}
+
+/// An engine without a will.
+struct Idle;
+
+impl Engine for Idle {
+    fn handle(&mut self, _: Time, _: &Input, _: &mut Outbox) {}
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    fn view(&self, _: Time, _: &mut View) {}
+}
+
+/// What a host is to be.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// How many uplinks, 1 to 4.
+    pub uplinks: u16,
+    /// How it proves its addresses.
+    pub proof: Proof,
+    /// Its settings but for interfaces and identities.
+    pub config: ShimConfig,
+    /// Seed of its engine's randomness.
+    pub seed: [u8; 32],
+}
+
+impl Map {
+    /// A router and nobody else.
+    pub fn new(seed: u64) -> Map {
+        let mut world = World::new(seed);
+        let mut core = Host::new("core", |_| Box::new(Idle));
+        core.forwards = true;
+        let core = world.add_host(core);
+        Map { world, core, hosts: Vec::new(), talks: Vec::new(), units: 0 }
+    }
+
+    /// Hosts as wished for, and between which of them there are conversations: from, to, how often each way says
+    /// something.
+    pub fn settle(&mut self, wishes: &[Wish], talks: &[(usize, usize, [Option<Duration>; 2])], spec: LinkSpec) {
+        let addresses: Vec<_> = wishes.iter().enumerate().map(|(index, wish)| addresses(index, wish)).collect();
+        for (near, far, intervals) in talks {
+            for (from, to, interval) in [(*near, *far, intervals[0]), (*far, *near, intervals[1])] {
+                let ulid = |host: usize| addresses.get(host).and_then(|(addresses, _, _)| addresses.first()).copied();
+                let (Some(local), Some(peer)) = (ulid(from), ulid(to)) else { continue };
+                let tally = Rc::default();
+                let ulids = Pair { local, peer };
+                self.talks.push(Conversation { from, to, ulids, talks: interval.is_some(), tally });
+            }
+        }
+        for (index, (wish, (addresses, spare, identities))) in wishes.iter().zip(addresses).enumerate() {
+            let talkers: Vec<_> = talks
+                .iter()
+                .flat_map(|(near, far, [there, back])| [(*near, *far, *there), (*far, *near, *back)])
+                .filter(|(from, _, _)| *from == index)
+                .map(|(from, to, interval)| self.talker(from, to, interval))
+                .collect();
+            self.add(index, wish, (&addresses, spare), identities, talkers, spec);
+        }
+    }
+
+    /// Starts every host.
+    pub fn start(&mut self) {
+        let all: Vec<HostId> = self.world.hosts().map(|(id, _)| id).collect();
+        for id in all {
+            self.world.start(id);
+        }
+    }
+
+    /// Whether some pair of locators carries packets from the one host to the other now.
+    pub fn reachable(&self, from: usize, to: usize) -> bool {
+        let (Some(from), Some(to)) = (self.hosts.get(from), self.hosts.get(to)) else { return false };
+        let near = self.usable(from);
+        let far = self.usable(to);
+        near.iter().any(|source| far.iter().any(|destination| self.world.passes(*source, *destination)))
+    }
+
+    /// The addresses of a host that work now and that its peers believe.
+    pub fn usable(&self, host: &Multihomed) -> Vec<Ipv6Addr> {
+        let ups = host
+            .uplinks
+            .iter()
+            .filter(|(link, medium, _)| self.world.is_up(host.host, *link) && !self.world.medium(*medium).black_hole);
+        let mut all: Vec<Ipv6Addr> =
+            ups.flat_map(|(link, _, _)| self.world.host(host.host).kernel.addresses(*link)).collect();
+        let ulid = host.uplinks.first().map(|(_, _, address)| *address);
+        let has_key = matches!(host.proof, Proof::Cga | Proof::Both);
+        all.retain(|address| match host.proof {
+            Proof::None => Some(*address) == ulid,
+            _ => has_key || *address != host.spare,
+        });
+        all
+    }
+
+    fn talker(
+        &self,
+        from: usize,
+        to: usize,
+        interval: Option<Duration>,
+    ) -> (Talk, Rc<RefCell<Tally>>, Rc<RefCell<Tally>>) {
+        let find = |from, to| self.talks.iter().find(|talk| talk.from == from && talk.to == to);
+        let (there, back) = (find(from, to), find(to, from));
+        let ulids = there.map_or(Pair { local: Ipv6Addr::UNSPECIFIED, peer: Ipv6Addr::UNSPECIFIED }, |talk| talk.ulids);
+        let tally = |talk: Option<&Conversation>| talk.map(|talk| Rc::clone(&talk.tally)).unwrap_or_default();
+        let interval = interval.unwrap_or(NEVER);
+        (Talk { own: ulids.local, peer: ulids.peer, interval }, tally(there), tally(back))
+    }
+
+    fn add(
+        &mut self,
+        index: usize,
+        wish: &Wish,
+        (addresses, spare): (&[Ipv6Addr], Ipv6Addr),
+        identities: Vec<Identity>,
+        talkers: Vec<(Talk, Rc<RefCell<Tally>>, Rc<RefCell<Tally>>)>,
+        spec: LinkSpec,
+    ) {
+        let names = (0..addresses.len()).map(|uplink| format!("eth{uplink}"));
+        let config = ShimConfig { interfaces: names.clone().collect(), identities, ..wish.config.clone() };
+        let (clock, seed) = (Rc::clone(&self.world.clock), wish.seed);
+        let role = Role::Shim(Box::new(config));
+        let mut host = Host::new(&format!("h{index}"), move |life| {
+            let mut seed = seed;
+            seed[31] ^= u8::try_from(life & 0xff).unwrap_or(0);
+            let shim = Node::of_roles(core::slice::from_ref(&role), seed);
+            let talking = |(talk, mine, others): &(Talk, _, _)| {
+                Talker::new(Talk { ..*talk }, mine, others).beginning(clock.get(), talk.interval == NEVER)
+            };
+            let talkers = talkers.iter().map(talking).collect();
+            Box::new(Mind { shim, talkers, clock: Rc::clone(&clock), asked: (Time::ZERO, clock.get()) })
+        });
+        host.tells_addresses = true;
+        let mut uplinks = Vec::new();
+        for (uplink, (name, address)) in names.zip(addresses).enumerate() {
+            let link = host.add_interface(&name, self.unit());
+            let medium = self.world.add_medium(&format!("h{index} uplink {uplink}"), spec);
+            let router = self.attach_core(index, uplink, medium);
+            host.kernel.fix(address_item(link, *address));
+            source_route(&mut host, uplink, (link, router), prefix(index, uplink));
+            if uplink == 0 {
+                source_route(&mut host, addresses.len(), (link, router), Prefix::host(spare));
+            }
+            uplinks.push((link, medium, *address));
+        }
+        let id = self.world.add_host(host);
+        for (link, medium, _) in &uplinks {
+            self.world.plug(id, *link, Some(*medium));
+        }
+        self.hosts.push(Multihomed { host: id, uplinks, proof: wish.proof, spare });
+    }
+
+    /// An interface of the router on the medium; returns its address.
+    fn attach_core(&mut self, index: usize, uplink: usize, medium: MediumId) -> Ipv6Addr {
+        let unit = self.unit();
+        let prefix = prefix(index, uplink);
+        let address = Ipv6Addr::from_bits(prefix.address().to_bits() | 1);
+        let core = self.core;
+        let host = self.world.host_mut(core);
+        let link = host.add_interface(&format!("to-h{index}-{uplink}"), unit);
+        host.kernel.fix(Item::Address(Address { link, address, prefix_length: 64, preferred: true }));
+        if uplink == 0 {
+            let elsewhere = self::prefix(index, usize::from(ELSEWHERE));
+            host.kernel.fix(route(Table::MAIN, elsewhere, Target::Link(link)));
+        }
+        self.world.plug(core, link, Some(medium));
+        address
+    }
+
+    fn unit(&mut self) -> u16 {
+        self.units += 1;
+        self.units
+    }
+}
+
+/// Settings that notice a loss after two seconds, and a conversation after half a kilobyte.
+pub fn config() -> ShimConfig {
+    let trigger = Trigger { octets: Some(512), age: Some(Duration::from_secs(5)), ..Trigger::default() };
+    let send_timeout = Duration::from_secs(2);
+    ShimConfig { trigger: Some(trigger), send_timeout, ..ShimConfig::default() }
+}
+
+/// How often somebody says something who never does.
+const NEVER: Duration = Duration::from_secs(1_000_000);
+
+fn prefix(index: usize, uplink: usize) -> Prefix {
+    let number = u16::try_from(0xa00 + index * 16 + uplink).unwrap_or(0);
+    let address = Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0);
+    Prefix::new(address, 64).unwrap_or(Prefix::ALL)
+}
+
+/// Addresses of a host, the spare one, and what proves them.
+fn addresses(index: usize, wish: &Wish) -> (Vec<Ipv6Addr>, Ipv6Addr, Vec<Identity>) {
+    let prefixes: Vec<Prefix> = (0..usize::from(wish.uplinks)).map(|uplink| prefix(index, uplink)).collect();
+    let elsewhere = prefix(index, usize::from(ELSEWHERE));
+    let plain = |prefix: &Prefix| Ipv6Addr::from_bits(prefix.address().to_bits() | 5);
+    let sec = Sec::new(0);
+    let (Some(sec), Some(first)) = (sec, prefixes.first()) else {
+        return (Vec::new(), Ipv6Addr::UNSPECIFIED, Vec::new());
+    };
+    let private_key = key(index);
+    let public = PrivateKey::parse(&private_key).and_then(|key| key.public()).unwrap_or_default();
+    let mut modifier = [0; 16];
+    Entropy::from_seed(wish.seed).fill(&mut modifier);
+    let number = [u8::try_from(index).unwrap_or(0); 48];
+    let parameters = match wish.proof {
+        Proof::None => None,
+        Proof::Hba => hba::parameters(modifier, &prefixes, KeyField::Random(&number)),
+        Proof::Both => hba::parameters(modifier, &prefixes, KeyField::Public(&public)),
+        Proof::Cga => Parameters::new(modifier, *first, public),
+    };
+    let Some(parameters) = parameters else {
+        return (prefixes.iter().map(plain).collect(), plain(&elsewhere), Vec::new());
+    };
+    let made = |prefix: &Prefix| parameters.in_prefix(*prefix).map(|parameters| parameters.address(sec));
+    let all = prefixes.iter().filter_map(made).collect();
+    let spare =
+        if wish.proof == Proof::Hba { plain(&elsewhere) } else { made(&elsewhere).unwrap_or(plain(&elsewhere)) };
+    let private_key = if wish.proof == Proof::Hba { Vec::new() } else { private_key };
+    (all, spare, vec![Identity { parameters, private_key }])
+}
+
+/// PKCS #8 of a host's key.
+pub fn key(index: usize) -> Vec<u8> {
+    let number = KEYS.get(index % KEYS.len()).copied().unwrap_or_default();
+    let text: String = KEY_HEAD.split_whitespace().chain([number]).collect();
+    hex::decode(&text).unwrap_or_default()
+}
+
+fn address_item(link: LinkId, address: Ipv6Addr) -> Item {
+    Item::Address(Address { link, address, prefix_length: 128, preferred: true })
+}
+
+fn route(table: Table, destination: Prefix, target: Target) -> Item {
+    Item::Route(Route { table, destination, source: Prefix::ALL, metric: 1024, target, mtu: None })
+}
+
+/// What comes from `source` leaves by this uplink.
+fn source_route(host: &mut Host, uplink: usize, (link, router): (LinkId, Ipv6Addr), source: Prefix) {
+    let number = 100 + u32::try_from(uplink).unwrap_or(0);
+    let rule = Rule { priority: number, source, destination: Prefix::ALL, incoming: None, table: Table(number) };
+    host.kernel.fix(Item::Rule(rule));
+    host.kernel.fix(route(Table(number), Prefix::ALL, Target::Gateway { link, router }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_keys_and_hosts_can_prove_their_addresses() {
+        for index in 0..KEYS.len() {
+            assert!(PrivateKey::parse(&key(index)).is_some());
+        }
+        for proof in [Proof::Hba, Proof::Cga, Proof::Both] {
+            let wish = Wish { uplinks: 3, proof, config: config(), seed: [3; 32] };
+            let (addresses, spare, identities) = addresses(1, &wish);
+            assert_eq!((addresses.len(), identities.len()), (3, 1));
+            assert!(!addresses.contains(&spare));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Plays a world of multihomed hosts to its end and says what came of it.
+
+use super::attacker::Attacker;
+use super::map::Conversation;
+use super::scenario::{Kind, Scenario};
+use crate::datagram::Header;
+use crate::world::Fact;
+use core::fmt;
+use core::time::Duration;
+use roam6_proto::view::ContextView;
+use roam6_proto::{Report, Time};
+use roam6_wire::shim6::PROTOCOL;
+
+/// Within so long after the last fault every conversation goes on, if any pair of locators works.
+pub const SETTLE: Duration = Duration::from_secs(500);
+/// For so long afterwards nothing may be lost.
+const QUIET: Duration = Duration::from_secs(15);
+/// So long without loss counts as settled.
+const STREAK: Duration = Duration::from_secs(5);
+/// How long a packet may be on its way.
+const TRANSIT: Duration = Duration::from_millis(500);
+/// Signalling a second that a quiet world may have, of each host.
+const MOST_SIGNALS: u64 = 70;
+/// The largest signalling packet, octets (RFC 5533 §5.1).
+const LARGEST: usize = 1280;
+
+/// What came of a world in which everything held.
+#[derive(Debug, Clone, Copy)]
+pub struct Tale {
+    /// What it was about.
+    pub kind: Kind,
+    /// From the last fault until everybody was heard again.
+    pub settled_after: Duration,
+    /// Events.
+    pub events: u64,
+    /// Paths found.
+    pub found: u64,
+    /// Contexts made or made anew.
+    pub contexts: u64,
+    /// Some conversation could not go on: no pair of locators works.
+    pub hopeless: bool,
+}
+
+/// What did not hold.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// Which world.
+    pub seed: u64,
+    /// What it was about.
+    pub kind: Kind,
+    /// When.
+    pub at: Time,
+    /// What.
+    pub what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { seed, kind, at, what } = self;
+        writeln!(f, "multihomed world {seed} ({kind}) at {at}: {what}")?;
+        write!(f, "  to see it: ROAM6_SEED={seed} cargo test -p roam6-sim one_multihomed -- --nocapture")
+    }
+}
+
+/// Plays the world of `seed`, telling every event on standard output if `loud`.
+///
+/// # Errors
+/// The first thing that does not hold.
+pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
+    let mut scenario = Scenario::new(seed);
+    scenario.map.world.loud = loud;
+    let kind = scenario.kind;
+    let mut play = Play { attacker: Attacker::new(seed), events: 0, found: 0, contexts: 0, signals: 0, scenario };
+    play.run().map_err(|what| Failure { seed, kind, at: play.scenario.map.world.now(), what })
+}
+
+struct Play {
+    scenario: Scenario,
+    attacker: Attacker,
+    events: u64,
+    found: u64,
+    contexts: u64,
+    signals: u64,
+}
+
+impl Play {
+    fn run(&mut self) -> Result<Tale, String> {
+        for (after, happening) in core::mem::take(&mut self.scenario.script) {
+            self.scenario.map.world.plan(after, happening);
+        }
+        self.scenario.map.start();
+        let calm = Time::ZERO + self.scenario.calm;
+        let mut end = calm + STREAK + TRANSIT;
+        self.advance(end)?;
+        while let Err(why) = self.settled(end) {
+            if end > calm + SETTLE {
+                return Err(format!("not settled after {} s: {why}", SETTLE.as_secs()));
+            }
+            end = end + Duration::from_secs(2);
+            self.advance(end)?;
+        }
+        self.signals = 0;
+        self.advance(end + QUIET)?;
+        self.settled(end + QUIET)?;
+        let hosts = u64::try_from(self.scenario.map.hosts.len()).unwrap_or(1);
+        if self.signals > MOST_SIGNALS * hosts * QUIET.as_secs() {
+            return Err(format!("{} signalling packets in {} quiet seconds", self.signals, QUIET.as_secs()));
+        }
+        for talk in self.hopeful() {
+            let missing = talk.tally.borrow().missing(end, end + QUIET - TRANSIT);
+            if missing > 0 {
+                return Err(format!("{missing} packets lost in peace, {} to {}", talk.from, talk.to));
+            }
+        }
+        Ok(Tale {
+            kind: self.scenario.kind,
+            settled_after: end.since(calm) - STREAK,
+            events: self.events,
+            found: self.found,
+            contexts: self.contexts,
+            hopeless: self.hopeful().count() < self.scenario.map.talks.len(),
+        })
+    }
+
+    fn advance(&mut self, end: Time) -> Result<(), String> {
+        let hostile = matches!(self.scenario.kind, Kind::Hostile | Kind::Storm);
+        while let Some(facts) = self.scenario.map.world.step(end) {
+            self.events += 1;
+            for fact in &facts {
+                self.look(fact)?;
+            }
+            if hostile && !facts.is_empty() && self.scenario.map.world.now() < Time::ZERO + self.scenario.calm {
+                self.attacker.act(&mut self.scenario.map, &facts);
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, fact: &Fact) -> Result<(), String> {
+        match fact {
+            Fact::Busy(host) => Err(format!("{} turns in circles", self.scenario.map.world.host(*host).name)),
+            Fact::Sent(_, packet) if Header::parse(packet).is_some_and(|header| header.next == PROTOCOL) => {
+                self.signals += 1;
+                let size = packet.len();
+                if size > LARGEST { Err(format!("a message of {size} octets")) } else { Ok(()) }
+            }
+            Fact::Told(host, report) => {
+                match report {
+                    Report::PathChanged { .. } => self.found += 1,
+                    Report::ContextUp { context, path, .. } | Report::ContextRenewed { context, path, .. } => {
+                        self.contexts += 1;
+                        let owner = |address| {
+                            let all = self.scenario.map.hosts.iter().enumerate();
+                            let has = |at: &&(_, _, _)| at.2 == address;
+                            all.filter(|(_, host)| host.uplinks.iter().any(|at| has(&at)) || host.spare == address)
+                                .map(|(index, _)| index)
+                                .next()
+                        };
+                        if owner(path.peer) != owner(context.ulids.peer) {
+                            let name = &self.scenario.map.world.host(*host).name;
+                            return Err(format!("{name} sends what is for {} to {}", context.ulids.peer, path.peer));
+                        }
+                    }
+                    _ => {}
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Conversations that some pair of locators could carry, there and back: without an answer no path is known to work.
+    fn hopeful(&self) -> impl Iterator<Item = &Conversation> {
+        let map = &self.scenario.map;
+        map.talks.iter().filter(|talk| map.reachable(talk.from, talk.to) && map.reachable(talk.to, talk.from))
+    }
+
+    /// Whether every conversation goes on and both ends of its context agree.
+    fn settled(&self, now: Time) -> Result<(), String> {
+        for talk in self.hopeful() {
+            let missing = talk.tally.borrow().missing(now - STREAK - TRANSIT, now - TRANSIT);
+            if missing > 0 {
+                return Err(format!("{missing} packets lost lately, {} to {}", talk.from, talk.to));
+            }
+            let near = self.context(talk, talk.from, talk.ulids);
+            let far = self.context(talk, talk.to, turned(talk.ulids));
+            if let (Some(near), Some(far)) = (near, far)
+                && talk.talks
+                && near.path != near.context.ulids
+                && near.tag_out != Some(far.tag_in)
+            {
+                return Err(format!("{} sends with a tag {} does not know", talk.from, talk.to));
+            }
+        }
+        Ok(())
+    }
+
+    fn context(&self, _: &Conversation, host: usize, ulids: roam6_proto::plan::Pair) -> Option<ContextView> {
+        let host = self.scenario.map.hosts.get(host)?;
+        let world = &self.scenario.map.world;
+        let view = world.host(host.host).view(world.now());
+        view.contexts.into_iter().find(|context| context.context.ulids == ulids && context.tag_out.is_some())
+    }
+}
+
+fn turned(pair: roam6_proto::plan::Pair) -> roam6_proto::plan::Pair {
+    roam6_proto::plan::Pair { local: pair.peer, peer: pair.local }
+}

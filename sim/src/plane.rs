@@ -1,0 +1,338 @@
+//! The shim's data plane in a simulated host: what a context, an uplink and a trigger mean for a packet.
+//! RFC 5533 §11, §12.1, §12.2.
+
+use crate::datagram::{self, HEADER, Header};
+use roam6_proto::input::{Activity, Amount, FlowEvent};
+use roam6_proto::plan::{Context, ContextId, Pair, Trigger};
+use roam6_proto::{Key, LinkId, Sample, Time};
+use roam6_wire::shim6::{self, Fork, PayloadHeader, Tag};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Conversations without a context that are counted at once.
+const MOST_FLOWS: usize = 256;
+
+/// What is in effect, and what was counted.
+#[derive(Debug, Default)]
+pub struct Plane {
+    links: BTreeSet<LinkId>,
+    trigger: Option<Trigger>,
+    contexts: BTreeMap<ContextId, Entry>,
+    tags: BTreeMap<Tag, ContextId>,
+    flows: BTreeMap<Pair, Flow>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    context: Context,
+    sent: Way,
+    received: Way,
+    tell_sent: bool,
+    tell_received: bool,
+}
+
+/// Packets of one direction.
+#[derive(Debug, Default, Clone, Copy)]
+struct Way {
+    last: Option<Time>,
+    /// The first after the last of the other direction.
+    first: Option<Time>,
+    amount: Amount,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flow {
+    since: Time,
+    last_sent: Time,
+    told: Option<Time>,
+    amount: Amount,
+}
+
+/// Something the engine is to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News {
+    /// Of a context.
+    Activity(ContextId),
+    /// A conversation is worth a context.
+    Flow(FlowEvent),
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Default)]
+pub struct Passed {
+    /// As it goes on; `None`: as it was.
+    pub packet: Option<Vec<u8>>,
+    /// The interface it must leave by.
+    pub link: Option<LinkId>,
+    /// To be told.
+    pub news: Option<News>,
+}
+
+impl Plane {
+    /// Looks at the packets of an interface from now on.
+    pub fn put_link(&mut self, link: LinkId) {
+        self.links.insert(link);
+    }
+
+    /// Tells of conversations from now on.
+    pub fn put_trigger(&mut self, trigger: Trigger) {
+        self.trigger = Some(trigger);
+    }
+
+    /// Holds a context; one of the same name keeps what it has counted.
+    pub fn put(&mut self, context: Context) {
+        self.flows.remove(&context.id.ulids);
+        let id = context.id;
+        match self.contexts.get_mut(&id) {
+            Some(entry) => {
+                self.tags.remove(&entry.context.tag_in);
+                self.tags.insert(context.tag_in, id);
+                entry.context = context;
+            }
+            None => {
+                self.tags.insert(context.tag_in, id);
+                let (sent, received) = (Way::default(), Way::default());
+                self.contexts.insert(id, Entry { context, sent, received, tell_sent: false, tell_received: false });
+            }
+        }
+    }
+
+    /// Holds the item of `key` no longer.
+    pub fn drop(&mut self, key: &Key) {
+        match key {
+            Key::Shimmed(link) => drop(self.links.remove(link)),
+            Key::Trigger => {
+                self.trigger = None;
+                self.flows.clear();
+            }
+            Key::Context(id) => {
+                if let Some(entry) = self.contexts.remove(id) {
+                    self.tags.remove(&entry.context.tag_in);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The context of this name.
+    pub fn find(&self, id: &ContextId) -> Option<&Context> {
+        self.contexts.get(id).map(|entry| &entry.context)
+    }
+
+    /// All contexts.
+    pub fn contexts(&self) -> impl Iterator<Item = &Context> {
+        self.contexts.values().map(|entry| &entry.context)
+    }
+
+    /// Notes what is to be told of; whether the context stands.
+    pub fn ask(&mut self, sample: &Sample) -> bool {
+        let Some(entry) = self.contexts.get_mut(&sample.context) else { return false };
+        (entry.tell_sent, entry.tell_received) = (sample.tell_sent, sample.tell_received);
+        true
+    }
+
+    /// What a context has carried; `at` makes the engine's time of the world's.
+    pub fn activity(&self, id: &ContextId, at: impl Fn(Time) -> Time) -> Option<Activity> {
+        let entry = self.contexts.get(id)?;
+        Some(Activity {
+            context: *id,
+            sent: entry.sent.last.map(&at),
+            received: entry.received.last.map(&at),
+            unanswered: entry.sent.first.map(&at),
+            unreturned: entry.received.first.map(&at),
+            out: entry.sent.amount,
+            into: entry.received.amount,
+        })
+    }
+
+    /// A packet this host sends, by `link` as far as that is known.
+    pub fn send(&mut self, now: Time, packet: &[u8], link: Option<LinkId>) -> Passed {
+        let Some(header) = Header::parse(packet).filter(counts) else { return Passed::default() };
+        let pair = Pair { local: header.source, peer: header.destination };
+        let Some(entry) = self.contexts.get_mut(&ContextId { ulids: pair, fork: Fork::NONE }) else {
+            let flow = link.and_then(|link| self.flow(now, pair, link, packet.len(), true));
+            return Passed { news: flow.map(News::Flow), ..Passed::default() };
+        };
+        entry.sent.count(now, packet.len());
+        entry.received.first = None;
+        let told = core::mem::take(&mut entry.tell_sent);
+        let context = &entry.context;
+        let rewrites = context.locators != context.id.ulids;
+        Passed {
+            packet: rewrites.then(|| wrap(packet, &header, context)),
+            link: rewrites.then_some(context.link),
+            news: told.then_some(News::Activity(context.id)),
+        }
+    }
+
+    /// A packet for this host. One of an unknown tag goes up as it is.
+    pub fn receive(&mut self, now: Time, packet: &[u8], link: LinkId) -> Passed {
+        let Some(header) = Header::parse(packet) else { return Passed::default() };
+        let unwrapped = self.unwrap(packet, &header);
+        let header = unwrapped.as_deref().and_then(Header::parse).unwrap_or(header);
+        if !counts(&header) {
+            return Passed::default();
+        }
+        let pair = Pair { local: header.destination, peer: header.source };
+        let news = match self.contexts.get_mut(&ContextId { ulids: pair, fork: Fork::NONE }) {
+            Some(entry) => {
+                entry.received.count(now, packet.len());
+                entry.sent.first = None;
+                let id = entry.context.id;
+                core::mem::take(&mut entry.tell_received).then_some(News::Activity(id))
+            }
+            None => self.flow(now, pair, link, packet.len(), false).map(News::Flow),
+        };
+        Passed { packet: unwrapped, link: None, news }
+    }
+
+    fn unwrap(&self, packet: &[u8], header: &Header) -> Option<Vec<u8>> {
+        let shim = PayloadHeader::parse(datagram::payload(packet)).filter(|_| header.next == shim6::PROTOCOL)?;
+        let context = &self.contexts.get(self.tags.get(&shim.tag)?)?.context;
+        if !context.from.contains(&header.source) {
+            return None;
+        }
+        let ulids = context.id.ulids;
+        let inner = Header { source: ulids.peer, destination: ulids.local, next: shim.next, ..*header };
+        Some(datagram::build(inner, packet.get(HEADER + shim6::PAYLOAD_LENGTH..)?))
+    }
+
+    fn flow(&mut self, now: Time, pair: Pair, link: LinkId, octets: usize, sent: bool) -> Option<FlowEvent> {
+        let trigger = self.trigger.filter(|_| self.links.contains(&link))?;
+        if !self.flows.contains_key(&pair) && self.flows.len() >= MOST_FLOWS {
+            self.flows.pop_first();
+        }
+        let fresh = Flow { since: now, last_sent: now, told: None, amount: Amount::default() };
+        let flow = self.flows.entry(pair).or_insert(fresh);
+        if now.since(flow.last_sent) > trigger.idle {
+            *flow = fresh;
+        }
+        flow.amount.add(octets);
+        if sent {
+            flow.last_sent = now;
+        }
+        let due = flow.told.is_none_or(|told| now.since(told) >= trigger.again);
+        let much = trigger.octets.is_some_and(|limit| flow.amount.octets >= limit)
+            || trigger.packets.is_some_and(|limit| flow.amount.packets >= limit)
+            || sent && trigger.age.is_some_and(|age| now.since(flow.since) >= age);
+        if !(due && much) {
+            return None;
+        }
+        flow.told = Some(now);
+        let Flow { since, amount, .. } = *flow;
+        Some(FlowEvent { pair, link, packets: amount.packets, octets: amount.octets, since })
+    }
+}
+
+impl Way {
+    fn count(&mut self, now: Time, octets: usize) {
+        self.last = Some(now);
+        self.first.get_or_insert(now);
+        self.amount.add(octets);
+    }
+}
+
+trait Add {
+    fn add(&mut self, octets: usize);
+}
+
+impl Add for Amount {
+    fn add(&mut self, octets: usize) {
+        self.packets += 1;
+        self.octets += u64::try_from(octets).unwrap_or(0);
+    }
+}
+
+/// Whether a packet is of the layers above.
+fn counts(header: &Header) -> bool {
+    let global = |address: std::net::Ipv6Addr| !(address.is_multicast() || address.is_unicast_link_local());
+    header.next != shim6::PROTOCOL && global(header.source) && global(header.destination)
+}
+
+fn wrap(packet: &[u8], header: &Header, context: &Context) -> Vec<u8> {
+    let shim = PayloadHeader { next: header.next, tag: context.tag_out }.emit();
+    let payload = [&shim[..], datagram::payload(packet)].concat();
+    let Pair { local: source, peer: destination } = context.locators;
+    datagram::build(Header { source, destination, next: shim6::PROTOCOL, ..*header }, &payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    const LINK: LinkId = LinkId(3);
+
+    fn pair(local: &str, peer: &str) -> Pair {
+        Pair { local: local.parse().unwrap(), peer: peer.parse().unwrap() }
+    }
+
+    fn ulids() -> Pair {
+        pair("2001:db8:a::1", "2001:db8:b::1")
+    }
+
+    fn context(locators: Pair) -> Context {
+        Context {
+            id: ContextId { ulids: ulids(), fork: Fork::NONE },
+            locators,
+            link: LINK,
+            next_hop: None,
+            tag_in: Tag::of_low(1),
+            tag_out: Tag::of_low(2),
+            from: vec!["2001:db8:b::1".parse().unwrap(), "2001:db8:d::1".parse().unwrap()],
+        }
+    }
+
+    fn packet(from: Pair) -> Vec<u8> {
+        let header = Header { source: from.local, destination: from.peer, next: 17, hop_limit: 64 };
+        datagram::build(header, b"payload!")
+    }
+
+    fn turned(pair: Pair) -> Pair {
+        Pair { local: pair.peer, peer: pair.local }
+    }
+
+    #[test]
+    fn what_one_end_wraps_the_other_unwraps() {
+        let (mut near, mut far) = (Plane::default(), Plane::default());
+        let locators = pair("2001:db8:c::1", "2001:db8:d::1");
+        near.put(context(locators));
+        let sent = near.send(Time::ZERO, &packet(ulids()), None);
+        let wrapped = sent.packet.unwrap();
+        assert_eq!((sent.link, Header::parse(&wrapped).unwrap().source), (Some(LINK), locators.local));
+
+        let id = ContextId { ulids: turned(ulids()), fork: Fork::NONE };
+        let other = Context { id, tag_in: Tag::of_low(2), from: vec![locators.local], ..context(turned(ulids())) };
+        far.put(other.clone());
+        assert_eq!(far.receive(Time::ZERO, &wrapped, LINK).packet, Some(packet(ulids())));
+        far.put(Context { from: Vec::new(), ..other });
+        assert_eq!(far.receive(Time::ZERO, &wrapped, LINK).packet, None, "from elsewhere it goes up");
+    }
+
+    #[test]
+    fn it_is_told_once_and_only_when_asked() {
+        let mut plane = Plane::default();
+        plane.put(context(ulids()));
+        let id = context(ulids()).id;
+        assert_eq!(plane.send(Time::ZERO, &packet(ulids()), None).news, None);
+        assert!(plane.ask(&Sample { context: id, tell_sent: true, tell_received: false }));
+        assert_eq!(plane.receive(Time::ZERO, &packet(turned(ulids())), LINK).news, None);
+        let later = Time::from_micros(7);
+        assert_eq!(plane.send(later, &packet(ulids()), None).news, Some(News::Activity(id)));
+        assert_eq!(plane.send(Time::from_micros(9), &packet(ulids()), None).news, None);
+        let activity = plane.activity(&id, |time| time).unwrap();
+        assert_eq!((activity.unanswered, activity.unreturned), (Some(later), None));
+        assert_eq!((activity.out.packets, activity.into.packets), (3, 1));
+    }
+
+    #[test]
+    fn a_conversation_is_told_of_at_the_first_threshold_and_again_later() {
+        let mut plane = Plane::default();
+        plane.put_link(LINK);
+        plane.put_trigger(Trigger { octets: Some(100), packets: None, ..Trigger::default() });
+        let mut send = |seconds| {
+            let now = Time::ZERO + Duration::from_secs(seconds);
+            plane.send(now, &packet(ulids()), Some(LINK)).news.is_some()
+        };
+        assert_eq!([0, 1, 2, 3, 62, 63].map(&mut send), [false, false, true, false, true, false]);
+    }
+}
