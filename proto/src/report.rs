@@ -55,6 +55,8 @@ pub enum Report {
     PrefixUnavailable { link: LinkId, bid: Bid, why: String },
     /// Home agents that answered discovery, best first.
     HomeAgents { addresses: Vec<Ipv6Addr> },
+    /// The prefixes of the home link changed, or one became deprecated (mobile prefix discovery).
+    HomePrefixes { home_agent: Ipv6Addr, prefixes: Vec<Prefix> },
     /// Home agent: a binding is made, moved or refreshed, forwarding stands and the journal is written.
     Registered {
         home_address: HomeAddress,
@@ -180,6 +182,7 @@ impl Report {
             Report::PrefixLost { .. } => "prefix_lost",
             Report::PrefixUnavailable { .. } => "prefix_unavailable",
             Report::HomeAgents { .. } => "home_agents",
+            Report::HomePrefixes { .. } => "home_prefixes",
             Report::Registered { .. } => "registered",
             Report::Deregistered { .. } => "deregistered",
             Report::Refused { .. } => "refused",
@@ -315,6 +318,7 @@ impl Report {
             R::PathDown { bid, care_of, why } => write!(f, "path {bid} by {care_of} is down: {why}"),
             R::PathMtu { remote, mtu } => write!(f, "path to {remote} carries {mtu} octets"),
             R::HomeAgents { addresses } => write!(f, "home agents: {}", List(addresses)),
+            R::HomePrefixes { home_agent, prefixes } => write!(f, "home prefixes by {home_agent}: {}", List(prefixes)),
             R::Registered { home_address, care_of, sequence, lifetime, moved } => {
                 let (verb, lifetime) = (if *moved { "moved" } else { "registered" }, lifetime.as_secs());
                 write!(f, "{home_address} {verb}: {} for {lifetime}s, update {sequence}", List(care_of))
@@ -330,10 +334,10 @@ impl Report {
     }
 }
 
-/// Addresses on one line.
-struct List<'a>(&'a [Ipv6Addr]);
+/// Addresses or prefixes on one line.
+struct List<'a, T>(&'a [T]);
 
-impl fmt::Display for List<'_> {
+impl<T: fmt::Display> fmt::Display for List<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return f.write_str("none");

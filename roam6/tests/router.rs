@@ -24,6 +24,9 @@ fn killed_and_started_again_it_loses_no_packet_and_finds_back_if_it_moved_meanwh
     let reaches = || road.node.command(&["ping", "-nqc1", "-W1", "2001:db8:9::9"]).output().unwrap().status.success();
     wait_for("a way out", reaches);
 
+    let prefix = "home prefix 2001:db8:1::/64 valid";
+    wait_for("mobile prefix discovery", || road.show("mr", "timers").contains(prefix));
+
     let words = ["ping", "-nq", "-i", "0.005", "-c", "500", "-W", "2", "2001:db8:9::9"];
     let pings = road.node.command(&words).stdout(Stdio::piped()).spawn().unwrap();
     sleep(Duration::from_millis(300));

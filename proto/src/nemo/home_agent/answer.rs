@@ -88,7 +88,7 @@ impl HomeAgent {
             }),
             Authentication::None | Authentication::Ipsec(_) => message.emit(source, destination),
         };
-        let bytes = self.wrap(&header, &answer.authentication, &bytes);
+        let bytes = self.wrap(&header, &answer.authentication, (protocol::MOBILITY, &bytes));
         out.transmit(Transmit { via: answer.via, bytes });
     }
 
@@ -101,7 +101,7 @@ impl HomeAgent {
         let header = self.header(care_of.address, home, !care_of.at_home);
         let bytes = message.emit(header.real_source(), header.real_destination());
         let authentication = self.row(home).map_or(Authentication::None, |row| row.authentication.clone());
-        let bytes = self.wrap(&header, &authentication, &bytes);
+        let bytes = self.wrap(&header, &authentication, (protocol::MOBILITY, &bytes));
         out.transmit(Transmit { via, bytes });
     }
 
@@ -114,12 +114,17 @@ impl HomeAgent {
     }
 
     /// The packet of a mobility message to a mobile router: in ESP if that is what the two use, behind the routing header.
-    fn wrap(&mut self, header: &Header, authentication: &Authentication, message: &[u8]) -> Vec<u8> {
+    pub(super) fn wrap(
+        &mut self,
+        header: &Header,
+        authentication: &Authentication,
+        (protocol, message): (u8, &[u8]),
+    ) -> Vec<u8> {
         let Authentication::Ipsec(pair) = authentication else {
-            return ip6::emit(header, protocol::MOBILITY, message);
+            return ip6::emit(header, protocol, message);
         };
         self.sealed = self.sealed.wrapping_add(1);
-        ip6::emit(header, protocol::ESP, &pair.to_mobile.seal(self.sealed, protocol::MOBILITY, message))
+        ip6::emit(header, protocol::ESP, &pair.to_mobile.seal(self.sealed, protocol, message))
     }
 
     fn header(&self, to: Ipv6Addr, home: HomeAddress, routed: bool) -> Header {

@@ -6,6 +6,7 @@ use super::limiter::Limiter;
 use super::timers::Timer;
 use super::update::is_unicast;
 use crate::engine::Outbox;
+use crate::nemo::config::Authentication;
 use crate::output::{Transmit, Via};
 use crate::report::{DropReason, Report};
 use crate::time::Time;
@@ -138,15 +139,21 @@ impl HomeAgent {
         out.transmit(Transmit { via: Via::Route, bytes });
     }
 
-    /// Tells a mobile router that is away the prefixes of its home link.
+    /// Tells a mobile router that is away the prefixes of its home link, in ESP if that is what we trust one another by;
+    /// `protected` if it has asked so.
     pub(super) fn mobile_prefix_solicitation(
         &mut self,
         now: Time,
         datagram: &Datagram<'_>,
-        identifier: u16,
+        (identifier, protected): (u16, bool),
         out: &mut Outbox,
     ) {
         let Some(home) = datagram.home_address else { return };
+        let Some(authentication) = self.row(HomeAddress(home)).map(|row| row.authentication.clone()) else { return };
+        if matches!(authentication, Authentication::Ipsec(_)) && !protected {
+            let (reason, from) = (DropReason::NotAuthenticated, Some(datagram.source));
+            return out.report(Report::Dropped { reason, from, detail: "Mobile Prefix Solicitation".into() });
+        }
         let told = &mut self.discovery.told;
         told.retain(|_, at| now.since(*at) < PREFIX_ADVERTISEMENT_GAP);
         if told.contains_key(&HomeAddress(home)) || told.len() >= MAX_TOLD {
@@ -158,6 +165,7 @@ impl HomeAgent {
         let advertisement = Message::MobilePrefixAdvertisement { identifier, managed: false, other: false, options };
         let header = Header::new(self.config.address, datagram.source).with_routing_home(home);
         let message = advertisement.emit(header.real_source(), header.real_destination());
-        out.transmit(Transmit { via: Via::Route, bytes: ip6::emit(&header, protocol::ICMPV6, &message) });
+        let bytes = self.wrap(&header, &authentication, (protocol::ICMPV6, &message));
+        out.transmit(Transmit { via: Via::Route, bytes });
     }
 }

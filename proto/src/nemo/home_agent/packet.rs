@@ -64,7 +64,7 @@ impl HomeAgent {
         }
     }
 
-    /// ESP: the mobility message inside, if the security association of this very home address opens it (RFC 3776 §4.1).
+    /// ESP: the message inside, if the security association of this very home address opens it (RFC 3776 §4.1).
     /// ESP of any other sender is for the host.
     fn sealed(&mut self, now: Time, packet: &Packet, datagram: &Datagram<'_>, out: &mut Outbox) {
         let row = self.row(HomeAddress(datagram.real_source()));
@@ -72,11 +72,20 @@ impl HomeAgent {
         let pair = pair.clone();
         let dropped = |reason, detail| Report::Dropped { reason, from: Some(datagram.source), detail };
         match pair.to_home_agent.open(datagram.payload) {
-            Ok(opened) if opened.protocol == protocol::MOBILITY => {
+            Ok(opened) if [protocol::MOBILITY, protocol::ICMPV6].contains(&opened.protocol) => {
                 let payload_at = datagram.payload_at + PAYLOAD_AT;
                 let inner =
                     Datagram { protocol: opened.protocol, payload: opened.payload, payload_at, ..datagram.clone() };
-                self.mobility(now, packet, &inner, true, out);
+                if inner.protocol == protocol::MOBILITY {
+                    return self.mobility(now, packet, &inner, true, out);
+                }
+                match icmp6::Message::parse(&inner) {
+                    Ok(icmp6::Message::MobilePrefixSolicitation { identifier }) if self.knows_sender(&inner) => {
+                        self.mobile_prefix_solicitation(now, &inner, (identifier, true), out);
+                    }
+                    Ok(_) => out.report(dropped(DropReason::NotForUs, "ICMPv6 in ESP".into())),
+                    Err(why) => out.report(dropped(DropReason::Malformed, why.to_string())),
+                }
             }
             Ok(opened) => out.report(dropped(DropReason::NotForUs, format!("ESP with protocol {}", opened.protocol))),
             Err(malformed) => out.report(dropped(refusal(&malformed), malformed.to_string())),
@@ -162,7 +171,7 @@ impl HomeAgent {
                 self.home_agent_request(now, datagram.source, identifier, router, out);
             }
             icmp6::Message::MobilePrefixSolicitation { identifier } => {
-                self.mobile_prefix_solicitation(now, datagram, identifier, out);
+                self.mobile_prefix_solicitation(now, datagram, (identifier, false), out);
             }
             message if on_link && message.check_on_link(datagram).is_ok() => {
                 self.neighbour_discovery(now, packet, datagram, message, out);

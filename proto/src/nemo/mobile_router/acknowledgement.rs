@@ -242,6 +242,9 @@ impl MobileRouter {
         self.begun = true;
         let home_agent = wanted.home_agent;
         let before = self.registration.binding().map(|binding| binding.care_of().to_vec()).unwrap_or_default();
+        if message.status == Status::PREFIX_DISCOVERY_NEEDED {
+            self.home_prefixes.hint(now);
+        }
         let advice = message.options.iter().find_map(|option| match option {
             MobilityOption::BindingRefreshAdvice(units) => Some(RefreshAdvice(lifetime(*units))),
             _ => None,

@@ -7,6 +7,7 @@ pub mod discovery;
 pub mod forwarding;
 pub mod held;
 mod home;
+pub mod home_prefix;
 mod ingress;
 mod inheritance;
 mod modes;
@@ -34,6 +35,7 @@ use discovery::HomeAgents;
 use forwarding::Left;
 use held::Held;
 use home::HomeLink;
+use home_prefix::HomePrefixes;
 use ingress::Inside;
 use inheritance::Inheritance;
 use modes::Modes;
@@ -67,6 +69,7 @@ pub struct MobileRouter {
     agents: HomeAgents,
     registration: Registration,
     home: Option<HomeLink>,
+    home_prefixes: HomePrefixes,
     left: Vec<Left>,
     held: Held,
     hints: Limiter,
@@ -110,6 +113,7 @@ impl MobileRouter {
             stamped: None,
             sealed: 0,
             home: None,
+            home_prefixes: HomePrefixes::default(),
             left: Vec::new(),
             held: Held::default(),
             hints: Limiter::new(1, HINT_INTERVAL),
@@ -197,6 +201,7 @@ impl MobileRouter {
         for message in messages {
             out.transmit(message);
         }
+        self.expire_home_prefixes(now, out);
         self.held.drop(&plan, out);
     }
 

@@ -55,11 +55,20 @@ impl MobileRouter {
         let pair = pair.clone();
         let dropped = |reason, detail| Report::Dropped { reason, from: Some(datagram.source), detail };
         match pair.to_mobile.open(datagram.payload) {
-            Ok(opened) if opened.protocol == protocol::MOBILITY => {
+            Ok(opened) if [protocol::MOBILITY, protocol::ICMPV6].contains(&opened.protocol) => {
                 let payload_at = datagram.payload_at + PAYLOAD_AT;
                 let inner =
                     Datagram { protocol: opened.protocol, payload: opened.payload, payload_at, ..datagram.clone() };
-                self.hear_mobility(now, &inner, true, out);
+                if inner.protocol == protocol::MOBILITY {
+                    return self.hear_mobility(now, &inner, true, out);
+                }
+                match Message::parse(&inner) {
+                    Ok(Message::MobilePrefixAdvertisement { identifier, options, .. }) => {
+                        self.hear_home_prefixes(now, &inner, (identifier, &options), true, out);
+                    }
+                    Ok(_) => out.report(dropped(DropReason::NotForUs, "ICMPv6 in ESP".to_owned())),
+                    Err(why) => drop_malformed(Some(datagram.source), why, out),
+                }
             }
             Ok(opened) => out.report(dropped(DropReason::NotForUs, format!("ESP with protocol {}", opened.protocol))),
             Err(malformed) => out.report(dropped(refusal(&malformed), malformed.to_string())),
@@ -92,6 +101,9 @@ impl MobileRouter {
             Message::PacketTooBig { mtu, invoking } => self.hear_too_big(now, mtu, &invoking, out),
             Message::HomeAgentReply { identifier, router, addresses } => {
                 self.hear_home_agents(datagram, identifier, router, addresses, out);
+            }
+            Message::MobilePrefixAdvertisement { identifier, options, .. } => {
+                self.hear_home_prefixes(now, datagram, (identifier, &options), false, out);
             }
             _ => {}
         }

@@ -104,14 +104,16 @@ impl MobileRouter {
             sequence,
             lifetime: lifetime(lifetime_units),
         });
-        let bytes = match &self.config.authentication {
-            Authentication::Ipsec(pair) => {
-                self.sealed = self.sealed.wrapping_add(1);
-                ip6::emit(&header, protocol::ESP, &pair.to_home_agent.seal(self.sealed, protocol::MOBILITY, &payload))
-            }
-            _ => ip6::emit(&header, protocol::MOBILITY, &payload),
+        Some(Transmit { via, bytes: self.protect(&header, protocol::MOBILITY, &payload) })
+    }
+
+    /// A packet to the home agent, in ESP where that is what we trust one another by.
+    pub(super) fn protect(&mut self, header: &Header, protocol: u8, payload: &[u8]) -> Vec<u8> {
+        let Authentication::Ipsec(pair) = &self.config.authentication else {
+            return ip6::emit(header, protocol, payload);
         };
-        Some(Transmit { via, bytes })
+        self.sealed = self.sealed.wrapping_add(1);
+        ip6::emit(header, protocol::ESP, &pair.to_home_agent.seal(self.sealed, protocol, payload))
     }
 
     /// The way an update about care-of addresses takes: by one of them, or over the home link if they are all there.
@@ -141,10 +143,13 @@ impl MobileRouter {
             .emit_authenticated(home.0, home_agent, key.spi, |part| authenticate(&key.secret, care_of, home, part))
     }
 
-    /// The lifetime to ask for: no longer than the care-of addresses themselves live (RFC 6275 §11.7.1).
+    /// The lifetime to ask for: no longer than the care-of addresses themselves live, nor than the prefix of the home
+    /// address is valid (RFC 6275 §11.7.1, §11.4.2).
     fn lifetime_units(&self, now: Time, wanted: &Wanted) -> u16 {
         let addresses = wanted.care_of().iter().filter_map(|care_of| self.uplink_of(care_of)?.formed.as_ref());
-        let shortest = addresses.map(|formed| formed.valid_until.since(now)).fold(self.config.lifetime, Duration::min);
+        let home = self.home_prefixes.of(self.config.home_address.0).and_then(|known| known.valid_until);
+        let ends = addresses.map(|formed| formed.valid_until).chain(home);
+        let shortest = ends.map(|until| until.since(now)).fold(self.config.lifetime, Duration::min);
         let units = shortest.as_secs() / u64::from(LIFETIME_UNIT_SECONDS);
         u16::try_from(units).unwrap_or(u16::MAX).max(1)
     }

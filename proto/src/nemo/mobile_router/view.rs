@@ -23,6 +23,7 @@ impl MobileRouter {
             ("", "registration", self.registration.deadline()),
             ("", "home agent discovery", self.discovery_deadline(now)),
             ("", "home link", self.home_deadline()),
+            ("", "home prefix discovery", self.home_prefix_deadline()),
             ("", "old path", self.left.iter().map(|left| left.until).min()),
             ("", "refused item", self.held.deadline()),
             ("", "earlier life", self.inheritance_deadline()),
@@ -72,6 +73,13 @@ impl MobileRouter {
         view.timers.extend(self.timers(now).map(|(interface, what, at)| TimerView {
             name: format!("{interface} {what}").trim().to_owned(),
             remaining: at.since(now),
+        }));
+        let ends = self.home_prefixes.iter().flat_map(|known| {
+            [("valid", known.valid_until), ("preferred", known.preferred_until)]
+                .map(|(what, at)| (known.prefix, what, at))
+        });
+        view.timers.extend(ends.filter_map(|(prefix, what, at)| {
+            Some(TimerView { name: format!("home prefix {prefix} {what}"), remaining: at?.since(now) })
         }));
     }
 

@@ -7,6 +7,7 @@ use crate::nemo::config::{Authentication, HomeAgentConfig, SecurityPair};
 use crate::output::Output;
 use crate::report::{DropReason, Report};
 use core::time::Duration;
+use roam6_wire::icmp6;
 use roam6_wire::ip6::{self, Datagram, protocol};
 use roam6_wire::mobility::{BindingAcknowledgement, BindingIdentifier, CareOfField, Message, MobilityOption, Status};
 use roam6_wire::{Bid, HomeAddress};
@@ -178,4 +179,20 @@ fn coming_home_it_is_plain_esp_from_the_home_address() {
     assert_eq!((datagram.destination, datagram.routing_home), (address("2001:db8::200"), None));
     let (acknowledgement, _) = opened(&outputs);
     assert_eq!((acknowledgement.status, acknowledgement.lifetime_units), (Status::ACCEPTED, 0));
+}
+
+#[test]
+fn home_prefixes_are_told_in_esp_to_who_asks_in_esp() {
+    let mut bench = Bench::new(HomeAgentConfig { duplicate_detection: false, ..protected() });
+    send(&mut bench, &update(1), &pair(1).to_home_agent);
+    let home = address("2001:db8::200");
+    let header = ip6::Header::new(address(CARE_OF), agent()).with_home_address(home);
+    let message = icmp6::Message::MobilePrefixSolicitation { identifier: 7 }.emit(home, agent());
+    let clear = Packet { link: OUTSIDE, sender: None, bytes: ip6::emit(&header, protocol::ICMPV6, &message) };
+    let refused = bench.feed(Input::Packet(clear.clone()));
+    assert!(matches!(reports(&refused)[..], [Report::Dropped { reason: DropReason::NotAuthenticated, .. }]));
+    let told = bench.feed(Input::Packet(seal(clear, &pair(1).to_home_agent)));
+    let datagram = Datagram::parse(&sent(&told)[0].bytes).unwrap();
+    let opened = pair(1).to_mobile.open(datagram.payload).unwrap();
+    assert_eq!((opened.protocol, opened.payload[0], datagram.routing_home), (protocol::ICMPV6, 147, Some(home)));
 }

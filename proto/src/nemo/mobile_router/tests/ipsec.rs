@@ -122,3 +122,24 @@ fn a_binding_error_needs_no_protection() {
     let outputs = hear(&mut bench, &Header::new(home_agent, care_of), protocol::MOBILITY, &payload);
     opened(&outputs);
 }
+
+#[test]
+fn home_prefixes_are_asked_for_and_believed_in_esp_only() {
+    let (mut bench, first) = asking();
+    let (header, payload) = answer(&first);
+    let outputs = hear(&mut bench, &header, protocol::ESP, &pair().to_mobile.seal(1, protocol::MOBILITY, &payload));
+    let sealed = transmits(&outputs).into_iter().find_map(|transmit| {
+        let datagram = Datagram::parse(&transmit.bytes).unwrap();
+        (datagram.protocol == protocol::ESP).then(|| (datagram.header(), datagram.payload.to_vec()))
+    });
+    let (asked, sealed) = sealed.unwrap();
+    let opened = pair().to_home_agent.open(&sealed).unwrap();
+    assert_eq!((opened.protocol, asked.home_address), (protocol::ICMPV6, Some(ip("2001:db8::100"))));
+    let identifier = u16::from_be_bytes([opened.payload[4], opened.payload[5]]);
+    let options = vec![information("2001:db8::/64")];
+    let told = icmp6::Message::MobilePrefixAdvertisement { identifier, managed: false, other: false, options };
+    let told = told.emit(ip("2001:db8::1"), ip("2001:db8::100"));
+    assert_eq!(dropped(&hear(&mut bench, &header, protocol::ICMPV6, &told)), [DropReason::NotAuthenticated]);
+    let outputs = hear(&mut bench, &header, protocol::ESP, &pair().to_mobile.seal(2, protocol::ICMPV6, &told));
+    assert_eq!(reports(&outputs)[0].name(), "home_prefixes");
+}

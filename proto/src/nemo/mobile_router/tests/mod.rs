@@ -3,6 +3,7 @@
 mod attach;
 mod both;
 mod home;
+mod home_prefix;
 mod hostile;
 mod ipsec;
 mod multiple;

@@ -1,0 +1,257 @@
+//! The prefixes of the home link, as the home agent tells a mobile router that is away: mobile prefix discovery
+//! (RFC 6275 §6.7, §6.8, §11.4.2, §11.4.3 and §11.8; lifetimes as RFC 4862 §5.5.3 has them).
+
+use super::MobileRouter;
+use super::registration::{Binding, CareOf};
+use crate::access::limiter::Limiter;
+use crate::engine::Outbox;
+use crate::entropy::Entropy;
+use crate::nemo::config::Authentication;
+use crate::output::{Transmit, Via};
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::Prefix;
+use roam6_wire::icmp6::{Message, NeighbourOption};
+use roam6_wire::ip6::{Datagram, Header, protocol};
+use std::net::Ipv6Addr;
+
+/// Prefixes remembered.
+pub const MAX_HOME_PREFIXES: usize = 16;
+
+/// RFC 6275 §12: INITIAL_SOLICIT_TIMER, which doubles (§11.8).
+const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
+/// A home agent that has not answered so often does not know this, and is asked again in its next turn.
+const TRIES: u32 = 5;
+/// RFC 6275 §13: MinMobPfxAdvInterval and MaxMobPfxAdvInterval, between one turn and the next.
+const TURN: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(86_400));
+/// What nobody has proven cannot make a lifetime shorter than this (RFC 4862 §5.5.3).
+const TWO_HOURS: Duration = Duration::from_secs(7200);
+const FOR_EVER: u32 = u32::MAX;
+
+/// What is known of the prefixes of the home link.
+#[derive(Debug, Clone)]
+pub struct HomePrefixes {
+    known: Vec<HomePrefix>,
+    /// Who has told, or was asked in vain.
+    home_agent: Option<Ipv6Addr>,
+    asked: Option<Asked>,
+    /// The next turn begins.
+    due: Time,
+    hints: Limiter,
+}
+
+/// A prefix of the home link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HomePrefix {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// End of its life; `None` for never.
+    pub valid_until: Option<Time>,
+    /// From then on no new connection should use it; `None` for never.
+    pub preferred_until: Option<Time>,
+}
+
+/// A solicitation without an answer.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    identifier: u16,
+    next: Time,
+    tries: u32,
+}
+
+impl Default for HomePrefixes {
+    fn default() -> HomePrefixes {
+        HomePrefixes {
+            known: Vec::new(),
+            home_agent: None,
+            asked: None,
+            due: Time::ZERO,
+            hints: Limiter::new(1, FIRST_TIMEOUT),
+        }
+    }
+}
+
+impl HomePrefixes {
+    /// Begins a turn, as when the home agent hints that something has changed; not too often.
+    pub fn hint(&mut self, now: Time) {
+        if self.asked.is_none() && self.hints.take(now) {
+            self.due = now;
+        }
+    }
+
+    /// The identifier of the solicitation to send now to `home_agent`, if one is due: a random one each time.
+    pub fn expire(&mut self, now: Time, home_agent: Ipv6Addr, entropy: &mut Entropy) -> Option<u16> {
+        if self.home_agent != Some(home_agent) {
+            *self = HomePrefixes { home_agent: Some(home_agent), due: now, ..HomePrefixes::default() };
+        }
+        self.known.retain(|known| known.valid_until.is_none_or(|until| until > now));
+        let tries = match self.asked {
+            Some(asked) if asked.next > now => return None,
+            Some(asked) => asked.tries,
+            None if self.due > now => return None,
+            None => 0,
+        };
+        if tries == TRIES {
+            self.asked = None;
+            self.due = now + TURN.1;
+            return None;
+        }
+        let identifier = u16::try_from(entropy.bits() >> 48).unwrap_or_default();
+        self.asked = Some(Asked { identifier, next: now + FIRST_TIMEOUT * (1 << tries), tries: tries + 1 });
+        Some(identifier)
+    }
+
+    /// When [`HomePrefixes::expire`] has something to do.
+    pub fn deadline(&self) -> Time {
+        let next = self.asked.map_or(self.due, |asked| asked.next);
+        self.known.iter().filter_map(|known| known.valid_until).fold(next, Time::min)
+    }
+
+    /// Whether an advertisement with this identifier answers the last solicitation, as the first that does.
+    pub fn is_answer(&self, identifier: u16) -> bool {
+        self.asked.is_some_and(|asked| asked.identifier == identifier)
+    }
+
+    /// Takes the answer; `proven` if it was authenticated. Whether all there was room for.
+    pub fn hear(&mut self, now: Time, options: &[NeighbourOption], proven: bool) -> bool {
+        self.asked = None;
+        let mut room = true;
+        for option in options {
+            let NeighbourOption::PrefixInformation { prefix, valid, preferred, .. } = option else { continue };
+            if prefix.address().is_unicast_link_local() || prefix.address().is_multicast() || preferred > valid {
+                continue;
+            }
+            room &= self.put(now, *prefix, (*valid, *preferred), proven);
+        }
+        self.known.retain(|known| known.valid_until.is_none_or(|until| until > now));
+        let part = |until: Time| until.since(now) * 3 / 4;
+        let ends = self.known.iter().flat_map(|known| [known.valid_until, known.preferred_until]).flatten();
+        self.due = now + ends.map(part).fold(TURN.1, Duration::min).max(TURN.0);
+        room
+    }
+
+    fn put(&mut self, now: Time, prefix: Prefix, (valid, preferred): (u32, u32), proven: bool) -> bool {
+        let end = |seconds: u32| (seconds != FOR_EVER).then(|| now + Duration::from_secs(seconds.into()));
+        let (told, preferred_until) = (end(valid), end(preferred));
+        if let Some(known) = self.known.iter_mut().find(|known| known.prefix == prefix) {
+            known.preferred_until = preferred_until;
+            let least = now + TWO_HOURS;
+            let later = |one: Option<Time>, other: Time| one.is_none_or(|one| one > other);
+            known.valid_until = match known.valid_until {
+                _ if proven || later(told, least) => told,
+                // Also a lifetime that was short already only grows.
+                Some(until) if until <= least => Some(told.map_or(until, |told| told.max(until))),
+                _ => Some(least),
+            };
+            return true;
+        }
+        let fits = self.known.len() < MAX_HOME_PREFIXES;
+        if fits && valid > 0 {
+            self.known.push(HomePrefix { prefix, valid_until: told, preferred_until });
+        }
+        fits
+    }
+
+    /// What is known, in the order in which it was told.
+    pub fn iter(&self) -> impl Iterator<Item = &HomePrefix> {
+        self.known.iter()
+    }
+
+    /// The prefix of this address.
+    pub fn of(&self, address: Ipv6Addr) -> Option<&HomePrefix> {
+        self.known.iter().find(|known| known.prefix.contains(address))
+    }
+}
+
+impl HomePrefix {
+    /// Whether new connections should no longer use it.
+    pub fn is_deprecated(&self, now: Time) -> bool {
+        self.preferred_until.is_some_and(|until| until <= now)
+    }
+}
+
+impl MobileRouter {
+    /// Asks the home agent for the prefixes of the home link when it is time, and only while it holds what it was told:
+    /// a Binding Update never waits for this.
+    pub(super) fn expire_home_prefixes(&mut self, now: Time, out: &mut Outbox) {
+        let Some((home_agent, care_of)) = self.prefix_source() else { return };
+        if let Some(identifier) = self.home_prefixes.expire(now, home_agent, &mut self.entropy) {
+            let home = self.config.home_address.0;
+            let header = Header::new(care_of.address.0, home_agent).with_home_address(home);
+            let message = Message::MobilePrefixSolicitation { identifier }.emit(home, home_agent);
+            let bytes = self.protect(&header, protocol::ICMPV6, &message);
+            out.transmit(Transmit { via: Via::Link(care_of.link), bytes });
+        }
+    }
+
+    /// When [`MobileRouter::expire_home_prefixes`] has something to do.
+    pub(super) fn home_prefix_deadline(&self) -> Option<Time> {
+        let (home_agent, _) = self.prefix_source()?;
+        let new = self.home_prefixes.home_agent != Some(home_agent);
+        Some(if new { self.now } else { self.home_prefixes.deadline() })
+    }
+
+    /// The home agent that holds a binding of ours, and the care-of address it knows us by.
+    fn prefix_source(&self) -> Option<(Ipv6Addr, CareOf)> {
+        let binding = self.registration.binding().filter(|_| self.registration.pending().is_none());
+        let binding = binding.filter(|binding| Binding::is_away(binding))?;
+        let works = |care_of: &&CareOf| !care_of.home && self.uplink_of(care_of).is_some_and(|uplink| uplink.is_up());
+        Some((binding.wanted.home_agent, *binding.care_of().iter().find(works)?))
+    }
+
+    /// Takes a Mobile Prefix Advertisement; `protected` if it was in ESP and our security association opened it.
+    pub(super) fn hear_home_prefixes(
+        &mut self,
+        now: Time,
+        datagram: &Datagram<'_>,
+        (identifier, options): (u16, &[NeighbourOption]),
+        protected: bool,
+        out: &mut Outbox,
+    ) {
+        let home = self.config.home_address.0;
+        let drop = |reason, out: &mut Outbox| {
+            let detail = "mobile prefix advertisement".to_owned();
+            out.report(Report::Dropped { reason, from: Some(datagram.source), detail });
+        };
+        if datagram.routing_home != Some(home) || self.registration.served() != Some(datagram.source) {
+            return drop(DropReason::NotForUs, out);
+        }
+        if matches!(self.config.authentication, Authentication::Ipsec(_)) && !protected {
+            return drop(DropReason::NotAuthenticated, out);
+        }
+        if !self.home_prefixes.is_answer(identifier) {
+            // Something may have changed: we ask, and believe the answer.
+            self.home_prefixes.hint(now);
+            return drop(DropReason::Unsolicited, out);
+        }
+        let before = self.home_prefix_state(now);
+        if !self.home_prefixes.hear(now, options, protected) {
+            out.report(Report::TableFull { table: "home prefixes".to_owned(), limit: MAX_HOME_PREFIXES });
+        }
+        if self.home_prefix_state(now) != before {
+            self.report_home_prefixes(now, out);
+        }
+    }
+
+    /// What an operator is told of when it changes: the prefixes, and whether each is deprecated.
+    fn home_prefix_state(&self, now: Time) -> Vec<(Prefix, bool)> {
+        self.home_prefixes.iter().map(|known| (known.prefix, known.is_deprecated(now))).collect()
+    }
+
+    /// A new home address is the operator's to choose: keys, names and the home agent's prefix table hang on it.
+    fn report_home_prefixes(&self, now: Time, out: &mut Outbox) {
+        let Some(home_agent) = self.home_prefixes.home_agent else { return };
+        let prefixes = self.home_prefixes.iter().map(|known| known.prefix).collect();
+        out.report(Report::HomePrefixes { home_agent, prefixes });
+        let home = self.config.home_address;
+        let text = match self.home_prefixes.of(home.0) {
+            None => format!("the home link has no prefix for home address {home}: it has to be renumbered"),
+            Some(own) if own.is_deprecated(now) => {
+                format!("{} of home address {home} is deprecated: it has to be renumbered", own.prefix)
+            }
+            Some(_) => return,
+        };
+        out.report(Report::Notice { text });
+    }
+}

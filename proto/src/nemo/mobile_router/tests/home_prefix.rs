@@ -1,0 +1,182 @@
+//! Mobile prefix discovery: asked after the binding stands, believed as far as it is proven.
+
+use super::*;
+use crate::report::DropReason;
+
+const HOUR: u64 = 3_600_000;
+const HOME: &str = "2001:db8::/64";
+
+/// The identifiers of the solicitations among `outputs`, each as RFC 6275 §6.7 wants it.
+fn asked(outputs: &[Output]) -> Vec<u16> {
+    let mut found = Vec::new();
+    for transmit in transmits(outputs) {
+        let datagram = Datagram::parse(&transmit.bytes).unwrap();
+        if let Ok(icmp6::Message::MobilePrefixSolicitation { identifier }) = icmp6::Message::parse(&datagram) {
+            assert_eq!((datagram.home_address, datagram.destination), (Some(ip("2001:db8::100")), ip("2001:db8::1")));
+            assert_eq!(datagram.source, ip("2001:db8:1::ff:fe00:2"));
+            found.push(identifier);
+        }
+    }
+    found
+}
+
+impl Bench {
+    /// Away and bound; the identifier of the first solicitation.
+    fn ask(&mut self) -> u16 {
+        self.link(WIFI, true);
+        let outputs = self.advertise(WIFI, "2001:db8:1::/64");
+        assert!(asked(&outputs).is_empty(), "not before the binding stands");
+        let outputs = self.answer(&update(&outputs), Status::ACCEPTED);
+        assert!(position(&outputs, "put Tunnel") < position(&outputs, "send 58"));
+        let asked = asked(&outputs);
+        assert_eq!(asked.len(), 1, "{outputs:#?}");
+        asked[0]
+    }
+
+    /// The home agent tells of prefixes with these lifetimes in seconds, valid and preferred.
+    fn tell(&mut self, identifier: u16, prefixes: &[(&str, u32, u32)]) -> Vec<Output> {
+        self.tell_from(ip("2001:db8::1"), identifier, prefixes)
+    }
+
+    fn tell_from(&mut self, source: Ipv6Addr, identifier: u16, prefixes: &[(&str, u32, u32)]) -> Vec<Output> {
+        let options = prefixes.iter().map(|(prefix, valid, preferred)| NeighbourOption::PrefixInformation {
+            prefix: net(prefix),
+            address: net(prefix).address(),
+            on_link: true,
+            autonomous: true,
+            router_address: false,
+            valid: *valid,
+            preferred: *preferred,
+        });
+        let options = options.collect();
+        let message = icmp6::Message::MobilePrefixAdvertisement { identifier, managed: false, other: false, options };
+        let header = Header::new(source, ip("2001:db8:1::ff:fe00:2")).with_routing_home(ip("2001:db8::100"));
+        let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, ip("2001:db8::100")));
+        self.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }))
+    }
+
+    /// How long each home prefix is valid, as an operator sees it, seconds.
+    fn valid(&self) -> Vec<(String, u64)> {
+        let mut view = View::default();
+        self.router.view(self.now, &mut view);
+        let timers = view.timers.into_iter();
+        timers
+            .filter_map(|timer| {
+                let prefix = timer.name.strip_prefix("home prefix ")?.strip_suffix(" valid")?.to_owned();
+                Some((prefix, timer.remaining.as_secs()))
+            })
+            .collect()
+    }
+
+    /// Lets time pass; the home agent accepts each update. The solicitations that left.
+    fn live(&mut self, until: u64) -> Vec<u16> {
+        let mut found = Vec::new();
+        while let Some(next) = self.router.deadline().filter(|next| *next <= at(until)) {
+            self.now = self.now.max(next);
+            let mut outputs = self.feed(Input::Tick);
+            for update in updates(&outputs) {
+                outputs.extend(self.answer(&update, Status::ACCEPTED));
+            }
+            found.extend(asked(&outputs));
+            self.hear_router(WIFI, ip("fe80::1"), "2001:db8:1::/64", 1800);
+        }
+        self.now = at(until);
+        found
+    }
+}
+
+fn notices(outputs: &[Output]) -> Vec<&str> {
+    reports(outputs)
+        .into_iter()
+        .filter_map(|report| match report {
+            Report::Notice { text } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn it_asks_once_bound_learns_the_lifetimes_and_asks_again_within_a_day() {
+    let mut bench = Bench::new(config());
+    let identifier = bench.ask();
+    let outputs = bench.tell(identifier, &[(HOME, 2_592_000, 604_800), ("2001:db8:9::/64", 7200, 3600)]);
+    let prefixes = vec![net(HOME), net("2001:db8:9::/64")];
+    assert!(reports(&outputs).contains(&&Report::HomePrefixes { home_agent: ip("2001:db8::1"), prefixes }));
+    assert!(notices(&outputs).is_empty());
+    assert_eq!(bench.valid(), [(HOME.to_owned(), 2_592_000), ("2001:db8:9::/64".to_owned(), 7200)]);
+    assert!(bench.live(2_699_000).is_empty());
+    assert_eq!(bench.live(2_702_000).len(), 1, "three quarters of the shortest lifetime are over");
+}
+
+#[test]
+fn without_an_answer_it_asks_five_times_with_doubling_pauses_then_a_day_later() {
+    let mut bench = Bench::new(config());
+    bench.ask();
+    let mut counts = Vec::new();
+    for until in [2_999, 3_001, 8_999, 9_001, 20_999, 21_001, 44_999, 45_001, 10 * HOUR, 26 * HOUR] {
+        counts.push(bench.live(until).len());
+    }
+    assert_eq!(counts, [0, 1, 0, 1, 0, 1, 0, 1, 0, 5]);
+}
+
+#[test]
+fn what_does_not_answer_the_last_question_is_a_hint_to_ask_at_most() {
+    let mut bench = Bench::new(config());
+    let identifier = bench.ask();
+    let told = [(HOME, 86_400, 86_400)];
+    let stranger = bench.tell_from(ip("2001:db8::2"), identifier, &told);
+    assert!(matches!(reports(&stranger)[..], [Report::Dropped { reason: DropReason::NotForUs, .. }]));
+    let wrong = bench.tell(identifier.wrapping_add(1), &told);
+    assert!(matches!(reports(&wrong)[..], [Report::Dropped { reason: DropReason::Unsolicited, .. }]));
+    assert!(bench.valid().is_empty() && asked(&wrong).is_empty());
+    bench.tell(identifier, &told);
+    bench.now = at(10_000);
+    let unsolicited = bench.tell(identifier, &[(HOME, 0, 0)]);
+    assert_eq!(asked(&unsolicited).len(), 1, "asks what is new");
+    assert_eq!(bench.valid()[0].1, 86_390);
+}
+
+#[test]
+fn nobody_who_proves_nothing_takes_a_prefix_away_at_once() {
+    let mut bench = Bench::new(config());
+    let identifier = bench.ask();
+    bench.tell(identifier, &[(HOME, 86_400, 86_400)]);
+    bench.now = at(10_000);
+    let again = asked(&bench.tell(0, &[]))[0];
+    let outputs = bench.tell(again, &[(HOME, 60, 0)]);
+    assert_eq!(bench.valid(), [(HOME.to_owned(), 7200)]);
+    assert!(notices(&outputs)[0].contains("deprecated"), "{outputs:#?}");
+    bench.now = at(20_000);
+    let again = asked(&bench.tell(0, &[]))[0];
+    bench.tell(again, &[(HOME, 60, 0)]);
+    assert_eq!(bench.valid()[0].1, 7190, "nor step by step");
+    bench.now = at(30_000);
+    let again = asked(&bench.tell(0, &[]))[0];
+    bench.tell(again, &[(HOME, 86_400, 86_400)]);
+    assert_eq!(bench.valid()[0].1, 86_400, "renumbering called off");
+}
+
+#[test]
+fn no_binding_is_asked_for_beyond_the_life_of_the_home_prefix() {
+    let mut bench = Bench::new(config());
+    let identifier = bench.ask();
+    bench.tell(identifier, &[(HOME, 40, 40)]);
+    bench.now = at(1000);
+    bench.router.registration.refresh();
+    assert_eq!(update(&bench.feed(Input::Tick)).message.lifetime_units, 9, "39 of 60 seconds");
+}
+
+#[test]
+fn status_1_asks_and_a_flood_of_prefixes_is_bounded() {
+    let mut bench = Bench::new(config());
+    let identifier = bench.ask();
+    let names: Vec<String> = (0..40).map(|number| format!("2001:db8:{number:x}::/64")).collect();
+    let many: Vec<(&str, u32, u32)> = names.iter().map(|name| (name.as_str(), 90_000, 90_000)).collect();
+    let outputs = bench.tell(identifier, &many);
+    assert!(reports(&outputs).iter().any(|report| matches!(report, Report::TableFull { limit: 16, .. })));
+    assert_eq!(bench.valid().len(), 16);
+    bench.now = at(10_000);
+    bench.router.registration.refresh();
+    let update = update(&bench.feed(Input::Tick));
+    assert_eq!(asked(&bench.answer(&update, Status::PREFIX_DISCOVERY_NEEDED)).len(), 1);
+}
