@@ -467,7 +467,7 @@ fn a_source_that_does_not_belong_is_told_so_and_goes_nowhere() {
     let never = vec!["2001:db8:5::1".parse().unwrap()];
     let guard = Item::Guard(Guard { link, sources: vec![prefix("2001:db8:5::/57")], never });
     here.enter();
-    put(&mut host, &[guard.clone()]);
+    put(&mut host, std::slice::from_ref(&guard));
     assert_eq!(codes(), [5, 0, 0, 5]);
     run("nft flush ruleset");
     host.settle().unwrap();

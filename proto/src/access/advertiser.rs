@@ -1,4 +1,5 @@
-//! Advertises the mobile network to the nodes inside: the router side of RFC 4861 §6.2, never on a visited link.
+//! Advertises prefixes to the nodes inside: the router side of RFC 4861 §6.2, never on a visited link. Lifetimes of
+//! prefixes that are ours for a time count down (RFC 8415 §6.3, RFC 7084 §4.3).
 
 use crate::access::limiter::Limiter;
 use crate::access::neighbour;
@@ -7,7 +8,7 @@ use crate::entropy::Entropy;
 use crate::input::LinkId;
 use crate::time::Time;
 use core::time::Duration;
-use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};
+use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement, RouterPreference};
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
@@ -17,9 +18,13 @@ const INITIAL_INTERVAL: Duration = Duration::from_secs(16);
 /// RFC 4861 §6.2.1: longest MaxRtrAdvInterval; RFC 6275 §7.5: shortest.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(1800);
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(70);
-/// RFC 4861 §6.2.1: AdvValidLifetime and AdvPreferredLifetime, seconds.
-const VALID: u32 = 2_592_000;
-const PREFERRED: u32 = 604_800;
+/// RFC 4861 §6.2.1: AdvValidLifetime and AdvPreferredLifetime.
+pub const VALID: Duration = Duration::from_secs(2_592_000);
+/// See [`VALID`].
+pub const PREFERRED: Duration = Duration::from_secs(604_800);
+/// Between the first advertisements of a change that must not be missed; a frame may be lost (RFC 6275 §7.5 allows
+/// 30 ms).
+const BRISK_INTERVAL: Duration = Duration::from_millis(200);
 /// RFC 4861 §6.2.1: AdvDefaultLifetime is at most this, seconds.
 const MAX_LIFETIME: u16 = 9000;
 /// Answers to solicitations: this many at once, then one each interval. RFC 4861 §6.2.6 delays answers at random so
@@ -39,16 +44,72 @@ pub struct Advertiser {
 }
 
 /// What is advertised.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// The prefix, for hosts to form addresses from.
-    pub prefix: Prefix,
+    /// Prefixes, for hosts to form addresses from.
+    pub prefixes: Vec<Advertised>,
+    /// Where this router leads beyond them, whoever is the default router (RFC 4191 §2.3).
+    pub routes: Vec<(Prefix, Lifetime)>,
     /// Largest packet on the way out, octets, if less than the link's.
     pub mtu: Option<u32>,
-    /// Whether the prefix may be used: not if the home agent refused it (RFC 3963 §5.4.3).
-    pub usable: bool,
     /// Longest interval between advertisements.
     pub interval: Duration,
+    /// One of the prefixes is another link's, shared by a neighbour discovery proxy (RFC 4389 §4.1.3.3).
+    pub proxy: bool,
+    /// Whether a change is repeated at once, as nodes lose connections by not hearing of it.
+    pub brisk: bool,
+}
+
+/// A prefix, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Advertised {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// Whether its nodes are on this link; else they are all behind this router (RFC 4861 §4.6.2).
+    pub on_link: bool,
+    /// Valid lifetime.
+    pub valid: Lifetime,
+    /// Preferred lifetime.
+    pub preferred: Lifetime,
+}
+
+/// How long something advertised may be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetime {
+    /// No longer.
+    Over,
+    /// For so long.
+    Fixed(Duration),
+    /// Until then, and for no longer than this.
+    Until(Time, Duration),
+}
+
+impl Lifetime {
+    /// What is left of it.
+    pub fn rest(self, now: Time) -> Duration {
+        match self {
+            Lifetime::Over => Duration::ZERO,
+            Lifetime::Fixed(span) => span,
+            Lifetime::Until(end, most) => end.since(now).min(most),
+        }
+    }
+
+    /// As it is written; less than a second is none.
+    fn seconds(self, now: Time) -> u32 {
+        u32::try_from(self.rest(now).as_secs()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Content {
+    /// What matters at once when it changes; that a lifetime goes on does not.
+    fn shape(&self, now: Time) -> impl PartialEq + '_ {
+        let alive = move |lifetime: Lifetime| lifetime.seconds(now) > 0;
+        let prefixes = self.prefixes.iter();
+        let prefixes = prefixes.map(move |one| (one.prefix, one.on_link, alive(one.valid), alive(one.preferred)));
+        let routes = self.routes.iter().map(move |(prefix, lifetime)| (*prefix, alive(*lifetime)));
+        let (prefixes, routes) = (prefixes.collect::<Vec<_>>(), routes.collect::<Vec<_>>());
+        (prefixes, routes, self.mtu, self.interval, self.proxy)
+    }
 }
 
 impl Advertiser {
@@ -60,11 +121,11 @@ impl Advertiser {
 
     /// Advertises `content` from now on; a change is told at once, as often as a beginning (RFC 4861 §6.2.4).
     pub fn put(&mut self, now: Time, content: Content) {
-        if self.content != content {
-            self.content = content;
+        if self.content.shape(now) != content.shape(now) {
             self.sent = 0;
             self.next = now;
         }
+        self.content = content;
     }
 
     /// When the next advertisement is due.
@@ -77,14 +138,14 @@ impl Advertiser {
         if self.next > now {
             return;
         }
-        self.send(icmp6::ALL_NODES, None, self.lifetime(), out);
+        self.send(now, (icmp6::ALL_NODES, None), self.lifetime(), out);
         self.sent = self.sent.saturating_add(1);
         let longest = self.interval();
         // RFC 4861 §6.2.4: at random between a third of the longest interval and the longest.
         let spread = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX) * 2 / 3;
         let mut wait = longest / 3 + Duration::from_micros(entropy.below(spread));
         if self.sent < INITIAL_ADVERTISEMENTS {
-            wait = wait.min(INITIAL_INTERVAL);
+            wait = wait.min(if self.content.brisk { BRISK_INTERVAL } else { INITIAL_INTERVAL });
         }
         self.next = now + wait;
     }
@@ -94,38 +155,50 @@ impl Advertiser {
         if !self.answers.take(now) {
             return false;
         }
-        match link_address.filter(|_| asker.is_unicast_link_local()) {
-            Some(link_address) => self.send(asker, Some(link_address), self.lifetime(), out),
-            None => self.send(icmp6::ALL_NODES, None, self.lifetime(), out),
-        }
+        let to = match link_address.filter(|_| asker.is_unicast_link_local()) {
+            Some(link_address) => (asker, Some(link_address)),
+            None => (icmp6::ALL_NODES, None),
+        };
+        self.send(now, to, self.lifetime(), out);
         true
     }
 
-    /// Says goodbye: the router is one no longer (RFC 4861 §6.2.5).
-    pub fn stop(&self, out: &mut Outbox) {
-        self.send(icmp6::ALL_NODES, None, 0, out);
+    /// Says goodbye: the router is one no longer (RFC 4861 §6.2.5), and what was its for a time is nobody's.
+    pub fn stop(&mut self, now: Time, out: &mut Outbox) {
+        for one in &mut self.content.prefixes {
+            if let Lifetime::Until(..) = one.valid {
+                (one.valid, one.preferred) = (Lifetime::Over, Lifetime::Over);
+            }
+        }
+        self.content.routes.iter_mut().for_each(|(_, lifetime)| *lifetime = Lifetime::Over);
+        self.send(now, (icmp6::ALL_NODES, None), 0, out);
     }
 
-    fn send(&self, to: Ipv6Addr, link_address: Option<LinkAddress>, lifetime: u16, out: &mut Outbox) {
-        let usable = self.content.usable;
-        let mut options = vec![
-            NeighbourOption::SourceLinkAddress(self.address),
-            NeighbourOption::PrefixInformation {
-                prefix: self.content.prefix,
-                address: self.content.prefix.address(),
-                on_link: true,
-                autonomous: true,
-                router_address: false,
-                valid: VALID,
-                preferred: if usable { PREFERRED } else { 0 },
-            },
-        ];
-        options.extend(self.content.mtu.map(NeighbourOption::Mtu));
-        if self.content.interval < Duration::from_secs(4) {
+    fn send(&self, now: Time, (to, link_address): (Ipv6Addr, Option<LinkAddress>), lifetime: u16, out: &mut Outbox) {
+        let content = &self.content;
+        let mut options = vec![NeighbourOption::SourceLinkAddress(self.address)];
+        options.extend(content.prefixes.iter().map(|one| NeighbourOption::PrefixInformation {
+            prefix: one.prefix,
+            address: one.prefix.address(),
+            on_link: one.on_link,
+            autonomous: true,
+            router_address: false,
+            valid: one.valid.seconds(now),
+            preferred: one.preferred.seconds(now).min(one.valid.seconds(now)),
+        }));
+        options.extend(content.routes.iter().map(|(prefix, lifetime)| NeighbourOption::RouteInformation {
+            prefix: *prefix,
+            preference: RouterPreference::Medium,
+            lifetime: lifetime.seconds(now),
+        }));
+        options.extend(content.mtu.map(NeighbourOption::Mtu));
+        if content.interval < Duration::from_secs(4) {
             let milliseconds = u32::try_from(self.interval().as_millis()).unwrap_or(u32::MAX);
             options.push(NeighbourOption::AdvertisementInterval { milliseconds });
         }
-        let message = RouterAdvertisement { hop_limit: HOP_LIMIT, lifetime, options, ..RouterAdvertisement::default() };
+        let proxy = content.proxy;
+        let message =
+            RouterAdvertisement { hop_limit: HOP_LIMIT, proxy, lifetime, options, ..RouterAdvertisement::default() };
         let message = Message::RouterAdvertisement(message);
         let source = neighbour::link_local(self.address);
         out.transmit(neighbour::on_link((self.link, Some(self.address)), &message, source, to, link_address));
@@ -135,11 +208,15 @@ impl Advertiser {
         self.content.interval.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL)
     }
 
-    /// Three times the interval, in seconds; never 0, which would say we are no router (RFC 4861 §6.2.1).
     fn lifetime(&self) -> u16 {
-        let seconds = (self.interval() * 3).as_millis().div_ceil(1000);
-        u16::try_from(seconds).unwrap_or(u16::MAX).min(MAX_LIFETIME)
+        router_lifetime(self.content.interval)
     }
+}
+
+/// Three times the interval, in seconds; never 0, which would say we are no router (RFC 4861 §6.2.1).
+pub fn router_lifetime(interval: Duration) -> u16 {
+    let seconds = (interval.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL) * 3).as_millis().div_ceil(1000);
+    u16::try_from(seconds).unwrap_or(u16::MAX).min(MAX_LIFETIME)
 }
 
 /// What hosts put into their packets (RFC 4861 §6.2.1, AdvCurHopLimit).
@@ -155,8 +232,16 @@ mod tests {
     const MAC: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 1]);
 
     fn content(seconds: u64) -> Content {
+        let (valid, preferred) = (Lifetime::Fixed(VALID), Lifetime::Fixed(PREFERRED));
         let prefix = "2001:db8:f00::/64".parse().unwrap();
-        Content { prefix, mtu: Some(1460), usable: true, interval: Duration::from_secs(seconds) }
+        Content {
+            prefixes: vec![Advertised { prefix, on_link: true, valid, preferred }],
+            routes: Vec::new(),
+            mtu: Some(1460),
+            interval: Duration::from_secs(seconds),
+            proxy: false,
+            brisk: false,
+        }
     }
 
     fn sent(out: &mut Outbox) -> Vec<RouterAdvertisement> {
@@ -216,5 +301,43 @@ mod tests {
         let advertiser = Advertiser::new(Time::ZERO, LINK, MAC, content(0));
         assert_eq!(advertiser.lifetime(), 1);
         assert_eq!(Advertiser::new(Time::ZERO, LINK, MAC, content(5000)).lifetime(), 5400);
+    }
+
+    fn care_of(seconds: u64, end: Time) -> Content {
+        let (valid, preferred) = (Lifetime::Until(end, VALID), Lifetime::Until(end, PREFERRED));
+        let one = Advertised { prefix: "2001:db8:a00::/64".parse().unwrap(), on_link: true, valid, preferred };
+        let base = content(seconds);
+        Content { prefixes: [base.prefixes.clone(), vec![one]].concat(), brisk: true, ..base }
+    }
+
+    fn lifetimes(message: &RouterAdvertisement) -> Vec<(u32, u32)> {
+        let told = message.options.iter().filter_map(|option| match option {
+            NeighbourOption::PrefixInformation { valid, preferred, .. } => Some((*valid, *preferred)),
+            _ => None,
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn lifetimes_count_down_and_a_change_is_said_three_times_in_a_moment() {
+        let (mut entropy, mut out) = (Entropy::from_number(1), Outbox::new());
+        let end = Time::ZERO + Duration::from_secs(100);
+        let mut advertiser = Advertiser::new(Time::ZERO, LINK, MAC, care_of(60, end));
+        advertiser.expire(Time::ZERO, &mut entropy, &mut out);
+        let later = Time::ZERO + Duration::from_secs(30);
+        advertiser.put(later, care_of(60, end + Duration::from_secs(500)));
+        assert!(advertiser.deadline() < later, "that a lifetime is longer is no news");
+        advertiser.put(later, care_of(60, end));
+        let mut now = later;
+        advertiser.put(now, care_of(60, Time::ZERO));
+        for _ in 0..3 {
+            advertiser.expire(now, &mut entropy, &mut out);
+            now = advertiser.deadline();
+        }
+        assert!(now.since(later) < Duration::from_secs(61) && now.since(later) > Duration::from_secs(20));
+        advertiser.put(now, care_of(60, now + Duration::from_secs(40)));
+        advertiser.stop(now, &mut out);
+        let told: Vec<_> = sent(&mut out).iter().map(|message| lifetimes(message)[1]).collect();
+        assert_eq!(told, [(100, 100), (0, 0), (0, 0), (0, 0), (0, 0)]);
     }
 }

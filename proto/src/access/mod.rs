@@ -6,4 +6,5 @@ pub mod delegation;
 pub mod duplicate;
 pub mod limiter;
 pub mod movement;
+pub mod nd_proxy;
 pub mod neighbour;

@@ -60,6 +60,8 @@ pub struct Router {
     pub link_address: Option<LinkAddress>,
     /// Whether it is a home agent (H flag, RFC 6275 §7.1).
     pub home_agent: bool,
+    /// Whether it relays for a neighbour discovery proxy (P flag, RFC 4389 §4.1.3.3).
+    pub proxy: bool,
     /// The link's MTU, if it announced one, octets.
     pub mtu: Option<u32>,
     /// Its prefixes, in the order it lists them.
@@ -311,6 +313,7 @@ impl Router {
             address,
             link_address: None,
             home_agent: false,
+            proxy: false,
             mtu: None,
             prefixes: Vec::new(),
             expires: now,
@@ -343,6 +346,7 @@ impl Router {
     fn update(&mut self, now: Time, sender: Option<LinkAddress>, message: &RouterAdvertisement) {
         self.expires = now + Duration::from_secs(message.lifetime.into());
         self.home_agent = message.home_agent;
+        self.proxy = message.proxy;
         self.seen = now;
         self.confirmation = None;
         // An option that is absent never means a reset (RFC 4861 §6.2.7, §6.3.4).

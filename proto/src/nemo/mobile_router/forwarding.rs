@@ -2,6 +2,7 @@
 //! (RFC 3963 §5.3, §5.5 and §6.5; RFC 6275 §11.5.5 for paths just left).
 
 use super::MobileRouter;
+use super::care_of_prefix::Source;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::input::LinkId;
@@ -21,9 +22,11 @@ pub const TUNNEL_TABLE: Table = Table(6_275_000);
 const NOWHERE: Table = Table(TUNNEL_TABLE.0 - 1);
 
 /// Packets to the mobile network never leave it.
-const RULE_INSIDE: u32 = 1000;
+pub(super) const RULE_INSIDE: u32 = 1000;
 /// Packets from the mobile network go home.
 const RULE_HOME: u32 = 1100;
+/// Packets from a care-of prefix take its uplink.
+pub(super) const RULE_DIRECT: u32 = 1105;
 /// What else comes from inside has no business outside, least of all with an address of the router itself: a rule that
 /// lets packets from inside go anywhere comes before this one.
 const RULE_STRANGE: u32 = 1110;
@@ -48,9 +51,10 @@ impl MobileRouter {
     pub(super) fn plan(&self) -> Plan {
         let mut plan = Plan::new();
         self.put_settings(&mut plan);
-        for uplink in &self.uplinks {
-            self.put_uplink(uplink, &mut plan);
+        for item in self.uplinks.iter().flat_map(|uplink| self.uplink_items(uplink)) {
+            plan.put(item);
         }
+        self.put_care_of_prefixes(self.now, &mut plan);
         self.put_inside(&mut plan);
         self.put_home_address(&mut plan);
         self.put_way_home(&mut plan);
@@ -153,20 +157,30 @@ impl MobileRouter {
         }
     }
 
-    fn put_uplink(&self, uplink: &Uplink, plan: &mut Plan) {
+    /// What leads out by the uplink of this identifier; nothing while it has no care-of address.
+    pub(super) fn uplink_ways(&self, bid: Bid) -> Vec<Item> {
+        let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
+        uplink.map(|uplink| self.uplink_items(uplink)).unwrap_or_default()
+    }
+
+    fn uplink_items(&self, uplink: &Uplink) -> Vec<Item> {
         let Some((link, formed)) = uplink.up().zip(uplink.formed.as_ref().filter(|formed| formed.usable)) else {
-            return;
+            return Vec::new();
         };
-        let address = formed.address.0;
-        // Not preferred: a program that chose it would lose its connections with the network.
-        plan.put(address_item(link, address, formed.prefix_length(), false));
-        let table = Table(TUNNEL_TABLE.0.saturating_add(uplink.config.bid.0.into()));
-        if formed.on_link {
-            plan.put(route(table, formed.prefix, DEFAULT_METRIC, Target::Link(link)));
-        }
+        let bid = uplink.config.bid;
+        let alone = self.sources.get(&bid).is_some_and(Source::has_whole_link);
+        let prefix_length = if alone { 128 } else { formed.prefix_length() };
+        let (address, table) = (formed.address.0, uplink_table(bid));
         let gateway = Target::Gateway { link, router: formed.router };
-        plan.put(route(table, Prefix::ALL, DEFAULT_METRIC, gateway));
-        plan.put(rule(RULE_CARE_OF, Prefix::host(address), table));
+        let on_link = Some(route(table, formed.prefix, DEFAULT_METRIC, Target::Link(link))).filter(|_| formed.on_link);
+        let mut items = vec![
+            // Not preferred: a program that chose it would lose its connections with the network.
+            address_item(link, address, prefix_length, false),
+            route(table, Prefix::ALL, DEFAULT_METRIC, gateway),
+            rule(RULE_CARE_OF, Prefix::host(address), table),
+        ];
+        items.extend(on_link);
+        items
     }
 
     /// The mobile network itself: what it does not have is refused rather than sent round in circles, and so is what comes
@@ -254,6 +268,11 @@ impl MobileRouter {
     }
 }
 
+/// Where packets by the uplink of this identifier look.
+pub(super) fn uplink_table(bid: Bid) -> Table {
+    Table(TUNNEL_TABLE.0.saturating_add(bid.0.into()))
+}
+
 /// A selector is written as the correspondent's packets look (RFC 6088 §3); ours look the other way.
 fn outward(selector: &Selector) -> Selector {
     Selector {
@@ -265,16 +284,16 @@ fn outward(selector: &Selector) -> Selector {
     }
 }
 
-fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8, preferred: bool) -> Item {
+pub(super) fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8, preferred: bool) -> Item {
     Item::Address(Address { link, address, prefix_length, preferred })
 }
 
 /// What comes from `source`, whichever way it came, looks into `table`.
-fn rule(priority: u32, source: Prefix, table: Table) -> Item {
+pub(super) fn rule(priority: u32, source: Prefix, table: Table) -> Item {
     Item::Rule(Rule { priority, source, destination: Prefix::ALL, incoming: None, table })
 }
 
-fn route(table: Table, destination: Prefix, metric: u32, target: Target) -> Item {
+pub(super) fn route(table: Table, destination: Prefix, metric: u32, target: Target) -> Item {
     Item::Route(Route { table, destination, source: Prefix::ALL, metric, target, mtu: None })
 }
 

@@ -17,6 +17,8 @@ const RETRY: Duration = Duration::from_secs(1);
 pub struct Held {
     plan: Plan,
     refused: BTreeMap<Key, Time>,
+    /// Items whose outcome has not been heard, and how many of each.
+    waiting: BTreeMap<Key, u32>,
 }
 
 impl Held {
@@ -27,6 +29,7 @@ impl Held {
             if self.plan.find(key) != Some(item) || due {
                 self.refused.remove(key);
                 self.plan.put(item.clone());
+                *self.waiting.entry(key.clone()).or_default() += 1;
                 out.put(item.clone());
             }
         }
@@ -44,6 +47,12 @@ impl Held {
 
     /// Hears what became of a `Put`.
     pub fn hear(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
+        if let Some(count) = self.waiting.get_mut(&outcome.key) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.waiting.remove(&outcome.key);
+            }
+        }
         if self.plan.find(&outcome.key).is_none() {
             return;
         }
@@ -56,6 +65,11 @@ impl Held {
                 out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
             }
         }
+    }
+
+    /// Whether the host is known to hold the item of `key` as it was last asked for.
+    pub fn stands(&self, key: &Key) -> bool {
+        self.plan.find(key).is_some() && !self.refused.contains_key(key) && !self.waiting.contains_key(key)
     }
 
     /// When a refused item is asked for again.

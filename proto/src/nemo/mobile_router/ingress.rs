@@ -2,6 +2,7 @@
 //! RFC 4861 §6.2).
 
 use super::MobileRouter;
+use super::care_of_prefix::Told;
 use super::uplink::Interface;
 use crate::access::advertiser::{Advertiser, Content};
 use crate::engine::Outbox;
@@ -9,7 +10,13 @@ use crate::entropy::Entropy;
 use crate::input::{LinkEvent, LinkId};
 use crate::nemo::config::Ingress;
 use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::Prefix;
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
+
+/// RFC 4389 §4.1.3.3: how long another router inside is remembered.
+const RIVAL: Duration = Duration::from_secs(3600);
 
 /// An interface of the mobile network.
 #[derive(Debug, Clone)]
@@ -17,12 +24,21 @@ pub(super) struct Inside {
     pub(super) config: Ingress,
     pub(super) interface: Option<Interface>,
     pub(super) advertiser: Option<Advertiser>,
+    /// Prefixes of visited networks its nodes may believe in.
+    pub(super) told: BTreeMap<Prefix, Told>,
+    /// Another router advertises here; forgotten then.
+    pub(super) rival: Option<Time>,
 }
 
 impl Inside {
     /// An interface not seen yet.
     pub(super) fn new(config: Ingress) -> Inside {
-        Inside { config, interface: None, advertiser: None }
+        Inside { config, interface: None, advertiser: None, told: BTreeMap::new(), rival: None }
+    }
+
+    /// The interface's number, once it exists.
+    pub(super) fn link(&self) -> Option<LinkId> {
+        self.interface.as_ref().map(|interface| interface.link)
     }
 
     /// The router's own address: identifier 1.
@@ -66,18 +82,22 @@ impl MobileRouter {
     pub(super) fn settle_inside(&mut self, now: Time, out: &mut Outbox) {
         let tunnel = self.paths().iter().filter(|path| path.weight > 0).map(|path| path.mtu).min();
         self.inside_mtu = if self.home.is_some() && !self.is_away_too() { None } else { tunnel.or(self.inside_mtu) };
-        let (mtu, refused) = (self.inside_mtu, self.refused);
-        for inside in &mut self.ingress {
+        let mtu = self.inside_mtu;
+        for (index, live) in self.advertisable(now).into_iter().enumerate() {
+            let content = self.announce(now, index, live, out);
+            let Some(inside) = self.ingress.get_mut(index) else { continue };
             let link_mtu = inside.interface.as_ref().map_or(u32::MAX, |interface| interface.mtu);
-            let content = Content {
-                prefix: inside.config.prefix,
-                // Said also when it is the link's own: an option left out would not undo an earlier one.
-                mtu: Some(mtu.unwrap_or(link_mtu).min(link_mtu)).filter(|mtu| *mtu < u32::MAX),
-                usable: !refused,
-                interval: inside.config.advertise,
-            };
-            inside.advertise(now, content);
+            // Said also when it is the link's own: an option left out would not undo an earlier one.
+            let mtu = Some(mtu.unwrap_or(link_mtu).min(link_mtu)).filter(|mtu| *mtu < u32::MAX);
+            inside.advertise(now, Content { mtu, ..content });
             inside.expire(now, &mut self.entropy, out);
+        }
+    }
+
+    /// Another router advertises on `link`, inside: it may be a proxy for the link we would share there (RFC 4389 §4.1.3.3).
+    pub(super) fn hear_rival(&mut self, now: Time, link: LinkId) {
+        if let Some(inside) = self.inside_on(link) {
+            inside.rival = Some(now + RIVAL);
         }
     }
 

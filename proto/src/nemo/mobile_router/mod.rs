@@ -3,6 +3,7 @@
 
 pub mod acknowledgement;
 mod both;
+mod care_of_prefix;
 pub mod discovery;
 pub mod forwarding;
 pub mod held;
@@ -30,6 +31,7 @@ use crate::plan::OLD_PATH_LINGER;
 use crate::report::{Lost, Report};
 use crate::time::Time;
 use crate::view::View;
+use care_of_prefix::Source;
 use core::time::Duration;
 use discovery::HomeAgents;
 use forwarding::Left;
@@ -65,6 +67,8 @@ pub struct MobileRouter {
     /// ESP sequence number last sent (RFC 4303 §2.2).
     sealed: u32,
     uplinks: Vec<Uplink>,
+    /// Where each uplink's prefixes for the nodes inside come from.
+    sources: BTreeMap<Bid, Source>,
     ingress: Vec<Inside>,
     agents: HomeAgents,
     registration: Registration,
@@ -102,6 +106,7 @@ impl MobileRouter {
         let sequence = Sequence(u16::try_from(entropy.below(1 << 16)).unwrap_or_default());
         MobileRouter {
             uplinks: config.uplinks.iter().cloned().map(Uplink::new).collect(),
+            sources: BTreeMap::new(),
             ingress: config.ingress.iter().cloned().map(Inside::new).collect(),
             agents: HomeAgents::new(&config.home_agents),
             registration: Registration::new(sequence),
@@ -195,6 +200,7 @@ impl MobileRouter {
             }
             messages.extend(self.update(now, &wanted, out));
         }
+        self.settle_sources(now, out);
         self.settle_inside(now, out);
         let plan = self.plan();
         self.held.put(now, &plan, out);
@@ -364,12 +370,14 @@ impl Engine for MobileRouter {
                 self.hear_duplicate(now, event.link, event.address, out);
             }
             Input::Address(_) => {}
-            Input::Neighbour(event) if !event.reachable => {
-                if let Some(attachment) = self.uplink_on(event.link).and_then(|uplink| uplink.attachment.as_mut()) {
+            Input::Neighbour(event) => {
+                self.relay_neighbour(now, event, out);
+                if !event.reachable
+                    && let Some(attachment) = self.uplink_on(event.link).and_then(|uplink| uplink.attachment.as_mut())
+                {
                     attachment.drop_router(now, event.address, Lost::Unreachable, out);
                 }
             }
-            Input::Neighbour(_) => {}
             Input::Outcome(outcome) => self.held.hear(now, outcome, out),
             Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
             Input::Order(order) => self.obey(now, order, out),

@@ -78,8 +78,8 @@ impl MobileRouter {
             inside.config = wanted.clone();
             self.ingress.push(inside);
         }
-        for gone in &before {
-            gone.advertiser.iter().for_each(|advertiser| advertiser.stop(out));
+        for gone in &mut before {
+            gone.advertiser.iter_mut().for_each(|advertiser| advertiser.stop(now, out));
         }
         if config.mode != self.config.mode {
             self.modes = Modes::new(config.mode);
@@ -102,9 +102,10 @@ impl MobileRouter {
 
     fn stop(&mut self, now: Time, out: &mut Outbox) {
         self.deregister(now, out);
-        for inside in &self.ingress {
-            inside.advertiser.iter().for_each(|advertiser| advertiser.stop(out));
+        for inside in &mut self.ingress {
+            inside.advertiser.iter_mut().for_each(|advertiser| advertiser.stop(now, out));
         }
+        self.stop_sources(now, out);
         self.stopping = true;
         self.held.drop(&Plan::new(), out);
     }

@@ -41,6 +41,7 @@ impl MobileRouter {
             protocol::MOBILITY => self.hear_mobility(now, &datagram, false, out),
             protocol::ESP => self.hear_sealed(now, &datagram, out),
             protocol::IPV6 => self.hear_tunnelled(&datagram, out),
+            protocol::UDP => self.hear_dhcp(now, packet.link, &datagram, out),
             _ => {}
         }
     }
@@ -133,6 +134,7 @@ impl MobileRouter {
             out.report(Report::Dropped { reason: DropReason::NotForUs, from: Some(source), detail });
             return;
         }
+        self.hear_rival(now, link);
         if let Some(attachment) = self.uplink_on(link).and_then(|uplink| uplink.attachment.as_mut()) {
             attachment.hear(now, source, sender, message, out);
         }
@@ -163,10 +165,11 @@ impl MobileRouter {
     fn hear_solicitation(
         &mut self,
         now: Time,
-        (link, source, _): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
         message: &NeighbourSolicitation,
         out: &mut Outbox,
     ) {
+        self.relay_solicitation(now, (link, source, sender), message, out);
         if source.is_unspecified() && message.target == self.config.home_address.0 {
             return self.lose_home_address(link, out);
         }
@@ -183,6 +186,7 @@ impl MobileRouter {
         message: &NeighbourAdvertisement,
         out: &mut Outbox,
     ) {
+        self.relay_advertisement(now, (link, sender), message, out);
         let told = message.options.iter().find_map(|option| match option {
             NeighbourOption::TargetLinkAddress(address) => Some(*address),
             _ => None,

@@ -1,6 +1,7 @@
 //! What an operator sees of the mobile router, and when it next has something to do.
 
 use super::MobileRouter;
+use super::care_of_prefix::Told;
 use super::uplink::Uplink;
 use crate::time::Time;
 use crate::view::{BindingView, LinkView, TimerView, TunnelView, View};
@@ -19,6 +20,14 @@ impl MobileRouter {
             let deadline = inside.advertiser.as_ref().map(|advertiser| advertiser.deadline());
             (inside.config.interface.as_str(), "advertisement", deadline)
         });
+        let sources = self.uplinks.iter().filter_map(move |uplink| {
+            let source = self.sources.get(&uplink.config.bid)?;
+            Some((uplink.config.interface.as_str(), "care-of prefix", source.deadline(now)))
+        });
+        let told = self.ingress.iter().map(move |inside| {
+            let ends = inside.told.values().map(Told::until).chain(inside.rival);
+            (inside.config.interface.as_str(), "former prefix", ends.filter(|end| *end > now).min())
+        });
         let own = [
             ("", "registration", self.registration.deadline()),
             ("", "home agent discovery", self.discovery_deadline(now)),
@@ -28,7 +37,12 @@ impl MobileRouter {
             ("", "refused item", self.held.deadline()),
             ("", "earlier life", self.inheritance_deadline()),
         ];
-        uplinks.chain(ingress).chain(own).filter_map(|(name, what, at)| Some((name, what, at?)))
+        uplinks
+            .chain(ingress)
+            .chain(sources)
+            .chain(told)
+            .chain(own)
+            .filter_map(|(name, what, at)| Some((name, what, at?)))
     }
 
     /// The nearest of all timers.
@@ -70,6 +84,7 @@ impl MobileRouter {
             far: vec![Prefix::ALL],
             state: if path.weight > 0 { "up" } else { "standby" }.to_owned(),
         }));
+        view.prefixes.extend(self.show_prefixes(now));
         view.timers.extend(self.timers(now).map(|(interface, what, at)| TimerView {
             name: format!("{interface} {what}").trim().to_owned(),
             remaining: at.since(now),

@@ -2,6 +2,7 @@
 
 mod attach;
 mod both;
+mod care_of_prefix;
 mod home;
 mod home_prefix;
 mod hostile;

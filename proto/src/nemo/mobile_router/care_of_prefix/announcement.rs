@@ -1,0 +1,193 @@
+//! What the nodes inside are told of prefixes: each as long as its way out stands, and that it is over for as long as a
+//! node may still believe in it (RFC 7084 §4.3, RFC 9096; RFC 4862 §5.5.3, whose two hours short lifetimes go round).
+
+use super::super::MobileRouter;
+use super::{Grant, Kind};
+use crate::access::advertiser::{Advertised, Content, Lifetime, PREFERRED, VALID, router_lifetime};
+use crate::engine::Outbox;
+use crate::nemo::config::Prefer;
+use crate::report::Report;
+use crate::time::Time;
+use crate::view::PrefixView;
+use core::time::Duration;
+use roam6_wire::{Bid, Prefix};
+use std::collections::BTreeMap;
+
+/// Prefixes of visited networks told of on one interface; of those that are over, the one to be forgotten first makes room.
+const MAX_TOLD: usize = 16;
+/// The least valid lifetime told, and the longest (RFC 9096): short, so that an address whose prefix is gone goes
+/// soon, whatever the node heard; yet longer than it takes to miss a few advertisements.
+const LEAST_VALID: Duration = Duration::from_secs(120);
+const LONGEST_VALID: Duration = Duration::from_secs(5400);
+
+/// A prefix the nodes of one interface were told of.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Told {
+    /// When no node believes in it any more.
+    until: Time,
+    bid: Bid,
+    /// What it is part of, if it was delegated.
+    of: Option<Prefix>,
+    on_link: bool,
+    over: bool,
+}
+
+/// A prefix whose way out stands.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Live {
+    prefix: Prefix,
+    on_link: bool,
+    grant: Grant,
+    preferred: bool,
+}
+
+impl MobileRouter {
+    /// For each interface inside, the prefixes that may be advertised there now.
+    pub(in super::super) fn advertisable(&self, now: Time) -> Vec<Vec<Live>> {
+        let grants = self.grants(now);
+        let standing: Vec<&Grant> = grants.iter().filter(|grant| self.is_standing(grant)).collect();
+        let subnets = self.subnets();
+        let on = |link| {
+            let live = standing.iter().filter_map(|grant| {
+                let (prefix, on_link) = match &grant.kind {
+                    Kind::Delegated => (subnets.find(link, grant.prefix)?, true),
+                    Kind::Shared { inside, nodes, .. } if *inside == link => (grant.prefix, nodes.is_none()),
+                    Kind::Shared { .. } => return None,
+                };
+                let preferred = self.is_preferred(now, grant);
+                Some(Live { prefix, on_link, grant: (*grant).clone(), preferred })
+            });
+            live.take(MAX_TOLD).collect()
+        };
+        self.ingress.iter().map(|inside| inside.link().map(on).unwrap_or_default()).collect()
+    }
+
+    /// Whether the host is known to hold all that leads from the prefix and to it.
+    fn is_standing(&self, grant: &Grant) -> bool {
+        let uplink = self.uplink_ways(grant.bid);
+        !uplink.is_empty() && uplink.iter().chain(&self.ways(grant)).all(|item| self.held.stands(&item.key()))
+    }
+
+    /// Whether nodes are to use it for new connections.
+    fn is_preferred(&self, now: Time, grant: &Grant) -> bool {
+        let Some(config) = self.config.care_of_prefixes else { return false };
+        let silent = |bid: Bid| self.uplinks.iter().any(|uplink| uplink.config.bid == bid && uplink.prober.is_silent());
+        let others = self.uplinks.iter().filter(|uplink| uplink.config.bid != grant.bid && uplink.care_of().is_some());
+        // A path that is dead while another lives: it is the uplink, and not the home agent.
+        let dead = silent(grant.bid) && others.into_iter().any(|uplink| !uplink.prober.is_silent());
+        let wanted = config.prefer != Prefer::Home || self.refused;
+        wanted && !dead && grant.preferred_until > now
+    }
+
+    /// The content of the advertisements of the interface `index`, apart from the MTU; remembers what nodes are told.
+    pub(in super::super) fn announce(&mut self, now: Time, index: usize, live: Vec<Live>, out: &mut Outbox) -> Content {
+        let refused = self.refused;
+        let prefer = self.config.care_of_prefixes.map(|config| config.prefer);
+        let mobile_network: Vec<Prefix> = if prefer.is_some() { self.config.prefixes.clone() } else { Vec::new() };
+        let Some(inside) = self.ingress.get_mut(index) else { return Content::default() };
+        let interval = inside.config.advertise;
+        let router = Duration::from_secs(router_lifetime(interval).into());
+        let most = (router * 4).clamp(LEAST_VALID, LONGEST_VALID);
+        let yields = prefer == Some(Prefer::CareOf) && live.iter().any(|one| one.preferred);
+        let preferred = if refused || yields { Lifetime::Over } else { Lifetime::Fixed(PREFERRED) };
+        let own = Advertised { prefix: inside.config.prefix, on_link: true, valid: Lifetime::Fixed(VALID), preferred };
+        let mut prefixes = vec![own];
+        let lasting = if refused { Lifetime::Over } else { Lifetime::Fixed(router) };
+        let mut routes: Vec<(Prefix, Lifetime)> = mobile_network.iter().map(|prefix| (*prefix, lasting)).collect();
+        for one in &live {
+            let until = Lifetime::Until(one.grant.preferred_until, most / 2);
+            prefixes.push(Advertised {
+                prefix: one.prefix,
+                on_link: one.on_link,
+                valid: Lifetime::Until(one.grant.valid_until, most),
+                preferred: if one.preferred { until } else { Lifetime::Over },
+            });
+            if one.grant.kind == Kind::Delegated {
+                routes.push((one.grant.prefix, Lifetime::Until(one.grant.valid_until, router)));
+            }
+        }
+        remember(&mut inside.told, (now, most), &live, out);
+        for (prefix, told) in inside.told.iter().filter(|(_, told)| told.over) {
+            let (valid, preferred) = (Lifetime::Over, Lifetime::Over);
+            prefixes.push(Advertised { prefix: *prefix, on_link: told.on_link, valid, preferred });
+            let gone = told.of.filter(|of| routes.iter().all(|(known, _)| known != of));
+            routes.extend(gone.map(|of| (of, Lifetime::Over)));
+        }
+        let link = inside.link();
+        let proxy = self.sources.values().any(|source| link.is_some() && source.proxied_inside() == link);
+        Content { prefixes, routes, mtu: None, interval, proxy, brisk: prefer.is_some() }
+    }
+
+    /// Every prefix of the nodes inside.
+    pub(in super::super) fn show_prefixes(&self, now: Time) -> Vec<PrefixView> {
+        let name = |bid: Bid| {
+            let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
+            uplink.map(|uplink| uplink.config.interface.clone())
+        };
+        let live = self.advertisable(now);
+        let rows = self.ingress.iter().zip(&live).flat_map(|(inside, live)| {
+            let ingress = inside.config.interface.clone();
+            let told = |state: bool| if state { "preferred" } else { "deprecated" };
+            let prefer = self.config.care_of_prefixes.map(|config| config.prefer);
+            let yields = prefer == Some(Prefer::CareOf) && live.iter().any(|one| one.preferred);
+            let own = PrefixView {
+                prefix: inside.config.prefix,
+                ingress: ingress.clone(),
+                role: "home".to_owned(),
+                uplink: None,
+                of: None,
+                valid: None,
+                state: told(!self.refused && !yields).to_owned(),
+            };
+            let live = live.iter().map(|one| {
+                let delegated = one.grant.kind == Kind::Delegated;
+                PrefixView {
+                    prefix: one.prefix,
+                    ingress: inside.config.interface.clone(),
+                    role: if delegated { "delegated" } else { "shared" }.to_owned(),
+                    uplink: name(one.grant.bid),
+                    of: Some(one.grant.prefix).filter(|_| delegated),
+                    valid: Some(one.grant.valid_until.since(now)),
+                    state: told(one.preferred).to_owned(),
+                }
+            });
+            let over = inside.told.iter().filter(|(_, told)| told.over).map(|(prefix, told)| PrefixView {
+                prefix: *prefix,
+                ingress: inside.config.interface.clone(),
+                role: if told.of.is_some() { "delegated" } else { "shared" }.to_owned(),
+                uplink: name(told.bid),
+                of: told.of,
+                valid: Some(Duration::ZERO),
+                state: "withdrawn".to_owned(),
+            });
+            std::iter::once(own).chain(live).chain(over).collect::<Vec<_>>()
+        });
+        rows.collect()
+    }
+}
+
+/// Notes that nodes are told of `live` now, and that all else they were told of is over.
+fn remember(told: &mut BTreeMap<Prefix, Told>, (now, most): (Time, Duration), live: &[Live], out: &mut Outbox) {
+    told.retain(|_, one| one.until > now);
+    for (prefix, one) in told.iter_mut() {
+        one.over = live.iter().all(|live| live.prefix != *prefix);
+    }
+    for one in live {
+        let full = told.len() >= MAX_TOLD && !told.contains_key(&one.prefix);
+        let over = told.iter().filter(|(_, told)| told.over).min_by_key(|(_, told)| told.until);
+        if full && let Some(first) = over.map(|(prefix, _)| *prefix) {
+            told.remove(&first);
+            out.report(Report::TableFull { table: "prefixes told inside".to_owned(), limit: MAX_TOLD });
+        }
+        let until = now + one.grant.valid_until.since(now).min(most);
+        let of = Some(one.grant.prefix).filter(|_| one.grant.kind == Kind::Delegated);
+        told.insert(one.prefix, Told { until, bid: one.grant.bid, of, on_link: one.on_link, over: false });
+    }
+}
+
+impl Told {
+    /// When it may be forgotten.
+    pub(in super::super) fn until(&self) -> Time {
+        self.until
+    }
+}

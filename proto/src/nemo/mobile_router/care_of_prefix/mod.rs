@@ -1,0 +1,202 @@
+//! Prefixes of visited networks for the nodes inside, and with them ways past the tunnel: how they are come by, what the
+//! nodes are told, and how packets from them are routed (RFC 8415, RFC 4389, RFC 7278, RFC 7084 §4.2 and §4.3, RFC 8028).
+
+mod announcement;
+mod routing;
+mod source;
+
+pub(super) use announcement::Told;
+pub(super) use source::{Source, Wanted};
+
+use super::MobileRouter;
+use crate::access::delegation::Client;
+use crate::engine::Outbox;
+use crate::input::{LinkId, NeighbourEvent};
+use crate::nemo::config::CareOfPrefixes;
+use crate::time::Time;
+use roam6_wire::dhcp6::{Duid, Iaid};
+use roam6_wire::icmp6::{NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
+use roam6_wire::ip6::Datagram;
+use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix};
+use sha1::{Digest, Sha1};
+use std::net::Ipv6Addr;
+
+/// A prefix of a visited network that nodes inside may use now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Grant {
+    /// Which uplink.
+    pub(super) bid: Bid,
+    /// Its interface.
+    pub(super) link: LinkId,
+    /// The prefix, as it was delegated or as the visited link has it.
+    pub(super) prefix: Prefix,
+    pub(super) kind: Kind,
+    pub(super) preferred_until: Time,
+    pub(super) valid_until: Time,
+}
+
+/// How a prefix was come by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It is ours for a time.
+    Delegated,
+    /// It is the visited link's.
+    Shared {
+        /// The interface whose nodes share it.
+        inside: LinkId,
+        /// Our address in it.
+        own: Ipv6Addr,
+        /// Its addresses inside; `None` if all of them are: the visited link has but two ends (RFC 7278).
+        nodes: Option<Vec<Ipv6Addr>>,
+    },
+}
+
+impl MobileRouter {
+    /// Asks for, keeps and gives up prefixes, as the uplinks are now.
+    pub(super) fn settle_sources(&mut self, now: Time, out: &mut Outbox) {
+        let wanted: Vec<(Bid, Wanted)> = self.wanted_sources();
+        for (bid, source) in &mut self.sources {
+            if wanted.iter().all(|(other, wanted)| other != bid || !source.is_of(wanted)) {
+                source.stop(now, &mut self.entropy, out);
+            }
+        }
+        self.sources.retain(|bid, source| wanted.iter().any(|(other, wanted)| other == bid && source.is_of(wanted)));
+        for (bid, wanted) in wanted {
+            let mut source = match self.sources.remove(&bid) {
+                Some(source) => source,
+                None => Source::new(now, &wanted, self.client(bid, wanted.config), &mut self.entropy),
+            };
+            source.settle(now, &wanted, &mut self.entropy, out);
+            self.sources.insert(bid, source);
+        }
+    }
+
+    /// What each uplink on a visited network should have. Without a care-of address there is no way out, and so no use for
+    /// a prefix.
+    fn wanted_sources(&self) -> Vec<(Bid, Wanted)> {
+        let Some(config) = self.config.care_of_prefixes else { return Vec::new() };
+        let inside = self.sharing_side();
+        let uplinks = self.uplinks.iter().filter(|uplink| uplink.config.care_of_prefix);
+        let wanted = uplinks.filter_map(|uplink| {
+            let formed = uplink.formed.as_ref().filter(|formed| formed.usable)?;
+            let attachment = uplink.attachment.as_ref()?;
+            let preferred_until = attachment.care_of_prefix(self.now).map_or(self.now, |known| known.preferred_until);
+            let wanted = Wanted {
+                config,
+                bid: uplink.config.bid,
+                link: uplink.up()?,
+                address: uplink.interface.as_ref().and_then(|interface| interface.address),
+                prefix: formed.prefix,
+                own: formed.address.0,
+                preferred_until,
+                valid_until: formed.valid_until,
+                inside,
+                behind_proxy: attachment.routers().any(|router| router.proxy),
+            };
+            Some((uplink.config.bid, wanted))
+        });
+        wanted.collect()
+    }
+
+    fn client(&self, bid: Bid, config: CareOfPrefixes) -> Client {
+        let mut own = self.config.prefixes.clone();
+        own.push(self.config.home_prefix);
+        Client { duid: identifier(self.config.home_address), id: Iaid(bid.0.into()), length: config.length, own }
+    }
+
+    /// The interface inside whose nodes may share a visited link: the first, unless another router advertises there, which
+    /// might be a proxy for the same link (RFC 4389 §4.1.3.3).
+    fn sharing_side(&self) -> Option<(LinkId, LinkAddress)> {
+        let inside = self.ingress.first().filter(|inside| inside.rival.is_none_or(|until| until <= self.now))?;
+        let interface = inside.interface.as_ref().filter(|interface| interface.up)?;
+        Some((interface.link, interface.address?))
+    }
+
+    /// Every prefix nodes inside may use now, those of the preferred uplinks first, none of them twice.
+    pub(super) fn grants(&self, now: Time) -> Vec<Grant> {
+        let mut order: Vec<_> = self.uplinks.iter().map(|uplink| (uplink.config.priority, uplink.config.bid)).collect();
+        order.sort();
+        let mut grants: Vec<Grant> = Vec::new();
+        for grant in order.iter().filter_map(|(_, bid)| Some(self.sources.get(bid)?.grants(now, *bid))).flatten() {
+            let overlaps = |other: &Grant| other.prefix.covers(grant.prefix) || grant.prefix.covers(other.prefix);
+            if !grants.iter().any(overlaps) {
+                grants.push(grant);
+            }
+        }
+        grants
+    }
+
+    /// A packet to the DHCPv6 client port.
+    pub(super) fn hear_dhcp(&mut self, now: Time, link: LinkId, datagram: &Datagram<'_>, out: &mut Outbox) {
+        if let Some(source) = self.sources.values_mut().find(|source| source.link() == link) {
+            source.hear(now, datagram, &mut self.entropy, out);
+        }
+    }
+
+    /// A neighbour solicitation may be for, or from, a node that shares a visited link.
+    pub(super) fn relay_solicitation(
+        &mut self,
+        now: Time,
+        (link, source, sender): (LinkId, Ipv6Addr, Option<LinkAddress>),
+        message: &NeighbourSolicitation,
+        out: &mut Outbox,
+    ) {
+        for (side, proxy) in self.sources.values_mut().filter_map(Source::proxy) {
+            if side == link {
+                proxy.solicited_outside(now, source, message, out);
+            } else if proxy.inside().0 == link {
+                proxy.solicited_inside(now, (source, sender), message, out);
+            }
+        }
+    }
+
+    /// So may a neighbour advertisement.
+    pub(super) fn relay_advertisement(
+        &mut self,
+        now: Time,
+        (link, sender): (LinkId, Option<LinkAddress>),
+        message: &NeighbourAdvertisement,
+        out: &mut Outbox,
+    ) {
+        let told = message.options.iter().find_map(|option| match option {
+            NeighbourOption::TargetLinkAddress(address) => Some(*address),
+            _ => None,
+        });
+        for (side, proxy) in self.sources.values_mut().filter_map(Source::proxy) {
+            if side == link {
+                proxy.advertised_outside(message, out);
+            } else if proxy.inside().0 == link {
+                proxy.advertised_inside(now, sender.or(told), message, out);
+            }
+        }
+    }
+
+    /// What the kernel knows of a neighbour inside.
+    pub(super) fn relay_neighbour(&mut self, now: Time, event: &NeighbourEvent, out: &mut Outbox) {
+        for (_, proxy) in self.sources.values_mut().filter_map(Source::proxy) {
+            if proxy.inside().0 == event.link {
+                let sender = event.link_address.filter(|_| event.reachable);
+                proxy.put_reachable(now, event.address, sender, out);
+            }
+        }
+    }
+
+    /// Gives back what was delegated.
+    pub(super) fn stop_sources(&mut self, now: Time, out: &mut Outbox) {
+        for source in self.sources.values_mut() {
+            source.stop(now, &mut self.entropy, out);
+        }
+        self.sources.clear();
+    }
+}
+
+/// Who we are for DHCPv6 servers: the same on all uplinks and after every start, and no address (RFC 8415 §11.5; a name-based
+/// UUID, RFC 4122 §4.3).
+fn identifier(home_address: HomeAddress) -> Duid {
+    let digest = Sha1::new().chain_update(b"roam6 mobile router").chain_update(home_address.0.octets()).finalize();
+    let mut uuid = [0; 16];
+    uuid.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
+    uuid[6] = uuid[6] & 0x0f | 0x50;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    Duid::from_uuid(uuid)
+}

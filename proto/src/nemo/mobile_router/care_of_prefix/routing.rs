@@ -1,0 +1,103 @@
+//! Packets from a care-of prefix leave by its uplink, packets to it stay inside; what is not assigned leads nowhere, and
+//! what comes from inside with another source is told so (RFC 8028 §3, RFC 7084 §4.2 and §4.3, RFC 3963 §9).
+
+use super::super::MobileRouter;
+use super::super::forwarding::{RULE_DIRECT, RULE_INSIDE, address_item, route, rule, uplink_table};
+use super::super::ingress::Inside;
+use super::{Grant, Kind};
+use crate::access::delegation::Subnets;
+use crate::input::LinkId;
+use crate::plan::{Guard, Item, Plan, Proxy, Rule, Table, Target};
+use crate::time::Time;
+use roam6_wire::Prefix;
+use std::net::Ipv6Addr;
+
+/// Metric of the way to a node or a link inside.
+const INSIDE_METRIC: u32 = 256;
+/// Identifier of our own address in each subnet.
+const ROUTER: u64 = 1;
+
+impl MobileRouter {
+    /// All that the prefixes need to work, and the guards.
+    pub(in super::super) fn put_care_of_prefixes(&self, now: Time, plan: &mut Plan) {
+        if self.config.care_of_prefixes.is_none() {
+            return;
+        }
+        let grants = self.grants(now);
+        for grant in &grants {
+            for item in self.ways(grant).into_iter().chain(self.extras(grant)) {
+                plan.put(item);
+            }
+        }
+        for inside in &self.ingress {
+            if let Some(interface) = inside.interface.as_ref().filter(|interface| interface.up) {
+                plan.put(Item::Guard(self.guard(interface.link, &grants)));
+            }
+        }
+    }
+
+    /// The items without which a prefix must not be advertised.
+    pub(super) fn ways(&self, grant: &Grant) -> Vec<Item> {
+        let (priority, source, destination, table) = (RULE_INSIDE, Prefix::ALL, grant.prefix, Table::MAIN);
+        let mut items = vec![
+            Item::Rule(Rule { priority, source, destination, incoming: None, table }),
+            rule(RULE_DIRECT, grant.prefix, uplink_table(grant.bid)),
+        ];
+        match &grant.kind {
+            Kind::Delegated => items.extend(self.subnets().routes(grant.prefix)),
+            Kind::Shared { inside, nodes: None, .. } => {
+                items.push(route(Table::MAIN, grant.prefix, INSIDE_METRIC, Target::Link(*inside)));
+            }
+            Kind::Shared { .. } => {}
+        }
+        items
+    }
+
+    /// The other items of a prefix: our own addresses in it, and the nodes that share it.
+    fn extras(&self, grant: &Grant) -> Vec<Item> {
+        match &grant.kind {
+            Kind::Delegated => {
+                let (subnets, links) = (self.subnets(), self.ingress.iter().filter_map(Inside::link));
+                let own = links.filter_map(|link| {
+                    let subnet = subnets.find(link, grant.prefix)?;
+                    Some(address_item(link, subnet.with_identifier(ROUTER)?, subnet.length(), false))
+                });
+                own.collect()
+            }
+            Kind::Shared { inside, own, nodes } => {
+                // Our own address is defended inside too: we are the router of both links.
+                let defended = Item::Proxy(Proxy { link: *inside, address: *own, router: true });
+                let nodes = nodes.iter().flatten().flat_map(|address| {
+                    let answered = Proxy { link: grant.link, address: *address, router: false };
+                    let way = route(Table::MAIN, Prefix::host(*address), INSIDE_METRIC, Target::Link(*inside));
+                    [Item::Proxy(answered), way]
+                });
+                std::iter::once(defended).chain(nodes).collect()
+            }
+        }
+    }
+
+    /// Which sources packets from `link` may have.
+    fn guard(&self, link: LinkId, grants: &[Grant]) -> Guard {
+        let subnets = self.subnets();
+        let mut sources = self.config.prefixes.clone();
+        sources.extend(grants.iter().filter_map(|grant| match &grant.kind {
+            Kind::Delegated => subnets.find(link, grant.prefix),
+            Kind::Shared { inside, .. } => Some(grant.prefix).filter(|_| *inside == link),
+        }));
+        let own = self.uplinks.iter().filter_map(|uplink| Some(uplink.formed.as_ref()?.address.0));
+        let inside = sources.iter().filter_map(|prefix| prefix.with_identifier(ROUTER));
+        let mut never: Vec<Ipv6Addr> = std::iter::once(self.config.home_address.0).chain(own).chain(inside).collect();
+        never.extend(self.ingress.iter().filter_map(Inside::address));
+        never.sort();
+        never.dedup();
+        // Only what would pass otherwise.
+        never.retain(|address| sources.iter().any(|prefix| prefix.contains(*address)));
+        Guard { link, sources, never }
+    }
+
+    /// Which part of a delegated prefix each interface inside has.
+    pub(super) fn subnets(&self) -> Subnets {
+        Subnets::of(self.ingress.iter().map(Inside::link))
+    }
+}

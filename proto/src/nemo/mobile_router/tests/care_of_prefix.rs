@@ -1,0 +1,564 @@
+//! Prefixes of visited networks inside: obtained, advertised, routed, shared and given up.
+
+use super::*;
+use crate::input::Outcome;
+use crate::nemo::config::{CareOfPrefixes, Prefer, Share};
+use crate::plan::{Guard, Proxy, Rule};
+use roam6_wire::dhcp6::{self, CLIENT_PORT, DhcpOption, Duid, Exchange, Kind, PrefixAssociation, SERVER_PORT, Timers};
+use roam6_wire::udp::Udp;
+use std::collections::{BTreeMap, VecDeque};
+
+const SERVER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x547);
+const PHONE: LinkAddress = LinkAddress([2, 0, 0, 0, 9, 9]);
+const HOME_NET: &str = "2001:db8:f00::/64";
+
+/// A mobile router, a host that does as it is told, and DHCPv6 servers on its uplinks.
+struct Road {
+    bench: Bench,
+    /// What the server of each link delegates, and for how long: valid and preferred, seconds.
+    servers: BTreeMap<LinkId, Vec<(&'static str, u32, u32)>>,
+    /// What was advertised inside, and when.
+    told: Vec<(Time, RouterAdvertisement)>,
+    reports: Vec<Report>,
+    /// DHCPv6 messages sent.
+    asked: Vec<Kind>,
+    /// Solicitations sent: by which interface, for whom.
+    sought: Vec<(LinkId, Ipv6Addr)>,
+    advertised: Vec<(LinkId, Ipv6Addr)>,
+    /// The host refuses rules.
+    refuses: bool,
+}
+
+fn settings(prefer: Prefer) -> MobileRouterConfig {
+    let care_of = CareOfPrefixes { delegation: true, length: 0, share: Share::Proxy, prefer };
+    MobileRouterConfig { care_of_prefixes: Some(care_of), sharing: Sharing::Standby, ..config() }
+}
+
+impl Road {
+    fn new(prefer: Prefer) -> Road {
+        Road::of(settings(prefer))
+    }
+
+    fn of(config: MobileRouterConfig) -> Road {
+        let mut road = Road {
+            bench: Bench::new(config),
+            servers: BTreeMap::new(),
+            told: Vec::new(),
+            reports: Vec::new(),
+            asked: Vec::new(),
+            sought: Vec::new(),
+            advertised: Vec::new(),
+            refuses: false,
+        };
+        let outputs = road.bench.link(LAN, true);
+        road.note(outputs);
+        road
+    }
+
+    /// Does what was asked for, in order, until nothing more is.
+    fn note(&mut self, outputs: Vec<Output>) {
+        let mut queue = VecDeque::from(outputs);
+        while let Some(output) = queue.pop_front() {
+            queue.extend(match output {
+                Output::Put(item) => {
+                    let refused = (self.refuses && matches!(item, Item::Rule(_))).then(|| "no".to_owned());
+                    self.bench.feed(Input::Outcome(Outcome { key: item.key(), refused }))
+                }
+                Output::Transmit(transmit) => self.sent(&transmit),
+                Output::Report(report) => {
+                    self.reports.push(report);
+                    Vec::new()
+                }
+                _ => Vec::new(),
+            });
+        }
+    }
+
+    fn sent(&mut self, transmit: &Transmit) -> Vec<Output> {
+        let datagram = Datagram::parse(&transmit.bytes).unwrap();
+        let Via::Link(link) = transmit.via else { return Vec::new() };
+        if datagram.protocol == protocol::UDP {
+            let udp = Udp::parse(datagram.payload, datagram.source, datagram.destination).unwrap();
+            let dhcp6::Message::Exchange(said) = dhcp6::Message::parse(udp.payload).unwrap() else { panic!() };
+            self.asked.push(said.kind);
+            return self.serve(link, datagram.source, &said);
+        }
+        if datagram.protocol != protocol::ICMPV6 {
+            return Vec::new();
+        }
+        match icmp6::Message::parse(&datagram).unwrap() {
+            icmp6::Message::RouterAdvertisement(message) if link == LAN => {
+                self.check(&message);
+                self.told.push((self.bench.now, message));
+            }
+            icmp6::Message::NeighbourSolicitation(message) => self.sought.push((link, message.target)),
+            icmp6::Message::NeighbourAdvertisement(message) => self.advertised.push((link, message.target)),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// No preferred prefix without a way out.
+    fn check(&self, message: &RouterAdvertisement) {
+        for (prefix, (_, preferred, _)) in lifetimes(message) {
+            if preferred == 0 || prefix == net(HOME_NET) {
+                continue;
+            }
+            let leads = |item: &Item| match item {
+                Item::Rule(rule) => rule.source.covers(prefix) && self.leads_out(rule),
+                _ => false,
+            };
+            assert!(self.bench.plan.iter().any(|(_, item)| leads(item)), "{prefix} leads nowhere");
+        }
+    }
+
+    fn leads_out(&self, rule: &Rule) -> bool {
+        let default = Key::Route(rule.table, Prefix::ALL, Prefix::ALL, 512);
+        matches!(self.bench.plan.find(&default), Some(Item::Route(route)) if matches!(route.target, Target::Gateway { .. }))
+    }
+
+    /// The server's answer, if there is a server.
+    fn serve(&mut self, link: LinkId, client: Ipv6Addr, said: &Exchange) -> Vec<Output> {
+        let Some(leases) = self.servers.get(&link) else { return Vec::new() };
+        let lease = |(prefix, valid, preferred): &(&str, u32, u32)| {
+            let (prefix, valid, preferred) = (net(prefix), *valid, *preferred);
+            DhcpOption::Prefix(dhcp6::Prefix { prefix, preferred, valid, options: Vec::new() })
+        };
+        let mut options = vec![DhcpOption::ServerId(Duid::from_uuid([1; 16])), DhcpOption::RapidCommit];
+        for option in &said.options {
+            match option {
+                DhcpOption::ClientId(_) => options.push(option.clone()),
+                DhcpOption::Prefixes(asked) => options.push(DhcpOption::Prefixes(PrefixAssociation {
+                    id: asked.id,
+                    timers: Timers::default(),
+                    options: leases.iter().map(lease).collect(),
+                })),
+                _ => {}
+            }
+        }
+        let message = Exchange { kind: Kind::Reply, transaction: said.transaction, options };
+        let payload = dhcp6::Message::Exchange(message).emit();
+        let udp = Udp { source: SERVER_PORT, destination: CLIENT_PORT, payload: &payload };
+        let bytes = ip6::emit(&Header::new(SERVER, client), protocol::UDP, &udp.emit(SERVER, client));
+        self.bench.feed(Input::Packet(Packet { link, sender: Some(ROUTER_MAC), bytes }))
+    }
+
+    fn attach(&mut self, link: LinkId, prefix: &str) {
+        let mut outputs = self.bench.link(link, true);
+        outputs.extend(self.bench.advertise(link, prefix));
+        for update in updates(&outputs) {
+            outputs.extend(self.bench.answer(&update, Status::ACCEPTED));
+        }
+        self.note(outputs);
+    }
+
+    fn detach(&mut self, link: LinkId) {
+        let outputs = self.bench.link(link, false);
+        self.note(outputs);
+    }
+
+    fn wait(&mut self, millis: u64) {
+        let until = self.bench.now + Duration::from_millis(millis);
+        while let Some(next) = self.bench.router.deadline().filter(|next| *next <= until) {
+            self.bench.now = self.bench.now.max(next);
+            let outputs = self.bench.feed(Input::Tick);
+            self.note(outputs);
+        }
+        self.bench.now = until;
+    }
+
+    /// A neighbour discovery message of a node, inside or out.
+    fn hear(&mut self, link: LinkId, source: &str, message: icmp6::Message) {
+        let source = ip(source);
+        let destination = match &message {
+            icmp6::Message::NeighbourSolicitation(asked) => icmp6::solicited_node(asked.target),
+            _ => icmp6::ALL_NODES,
+        };
+        let header = Header::new(source, destination).with_hop_limit(255);
+        let bytes = ip6::emit(&header, protocol::ICMPV6, &message.emit(source, destination));
+        let outputs = self.bench.feed(Input::Packet(Packet { link, sender: Some(PHONE), bytes }));
+        self.note(outputs);
+    }
+
+    /// What nodes were told last: valid, preferred, on-link.
+    fn last(&self) -> BTreeMap<Prefix, (u32, u32, bool)> {
+        lifetimes(&self.told.last().unwrap().1)
+    }
+
+    fn events(&mut self) -> Vec<String> {
+        let prefixes = self.reports.iter().filter(|report| report.name().starts_with("prefix_"));
+        let told = prefixes.map(ToString::to_string).collect();
+        self.reports.clear();
+        told
+    }
+
+    fn guard(&self) -> &Guard {
+        match self.bench.plan.find(&Key::Guard(LAN)) {
+            Some(Item::Guard(guard)) => guard,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn has_rule(&self, priority: u32, source: &str, destination: &str) -> bool {
+        self.bench.plan.find(&Key::Rule(priority, net(source), net(destination), None)).is_some()
+    }
+}
+
+fn lifetimes(message: &RouterAdvertisement) -> BTreeMap<Prefix, (u32, u32, bool)> {
+    let told = message.options.iter().filter_map(|option| match option {
+        NeighbourOption::PrefixInformation { prefix, valid, preferred, on_link, .. } => {
+            Some((*prefix, (*valid, *preferred, *on_link)))
+        }
+        _ => None,
+    });
+    told.collect()
+}
+
+fn routes(message: &RouterAdvertisement) -> BTreeMap<Prefix, u32> {
+    let told = message.options.iter().filter_map(|option| match option {
+        NeighbourOption::RouteInformation { prefix, lifetime, .. } => Some((*prefix, *lifetime)),
+        _ => None,
+    });
+    told.collect()
+}
+
+fn checks(target: &str) -> icmp6::Message {
+    icmp6::Message::NeighbourSolicitation(NeighbourSolicitation { target: ip(target), options: Vec::new() })
+}
+
+fn defends(target: &str) -> icmp6::Message {
+    let target = ip(target);
+    let (router, solicited, overrides, options) = (false, false, true, Vec::new());
+    icmp6::Message::NeighbourAdvertisement(NeighbourAdvertisement { router, solicited, overrides, target, options })
+}
+
+/// On a network that delegates `2001:db8:a00::/56` for 1000 seconds.
+fn delegated(prefer: Prefer) -> Road {
+    let mut road = Road::new(prefer);
+    road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
+    road.attach(WIFI, "2001:db8:1::/64");
+    road.wait(1);
+    road
+}
+
+#[test]
+fn a_delegated_prefix_is_advertised_once_its_way_out_stands() {
+    let mut road = delegated(Prefer::CareOf);
+    let subnet = net("2001:db8:a00::/64");
+    assert_eq!(road.events(), ["link 2: prefix 2001:db8:a00::/56 delegated, bid 1, for 1000s"]);
+    assert_eq!(road.last()[&subnet], (120, 60, true), "short, so that it ends soon when it ends");
+    assert_eq!(road.last()[&net(HOME_NET)].1, 0, "nodes prefer the direct path");
+    assert_eq!(routes(&road.told.last().unwrap().1)[&net("2001:db8:a00::/56")], 30);
+    assert!(road.has_rule(1000, "::/0", "2001:db8:a00::/56") && road.has_rule(1105, "2001:db8:a00::/56", "::/0"));
+    let rest = Key::Route(Table::MAIN, net("2001:db8:a00::/56"), Prefix::ALL, 4_278_198_272);
+    assert!(matches!(road.bench.plan.find(&rest), Some(Item::Route(route)) if route.target == Target::Unreachable));
+    assert!(road.bench.plan.find(&Key::Address(LAN, ip("2001:db8:a00::1"))).is_some());
+    let guard = road.guard();
+    assert_eq!(guard.sources, [net("2001:db8:f00::/56"), subnet]);
+    assert_eq!(guard.never, [ip("2001:db8:a00::1"), ip("2001:db8:f00::1")]);
+    // Renewed at half its time, and told on as if nothing had happened.
+    road.wait(900_000);
+    assert_eq!(road.last()[&subnet], (120, 60, true));
+    assert_eq!(road.events(), Vec::<String>::new());
+}
+
+#[test]
+fn a_host_that_refuses_the_rule_has_nothing_to_advertise() {
+    let mut road = Road::new(Prefer::CareOf);
+    road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
+    road.refuses = true;
+    road.attach(WIFI, "2001:db8:1::/64");
+    road.wait(500);
+    assert!(!road.last().contains_key(&net("2001:db8:a00::/64")));
+    road.refuses = false;
+    road.wait(2000);
+    assert!(road.last().contains_key(&net("2001:db8:a00::/64")));
+}
+
+#[test]
+fn what_is_preferred_is_the_operators_choice() {
+    for (prefer, home, care_of) in
+        [(Prefer::Home, true, false), (Prefer::CareOf, false, true), (Prefer::Either, true, true)]
+    {
+        let road = delegated(prefer);
+        let told = road.last();
+        let preferred = |prefix: &str| told[&net(prefix)].1 > 0;
+        assert_eq!((preferred(HOME_NET), preferred("2001:db8:a00::/64")), (home, care_of), "{prefer:?}");
+    }
+}
+
+#[test]
+fn on_a_move_the_old_prefix_is_over_at_once_and_the_new_one_in_the_same_advertisement() {
+    let mut road = delegated(Prefer::CareOf);
+    let (old, new) = (net("2001:db8:a00::/64"), net("2001:db8:b00::/64"));
+    road.wait(20_000);
+    let (before, moved) = (road.told.len(), road.bench.now);
+    road.detach(WIFI);
+    assert_eq!(road.told[before].0, moved, "told in the same instant");
+    assert_eq!(road.last()[&old], (0, 0, true));
+    assert_eq!(routes(&road.told.last().unwrap().1)[&net("2001:db8:a00::/56")], 0);
+    assert!(road.last()[&net(HOME_NET)].1 > 0, "something is always preferred");
+    assert!(!road.guard().sources.contains(&old), "what still comes from it is told so");
+    assert!(!road.bench.plan.iter().any(|(key, _)| matches!(key, Key::Rule(1105, ..))));
+    road.servers.insert(WIFI, vec![("2001:db8:b00::/56", 1000, 500)]);
+    road.attach(WIFI, "2001:db8:2::/64");
+    road.wait(1000);
+    assert_eq!((road.last()[&old], road.last()[&new]), ((0, 0, true), (120, 60, true)));
+    let quickly = road.told.iter().filter(|(at, _)| *at >= moved).count();
+    assert!((4..10).contains(&quickly), "{quickly}: a frame may be lost");
+    road.wait(121_000);
+    assert!(!road.last().contains_key(&old), "nobody believes in it any more");
+    assert_eq!(
+        road.events()[1..],
+        [
+            "link 2: prefix 2001:db8:a00::/56, bid 1, lost: the network was left",
+            "link 2: prefix 2001:db8:b00::/56 delegated, bid 1, for 1000s"
+        ]
+    );
+}
+
+#[test]
+fn the_advertisement_that_ends_a_prefix_leaves_before_its_routes_do() {
+    let mut road = delegated(Prefer::CareOf);
+    let outputs = road.bench.link(WIFI, false);
+    assert!(position(&outputs, "send 58 ff02::1") < position(&outputs, "drop Rule(1105"));
+}
+
+#[test]
+fn a_server_that_is_gone_lets_the_prefix_run_out() {
+    let mut road = delegated(Prefer::Either);
+    road.servers.clear();
+    road.wait(470_000);
+    let (valid, preferred, _) = road.last()[&net("2001:db8:a00::/64")];
+    assert!(valid == 120 && preferred <= 40 && preferred > 0, "{preferred}: never longer than the lease");
+    road.wait(100_000);
+    assert_eq!(road.last()[&net("2001:db8:a00::/64")].1, 0);
+    road.wait(380_000);
+    assert!(road.last()[&net("2001:db8:a00::/64")].0 <= 60);
+    road.wait(51_000);
+    assert!(!road.last().contains_key(&net("2001:db8:a00::/64")), "nodes were told no longer than it lasts");
+    assert!(road.events().contains(&"link 2: prefix 2001:db8:a00::/56, bid 1, lost: its lifetime ended".to_owned()));
+    assert!(!road.has_rule(1105, "2001:db8:a00::/56", "::/0"));
+    // The visited link is there to be shared meanwhile.
+    road.wait(1000);
+    assert!(road.last()[&net("2001:db8:1::/64")].1 > 0);
+}
+
+#[test]
+fn a_prefix_changed_under_us_changes_inside() {
+    let mut road = delegated(Prefer::Either);
+    road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 0, 0), ("2001:db8:b00::/56", 1000, 500)]);
+    road.wait(260_000);
+    let told = road.last();
+    assert_eq!((told[&net("2001:db8:a00::/64")].1, told[&net("2001:db8:b00::/64")].1), (0, 60));
+}
+
+#[test]
+fn where_nobody_delegates_the_visited_link_is_shared() {
+    let mut road = Road::new(Prefer::CareOf);
+    road.attach(WIFI, "2001:db8:1::/64");
+    road.wait(3900);
+    assert!(!road.last().contains_key(&net("2001:db8:1::/64")));
+    road.wait(200);
+    assert!(road.told.last().unwrap().1.proxy && !road.last().contains_key(&net("2001:db8:1::/64")));
+    road.wait(1000);
+    let announced = road.told.iter().filter(|(_, told)| told.proxy).count();
+    assert!(announced >= 3 && road.told.last().unwrap().1.proxy);
+    assert_eq!(road.last()[&net("2001:db8:1::/64")], (120, 60, false), "nodes send everything to us");
+    // A node inside forms an address.
+    road.hear(LAN, "::", checks("2001:db8:1::9"));
+    assert_eq!(road.sought.last(), Some(&(WIFI, ip("2001:db8:1::9"))), "nobody outside may have it");
+    assert!(road.bench.plan.find(&Key::Proxy(WIFI, ip("2001:db8:1::9"))).is_none());
+    road.wait(1000);
+    let answered = Proxy { link: WIFI, address: ip("2001:db8:1::9"), router: false };
+    assert_eq!(road.bench.plan.find(&Key::Proxy(WIFI, ip("2001:db8:1::9"))), Some(&Item::Proxy(answered)));
+    let way = Key::Route(Table::MAIN, net("2001:db8:1::9/128"), Prefix::ALL, 256);
+    assert!(matches!(road.bench.plan.find(&way), Some(Item::Route(route)) if route.target == Target::Link(LAN)));
+    assert!(road.has_rule(1105, "2001:db8:1::/64", "::/0"));
+    assert!(road.bench.plan.iter().any(|(key, _)| matches!(key, Key::Proxy(LAN, _))), "our own address is defended");
+    // One somebody outside has.
+    road.hear(LAN, "::", checks("2001:db8:1::8"));
+    road.hear(WIFI, "2001:db8:1::8", defends("2001:db8:1::8"));
+    assert_eq!(road.advertised, [(LAN, ip("2001:db8:1::8"))]);
+    road.wait(2000);
+    assert!(road.bench.plan.find(&Key::Proxy(WIFI, ip("2001:db8:1::8"))).is_none());
+    // A server that comes late takes its place.
+    assert_eq!(road.events()[..1], ["link 2: prefix 2001:db8:1::/64 shared, bid 1"]);
+    road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
+    for _ in 0..5 {
+        road.wait(1_000_000);
+        let outputs = road.bench.advertise(WIFI, "2001:db8:1::/64");
+        road.note(outputs);
+    }
+    let told = road.last();
+    assert!(told.contains_key(&net("2001:db8:a00::/64")) && !told.contains_key(&net("2001:db8:1::/64")));
+    assert!(road.bench.plan.find(&Key::Proxy(WIFI, ip("2001:db8:1::9"))).is_none());
+}
+
+#[test]
+fn a_full_table_of_nodes_is_told_and_takes_no_more() {
+    let mut road = Road::new(Prefer::CareOf);
+    road.attach(WIFI, "2001:db8:1::/64");
+    road.wait(5000);
+    for last in 0..2000_u32 {
+        let address = format!("2001:db8:1::1:{last:x}");
+        let [_, _, high, low] = last.to_be_bytes();
+        let event = NeighbourEvent {
+            link: LAN,
+            address: ip(&address),
+            link_address: Some(LinkAddress([2, 0, 0, 2, high, low])),
+            reachable: true,
+        };
+        let outputs = road.bench.feed(Input::Neighbour(event));
+        road.note(outputs);
+    }
+    road.wait(1000);
+    let proxies = road.bench.plan.iter().filter(|(key, _)| matches!(key, Key::Proxy(WIFI, _))).count();
+    assert_eq!(proxies, 64);
+    assert_eq!(road.reports.iter().filter(|report| report.name() == "table_full").count(), 1);
+    assert!(road.sought.iter().filter(|(link, _)| *link == WIFI).count() < 64, "and nobody outside is flooded");
+}
+
+#[test]
+fn proxies_are_not_chained_nor_put_back_to_back() {
+    let proxied = |prefix: &str| {
+        icmp6::Message::RouterAdvertisement(RouterAdvertisement {
+            proxy: true,
+            lifetime: 1800,
+            options: vec![information(prefix)],
+            ..RouterAdvertisement::default()
+        })
+    };
+    // The router of the visited link is a proxy itself.
+    let mut road = Road::new(Prefer::CareOf);
+    let outputs = road.bench.link(WIFI, true);
+    road.note(outputs);
+    road.hear(WIFI, "fe80::1", proxied("2001:db8:1::/64"));
+    road.wait(30_000);
+    assert!(!road.last().contains_key(&net("2001:db8:1::/64")));
+    // Another proxy has both links too, and is heard on either side: first inside, then outside.
+    for side in [LAN, WIFI] {
+        let mut road = Road::new(Prefer::CareOf);
+        road.attach(WIFI, "2001:db8:1::/64");
+        road.wait(5000);
+        assert!(road.last()[&net("2001:db8:1::/64")].1 > 0);
+        road.hear(side, "fe80::99", proxied("2001:db8:1::/64"));
+        assert_eq!(road.last()[&net("2001:db8:1::/64")].1, 0, "{side}");
+        assert!(!road.told.last().unwrap().1.proxy);
+        assert!(!road.has_rule(1105, "2001:db8:1::/64", "::/0"));
+        road.wait(600_000);
+        assert!(!road.last().contains_key(&net("2001:db8:1::/64")), "{side}: not for an hour");
+    }
+}
+
+#[test]
+fn two_mobile_routers_between_the_same_links_do_not_make_a_loop() {
+    let other = |road: &mut Road, told: &[(Time, RouterAdvertisement)]| {
+        for (_, message) in told {
+            road.hear(LAN, "fe80::77", icmp6::Message::RouterAdvertisement(message.clone()));
+        }
+    };
+    let (mut one, mut two) = (Road::new(Prefer::CareOf), Road::new(Prefer::CareOf));
+    for road in [&mut one, &mut two] {
+        road.bench.router.config.prefixes = vec![net("2001:db8:e00::/56")];
+        road.attach(WIFI, "2001:db8:1::/64");
+    }
+    for _ in 0..3000 {
+        one.wait(10);
+        two.wait(10);
+        let (first, second) = (std::mem::take(&mut one.told), std::mem::take(&mut two.told));
+        other(&mut one, &second);
+        other(&mut two, &first);
+        one.told.extend(first);
+        two.told.extend(second);
+        let both = [&one, &two].iter().all(|road| road.has_rule(1105, "2001:db8:1::/64", "::/0"));
+        assert!(!both, "both relay at {}", one.bench.now);
+    }
+}
+
+#[test]
+fn a_link_with_two_ends_is_handed_over_whole() {
+    let mut road = Road::new(Prefer::CareOf);
+    let event = LinkEvent { link: WIFI, name: "wifi".to_owned(), address: None, up: true, mtu: 1500 };
+    let mut outputs = road.bench.feed(Input::Link(event));
+    outputs.extend(road.bench.advertise(WIFI, "2001:db8:1::/64"));
+    road.note(outputs);
+    road.wait(1000);
+    assert_eq!(road.last()[&net("2001:db8:1::/64")], (120, 60, true));
+    assert!(!road.told.last().unwrap().1.proxy && road.asked.is_empty());
+    let way = Key::Route(Table::MAIN, net("2001:db8:1::/64"), Prefix::ALL, 256);
+    assert!(matches!(road.bench.plan.find(&way), Some(Item::Route(route)) if route.target == Target::Link(LAN)));
+    let own = road.bench.router.uplinks[0].formed.as_ref().unwrap().address.0;
+    assert!(road.bench.plan.find(&Key::Proxy(LAN, own)).is_some(), "our own address is taken");
+    let length = |item: Option<&Item>| match item {
+        Some(Item::Address(address)) => address.prefix_length,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(length(road.bench.plan.find(&Key::Address(WIFI, own))), 128);
+}
+
+#[test]
+fn each_uplink_has_a_prefix_and_a_dead_one_is_not_preferred() {
+    let mut config = settings(Prefer::CareOf);
+    config.probe = Some(config::Probe::default());
+    let mut road = Road::of(config);
+    road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
+    road.servers.insert(CELL, vec![("2001:db8:b00::/56", 1000, 500), ("2001:db8:a00::/48", 1000, 500)]);
+    road.attach(WIFI, "2001:db8:1::/64");
+    road.attach(CELL, "2001:db8:2::/64");
+    road.wait(1);
+    let told = road.last();
+    assert!(told[&net("2001:db8:a00::/64")].1 > 0 && told[&net("2001:db8:b00::/64")].1 > 0);
+    assert_eq!(told.len(), 3, "what overlaps counts once");
+    let table = |source: &str| match road.bench.plan.find(&Key::Rule(1105, net(source), Prefix::ALL, None)) {
+        Some(Item::Rule(rule)) => rule.table,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((table("2001:db8:a00::/56"), table("2001:db8:b00::/56")), (Table(6_275_001), Table(6_275_002)));
+    // An uplink that may not.
+    let mut config = road.bench.router.config.clone();
+    config.uplinks[1].care_of_prefix = false;
+    let outputs = road.bench.feed(Input::Order(Order::MobileRouter(Box::new(config))));
+    road.note(outputs);
+    assert_eq!(road.last()[&net("2001:db8:b00::/64")], (0, 0, true));
+    assert_eq!(road.asked.last(), Some(&Kind::Release));
+}
+
+#[test]
+fn stopping_ends_it_inside_and_gives_it_back() {
+    let mut road = delegated(Prefer::CareOf);
+    let outputs = road.bench.feed(Input::Order(Order::Stop));
+    road.note(outputs);
+    let (_, goodbye) = road.told.last().unwrap();
+    assert_eq!((goodbye.lifetime, lifetimes(goodbye)[&net("2001:db8:a00::/64")]), (0, (0, 0, true)));
+    assert_eq!(road.asked.last(), Some(&Kind::Release));
+    assert!(road.bench.plan.iter().all(|(key, _)| matches!(key, Key::Record(_))), "only the journal stays");
+}
+
+#[test]
+fn a_huge_list_of_prefixes_and_a_flood_of_answers_stay_small() {
+    let mut road = Road::new(Prefer::CareOf);
+    for (count, taken) in [(500, 0), (40, 4)] {
+        let prefixes = (0..count).map(|number| format!("2001:db8:{number:x}::/56"));
+        let many = prefixes.map(|prefix| (&*Box::leak(prefix.into_boxed_str()), 1000, 500)).collect();
+        road.detach(WIFI);
+        road.servers.insert(WIFI, many);
+        road.attach(WIFI, "2001:db8:9999::/64");
+        road.wait(10);
+        assert_eq!(road.last().len(), 1 + taken, "{count}");
+        assert!(road.bench.plan.len() < 60, "{}", road.bench.plan.len());
+    }
+    let said = Exchange {
+        kind: Kind::Reply,
+        transaction: dhcp6::TransactionId([1, 2, 3]),
+        options: vec![DhcpOption::RapidCommit],
+    };
+    let told = road.told.len();
+    let dropped = road.reports.iter().filter(|report| report.name() == "dropped").count();
+    for _ in 0..1000 {
+        let outputs = road.serve(WIFI, ip("fe80::2"), &said);
+        road.note(outputs);
+    }
+    assert_eq!(road.told.len(), told, "nobody asked for these");
+    assert_eq!(road.reports.iter().filter(|report| report.name() == "dropped").count(), dropped + 1000);
+}
