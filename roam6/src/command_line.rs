@@ -350,7 +350,8 @@ mod tests {
     fn the_command_line_is_sound_and_every_verb_has_an_example() {
         let command = CommandLine::command();
         command.clone().debug_assert();
-        for verb in command.get_subcommands().flat_map(|verb| std::iter::once(verb).chain(verb.get_subcommands())) {
+        let verbs = command.get_subcommands().flat_map(|verb| std::iter::once(verb).chain(verb.get_subcommands()));
+        for verb in verbs.filter(|verb| !verb.is_hide_set()) {
             let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("roam6 "), "no example: {}", verb.get_name());
         }

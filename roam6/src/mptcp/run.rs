@@ -48,7 +48,7 @@ pub(crate) fn run(command: &[OsString]) -> ExitCode {
 pub(crate) fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
     let Some((program, arguments)) = command.split_first() else { return complain("no command", FAILED) };
     if let Err(error) = force::submit(passage) {
-        return complain(&format!("{error}; programs not statically linked: mptcpize run COMMAND"), FAILED);
+        return complain(format!("{error}; programs not statically linked: mptcpize run COMMAND"), FAILED);
     }
     let caught: SigSet = CAUGHT.into_iter().collect();
     if let Err(error) = caught.thread_unblock() {
@@ -56,7 +56,7 @@ pub(crate) fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
     }
     let error = Command::new(program).args(arguments).exec();
     let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN };
-    complain(&format!("{}: {error}", program.display()), code)
+    complain(format!("{}: {error}", program.display()), code)
 }
 
 /// Gives sockets to what the command left running, until all of it has ended.

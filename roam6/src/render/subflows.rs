@@ -107,7 +107,7 @@ mod tests {
             bytes_sent: 12_000,
             bytes_received: 7,
             bytes_retransmitted: 0,
-            rtt_micros: 1_500,
+            rtt_micros: 2_000,
             idle_millis: 4,
             age_seconds: Some(61),
         };
@@ -126,7 +126,7 @@ mod tests {
         let connections = Connections { connections: vec![connection, plain], left_out: 5 };
         let expected = "\
 TOKEN       LOCAL                   REMOTE                USE        STATE        SENT   RECEIVED  AGAIN  RTT    AGE
-00000abc    [2001:db8:a::5]:40000   [2001:db8:5::5]:443   backup     established  12000  7         0      1.5ms  1m1s
+00000abc    [2001:db8:a::5]:40000   [2001:db8:5::5]:443   backup     established  12000  7         0      2ms    1m1s
 00000000    [2001:db8:a::5]:40000   [2001:db8:5::5]:443   plain TCP  established  1      2         3      -      -
 and 5 more  -                       -                     -          -            -      -         -      -      -
 ";
