@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::host::HostOptions;
 use crate::tunnel::Tunnels;
 use crate::tunnel::ip6tnl::Ip6Tnl;
+use crate::tunnel::none::NoTunnels;
 
 /// What carries tunnels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub enum Backend {
     Bpf,
     /// A device of the kernel's ip6_tunnel for each tunnel, on its best path.
     Ip6tnl,
+    /// Nothing: no role has tunnels.
+    None,
 }
 
 /// Opens the back end asked for.
@@ -21,6 +24,7 @@ pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Err
     match options.backend {
         Backend::Bpf => bpf(options),
         Backend::Ip6tnl => ip6tnl(options),
+        Backend::None => Ok(Box::new(NoTunnels)),
         Backend::Auto => bpf(options)
             .or_else(|why| ip6tnl(options).map_err(|error| Error::new("no tunnels", format!("{why}; {error}")))),
     }

@@ -8,6 +8,7 @@ mod device;
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 mod fixtures;
 pub mod ip6tnl;
+pub mod none;
 #[cfg(feature = "bpf")]
 pub(crate) use device::has_ethernet;
 #[cfg(all(test, feature = "bpf"))]

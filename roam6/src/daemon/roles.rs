@@ -46,6 +46,7 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         state_dir: config.state_dir.clone(),
         interfaces: interfaces(config),
         backend: match config.data_plane {
+            _ if config.home_agent.is_none() && config.mobile_router.is_none() => Backend::None,
             DataPlane::Auto => Backend::Auto,
             DataPlane::Bpf => Backend::Bpf,
             DataPlane::Ip6tnl => Backend::Ip6tnl,

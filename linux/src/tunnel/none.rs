@@ -1,0 +1,59 @@
+//! No tunnels, for hosts whose roles need none: no device is made, and no interface's packets are looked at.
+
+use super::Tunnels;
+use crate::Error;
+use roam6_proto::input::LinkId;
+use roam6_proto::plan::{Tunnel, TunnelId};
+use std::collections::BTreeMap;
+
+/// Refuses every tunnel.
+#[derive(Debug, Default)]
+pub struct NoTunnels;
+
+impl Tunnels for NoTunnels {
+    fn put(&mut self, _: &Tunnel) -> Result<(), Error> {
+        Err(Error::new("tunnels", "no role of this host has any"))
+    }
+
+    fn drop(&mut self, _: TunnelId) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn find(&self, _: TunnelId) -> Option<Tunnel> {
+        None
+    }
+
+    fn device(&self, _: TunnelId) -> Option<LinkId> {
+        None
+    }
+
+    fn mtu(&self, _: TunnelId) -> Option<u32> {
+        None
+    }
+
+    fn attach(&mut self, _: LinkId, _: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn detach(&mut self, _: LinkId) {}
+
+    fn forget_routes(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn counters(&mut self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn clean(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+}

@@ -1,0 +1,262 @@
+//! The real binary as a mobile network node: a connection of an unmodified program lives while its networks come and go.
+
+#![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails where it stands")]
+#![allow(clippy::indexing_slicing, reason = "a test fails where it stands")]
+
+mod road;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, connect, socket};
+use road::{BINARY, Place, Running, run, wait_for};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddrV6, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const PEER: &str = "2001:db8:9::9";
+const HOME: &str = "2001:db8:100::5";
+const FIRST: &str = "2001:db8:a::5";
+const SECOND: &str = "2001:db8:b::5";
+const PORT: u16 = 5000;
+/// Octets sent and expected back at a time.
+const BLOCK: usize = 1000;
+
+/// A node, its router, and a peer behind that.
+struct Scene {
+    node: Place,
+    router: Place,
+    peer: Place,
+    folder: TempDir,
+}
+
+impl Scene {
+    fn new(test: &str) -> Option<Scene> {
+        let (Some(node), Some(router), Some(peer)) = (Place::new(), Place::new(), Place::new()) else {
+            println!("skipped: {test}: no network namespaces here (not root?)");
+            return None;
+        };
+        if Command::new("radvd").arg("--version").output().is_err() {
+            println!("skipped: {test}: radvd is missing");
+            return None;
+        }
+        if !node.command(&["ip", "mptcp", "limits"]).output().is_ok_and(|output| output.status.success()) {
+            println!("skipped: {test}: no MPTCP here");
+            return None;
+        }
+        router.shell(&format!(
+            "sysctl -qw net.ipv6.conf.all.forwarding=1 && ip link add lan0 type veth peer name eth0 netns {} && \
+             ip link add out0 type veth peer name eth0 netns {} && ip link set lan0 up && ip link set out0 up && \
+             for prefix in 100 a b; do ip address add 2001:db8:$prefix::1/64 dev lan0 nodad; done && \
+             ip address add 2001:db8:9::1/64 dev out0 nodad",
+            node.number(),
+            peer.number()
+        ));
+        peer.shell(&format!(
+            "sysctl -qw net.ipv6.conf.eth0.accept_ra=0 && ip link set eth0 up && \
+             ip address add {PEER}/64 dev eth0 nodad && ip route add default via 2001:db8:9::1 && \
+             ip mptcp limits set subflows 8 add_addr_accepted 8"
+        ));
+        node.shell("sysctl -qw net.ipv6.conf.eth0.accept_dad=0 && ip link set eth0 up && ip token set ::5 dev eth0");
+        Some(Scene { node, router, peer, folder: tempfile::tempdir().unwrap() })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The router advertises these from now on: prefix and preferred lifetime.
+    fn advertise(&self, prefixes: &[(&str, u32)]) -> Running {
+        let prefix = |(prefix, preferred): &(&str, u32)| {
+            let times = format!("AdvValidLifetime 3600; AdvPreferredLifetime {preferred}; DeprecatePrefix off;");
+            format!(" prefix {prefix}::/64 {{ {times} }};")
+        };
+        let prefixes: String = prefixes.iter().map(prefix).collect();
+        let text =
+            format!("interface lan0 {{ AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4;{prefixes} }};");
+        let (config, pid) = (self.file("radvd.conf"), self.file("radvd.pid"));
+        fs::write(&config, text).unwrap();
+        let _ = fs::remove_file(&pid);
+        let words = ["radvd", "-n", "-C", config.to_str().unwrap(), "-p", pid.to_str().unwrap(), "-m", "stderr"];
+        self.router.start(&words)
+    }
+
+    fn start(&self) -> Running {
+        let folder = self.folder.path().display();
+        let text = format!(
+            "run_dir = \"{folder}/run\"\nstate_dir = \"{folder}/state\"\n[mnn]\ninterfaces = [\"eth0\"]\n\
+             home_prefixes = [\"2001:db8:100::/56\"]\nsignal_care_of = true\n"
+        );
+        fs::write(self.file("mnn.toml"), text).unwrap();
+        self.node.roam6(&self.file("mnn.toml"))
+    }
+
+    fn show(&self, what: &str) -> Value {
+        let run_dir = self.file("run");
+        let words = [BINARY, "show", what, "--json", "--run-dir", run_dir.to_str().unwrap()];
+        let output = self.node.command(&words).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    /// Addresses that subflows stand from, ascending: `b` for backup.
+    fn paths(&self) -> Vec<String> {
+        let shown = self.show("subflows");
+        let connections = shown["connections"].as_array().cloned().unwrap_or_default();
+        let subflows = connections.iter().flat_map(|it| it["subflows"].as_array().cloned().unwrap_or_default());
+        let standing = subflows.filter(|subflow| subflow["state"] == "established");
+        let mut paths: Vec<String> = standing
+            .map(|subflow| {
+                let local: SocketAddrV6 = subflow["local"].as_str().unwrap().parse().unwrap();
+                let backup = if subflow["backup"] == true { " b" } else { "" };
+                format!("{}{backup}", local.ip())
+            })
+            .collect();
+        paths.sort();
+        paths
+    }
+
+    fn await_paths(&self, why: &str, paths: &[String]) {
+        wait_for(&format!("{why}: {paths:?}"), || self.paths() == paths);
+    }
+
+    /// Endpoints in use, ascending.
+    fn endpoints(&self) -> Vec<String> {
+        let shown = self.show("endpoints");
+        let rows = shown.as_array().cloned().unwrap_or_default();
+        let used = rows.iter().filter(|row| row["state"] == "in use");
+        let mut used: Vec<String> = used.map(|row| row["address"].as_str().unwrap().to_owned()).collect();
+        used.sort();
+        used
+    }
+
+    /// A program of ours, which knows nothing of MPTCP.
+    fn program(&self, place: &Place, role: &str) -> Running {
+        let this = std::env::current_exe().unwrap();
+        let this = this.to_str().unwrap();
+        let role = format!("ROAM6_TEST_ROLE={role}");
+        let words = ["env", &role, BINARY, "mptcp", "run", "--", this, "--exact", "program", "--nocapture"];
+        let mut command = place.command(&words);
+        Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap())
+    }
+}
+
+/// Not a test but what [`Scene::program`] runs.
+#[test]
+fn program() {
+    match std::env::var("ROAM6_TEST_ROLE").as_deref() {
+        Ok("echo") => {
+            let listener = TcpListener::bind(("::", PORT)).unwrap();
+            println!("listening");
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                std::thread::spawn(move || std::io::copy(&mut stream.try_clone().unwrap(), &mut stream));
+            }
+        }
+        Ok("talk") => talk(),
+        _ => {}
+    }
+}
+
+/// Sends blocks and checks what comes back until its input ends; tells the octets and the longest wait.
+fn talk() {
+    let socket = socket(AddressFamily::Inet6, SockType::Stream, SockFlag::empty(), None).unwrap();
+    let end = |address: &str, port| SockaddrIn6::from(SocketAddrV6::new(address.parse().unwrap(), port, 0, 0));
+    bind(socket.as_raw_fd(), &end(HOME, 0)).unwrap();
+    connect(socket.as_raw_fd(), &end(PEER, PORT)).unwrap();
+    let mut stream = TcpStream::from(socket);
+    let until_told = std::thread::spawn(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    println!("connected");
+    let (mut octets, mut longest) = (0, Duration::ZERO);
+    while !until_told.is_finished() {
+        let sent: Vec<u8> = (octets..octets + BLOCK).map(|at| (at * 31 / 7 % 251) as u8).collect();
+        let began = Instant::now();
+        stream.write_all(&sent).unwrap();
+        let mut got = vec![0; BLOCK];
+        stream.read_exact(&mut got).unwrap();
+        assert_eq!(got, sent, "at {octets}");
+        longest = longest.max(began.elapsed());
+        octets += BLOCK;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    println!("talked {octets} {}", longest.as_millis());
+}
+
+/// What a program tells about itself.
+fn await_word(program: &mut Running, word: &str) -> String {
+    let mut lines = BufReader::new(program.0.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
+    lines.find(|line| line.contains(word)).unwrap_or_else(|| panic!("it never said {word}"))
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[test]
+fn a_connection_lives_while_its_networks_come_and_go() {
+    let Some(scene) = Scene::new("a_connection_lives_while_its_networks_come_and_go") else { return };
+    let capture = scene.file("packets.pcap");
+    let tcpdump = scene.router.start(&["tcpdump", "-U", "-i", "out0", "-w", capture.to_str().unwrap(), "tcp"]);
+    let radvd = scene.advertise(&[("2001:db8:100", 1800), ("2001:db8:a", 1800)]);
+    let daemon = scene.start();
+    wait_for("both addresses in use", || scene.endpoints() == [HOME, FIRST]);
+    let mut echo = scene.program(&scene.peer, "echo");
+    await_word(&mut echo, "listening");
+    let mut talk = scene.program(&scene.node, "talk");
+    await_word(&mut talk, "connected");
+    let home = format!("{HOME} b");
+    scene.await_paths("two paths, that of home the backup", &[home.clone(), FIRST.to_owned()]);
+
+    drop(radvd);
+    let _radvd = scene.advertise(&[("2001:db8:100", 1800), ("2001:db8:a", 0), ("2001:db8:b", 1800)]);
+    scene.await_paths("moved", &[home.clone(), SECOND.to_owned()]);
+
+    scene.node.shell(&format!("ip address del {HOME}/64 dev eth0"));
+    scene.await_paths("the address of the first subflow is gone", &words(&[SECOND]));
+    scene.node.shell(&format!("ip address add {HOME}/64 dev eth0 nodad"));
+    scene.await_paths("and back", &[home.clone(), SECOND.to_owned()]);
+
+    let ports = |scene: &Scene| {
+        scene.show("subflows")["connections"][0]["subflows"]
+            .as_array()
+            .cloned()
+            .unwrap()
+            .iter()
+            .map(|subflow| subflow["local"].to_string())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = ports(&scene);
+    drop(daemon);
+    let mut daemon = scene.start();
+    wait_for("in use again", || scene.endpoints() == [HOME, SECOND]);
+    assert_eq!(ports(&scene), before, "a crash closes no subflow");
+    assert_eq!(scene.paths(), [home, SECOND.to_owned()]);
+
+    drop(talk.0.stdin.take());
+    let told = await_word(&mut talk, "talked");
+    assert!(talk.0.wait().unwrap().success());
+    println!("{told}");
+    run(Command::new("kill").args(["-TERM", &daemon.0.id().to_string()]));
+    assert!(daemon.0.wait().unwrap().success());
+    let left = scene.node.shell("ip mptcp endpoint; ip mptcp limits");
+    assert_eq!(left.split_whitespace().collect::<Vec<_>>(), ["add_addr_accepted", "0", "subflows", "2"]);
+    drop(tcpdump);
+    check_options(&capture);
+}
+
+/// The options another implementation sees: MP_JOIN, ADD_ADDR, REMOVE_ADDR and MP_PRIO (RFC 8684 §8).
+fn check_options(capture: &std::path::Path) {
+    let fields = ["-T", "fields", "-e", "tcp.options.mptcp.subtype"];
+    let Ok(output) = Command::new("tshark").arg("-r").arg(capture).args(fields).output() else {
+        return println!("skipped: check_options: tshark is missing");
+    };
+    let seen = String::from_utf8(output.stdout).unwrap();
+    let has = |subtype: &str| seen.split(['\n', ',']).filter(|seen| seen.trim_end_matches(".0") == subtype).count();
+    for (subtype, name) in [("1", "MP_JOIN"), ("3", "ADD_ADDR"), ("4", "REMOVE_ADDR"), ("5", "MP_PRIO")] {
+        assert!(has(subtype) > 0, "no {name}");
+        println!("{name}: {}", has(subtype));
+    }
+}
