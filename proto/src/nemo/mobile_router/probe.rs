@@ -45,6 +45,11 @@ impl Prober {
         self.silent
     }
 
+    /// Whether a path believed dead has begun to answer again.
+    pub fn is_recovering(&self) -> bool {
+        self.silent && self.answered > 0
+    }
+
     /// Begins anew, as after a move: the first probe is due at once.
     pub fn restart(&mut self, now: Time) {
         *self = Prober { next: Some(now), needed: self.needed, sequence: self.sequence, ..Prober::default() };

@@ -141,6 +141,7 @@ impl MobileRouter {
             (_, true, ..) => "home",
             (_, _, None, _) => "no router",
             (_, _, _, None) => "no address",
+            _ if uplink.prober.is_recovering() => "recovering",
             _ if uplink.prober.is_silent() => "silent",
             (_, _, _, Some(formed)) if !formed.usable => "checking address",
             _ => "visited",

@@ -3,6 +3,7 @@
 mod attach;
 mod both;
 mod care_of_prefix;
+mod damping;
 mod home;
 mod home_prefix;
 mod hostile;

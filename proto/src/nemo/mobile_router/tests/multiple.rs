@@ -7,15 +7,15 @@ use crate::report::Lost;
 use roam6_wire::icmp6::Echo;
 use roam6_wire::mobility::FlowIdentification;
 
-const ON_WIFI: &str = "2001:db8:1::ff:fe00:2";
-const ON_CELL: &str = "2001:db8:2::ff:fe00:3";
+pub(super) const ON_WIFI: &str = "2001:db8:1::ff:fe00:2";
+pub(super) const ON_CELL: &str = "2001:db8:2::ff:fe00:3";
 
-fn sharing(sharing: Sharing) -> MobileRouterConfig {
+pub(super) fn sharing(sharing: Sharing) -> MobileRouterConfig {
     MobileRouterConfig { sharing, ..config() }
 }
 
 /// Registered over both uplinks.
-fn both(config: MobileRouterConfig) -> Bench {
+pub(super) fn both(config: MobileRouterConfig) -> Bench {
     let mut bench = Bench::new(config);
     bench.attach(WIFI, "2001:db8:1::/64");
     bench.now = at(2000);
@@ -132,16 +132,16 @@ fn probes(outputs: &[Output]) -> Vec<(Echo, bool)> {
 
 impl Bench {
     /// Lets time pass to `millis`; the home agent answers the probes of the uplinks in `alive`.
-    fn probe(&mut self, millis: u64, alive: &[u16]) -> Vec<Output> {
+    pub(super) fn probe(&mut self, millis: u64, alive: &[u16]) -> Vec<Output> {
         let mut outputs = Vec::new();
         while let Some(next) = self.router.deadline().filter(|next| *next <= at(millis)) {
             self.now = self.now.max(next);
-            let round = self.feed(Input::Tick);
+            let mut round = self.feed(Input::Tick);
             for (echo, _) in probes(&round).into_iter().filter(|(echo, _)| alive.contains(&echo.identifier)) {
                 let (home_agent, home) = (ip("2001:db8::1"), ip("2001:db8::100"));
                 let reply = icmp6::Message::EchoReply(echo).emit(home_agent, home);
                 let bytes = ip6::emit(&Header::new(home_agent, home), protocol::ICMPV6, &reply);
-                outputs.extend(self.feed(Input::Packet(Packet { link: LAN, sender: None, bytes })));
+                round.extend(self.feed(Input::Packet(Packet { link: LAN, sender: None, bytes })));
             }
             for update in updates(&round) {
                 outputs.extend(self.answer(&update, Status::ACCEPTED));
