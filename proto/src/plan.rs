@@ -419,7 +419,8 @@ pub struct Context {
 pub enum Record {
     /// A binding a home agent has acknowledged, or is about to.
     Binding(BindingRecord),
-    /// The last sequence number a mobile router has sent for a home address.
+    /// The last sequence number used for a home address: sent by its mobile router, or accepted by a home agent that must
+    /// remember it beyond the binding.
     Sequence(SequenceRecord),
 }
 

@@ -17,10 +17,17 @@ impl HomeAgent {
     pub(super) fn recall(&mut self, now: Time, out: &mut Outbox) {
         let Some(unix_now) = self.clock.unix_micros(now) else { return };
         for record in core::mem::take(&mut self.recalled) {
-            let Record::Binding(record) = record else { continue };
+            let record = match record {
+                Record::Binding(record) => record,
+                Record::Sequence(record) => {
+                    self.recall_spent(&record, out);
+                    continue;
+                }
+            };
             let care_of = self.alive(now, unix_now, &record);
             let home = record.home_address;
             if care_of.is_empty() || !self.may_return(&record) {
+                self.spend(home, record.sequence, out);
                 out.drop(Key::Record(RecordKey::Binding(home)));
                 out.report(Report::Deregistered { home_address: home, why: "not taken over from the journal".into() });
                 continue;
@@ -87,6 +94,7 @@ impl HomeAgent {
         for home in lost {
             self.unbind(now, home, "no longer in the prefix table", out);
         }
+        self.forget_spent(out);
     }
 }
 

@@ -17,6 +17,7 @@ mod packet;
 mod path_mtu;
 mod request;
 pub mod scenario;
+mod spent;
 mod timers;
 mod transaction;
 mod update;
@@ -30,6 +31,7 @@ use self::discovery::Discovery;
 use self::home_link::HomeLink;
 use self::limiter::Limiter;
 use self::path_mtu::PathMtu;
+use self::spent::Spent;
 use self::timers::Timer;
 use self::transaction::Transactions;
 use super::config::{HomeAgentConfig, PrefixTable, PrefixTableRow};
@@ -66,6 +68,7 @@ pub struct HomeAgent {
     errors: Limiter,
     /// ESP sequence number last sent, of all security associations together: it grows in each of them (RFC 4303 §2.2).
     sealed: u32,
+    spent: Spent,
     recalled: Vec<Record>,
 }
 
@@ -88,6 +91,7 @@ impl HomeAgent {
             care_of: BTreeSet::new(),
             agenda: Agenda::new(),
             transactions: Transactions::default(),
+            spent: Spent::default(),
             recalled: Vec::new(),
         }
     }

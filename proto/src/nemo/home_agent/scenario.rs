@@ -377,7 +377,11 @@ impl World {
             self.pass(LONG);
             self.answer(u8::MAX);
         }
-        let lasting = |key: &&Key| matches!(key, Key::Anycast(..) | Key::Route(_, _, _, HOME_METRIC));
+        let lasting = |key: &&Key| match key {
+            Key::Anycast(..) | Key::Route(_, _, _, HOME_METRIC) => true,
+            Key::Record(RecordKey::Sequence(home)) => self.agent.row(*home).is_some(),
+            _ => false,
+        };
         let rest: Vec<&Key> = self.asked.iter().map(|(key, _)| key).filter(|key| !lasting(key)).collect();
         assert!(rest.is_empty(), "left behind: {rest:?}");
         assert!(self.agent.bindings.is_empty() && self.agent.prefixes.is_empty() && self.agent.care_of.is_empty());

@@ -81,9 +81,10 @@ impl HomeAgent {
             if !binding.left.is_empty() {
                 out.drop(Key::Tunnel(binding.tunnel));
             }
-            self.tunnels.remove(&binding.tunnel);
+            let (tunnel, sequence) = (binding.tunnel, binding.sequence);
+            self.tunnels.remove(&tunnel);
             self.bindings.remove(&home);
-            return;
+            return self.spend(home, sequence, out);
         }
         let gone = binding.left.extract_if(.., |(_, until)| *until <= now).count();
         binding.left.shrink_to_fit();

@@ -88,7 +88,9 @@ impl HomeAgent {
             self.probe(home, out);
         }
         if install {
-            self.install(home, abandoned.is_some(), out);
+            // What the host has refused of the binding in force, it does not hold.
+            let lacking = self.agenda.find(&Timer::Repair(home)).is_some();
+            self.install(home, abandoned.is_some() || lacking, out);
         }
         self.schedule(home);
     }
@@ -236,6 +238,8 @@ impl HomeAgent {
 
     /// Takes the routes, the proxy and the journal's line of a binding out of the host; the tunnel remains.
     pub(super) fn stop(&mut self, home: HomeAddress, out: &mut Outbox) -> Option<Registration> {
+        let sequence = self.bindings.get(&home)?.sequence;
+        self.spend(home, sequence, out);
         let binding = self.bindings.get_mut(&home)?;
         let abandoned = binding.pending.take().map(|pending| pending.next);
         let current = binding.current.take();

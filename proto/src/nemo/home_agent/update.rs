@@ -85,7 +85,7 @@ impl HomeAgent {
         };
         answer.authentication = row.authentication.clone();
         check_protection(request, row)?;
-        if binding.is_some_and(|binding| !request.sequence.is_newer_than(binding.sequence)) {
+        if self.last_sequence(request.home).is_some_and(|last| !request.sequence.is_newer_than(last)) {
             return Err(Refusal::Unproven(Status::SEQUENCE_OUT_OF_WINDOW, DropReason::StaleSequence));
         }
         self.authenticate(now, request, row, binding)?;
@@ -291,8 +291,8 @@ impl HomeAgent {
 
     /// What an answer says besides its status when the update proved nothing (RFC 6275 §9.5.1, RFC 4285 §6).
     fn prepare(&self, now: Time, request: &Request, answer: &mut Answer, status: Status) {
-        if let Some(binding) = self.bindings.get(&request.home).filter(|_| status == Status::SEQUENCE_OUT_OF_WINDOW) {
-            answer.sequence = binding.sequence;
+        if let Some(last) = self.last_sequence(request.home).filter(|_| status == Status::SEQUENCE_OUT_OF_WINDOW) {
+            answer.sequence = last;
         }
         if status == Status::MESSAGE_ID_MISMATCH {
             let clock = self.clock.timestamp(now);

@@ -2,9 +2,10 @@
 
 use super::bench::*;
 use crate::crypto::esp::{Integrity, SecurityAssociation};
-use crate::input::{Input, Packet};
-use crate::nemo::config::{Authentication, HomeAgentConfig, SecurityPair};
+use crate::input::{Input, Order, Packet};
+use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, SecurityPair};
 use crate::output::Output;
+use crate::plan::{Item, Key, RecordKey};
 use crate::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::icmp6;
@@ -195,4 +196,42 @@ fn home_prefixes_are_told_in_esp_to_who_asks_in_esp() {
     let datagram = Datagram::parse(&sent(&told)[0].bytes).unwrap();
     let opened = pair(1).to_mobile.open(datagram.payload).unwrap();
     assert_eq!((opened.protocol, opened.payload[0], datagram.routing_home), (protocol::ICMPV6, 147, Some(home)));
+}
+
+#[test]
+fn a_recorded_update_is_refused_however_long_ago_its_binding_ended() {
+    let mut bench = Bench::new(protected());
+    let association = &pair(1).to_home_agent;
+    let recorded = seal(update(7).packet(bench.now), association);
+    let replay = |bench: &mut Bench| {
+        let outputs = bench.feed(Input::Packet(recorded.clone()));
+        let (answer, _) = opened(&outputs);
+        (answer.status, answer.sequence.0)
+    };
+    bench.feed(Input::Packet(recorded.clone()));
+    bench.pass(Duration::from_secs(5));
+    send(&mut bench, &update(8).lifetime(0), association);
+    bench.pass(Duration::from_secs(3600));
+    let numbers = [Key::Record(RecordKey::Sequence(HomeAddress(address("2001:db8::200"))))];
+    assert_eq!(bench.held(), numbers, "the number is all that is left");
+    assert_eq!(replay(&mut bench), (Status::SEQUENCE_OUT_OF_WINDOW, 8));
+
+    let journal = |bench: &Bench| {
+        let records = bench.plan.iter().filter_map(|(_, item)| match item {
+            Item::Record(record) => Some(record.clone()),
+            _ => None,
+        });
+        records.collect::<Vec<_>>()
+    };
+    let mut next = Bench::new(protected());
+    next.feed(Input::Order(Order::Recall(journal(&bench))));
+    assert_eq!(replay(&mut next), (Status::SEQUENCE_OUT_OF_WINDOW, 8), "nor after a restart");
+    assert_eq!(opened(&send(&mut next, &update(9), association)).0.status, Status::ACCEPTED);
+    next.pass(Duration::from_secs(3600));
+    assert_eq!(replay(&mut next), (Status::SEQUENCE_OUT_OF_WINDOW, 9), "its lifetime was over");
+
+    let open = std::sync::Arc::new(PrefixTable { rows: config().table.rows.clone() });
+    next.plan.put(Item::Record(journal(&bench)[0].clone()));
+    next.feed(Input::Order(Order::PrefixTable(open)));
+    assert_eq!(next.held(), [], "no more numbers than rows that need them");
 }

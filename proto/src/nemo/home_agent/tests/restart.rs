@@ -134,3 +134,17 @@ fn an_operator_sees_bindings_paths_and_timers() {
     assert_eq!(view.counters["home_agent_bindings"], 1);
     assert_eq!(view.timers.len(), 1);
 }
+
+#[test]
+fn a_refresh_is_not_acknowledged_while_what_the_host_refused_is_missing() {
+    let mut before = Bench::new(config());
+    before.send(&Update::new(40, "2001:db8:1::100"));
+    let route = before.held().into_iter().find(|key| matches!(key, Key::Route(..))).unwrap();
+    let mut after = Bench::new(config());
+    after.refuse.push(route.clone());
+    after.feed(Input::Order(Order::Recall(journal(&before))));
+    assert!(after.plan.find(&route).is_none());
+    after.pass(Duration::from_millis(500));
+    assert_eq!(status(&after.send(&Update::new(41, "2001:db8:1::100"))), 0);
+    assert!(after.plan.find(&route).is_some());
+}
