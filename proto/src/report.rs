@@ -155,6 +155,20 @@ pub enum DropReason {
     Unverified,
     /// A peer says that it did not like a message of ours.
     PeerError,
+    /// Received before.
+    Duplicate,
+    /// In a security envelope, which nothing here opens.
+    Secured,
+    /// For an area larger than allowed.
+    AreaTooLarge,
+    /// Waited until its lifetime ended.
+    Expired,
+    /// Given up for others that wait.
+    BufferFull,
+    /// Nobody is there to send it to.
+    NoNeighbour,
+    /// Sent by a station that does not know where it is.
+    NoPosition,
 }
 
 impl Report {
@@ -367,6 +381,13 @@ impl DropReason {
             DropReason::BadValidator => "bad_validator",
             DropReason::Unverified => "unverified",
             DropReason::PeerError => "peer_error",
+            DropReason::Duplicate => "duplicate",
+            DropReason::Secured => "secured",
+            DropReason::AreaTooLarge => "area_too_large",
+            DropReason::Expired => "expired",
+            DropReason::BufferFull => "buffer_full",
+            DropReason::NoNeighbour => "no_neighbour",
+            DropReason::NoPosition => "no_position",
         }
     }
 }

@@ -164,6 +164,18 @@ impl Extended {
         kind << 4 | subtype
     }
 
+    /// Octets of it.
+    pub(super) fn length(&self) -> usize {
+        let more = match self {
+            Extended::Beacon { .. } => 0,
+            Extended::SingleHop { .. } | Extended::TopoBroadcast(_) => 4,
+            Extended::GeoUnicast { .. } | Extended::LocationReply { .. } => 4 + ShortPosition::LENGTH,
+            Extended::GeoAnycast { .. } | Extended::GeoBroadcast { .. } => 4 + Area::LENGTH + 2,
+            Extended::LocationRequest { .. } => 4 + GeoAddress::LENGTH,
+        };
+        LongPosition::LENGTH + more
+    }
+
     /// Whether it may travel one hop only, and so says hop limit 1 (§10.3.6, §10.3.10).
     pub fn is_single_hop(&self) -> bool {
         matches!(self, Extended::Beacon { .. } | Extended::SingleHop { .. })

@@ -15,6 +15,8 @@ mod next {
     pub(super) const SECURED: u8 = 2;
 }
 
+/// Octets of Basic and Common Header.
+const FIXED_LENGTH: usize = 12;
 const REMAINING_AT: usize = 3;
 /// Where the destination's position vector is in the packets that have one.
 const DESTINATION_AT: usize = 40;
@@ -162,6 +164,11 @@ impl<'a> Packet<'a> {
         self.extended.write(&mut writer);
         writer.bytes(payload);
         writer.finish()
+    }
+
+    /// Octets of the packet.
+    pub fn length(&self) -> usize {
+        FIXED_LENGTH + self.extended.length() + self.payload.len()
     }
 
     /// Whether the source says that it moves (itsGnIsMobile).

@@ -1,0 +1,63 @@
+//! Where this station is itself, and what time it is for position vectors: EN 302 636-4-1 §8.2 (ego position vector).
+
+use crate::input::{Clock, Fix};
+use crate::time::Time;
+use roam6_wire::geo::{GeoAddress, LongPosition, Place, Timestamp};
+
+/// Milliseconds from 1970 to 2004 of UTC, and the leap seconds since then, which TAI counts.
+const EPOCH: u64 = 1_072_915_200_000;
+const LEAPS: u64 = 5_000;
+
+/// The ego position vector.
+#[derive(Debug, Clone, Default)]
+pub struct Ego {
+    /// Milliseconds since 1970 of UTC when the node began.
+    unix: u64,
+    fix: Option<Fix>,
+    /// Where it was last, and when, after the fix was lost.
+    last: Option<(Place, Time)>,
+}
+
+impl Ego {
+    /// Is told the time of day.
+    pub fn set_clock(&mut self, now: Time, clock: Clock) {
+        self.unix = clock.unix_micros.saturating_sub(now.as_micros()) / 1000;
+    }
+
+    /// Is told where it is, or that it is not known any longer.
+    pub fn set_fix(&mut self, now: Time, fix: Option<Fix>) {
+        if let (None, Some(lost)) = (fix, self.fix) {
+            self.last = Some((lost.place, now));
+        }
+        self.fix = fix;
+    }
+
+    /// Where it is, or was last.
+    pub fn place(&self) -> Option<Place> {
+        self.fix.map(|fix| fix.place).or(self.last.map(|(place, _)| place))
+    }
+
+    /// Whether it is known now.
+    pub fn has_fix(&self) -> bool {
+        self.fix.is_some()
+    }
+
+    /// The position vector to be sent now; `None` before the first fix. `pai_interval` in metres.
+    pub fn position(&self, now: Time, address: GeoAddress, pai_interval: u32) -> Option<LongPosition> {
+        if let Some(fix) = self.fix {
+            let accurate = fix.uncertainty.is_some_and(|metres| metres < pai_interval);
+            let Fix { place, speed, heading, .. } = fix;
+            return Some(LongPosition { address, timestamp: self.timestamp(now), place, accurate, speed, heading });
+        }
+        let (place, since) = self.last?;
+        let timestamp = self.timestamp(since);
+        Some(LongPosition { address, timestamp, place, accurate: false, speed: 0, heading: 0 })
+    }
+
+    /// Milliseconds of TAI since 2004, modulo 2^32 (§9.5.2).
+    fn timestamp(&self, now: Time) -> Timestamp {
+        let unix = self.unix.saturating_add(now.as_micros() / 1000);
+        let since = unix.saturating_add(LEAPS).saturating_sub(EPOCH);
+        Timestamp((since & u64::from(u32::MAX)) as u32)
+    }
+}

@@ -1,0 +1,164 @@
+//! Distances and areas on a plane that touches the earth (WGS 84) where they matter: EN 302 931 §5 (areas and the
+//! function F), EN 302 636-4-1 annexes D to F (what is nearer to what).
+
+use roam6_wire::geo::{Area, Place, Shape};
+
+/// Semi-major axis in metres, and the square of the first eccentricity, of WGS 84.
+const EQUATOR: f64 = 6_378_137.0;
+const ECCENTRICITY: f64 = 0.006_694_379_990_14;
+/// Tenths of a microdegree all around.
+const CIRCLE: i64 = 3_600_000_000;
+/// Radians of one tenth of a microdegree.
+const UNIT: f64 = core::f64::consts::PI / 1_800_000_000.0;
+
+/// The plane that touches the earth at one place. Good to a thousandth within tens of kilometres.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plane {
+    origin: Place,
+    /// Metres of a tenth of a microdegree, eastwards and northwards.
+    east: f64,
+    north: f64,
+}
+
+/// Metres east and north of the origin of a plane.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Offset {
+    /// Metres eastwards.
+    pub east: f64,
+    /// Metres northwards.
+    pub north: f64,
+}
+
+impl Plane {
+    /// The plane that touches at `origin`.
+    pub fn at(origin: Place) -> Plane {
+        let (sine, cosine) = (f64::from(origin.latitude) * UNIT).sin_cos();
+        let flattened = 1.0 - ECCENTRICITY * sine * sine;
+        // Radii of curvature: in the prime vertical, and in the meridian.
+        let across = EQUATOR / flattened.sqrt();
+        let along = across * (1.0 - ECCENTRICITY) / flattened;
+        Plane { origin, east: across * cosine * UNIT, north: along * UNIT }
+    }
+
+    /// Where `place` is on it.
+    pub fn offset(&self, place: Place) -> Offset {
+        let east = i64::from(place.longitude) - i64::from(self.origin.longitude);
+        // The short way round.
+        let east = match east {
+            east if east > CIRCLE / 2 => east - CIRCLE,
+            east if east < -CIRCLE / 2 => east + CIRCLE,
+            east => east,
+        };
+        let north = i64::from(place.latitude) - i64::from(self.origin.latitude);
+        Offset { east: east as f64 * self.east, north: north as f64 * self.north }
+    }
+
+    /// The square of the distance of `place` from the origin, square metres: enough to compare, and cheap.
+    pub fn square(&self, place: Place) -> f64 {
+        let Offset { east, north } = self.offset(place);
+        east * east + north * north
+    }
+
+    /// The place that is `offset` away from the origin.
+    pub fn place(&self, offset: Offset) -> Place {
+        let latitude = f64::from(self.origin.latitude) + offset.north / self.north;
+        let longitude = f64::from(self.origin.longitude) + offset.east / self.east;
+        let half = CIRCLE as f64 / 2.0;
+        let longitude = (longitude + half).rem_euclid(CIRCLE as f64) - half;
+        let limit = f64::from(90 * Place::DEGREE);
+        Place { latitude: latitude.clamp(-limit, limit) as i32, longitude: longitude as i32 }
+    }
+}
+
+/// Metres from one place to another.
+pub fn distance(from: Place, to: Place) -> f64 {
+    Plane::at(from).square(to).sqrt()
+}
+
+/// Whether `place` is inside the area or at its border (F ≥ 0).
+pub fn holds(area: &Area, place: Place) -> bool {
+    function(area, place) >= 0.0
+}
+
+/// The function F: 1 in the middle, positive inside, 0 at the border, negative outside (EN 302 931 §5).
+fn function(area: &Area, place: Place) -> f64 {
+    let Offset { east, north } = Plane::at(area.center).offset(place);
+    // An azimuth turns clockwise from north, and a lies in its direction.
+    let (sine, cosine) = f64::from(area.angle).to_radians().sin_cos();
+    let (along, across) = (east * sine + north * cosine, east * cosine - north * sine);
+    let (a, b) = (f64::from(area.a), f64::from(area.b));
+    let square = |length: f64, axis: f64| (length / axis) * (length / axis);
+    match area.shape {
+        Shape::Circle => 1.0 - square(along, a) - square(across, a),
+        Shape::Ellipse => 1.0 - square(along, a) - square(across, b),
+        Shape::Rectangle => (1.0 - square(along, a)).min(1.0 - square(across, b)),
+    }
+}
+
+/// Square metres of the area (EN 302 636-4-1 §B.3).
+pub fn size(area: &Area) -> f64 {
+    let (a, b) = (f64::from(area.a), f64::from(area.b));
+    match area.shape {
+        Shape::Circle => core::f64::consts::PI * a * a,
+        Shape::Ellipse => core::f64::consts::PI * a * b,
+        Shape::Rectangle => 4.0 * a * b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(latitude: f64, longitude: f64) -> Place {
+        Place::of_degrees(latitude, longitude).unwrap()
+    }
+
+    /// Figures of the inverse problem on the ellipsoid, from the tables of WGS 84.
+    #[test]
+    fn a_degree_is_as_long_as_the_ellipsoid_has_it() {
+        for (from, to, metres) in [
+            (place(0.0, 0.0), place(0.0, 0.01), 1_113.195),
+            (place(0.0, 0.0), place(0.01, 0.0), 1_105.743),
+            (place(60.0, 10.0), place(60.0, 10.01), 558.003),
+            (place(-45.0, 179.995), place(-45.0, -179.995), 788.468),
+        ] {
+            let found = distance(from, to);
+            assert!((found - metres).abs() < 0.02, "{from} to {to}: {found} m, not {metres} m");
+        }
+    }
+
+    #[test]
+    fn an_offset_leads_back_to_its_place() {
+        let plane = Plane::at(place(48.8, 179.9999));
+        for (east, north) in [(0.0, 0.0), (250.0, -40.0), (-12_000.0, 3.0)] {
+            let there = plane.offset(plane.place(Offset { east, north }));
+            assert!((there.east - east).abs() < 0.02 && (there.north - north).abs() < 0.02, "{there:?}");
+        }
+    }
+
+    #[test]
+    fn an_angle_turns_the_long_side_clockwise_from_north() {
+        let center = place(48.0, 11.0);
+        let plane = Plane::at(center);
+        let at = |east, north| plane.place(Offset { east, north });
+        for shape in [Shape::Rectangle, Shape::Ellipse] {
+            let east_west = Area { shape, center, a: 300, b: 50, angle: 90 };
+            assert!(holds(&east_west, at(290.0, 0.0)) && !holds(&east_west, at(0.0, 290.0)), "{shape:?}");
+            let north_east = Area { angle: 45, ..east_west };
+            assert!(holds(&north_east, at(200.0, 200.0)) && !holds(&north_east, at(-200.0, 200.0)), "{shape:?}");
+        }
+        let corner = Area { shape: Shape::Rectangle, center, a: 300, b: 50, angle: 0 };
+        assert!(holds(&corner, at(49.0, 299.0)) && !holds(&Area { shape: Shape::Ellipse, ..corner }, at(49.0, 299.0)));
+        assert!(
+            holds(&Area::circle(center, 100), at(70.0, 70.0)) && !holds(&Area::circle(center, 100), at(72.0, 72.0))
+        );
+    }
+
+    #[test]
+    fn ten_square_kilometres_are_a_circle_of_1784_metres() {
+        let circle = |radius| size(&Area::circle(place(0.0, 0.0), radius));
+        assert!(circle(1784) < 1e7 && circle(1785) > 1e7);
+        let rectangle = Area { shape: Shape::Rectangle, center: place(0.0, 0.0), a: 2500, b: 1000, angle: 0 };
+        assert_eq!(size(&rectangle), 1e7);
+    }
+}

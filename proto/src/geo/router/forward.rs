@@ -1,0 +1,200 @@
+//! Where a packet goes next: EN 302 636-4-1 annexes D (which algorithm), E (outside the area), F (inside).
+
+use super::{FLUSH, Router, Timer};
+use crate::engine::Outbox;
+use crate::geo::config::{InArea, NonArea};
+use crate::geo::contention::PacketId;
+use crate::geo::geometry::{self, Plane};
+use crate::geo::stations::Hop;
+use crate::report::DropReason;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::{Place, TrafficClass};
+
+/// What a packet that waits is for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Target {
+    pub(super) goal: Goal,
+}
+
+/// Where a packet wants to go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Goal {
+    /// To a station, which was there.
+    Station(LinkAddress, Place),
+    /// To a place.
+    Place(Place),
+    /// To whoever is near.
+    Everybody,
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Step {
+    /// It goes to this neighbour.
+    To(Hop),
+    /// It goes to everybody.
+    Everywhere,
+    /// It goes to everybody unless somebody else sends it within that time.
+    Contend(Duration),
+    /// It waits for a neighbour.
+    Keep,
+    /// It goes no farther: others are nearer.
+    Stop,
+}
+
+/// A packet on its way.
+pub(super) struct Passing {
+    pub(super) id: PacketId,
+    pub(super) class: TrafficClass,
+    /// Who sent the frame.
+    pub(super) sender: LinkAddress,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Router {
+    /// Sends a packet of this station's own on its way.
+    pub(super) fn route_own(
+        &mut self,
+        now: Time,
+        target: Target,
+        bytes: Vec<u8>,
+        class: TrafficClass,
+        out: &mut Outbox,
+    ) {
+        // Contention begins with everybody hearing the packet (§E.3).
+        let step = match self.mib.non_area {
+            NonArea::Contention if self.stations.has_neighbours() || !class.store_carry_forward() => Step::Everywhere,
+            NonArea::Contention => Step::Keep,
+            NonArea::Greedy => self.greedy(&target.goal, class),
+        };
+        self.take_step(now, step, target, None, bytes, out);
+    }
+
+    /// Sends another's packet on towards its goal.
+    pub(super) fn pass_on(&mut self, now: Time, goal: Goal, passing: Passing, out: &mut Outbox) {
+        let step = match (self.mib.non_area, goal) {
+            (NonArea::Greedy, _) => self.greedy(&goal, passing.class),
+            (NonArea::Contention, Goal::Station(_, place) | Goal::Place(place)) => self.contend(place, passing.sender),
+            (NonArea::Contention, Goal::Everybody) => Step::Everywhere,
+        };
+        self.take_step(now, step, Target { goal }, Some(passing.id), passing.bytes, out);
+    }
+
+    /// Spreads another's packet inside its area.
+    pub(super) fn spread(&mut self, now: Time, passing: Passing, out: &mut Outbox) {
+        let step = match self.mib.in_area {
+            InArea::Simple => Step::Everywhere,
+            InArea::Contention => Step::Contend(self.patience(self.distance_from(passing.sender))),
+        };
+        self.take_step(now, step, Target { goal: Goal::Everybody }, Some(passing.id), passing.bytes, out);
+    }
+
+    fn take_step(
+        &mut self,
+        now: Time,
+        step: Step,
+        target: Target,
+        id: Option<PacketId>,
+        bytes: Vec<u8>,
+        out: &mut Outbox,
+    ) {
+        match (step, id) {
+            (Step::To(hop), _) => self.send_to(hop, bytes, out),
+            (Step::Everywhere, _) | (Step::Contend(_), None) => self.send_everywhere(&bytes, out),
+            (Step::Contend(patience), Some(id)) => {
+                if !self.contention.put(id, bytes, now + patience) {
+                    self.drop_counted(DropReason::BufferFull, "no room for one that contends", out);
+                }
+            }
+            (Step::Keep, _) => self.keep(now, target, bytes, out),
+            (Step::Stop, _) => {}
+        }
+    }
+
+    /// Keeps a packet until there is a neighbour for it.
+    pub(super) fn keep(&mut self, now: Time, target: Target, bytes: Vec<u8>, out: &mut Outbox) {
+        let store = match target.goal {
+            Goal::Station(..) => &mut self.unicast,
+            Goal::Place(_) | Goal::Everybody => &mut self.broadcast,
+        };
+        let given_up = store.put(now, target, bytes);
+        self.keep_sweeping(now);
+        if given_up > 0 {
+            self.drop_counted(DropReason::BufferFull, &format!("{given_up} that waited for a neighbour"), out);
+        }
+    }
+
+    /// A neighbour is new: what waits is offered to it, a little later.
+    pub(super) fn flush_soon(&mut self, now: Time) {
+        let waits = !self.unicast.is_empty() || !self.broadcast.is_empty();
+        if waits && self.agenda.find(&Timer::Flush).is_none() {
+            self.agenda.put(Timer::Flush, now + FLUSH);
+        }
+    }
+
+    /// Offers each packet that waits to the neighbours there are; the ones nobody is good for go on waiting.
+    pub(super) fn flush(&mut self, now: Time, out: &mut Outbox) {
+        for _ in 0..self.unicast.len() {
+            let Some(stored) = self.unicast.take() else { break };
+            match self.greedy(&stored.with.goal, TrafficClass(u8::MAX)) {
+                Step::To(hop) => self.send_to(hop, stored.leave(now).1, out),
+                _ => self.unicast.restore(stored),
+            }
+        }
+        for _ in 0..self.broadcast.len() {
+            let Some(stored) = self.broadcast.take() else { break };
+            match (stored.with.goal, self.stations.has_neighbours()) {
+                (Goal::Everybody, true) => self.send_everywhere(&stored.leave(now).1, out),
+                (Goal::Everybody, false) => self.broadcast.restore(stored),
+                (goal, _) => match self.greedy(&goal, TrafficClass(u8::MAX)) {
+                    Step::To(hop) => self.send_to(hop, stored.leave(now).1, out),
+                    _ => self.broadcast.restore(stored),
+                },
+            }
+        }
+    }
+
+    /// To the neighbour that is nearest to the goal, if it is nearer than this station (§E.2).
+    fn greedy(&self, goal: &Goal, class: TrafficClass) -> Step {
+        let place = match goal {
+            Goal::Everybody => return Step::Everywhere,
+            Goal::Place(place) => *place,
+            Goal::Station(mid, place) => match self.stations.find(*mid).and_then(|station| station.near) {
+                Some((hop, _)) => return Step::To(hop),
+                None => *place,
+            },
+        };
+        let plane = Plane::at(place);
+        let own = self.ego.place().map_or(f64::INFINITY, |own| plane.square(own));
+        match self.stations.nearest(&plane) {
+            Some((hop, square)) if square < own => Step::To(hop),
+            _ if class.store_carry_forward() => Step::Keep,
+            _ => Step::Everywhere,
+        }
+    }
+
+    /// After a time that is the shorter the nearer this station is to the goal than the sender was (§E.3).
+    fn contend(&self, goal: Place, sender: LinkAddress) -> Step {
+        let Some(own) = self.ego.place() else { return Step::Stop };
+        let Some(sender) = self.stations.sender(sender).filter(|station| station.position.accurate) else {
+            return Step::Contend(self.mib.cbf_max_time);
+        };
+        let progress = geometry::distance(goal, sender.position.place) - geometry::distance(goal, own);
+        if progress <= 0.0 { Step::Stop } else { Step::Contend(self.patience(Some(progress))) }
+    }
+
+    /// From the most for no distance to the least for itsGnDefaultMaxCommunicationRange and more (§F.3).
+    fn patience(&self, distance: Option<f64>) -> Duration {
+        let (least, most) = (self.mib.cbf_min_time, self.mib.cbf_max_time);
+        let share = distance.map_or(0.0, |distance| (distance / self.mib.max_range).clamp(0.0, 1.0));
+        least + most.saturating_sub(least).mul_f64(1.0 - share)
+    }
+
+    /// Metres from who sent a frame, if that station's position is good.
+    fn distance_from(&self, sender: LinkAddress) -> Option<f64> {
+        let station = self.stations.sender(sender).filter(|station| station.position.accurate)?;
+        Some(geometry::distance(station.position.place, self.ego.place()?))
+    }
+}

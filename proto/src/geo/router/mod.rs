@@ -1,0 +1,256 @@
+//! The GeoNetworking router of one station: EN 302 636-4-1 §10. A plain value driven by its owner; what it hands up is
+//! returned, what it sends and reports goes to the outbox.
+
+mod forward;
+mod receive;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use super::config::Mib;
+use super::contention::Contention;
+use super::ego::Ego;
+use super::lookup::{Lookups, Turn};
+use super::request::Request;
+use super::stations::{Hop, Stations};
+use super::store::Store;
+use crate::agenda::Agenda;
+use crate::engine::Outbox;
+use crate::entropy::Entropy;
+use crate::input::{Clock, Fix, Frame, LinkEvent, LinkId};
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use core::time::Duration;
+use forward::Target;
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::{ETHERTYPE, GeoAddress, LongPosition, Station};
+use std::collections::BTreeMap;
+
+/// The link-layer address of all stations.
+pub const EVERYBODY: LinkAddress = LinkAddress([0xff; 6]);
+/// Packets repeated at once.
+pub const MAX_REPEATED: usize = 64;
+
+/// How often the location table is looked through, and packets that wait for a neighbour are looked at.
+const SWEEP: Duration = Duration::from_millis(500);
+/// Time from a new neighbour to when what waits is offered to it: others may be new at the same time.
+const FLUSH: Duration = Duration::from_millis(10);
+
+/// A GeoNetworking router.
+#[derive(Debug)]
+pub struct Router {
+    mib: Mib,
+    address: GeoAddress,
+    /// Interfaces that are up, and their link-layer addresses.
+    links: BTreeMap<LinkId, LinkAddress>,
+    ego: Ego,
+    stations: Stations,
+    sequence: u16,
+    lookups: Lookups,
+    unicast: Store<Target>,
+    broadcast: Store<Target>,
+    contention: Contention,
+    repeated: BTreeMap<u32, Repeated>,
+    next_repeated: u32,
+    agenda: Agenda<Timer>,
+    entropy: Entropy,
+    /// Whether an address was given up to another station, since when no other was.
+    moved_address: Option<Time>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Beacon,
+    Sweep,
+    Flush,
+    Repeat(u32),
+}
+
+#[derive(Debug)]
+struct Repeated {
+    request: Request,
+    interval: Duration,
+    until: Time,
+}
+
+impl Router {
+    /// The router of a station that has no interface and no position yet; its address comes from the first interface.
+    pub fn new(station: Station, mib: Mib, mut entropy: Entropy) -> Router {
+        let address = GeoAddress::new(station, random_mid(&mut entropy));
+        let (unicast, broadcast) = (Store::new(mib.unicast_buffer), Store::new(mib.broadcast_buffer));
+        let contention = Contention::new(mib.cbf_buffer);
+        Router {
+            mib,
+            address,
+            links: BTreeMap::new(),
+            ego: Ego::default(),
+            stations: Stations::default(),
+            // A number of one's own to begin with, so that a station that restarts is not taken for its former self.
+            sequence: (entropy.bits() & 0xffff) as u16,
+            lookups: Lookups::default(),
+            unicast,
+            broadcast,
+            contention,
+            repeated: BTreeMap::new(),
+            next_repeated: 0,
+            agenda: Agenda::new(),
+            entropy,
+            moved_address: None,
+        }
+    }
+
+    /// This station's address.
+    pub fn address(&self) -> GeoAddress {
+        self.address
+    }
+
+    /// This station's position vector now; `None` before the first fix.
+    pub fn position(&self, now: Time) -> Option<LongPosition> {
+        self.ego.position(now, self.address, self.mib.pai_interval)
+    }
+
+    /// The stations it knows.
+    pub fn stations(&self) -> &Stations {
+        &self.stations
+    }
+
+    /// Packets that wait: for a neighbour, for their turn, and stations that are looked for.
+    pub fn waiting(&self) -> (usize, usize, usize) {
+        (self.unicast.len() + self.broadcast.len(), self.contention.len(), self.lookups.iter().count())
+    }
+
+    /// An interface of GeoNetworking came, went or changed.
+    pub fn set_link(&mut self, now: Time, event: &LinkEvent) {
+        let (true, Some(address)) = (event.up, event.address) else {
+            self.links.remove(&event.link);
+            self.stations.lose(|hop| hop.link == event.link);
+            return;
+        };
+        if self.links.is_empty() && self.moved_address.is_none() {
+            self.address.mid = address;
+        }
+        if self.links.insert(event.link, address).is_none() {
+            self.beacon_soon(now);
+        }
+    }
+
+    /// Is told the time of day.
+    pub fn set_clock(&mut self, now: Time, clock: Clock) {
+        self.ego.set_clock(now, clock);
+    }
+
+    /// Is told where it is.
+    pub fn set_fix(&mut self, now: Time, fix: Option<Fix>) {
+        let had = self.ego.has_fix();
+        self.ego.set_fix(now, fix);
+        if fix.is_some() && !had {
+            self.beacon_soon(now);
+        }
+    }
+
+    /// A neighbour does not answer at its link-layer address.
+    pub fn lose(&mut self, address: LinkAddress) {
+        self.stations.lose(|hop| hop.address == address);
+    }
+
+    /// When it next wants to be asked to [`Router::expire`].
+    pub fn deadline(&self) -> Option<Time> {
+        [self.agenda.deadline(), self.contention.deadline(), self.lookups.deadline()].into_iter().flatten().min()
+    }
+
+    /// Does what is due.
+    pub fn expire(&mut self, now: Time, out: &mut Outbox) {
+        while let Some(bytes) = self.contention.expire(now) {
+            self.send_everywhere(&bytes, out);
+        }
+        while let Some(turn) = self.lookups.expire(now, &self.mib) {
+            match turn {
+                Turn::Ask(address) => self.ask(now, address, out),
+                Turn::GiveUp(address, packets) => {
+                    self.drop_counted(
+                        DropReason::NoNeighbour,
+                        &format!("{packets} for {address}, who is nowhere"),
+                        out,
+                    );
+                }
+            }
+        }
+        while let Some(timer) = self.agenda.expire(now) {
+            match timer {
+                Timer::Beacon => self.beacon(now, out),
+                Timer::Sweep => self.sweep(now, out),
+                Timer::Flush => self.flush(now, out),
+                Timer::Repeat(number) => self.repeat(now, number, out),
+            }
+        }
+    }
+
+    /// The table forgets who is silent, and the buffers what is too old.
+    fn sweep(&mut self, now: Time, out: &mut Outbox) {
+        self.stations.expire(now, &self.mib);
+        let dead = self.unicast.expire(now) + self.broadcast.expire(now);
+        if dead > 0 {
+            self.drop_counted(
+                DropReason::Expired,
+                &format!("{dead} waited for a neighbour until they were too old"),
+                out,
+            );
+        }
+        self.keep_sweeping(now);
+    }
+
+    fn keep_sweeping(&mut self, now: Time) {
+        let idle = self.stations.is_empty() && self.unicast.is_empty() && self.broadcast.is_empty();
+        if !idle && self.agenda.find(&Timer::Sweep).is_none() {
+            self.agenda.put(Timer::Sweep, now + SWEEP);
+        }
+    }
+
+    fn beacon_soon(&mut self, now: Time) {
+        let jitter = self.jitter();
+        self.agenda.put(Timer::Beacon, now + jitter / 4);
+    }
+
+    /// Sets the beacon's timer anew, as any single-hop packet does (§10.3.6.2).
+    fn restart_beacon(&mut self, now: Time) {
+        let jitter = self.jitter();
+        self.agenda.put(Timer::Beacon, now + self.mib.beacon_timer + jitter);
+    }
+
+    fn jitter(&mut self) -> Duration {
+        let most = u64::try_from(self.mib.beacon_jitter.as_micros()).unwrap_or(u64::MAX);
+        Duration::from_micros(self.entropy.below(most))
+    }
+
+    fn next_sequence(&mut self) -> u16 {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence
+    }
+
+    /// Sends to one neighbour.
+    fn send_to(&self, hop: Hop, bytes: Vec<u8>, out: &mut Outbox) {
+        if let Some(source) = self.links.get(&hop.link) {
+            let (link, destination) = (hop.link, hop.address);
+            out.frame(Frame { link, source: *source, destination, ethertype: ETHERTYPE, bytes });
+        }
+    }
+
+    /// Sends to everybody who hears.
+    fn send_everywhere(&self, bytes: &[u8], out: &mut Outbox) {
+        for link in self.links.keys() {
+            self.send_to(Hop { link: *link, address: EVERYBODY }, bytes.to_vec(), out);
+        }
+    }
+
+    fn drop_counted(&self, reason: DropReason, detail: &str, out: &mut Outbox) {
+        out.report(Report::Dropped { reason, from: None, detail: detail.to_owned() });
+    }
+}
+
+/// An address of a station's own making (§10.2.1.4): local, and of no group.
+fn random_mid(entropy: &mut Entropy) -> LinkAddress {
+    let mut octets = [0; 6];
+    entropy.fill(&mut octets);
+    octets[0] = octets[0] & 0xfc | 0x02;
+    LinkAddress(octets)
+}

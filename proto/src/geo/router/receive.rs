@@ -1,0 +1,233 @@
+//! What becomes of a frame that was heard: EN 302 636-4-1 §10.3.3 to §10.3.12, in the order of the text, except that a
+//! packet heard before is known for one at once and only ends a contention.
+
+use super::forward::{Goal, Passing};
+use super::{Router, random_mid};
+use crate::engine::Outbox;
+use crate::geo::geometry;
+use crate::geo::request::Delivery;
+use crate::geo::stations::{Heard, Hop};
+use crate::input::Frame;
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::geo::{
+    Area, Extended, GeoAddress, Packet, Sequenced, ShortPosition, is_secured, set_destination, set_remaining,
+};
+
+/// An address is given up to another station once in so long: who wants ever more is no station.
+const PATIENCE_WITH_DUPLICATES: Duration = Duration::from_secs(60);
+
+impl Router {
+    /// Hears a frame. What it carries for this station is returned.
+    pub fn hear<'a>(&mut self, now: Time, frame: &'a Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
+        let own = *self.links.get(&frame.link)?;
+        if frame.source == own {
+            return None;
+        }
+        if is_secured(&frame.bytes) {
+            self.drop_counted(DropReason::Secured, "a secured packet", out);
+            return None;
+        }
+        let packet = match Packet::parse(&frame.bytes) {
+            Ok(packet) => packet,
+            Err(error) => {
+                self.drop_counted(DropReason::Malformed, &error.to_string(), out);
+                return None;
+            }
+        };
+        let from = Hop { link: frame.link, address: frame.source };
+        if packet.extended.source().address.mid == self.address.mid {
+            self.meet_oneself(now, &packet.extended, from, out);
+            return None;
+        }
+        let first = self.learn(now, &packet, from, out);
+        self.keep_sweeping(now);
+        if !first {
+            return None;
+        }
+        self.act(now, packet, from, &frame.bytes, out)
+    }
+
+    /// One's own packet comes back from forwarders, which is nothing; one hop away it is another station's (§10.2.1.5).
+    fn meet_oneself(&mut self, now: Time, extended: &Extended, from: Hop, out: &mut Outbox) {
+        let lately = self.moved_address.is_some_and(|at| now.since(at) < PATIENCE_WITH_DUPLICATES);
+        if !extended.is_single_hop() || !self.mib.automatic_address || lately {
+            return;
+        }
+        let former = self.address;
+        self.address.mid = random_mid(&mut self.entropy);
+        self.moved_address = Some(now);
+        let text =
+            format!("{} has our GeoNetworking address {former}: from now on it is {}", from.address, self.address);
+        out.report(Report::Notice { text });
+        self.beacon_soon(now);
+    }
+
+    /// Takes in what the packet says of its source; whether it is one to act on.
+    fn learn(&mut self, now: Time, packet: &Packet<'_>, from: Hop, out: &mut Outbox) -> bool {
+        let source = packet.extended.source();
+        let mid = source.address.mid;
+        let heard = self.stations.put(now, source, from, packet.extended.is_single_hop());
+        match heard {
+            Heard::Full => {
+                let limit = crate::geo::stations::MAX_STATIONS;
+                out.report(Report::TableFull { table: "stations".to_owned(), limit });
+                return false;
+            }
+            Heard::Neighbour => self.flush_soon(now),
+            Heard::New | Heard::Known => {}
+        }
+        let Some(station) = self.stations.find_mut(mid) else { return false };
+        let Some(number) = packet.extended.sequence() else {
+            self.release(now, source.address, out);
+            return true;
+        };
+        let recent = station.position.timestamp == source.timestamp;
+        let first = station.seen.put(number, recent);
+        if first {
+            let octets = packet.payload.len() + 40;
+            station.rate.put(now, octets, self.mib.packet_data_rate_beta);
+            self.release(now, source.address, out);
+        } else {
+            self.contention.cancel((mid, number));
+            self.drop_counted(DropReason::Duplicate, "heard before", out);
+        }
+        first
+    }
+
+    /// What the kind of packet asks for.
+    fn act<'a>(
+        &mut self,
+        now: Time,
+        packet: Packet<'a>,
+        from: Hop,
+        bytes: &[u8],
+        out: &mut Outbox,
+    ) -> Option<Delivery<'a>> {
+        let delivery = (!packet.payload.is_empty()).then_some(Delivery { packet, from });
+        match packet.extended {
+            Extended::Beacon { .. } => None,
+            Extended::SingleHop { .. } => delivery,
+            Extended::TopoBroadcast(_) => {
+                if let Some(passing) = self.passing(&packet, from, bytes, out) {
+                    self.send_everywhere(&passing.bytes, out);
+                }
+                delivery
+            }
+            Extended::GeoUnicast { destination, .. } if self.is_own(destination.address) => delivery,
+            Extended::GeoUnicast { destination, .. } => {
+                self.pass_to_station(now, &packet, &destination, (from, bytes), out);
+                None
+            }
+            Extended::GeoBroadcast { area, .. } => {
+                self.pass_to_area(now, &packet, &area, (from, bytes), out).then_some(delivery)?
+            }
+            Extended::GeoAnycast { area, .. } => {
+                let inside = self.ego.place().is_some_and(|own| geometry::holds(&area, own));
+                if inside {
+                    return delivery;
+                }
+                self.pass_to_area(now, &packet, &area, (from, bytes), out);
+                None
+            }
+            Extended::LocationRequest { origin, sought } => {
+                self.hear_request(now, &packet, (&origin, sought), (from, bytes), out);
+                None
+            }
+            Extended::LocationReply { destination, .. } => {
+                if !self.is_own(destination.address) {
+                    self.pass_to_station(now, &packet, &destination, (from, bytes), out);
+                }
+                None
+            }
+        }
+    }
+
+    fn hear_request(
+        &mut self,
+        now: Time,
+        packet: &Packet<'_>,
+        (origin, sought): (&Sequenced, GeoAddress),
+        (from, bytes): (Hop, &[u8]),
+        out: &mut Outbox,
+    ) {
+        if self.is_own(sought) {
+            self.answer(now, origin, out);
+        } else if let Some(passing) = self.passing(packet, from, bytes, out) {
+            self.send_everywhere(&passing.bytes, out);
+        }
+    }
+
+    /// §10.3.8.3: the freshest position of the destination goes along with the packet.
+    fn pass_to_station(
+        &mut self,
+        now: Time,
+        packet: &Packet<'_>,
+        destination: &ShortPosition,
+        (from, bytes): (Hop, &[u8]),
+        out: &mut Outbox,
+    ) {
+        let Some(mut passing) = self.passing(packet, from, bytes, out) else { return };
+        let mid = destination.address.mid;
+        let known = self.stations.find(mid).map(|station| station.position.short());
+        let place = match known {
+            Some(known) if known.timestamp.is_newer_than(destination.timestamp) => {
+                set_destination(&mut passing.bytes, &known);
+                known.place
+            }
+            _ => {
+                self.stations.learn(now, destination);
+                destination.place
+            }
+        };
+        self.pass_on(now, Goal::Station(mid, place), passing, out);
+    }
+
+    /// Annex D: inside the area it spreads; outside it goes there, unless it was there already. Whether this station is
+    /// inside.
+    fn pass_to_area(
+        &mut self,
+        now: Time,
+        packet: &Packet<'_>,
+        area: &Area,
+        (from, bytes): (Hop, &[u8]),
+        out: &mut Outbox,
+    ) -> bool {
+        let Some(own) = self.ego.place() else { return false };
+        let inside = geometry::holds(area, own);
+        if geometry::size(area) > self.mib.max_area_size {
+            self.drop_counted(DropReason::AreaTooLarge, "its area is too large to forward it", out);
+            return inside;
+        }
+        let Some(passing) = self.passing(packet, from, bytes, out) else { return inside };
+        if inside {
+            self.spread(now, passing, out);
+            return true;
+        }
+        let sender = self.stations.sender(from.address).map(|station| station.position);
+        if !sender.is_some_and(|sender| sender.accurate && geometry::holds(area, sender.place)) {
+            self.pass_on(now, Goal::Place(area.center), passing, out);
+        }
+        false
+    }
+
+    /// The packet as it would leave again; `None` if it may not: it has made its last hop, or its source sends too much.
+    fn passing(&self, packet: &Packet<'_>, from: Hop, bytes: &[u8], out: &mut Outbox) -> Option<Passing> {
+        let remaining = packet.remaining.checked_sub(1).filter(|remaining| *remaining > 0)?;
+        let mid = packet.extended.source().address.mid;
+        let rate = self.stations.find(mid).map_or(0.0, |station| station.rate.average());
+        if rate > self.mib.max_packet_data_rate {
+            self.drop_counted(DropReason::RateLimited, "its source sends too much to be forwarded", out);
+            return None;
+        }
+        let mut bytes = bytes.get(..packet.length())?.to_vec();
+        set_remaining(&mut bytes, remaining);
+        let id = (mid, packet.extended.sequence()?);
+        Some(Passing { id, class: packet.class, sender: from.address, bytes })
+    }
+
+    fn is_own(&self, address: GeoAddress) -> bool {
+        address.mid == self.address.mid
+    }
+}

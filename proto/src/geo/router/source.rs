@@ -1,0 +1,223 @@
+//! What this station sends of its own: EN 302 636-4-1 §10.3.6 (beacons), §10.3.7 (location service), §10.3.8 to §10.3.12
+//! (source operations).
+
+use super::forward::{Goal, Target};
+use super::{MAX_REPEATED, Repeated, Router, Timer};
+use crate::engine::Outbox;
+use crate::geo::geometry;
+use crate::geo::lookup::{MAX_LOOKUPS, Waiting};
+use crate::geo::request::{Refused, Request, To};
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::geo::{Area, Extended, GeoAddress, Lifetime, Packet, Sequenced, TrafficClass, Upper, VERSION};
+
+impl Router {
+    /// Sends what is asked for, now or once the destination is found, and repeats it if asked to.
+    pub fn request(&mut self, now: Time, request: Request, out: &mut Outbox) -> Result<(), Refused> {
+        self.check(&request)?;
+        if let Some(repetition) = request.repetition {
+            let until = now + repetition.total.min(self.mib.max_lifetime);
+            let number = self.next_repeated;
+            self.next_repeated = number.wrapping_add(1);
+            self.repeated.insert(number, Repeated { request: request.clone(), interval: repetition.interval, until });
+            self.agenda.put(Timer::Repeat(number), now + repetition.interval);
+        }
+        self.send(now, request, out)
+    }
+
+    fn check(&self, request: &Request) -> Result<(), Refused> {
+        let (has, most) = (request.payload.len(), usize::from(self.mib.max_sdu_size));
+        if has > most {
+            return Err(Refused::TooLong { has, most });
+        }
+        if let To::AnyIn(area) | To::AllIn(area) = &request.to {
+            let (has, most) = (geometry::size(area), self.mib.max_area_size);
+            if has > most {
+                return Err(Refused::AreaTooLarge { has, most });
+            }
+        }
+        if request.repetition.is_some_and(|repetition| repetition.interval < self.mib.min_repetition_interval) {
+            return Err(Refused::TooOften);
+        }
+        if request.repetition.is_some() && self.repeated.len() >= MAX_REPEATED {
+            return Err(Refused::Busy(MAX_REPEATED));
+        }
+        Ok(())
+    }
+
+    pub(super) fn repeat(&mut self, now: Time, number: u32, out: &mut Outbox) {
+        let Some(repeated) = self.repeated.get(&number) else { return };
+        let next = now + repeated.interval;
+        let (request, ends) = (repeated.request.clone(), next > repeated.until);
+        if ends {
+            self.repeated.remove(&number);
+        } else {
+            self.agenda.put(Timer::Repeat(number), next);
+        }
+        // A repetition that cannot be sent now is missed, as one that nobody hears is.
+        if let Err(refused) = self.send(now, request, out) {
+            self.drop_counted(DropReason::NoPosition, &format!("a repetition: {refused}"), out);
+        }
+    }
+
+    fn send(&mut self, now: Time, request: Request, out: &mut Outbox) -> Result<(), Refused> {
+        if self.links.is_empty() {
+            return Err(Refused::NoLink);
+        }
+        match request.to {
+            To::Station(address) => self.send_to_station(now, address, request, out),
+            To::AnyIn(area) => self.send_to_area(now, &area, &request, false, out),
+            To::AllIn(area) => self.send_to_area(now, &area, &request, true, out),
+            To::Hops(hops) => {
+                let origin = self.origin(now)?;
+                let packet = self.packet(&request, Extended::TopoBroadcast(origin), hops.max(1));
+                self.send_out(now, packet, out);
+                Ok(())
+            }
+            To::Neighbours => {
+                let source = self.position(now).ok_or(Refused::NoPosition)?;
+                let packet = self.packet(&request, Extended::SingleHop { source, media: [0; 4] }, 1);
+                self.restart_beacon(now);
+                self.send_out(now, packet, out);
+                Ok(())
+            }
+        }
+    }
+
+    /// A broadcast that everybody may take up, or none if there is nobody and it can wait (§10.3.9.2).
+    fn send_out(&mut self, now: Time, bytes: Vec<u8>, out: &mut Outbox) {
+        let store = TrafficClass(bytes.get(6).copied().unwrap_or(0)).store_carry_forward();
+        if store && !self.stations.has_neighbours() {
+            self.keep(now, Target { goal: Goal::Everybody }, bytes, out);
+        } else {
+            self.send_everywhere(&bytes, out);
+        }
+    }
+
+    fn send_to_station(
+        &mut self,
+        now: Time,
+        address: GeoAddress,
+        request: Request,
+        out: &mut Outbox,
+    ) -> Result<(), Refused> {
+        let Some(station) = self.stations.find(address.mid) else {
+            return match self.lookups.put(now, address, request, &self.mib) {
+                Waiting::First => {
+                    self.ask(now, address, out);
+                    Ok(())
+                }
+                Waiting::Joined(0) => Ok(()),
+                Waiting::Joined(count) => {
+                    self.drop_counted(DropReason::BufferFull, &format!("{count} for {address}"), out);
+                    Ok(())
+                }
+                Waiting::Full => {
+                    out.report(Report::TableFull { table: "lookups".to_owned(), limit: MAX_LOOKUPS });
+                    Err(Refused::Busy(MAX_LOOKUPS))
+                }
+            };
+        };
+        let destination = station.position.short();
+        let origin = self.origin(now)?;
+        let bytes = self.packet(&request, Extended::GeoUnicast { origin, destination }, self.mib.default_hop_limit);
+        self.route_own(now, Target { goal: Goal::Station(address.mid, destination.place) }, bytes, request.class, out);
+        Ok(())
+    }
+
+    fn send_to_area(
+        &mut self,
+        now: Time,
+        area: &Area,
+        request: &Request,
+        all: bool,
+        out: &mut Outbox,
+    ) -> Result<(), Refused> {
+        let origin = self.origin(now)?;
+        let place = origin.source.place;
+        let extended = match (all, *area) {
+            (true, area) => Extended::GeoBroadcast { origin, area },
+            (false, area) => Extended::GeoAnycast { origin, area },
+        };
+        let bytes = self.packet(request, extended, self.mib.default_hop_limit);
+        if geometry::holds(area, place) {
+            self.send_out(now, bytes, out);
+        } else {
+            self.route_own(now, Target { goal: Goal::Place(area.center) }, bytes, request.class, out);
+        }
+        Ok(())
+    }
+
+    fn origin(&mut self, now: Time) -> Result<Sequenced, Refused> {
+        let source = self.position(now).ok_or(Refused::NoPosition)?;
+        Ok(Sequenced { sequence: self.next_sequence(), source })
+    }
+
+    /// The packet of a request.
+    fn packet(&self, request: &Request, extended: Extended, default_hops: u8) -> Vec<u8> {
+        let single = extended.is_single_hop();
+        let hops = if single { 1 } else { request.hops.unwrap_or(default_hops).max(1) };
+        let lifetime = request.lifetime.unwrap_or(self.mib.default_lifetime).min(self.mib.max_lifetime);
+        self.emit(extended, request.upper, &request.payload, request.class, lifetime, hops)
+    }
+
+    fn emit(
+        &self,
+        extended: Extended,
+        upper: Upper,
+        payload: &[u8],
+        class: TrafficClass,
+        lifetime: Duration,
+        hops: u8,
+    ) -> Vec<u8> {
+        let flags = Packet::flags_of(self.mib.is_mobile);
+        let lifetime = Lifetime::of(lifetime);
+        Packet { version: VERSION, lifetime, remaining: hops, upper, class, flags, most: hops, extended, payload }
+            .emit()
+    }
+
+    /// A packet of the network layer itself, which carries nothing.
+    fn control(&self, extended: Extended, hops: u8) -> Vec<u8> {
+        let class = TrafficClass(self.mib.traffic_class);
+        self.emit(extended, Upper::Any, &[], class, self.mib.default_lifetime, hops)
+    }
+
+    /// Tells the neighbours where it is; and those behind them, if it is set to (a broadcast that carries nothing).
+    pub(super) fn beacon(&mut self, now: Time, out: &mut Outbox) {
+        let Some(source) = self.position(now).filter(|_| !self.links.is_empty()) else { return };
+        self.restart_beacon(now);
+        let bytes = self.control(Extended::Beacon { source }, 1);
+        self.send_everywhere(&bytes, out);
+        if self.mib.beacon_hops > 1 {
+            let origin = Sequenced { sequence: self.next_sequence(), source };
+            let bytes = self.control(Extended::TopoBroadcast(origin), self.mib.beacon_hops);
+            self.send_everywhere(&bytes, out);
+        }
+    }
+
+    /// Asks where a station is (§10.3.7.1.2); each time under a new number, else forwarders took it for a duplicate.
+    pub(super) fn ask(&mut self, now: Time, sought: GeoAddress, out: &mut Outbox) {
+        let Ok(origin) = self.origin(now) else { return };
+        let bytes = self.control(Extended::LocationRequest { origin, sought }, self.mib.default_hop_limit);
+        self.send_everywhere(&bytes, out);
+    }
+
+    /// Answers whoever asks for this station (§10.3.7.3).
+    pub(super) fn answer(&mut self, now: Time, asker: &Sequenced, out: &mut Outbox) {
+        let Ok(origin) = self.origin(now) else { return };
+        let destination = asker.source.short();
+        let bytes = self.control(Extended::LocationReply { origin, destination }, self.mib.default_hop_limit);
+        let goal = Goal::Station(destination.address.mid, destination.place);
+        self.route_own(now, Target { goal }, bytes, TrafficClass(self.mib.traffic_class), out);
+    }
+
+    /// Sends what waited for a station that is known now.
+    pub(super) fn release(&mut self, now: Time, address: GeoAddress, out: &mut Outbox) {
+        for request in self.lookups.found(address.mid) {
+            if let Err(refused) = self.send(now, request, out) {
+                self.drop_counted(DropReason::NoPosition, &format!("for {address}: {refused}"), out);
+            }
+        }
+    }
+}

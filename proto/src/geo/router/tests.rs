@@ -1,0 +1,319 @@
+//! Stations on a small radio medium: who hears what, who sends how often, what is delivered.
+
+use super::*;
+use crate::geo::request::{Refused, Repetition, To};
+use crate::geo::{InArea, NonArea, geometry};
+use crate::output::Output;
+use roam6_wire::geo::{Area, Extended, Packet, Place, Shape, TrafficClass, Upper};
+use std::collections::BTreeMap;
+
+const LINK: LinkId = LinkId(1);
+const RANGE: f64 = 300.0;
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// Stations that hear one another within [`RANGE`] metres.
+struct Air {
+    now: Time,
+    stations: BTreeMap<u8, Peer>,
+    /// Everything that was sent: by whom, and the frame.
+    sent: Vec<(u8, Frame)>,
+}
+
+struct Peer {
+    router: Router,
+    place: Place,
+    delivered: Vec<Vec<u8>>,
+    drops: Vec<DropReason>,
+}
+
+fn mac(number: u8) -> LinkAddress {
+    LinkAddress([2, 0, 0, 0, 0, number])
+}
+
+/// `metres` east of a place where all this happens.
+fn east(metres: f64) -> Place {
+    let plane = geometry::Plane::at(Place::of_degrees(48.0, 11.0).unwrap());
+    plane.place(geometry::Offset { east: metres, north: 0.0 })
+}
+
+fn data(to: To) -> Request {
+    let (upper, class) = (Upper::BtpB, TrafficClass(0));
+    Request { to, upper, payload: b"data".to_vec(), class, lifetime: None, hops: None, repetition: None }
+}
+
+fn station(number: u8) -> To {
+    To::Station(GeoAddress::new(Station::PASSENGER_CAR, mac(number)))
+}
+
+impl Air {
+    /// Stations 1, 2, ... in a row, so many metres apart.
+    fn row(count: u8, apart: f64, mib: &Mib) -> Air {
+        let mut air = Air { now: Time::from_micros(1_000_000), stations: BTreeMap::new(), sent: Vec::new() };
+        for number in 1..=count {
+            air.add(number, east(f64::from(number) * apart), mib);
+        }
+        air
+    }
+
+    fn add(&mut self, number: u8, place: Place, mib: &Mib) {
+        let mut router = Router::new(Station::PASSENGER_CAR, mib.clone(), Entropy::from_number(u64::from(number)));
+        router.set_clock(self.now, Clock { unix_micros: 1_790_000_000_000_000 });
+        let name = "radio0".to_owned();
+        let event = LinkEvent { link: LINK, name, address: Some(mac(number)), up: true, mtu: 1500 };
+        router.set_link(self.now, &event);
+        router.set_fix(self.now, Some(fix(place)));
+        self.stations.insert(number, Peer { router, place, delivered: Vec::new(), drops: Vec::new() });
+    }
+
+    fn place(&mut self, number: u8, place: Place) {
+        let now = self.now;
+        let peer = self.stations.get_mut(&number).unwrap();
+        peer.place = place;
+        peer.router.set_fix(now, Some(fix(place)));
+    }
+
+    fn request(&mut self, number: u8, request: Request) -> Result<(), Refused> {
+        let mut out = Outbox::new();
+        let peer = self.stations.get_mut(&number).unwrap();
+        let result = peer.router.request(self.now, request, &mut out);
+        self.carry(number, out);
+        result
+    }
+
+    /// Lets time pass, with all that happens in it.
+    fn run(&mut self, span: Duration) {
+        let until = self.now + span;
+        while let Some((at, number)) =
+            self.stations.iter().filter_map(|(number, peer)| Some((peer.router.deadline()?, *number))).min()
+        {
+            if at > until {
+                break;
+            }
+            self.now = self.now.max(at);
+            let mut out = Outbox::new();
+            self.stations.get_mut(&number).unwrap().router.expire(self.now, &mut out);
+            self.carry(number, out);
+        }
+        self.now = until;
+    }
+
+    fn carry(&mut self, number: u8, mut out: Outbox) {
+        let outputs: Vec<Output> = out.drain().collect();
+        for output in outputs {
+            match output {
+                Output::Frame(frame) => {
+                    self.sent.push((number, frame.clone()));
+                    self.spread(number, &frame);
+                }
+                Output::Report(Report::Dropped { reason, .. }) => {
+                    self.stations.get_mut(&number).unwrap().drops.push(reason);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn spread(&mut self, number: u8, frame: &Frame) {
+        let from = self.stations[&number].place;
+        let hears = |other: &u8, peer: &Peer| {
+            let is_for = frame.destination == EVERYBODY || frame.destination == mac(*other);
+            *other != number && is_for && geometry::distance(from, peer.place) <= RANGE
+        };
+        let hearers: Vec<u8> =
+            self.stations.iter().filter(|(other, peer)| hears(other, peer)).map(|(other, _)| *other).collect();
+        for hearer in hearers {
+            let mut out = Outbox::new();
+            let peer = self.stations.get_mut(&hearer).unwrap();
+            if let Some(delivery) = peer.router.hear(self.now, frame, &mut out) {
+                peer.delivered.push(delivery.packet.payload.to_vec());
+            }
+            self.carry(hearer, out);
+        }
+    }
+
+    /// Frames with a payload that each station has sent so far; forgets them.
+    fn transmissions(&mut self) -> Vec<u8> {
+        let is_data = |frame: &Frame| Packet::parse(&frame.bytes).is_ok_and(|packet| !packet.payload.is_empty());
+        std::mem::take(&mut self.sent).into_iter().filter(|(_, frame)| is_data(frame)).map(|(by, _)| by).collect()
+    }
+
+    fn delivered(&self) -> Vec<u8> {
+        self.stations.iter().flat_map(|(number, peer)| peer.delivered.iter().map(|_| *number)).collect()
+    }
+}
+
+fn fix(place: Place) -> Fix {
+    Fix { place, uncertainty: Some(3), speed: 0, heading: 0 }
+}
+
+fn around(place: Place, radius: u16) -> Area {
+    Area::circle(place, radius)
+}
+
+#[test]
+fn one_broadcast_on_a_line_of_four_is_sent_four_times_at_most_and_heard_once_by_each() {
+    for in_area in [InArea::Contention, InArea::Simple] {
+        let mut air = Air::row(4, 250.0, &Mib { in_area, ..Mib::default() });
+        air.run(Duration::from_secs(5));
+        air.sent.clear();
+        air.request(1, data(To::AllIn(around(east(600.0), 1_000)))).unwrap();
+        air.run(Duration::from_secs(1));
+        assert_eq!(air.delivered(), [2, 3, 4], "{in_area:?}");
+        let sent = air.transmissions();
+        assert!(sent.len() <= 4 && sent.starts_with(&[1, 2, 3]), "{in_area:?}: {sent:?}");
+    }
+}
+
+#[test]
+fn among_many_who_hear_the_farthest_is_first_and_the_others_keep_still() {
+    let mut air = Air::row(6, 50.0, &Mib::default());
+    air.run(Duration::from_secs(5));
+    air.sent.clear();
+    air.request(1, data(To::AllIn(around(east(150.0), 400)))).unwrap();
+    air.run(Duration::from_secs(1));
+    assert_eq!(air.delivered(), [2, 3, 4, 5, 6]);
+    assert_eq!(air.transmissions(), [1, 6]);
+}
+
+#[test]
+fn an_unknown_station_is_looked_for_and_what_waited_arrives_once() {
+    for non_area in [NonArea::Greedy, NonArea::Contention] {
+        let mut air = Air::row(4, 250.0, &Mib { non_area, ..Mib::default() });
+        air.run(Duration::from_secs(5));
+        air.sent.clear();
+        air.request(1, data(station(4))).unwrap();
+        air.run(Duration::from_secs(1));
+        assert_eq!((air.delivered(), air.stations[&1].router.waiting().2), (vec![4], 0), "{non_area:?}");
+        air.sent.clear();
+        air.request(1, data(station(4))).unwrap();
+        air.run(Duration::from_secs(1));
+        assert_eq!(air.delivered(), [4, 4], "{non_area:?}");
+        assert_eq!(air.transmissions(), [1, 2, 3], "{non_area:?}");
+    }
+}
+
+#[test]
+fn who_is_nowhere_is_asked_for_eleven_times_and_given_up() {
+    let mut air = Air::row(2, 250.0, &Mib::default());
+    air.run(Duration::from_secs(5));
+    air.sent.clear();
+    air.request(1, data(station(9))).unwrap();
+    air.run(Duration::from_secs(15));
+    let asks = |(by, frame): &&(u8, Frame)| {
+        *by == 1 && matches!(Packet::parse(&frame.bytes).unwrap().extended, Extended::LocationRequest { .. })
+    };
+    assert_eq!(air.sent.iter().filter(asks).count(), 11);
+    let peer = &air.stations[&1];
+    assert_eq!((peer.router.waiting().2, peer.drops.as_slice()), (0, &[DropReason::NoNeighbour][..]));
+}
+
+#[test]
+fn with_beacons_of_several_hops_nobody_has_to_be_looked_for() {
+    let mut air = Air::row(4, 250.0, &Mib { beacon_hops: 4, ..Mib::default() });
+    air.run(Duration::from_secs(5));
+    air.request(1, data(station(4))).unwrap();
+    assert_eq!(air.delivered(), [4]);
+}
+
+#[test]
+fn a_packet_for_any_in_an_area_ends_at_the_first() {
+    let mut air = Air::row(5, 250.0, &Mib::default());
+    air.run(Duration::from_secs(5));
+    air.sent.clear();
+    air.request(1, data(To::AnyIn(around(east(1_125.0), 200)))).unwrap();
+    air.run(Duration::from_secs(1));
+    assert_eq!((air.delivered(), air.transmissions()), (vec![4], vec![1, 2, 3]));
+}
+
+#[test]
+fn hops_are_counted() {
+    let mut air = Air::row(5, 250.0, &Mib::default());
+    air.run(Duration::from_secs(5));
+    air.request(1, data(To::Hops(2))).unwrap();
+    air.request(1, data(To::Neighbours)).unwrap();
+    air.run(Duration::from_secs(1));
+    assert_eq!(air.delivered(), [2, 2, 3]);
+}
+
+#[test]
+fn a_packet_is_carried_along_until_there_is_somebody_nearer() {
+    let mut air = Air::row(2, 200.0, &Mib::default());
+    air.add(9, east(3_000.0), &Mib::default());
+    air.run(Duration::from_secs(5));
+    let carried = Request { class: TrafficClass(0x80), ..data(To::AllIn(around(east(3_000.0), 100))) };
+    air.request(2, carried).unwrap();
+    air.run(Duration::from_secs(10));
+    assert_eq!((air.delivered(), air.stations[&2].router.waiting().0), (vec![], 1));
+    air.place(2, east(2_800.0));
+    air.run(Duration::from_secs(5));
+    assert_eq!((air.delivered(), air.stations[&2].router.waiting().0), (vec![9], 0));
+}
+
+#[test]
+fn what_is_asked_for_wrongly_is_refused() {
+    let mut air = Air::row(1, 0.0, &Mib::default());
+    let long = Request { payload: vec![0; 1399], ..data(To::Neighbours) };
+    assert_eq!(air.request(1, long), Err(Refused::TooLong { has: 1399, most: 1398 }));
+    let wide = Area { shape: Shape::Rectangle, center: east(0.0), a: 2_500, b: 1_001, angle: 0 };
+    assert!(matches!(air.request(1, data(To::AllIn(wide))), Err(Refused::AreaTooLarge { .. })));
+    let often = Repetition { interval: 99 * MILLISECOND, total: Duration::from_secs(1) };
+    assert_eq!(air.request(1, Request { repetition: Some(often), ..data(To::Neighbours) }), Err(Refused::TooOften));
+    let mut lost = Router::new(Station::BUS, Mib::default(), Entropy::from_number(1));
+    assert_eq!(lost.request(Time::ZERO, data(To::Neighbours), &mut Outbox::new()), Err(Refused::NoLink));
+}
+
+#[test]
+fn a_repetition_goes_on_for_its_time() {
+    let mut air = Air::row(2, 250.0, &Mib::default());
+    air.run(Duration::from_secs(5));
+    let repetition = Some(Repetition { interval: 100 * MILLISECOND, total: Duration::from_secs(1) });
+    air.request(1, Request { repetition, ..data(To::Neighbours) }).unwrap();
+    air.run(Duration::from_secs(5));
+    assert_eq!(air.delivered().len(), 11);
+}
+
+#[test]
+fn of_two_with_one_address_the_first_to_notice_takes_another() {
+    let mut air = Air::row(2, 250.0, &Mib::default());
+    air.stations.get_mut(&2).unwrap().router.address.mid = mac(1);
+    air.run(Duration::from_secs(5));
+    let addresses: Vec<LinkAddress> = air.stations.values().map(|peer| peer.router.address().mid).collect();
+    assert_ne!(addresses[0], addresses[1]);
+    air.request(1, data(To::Neighbours)).unwrap();
+    assert_eq!(air.delivered(), [2]);
+}
+
+#[test]
+fn the_flood_of_one_source_is_delivered_but_not_forwarded() {
+    let mut air = Air::row(3, 250.0, &Mib::default());
+    air.run(Duration::from_secs(5));
+    air.sent.clear();
+    for _ in 0..2_000 {
+        let flood = Request { payload: vec![7; 1_000], ..data(To::Hops(3)) };
+        air.request(1, flood).unwrap();
+        air.run(MILLISECOND);
+    }
+    let delivered = air.delivered();
+    assert_eq!(delivered.iter().filter(|number| **number == 2).count(), 2_000);
+    let forwarded = air.transmissions().iter().filter(|by| **by == 2).count();
+    assert!(forwarded < 500, "{forwarded} forwarded");
+}
+
+#[test]
+fn without_a_position_there_is_silence_and_a_lost_one_is_not_called_accurate() {
+    let mut air = Air::row(2, 250.0, &Mib::default());
+    air.run(Duration::from_secs(5));
+    let now = air.now;
+    let router = &mut air.stations.get_mut(&1).unwrap().router;
+    assert!(router.position(now).unwrap().accurate);
+    router.set_fix(now, None);
+    let later = router.position(now + Duration::from_secs(3)).unwrap();
+    assert!(!later.accurate && later.timestamp == router.position(now).unwrap().timestamp);
+
+    let mut lost = Router::new(Station::BUS, Mib::default(), Entropy::from_number(1));
+    let mut out = Outbox::new();
+    let event = LinkEvent { link: LINK, name: String::new(), address: Some(mac(1)), up: true, mtu: 1500 };
+    lost.set_link(Time::ZERO, &event);
+    lost.expire(Time::from_micros(60_000_000), &mut out);
+    assert!(out.is_empty());
+}
