@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use roam6_proto::input::{AddressEvent, AddressState};
 use roam6_proto::plan::Record;
-use roam6_proto::{Input, LinkEvent, LinkId, Outcome, Output, Packet, Report, Time, Transmit};
+use roam6_proto::{Frame, Input, LinkEvent, LinkId, Outcome, Output, Packet, Report, Time, Transmit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::os::fd::AsFd;
@@ -127,6 +127,7 @@ const SIGNALLING: u64 = 3;
 const FEEDBACK: u64 = 4;
 const SUBFLOWS: u64 = 5;
 const SHIM: u64 = 6;
+const FRAMES: u64 = 7;
 const DAEMON: u64 = 16;
 
 impl Host {
@@ -231,8 +232,7 @@ impl Host {
                     let answer = self.executor.sample(self.clock.now(), &sample);
                     answer.into_iter().for_each(|activity| self.bring(Input::Activity(activity)));
                 }
-                // No role that sends frames can be played here yet.
-                Output::Frame(_) => {}
+                Output::Frame(frame) => self.send_frame(&frame),
                 Output::Report(value) => report(value),
             }
         }
@@ -305,6 +305,7 @@ impl Host {
             (self.monitor.as_fd(), MONITOR),
             (signalling.as_fd(), SIGNALLING),
             (feedback.as_fd(), FEEDBACK),
+            (self.executor.frames.epoll(), FRAMES),
         ] {
             self.epoll.add(fd, event(token, read)).context("epoll")?;
         }
@@ -341,6 +342,10 @@ impl Host {
                 told.into_iter().for_each(|input| self.bring(input));
             }
             FEEDBACK => self.receive(1),
+            FRAMES => {
+                let frames = self.executor.frames.receive(BATCH);
+                frames.into_iter().for_each(|frame| self.bring(Input::Frame(frame)));
+            }
             SUBFLOWS => self.hear_of_subflows()?,
             token => {
                 let flags = event.events();
@@ -402,10 +407,20 @@ impl Host {
             _ => None,
         };
         let Err(error) = self.exit.send(transmit, link) else { return };
+        self.tell_unsent(format!("packet not sent by {:?}: {error}", transmit.via));
+    }
+
+    fn send_frame(&mut self, frame: &Frame) {
+        if let Err(error) = self.executor.frames.send(frame) {
+            self.tell_unsent(format!("frame not sent by {}: {error}", frame.link));
+        }
+    }
+
+    fn tell_unsent(&mut self, text: String) {
         let now = self.now();
         if self.unsent_told.is_none_or(|told| now.since(told) >= UNSENT) {
             self.unsent_told = Some(now);
-            self.executor.notice(format!("packet not sent by {:?}: {error}", transmit.via));
+            self.executor.notice(text);
         }
     }
 

@@ -60,6 +60,15 @@ pub(crate) fn bind_packet(fd: impl AsFd) -> io::Result<()> {
     check(unsafe { libc::bind(fd, std::ptr::from_ref(&address).cast(), length_of::<libc::sockaddr_ll>()) }).map(drop)
 }
 
+/// Begins reception of frames of one kind on an interface.
+pub(crate) fn bind_frames(fd: impl AsFd, link: LinkId, ethertype: u16) -> io::Result<()> {
+    let mut address = packet_address(link, None);
+    address.sll_protocol = ethertype.to_be();
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: the pointer and the length are those of `address`.
+    check(unsafe { libc::bind(fd, std::ptr::from_ref(&address).cast(), length_of::<libc::sockaddr_ll>()) }).map(drop)
+}
+
 /// Sends one IPv6 packet by an interface, to a link-layer address where the interface has such.
 pub(crate) fn send_packet(
     fd: impl AsFd,
@@ -110,7 +119,16 @@ pub(crate) fn receive_packet(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<Env
 /// Makes a TUN device, packets without any header before them, that stays when nobody has it open.
 #[cfg(feature = "bpf")]
 pub(crate) fn make_tun(name: &str) -> io::Result<()> {
-    let file = std::fs::File::options().read(true).write(true).open("/dev/net/tun")?;
+    let device = open_tun(name, libc::IFF_TUN)?;
+    // SAFETY: this request takes a number.
+    check(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETPERSIST, 1) }).map(drop)
+}
+
+/// Opens a TUN or TAP device, without waiting for packets; makes it, if there is none of that name.
+pub(crate) fn open_tun(name: &str, kind: libc::c_int) -> io::Result<OwnedFd> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::File::options();
+    let file = options.read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
     // SAFETY: all-zero octets are a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { zeroed() };
     if name.len() >= request.ifr_name.len() {
@@ -119,11 +137,10 @@ pub(crate) fn make_tun(name: &str) -> io::Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    request.ifr_ifru.ifru_flags = (kind | libc::IFF_NO_PI) as libc::c_short;
     // SAFETY: the kernel reads and writes one `ifreq`, which is what the pointer is to.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, std::ptr::from_mut(&mut request)) })?;
-    // SAFETY: this request takes a number.
-    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETPERSIST, 1) }).map(drop)
+    Ok(file.into())
 }
 
 /// Takes a descriptor the kernel has just handed over, as in a control message.

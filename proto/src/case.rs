@@ -3,6 +3,7 @@
 //! The daemon records these, tests replay and compare them, and a sequence chart is drawn from them.
 
 use crate::engine::{Engine, Outbox};
+use crate::geo::GeoConfig;
 use crate::input::Input;
 use crate::multipath::PathManagerConfig;
 use crate::nemo::config::{HomeAgentConfig, MobileRouterConfig};
@@ -46,6 +47,8 @@ pub enum Role {
     PathManager(PathManagerConfig),
     /// A host with several providers.
     Shim(Box<ShimConfig>),
+    /// A GeoNetworking station.
+    Geo(Box<GeoConfig>),
 }
 
 /// One input and everything it brought about.

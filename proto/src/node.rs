@@ -3,6 +3,7 @@
 use crate::case::Role;
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
+use crate::geo::GeoStation;
 use crate::input::Input;
 use crate::multipath::PathManager;
 use crate::nemo::home_agent::HomeAgent;
@@ -38,6 +39,7 @@ impl Node {
             match role {
                 Role::HomeAgent(config) => node.add(HomeAgent::new(config.clone(), entropy)),
                 Role::MobileRouter(config) => node.add(MobileRouter::new(config.as_ref().clone(), entropy)),
+                Role::Geo(config) => node.add(GeoStation::new(config.as_ref().clone(), entropy)),
                 Role::PathManager(config) => node.add(PathManager::new(config.clone())),
                 Role::Shim(config) => node.add(Shim::new(config.as_ref().clone(), entropy)),
             }

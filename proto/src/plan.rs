@@ -39,6 +39,10 @@ pub enum Item {
     EndpointLimits(EndpointLimits),
     /// An address the kernel's MPTCP uses for subflows, or tells peers of.
     Endpoint(Endpoint),
+    /// An interface whose frames of one kind the engines hear.
+    Heard(Heard),
+    /// An interface of our own making, behind which the engines are.
+    Virtual(VirtualInterface),
     /// An uplink whose packets the shim looks at.
     Shimmed(Shimmed),
     /// When a conversation is worth a context.
@@ -75,6 +79,10 @@ pub enum Key {
     EndpointLimits,
     /// See [`Endpoint`]. The kernel knows an address once, whatever the interface.
     Endpoint(Ipv6Addr),
+    /// See [`Heard`].
+    Heard(LinkId, u16),
+    /// See [`VirtualInterface`].
+    Virtual(String),
     /// See [`Shimmed`].
     Shimmed(LinkId),
     /// See [`Trigger`].
@@ -321,6 +329,26 @@ pub struct EndpointFlags {
     pub backup: bool,
 }
 
+/// An interface whose frames of one kind the engines hear, and may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heard {
+    /// The interface.
+    pub link: LinkId,
+    /// The kind.
+    pub ethertype: u16,
+}
+
+/// An interface of our own making that looks like Ethernet: what the host sends by it comes as [`crate::Frame`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VirtualInterface {
+    /// Its name.
+    pub name: String,
+    /// Its link-layer address.
+    pub address: LinkAddress,
+    /// The largest IPv6 packet it carries, octets.
+    pub mtu: u32,
+}
+
 /// An uplink whose packets the shim looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shimmed {
@@ -487,6 +515,8 @@ impl Item {
             Item::Rule(rule) => Key::Rule(rule.priority, rule.source, rule.destination, rule.incoming.clone()),
             Item::EndpointLimits(_) => Key::EndpointLimits,
             Item::Endpoint(endpoint) => Key::Endpoint(endpoint.address),
+            Item::Heard(heard) => Key::Heard(heard.link, heard.ethertype),
+            Item::Virtual(interface) => Key::Virtual(interface.name.clone()),
             Item::Shimmed(shimmed) => Key::Shimmed(shimmed.link),
             Item::Trigger(_) => Key::Trigger,
             Item::Context(context) => Key::Context(context.id),

@@ -1,11 +1,16 @@
 //! What an operator sees of a node: one document, rendered as table, JSON or metrics.
 
+use crate::geo::geometry;
+use crate::geo::stations::Station;
 use crate::input::Amount;
 use crate::plan::{ContextId, Pair};
 use crate::report::Report;
+use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::shim6::Tag;
-use roam6_wire::{Bid, HomeAddress, Prefix, Sequence};
+
+use roam6_wire::geo::{LongPosition, Place};
+use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -28,6 +33,9 @@ pub struct View {
     /// Contexts of the shim.
     #[serde(default)]
     pub contexts: Vec<ContextView>,
+    /// GeoNetworking stations known, this one first.
+    #[serde(default)]
+    pub stations: Vec<StationView>,
     /// Running timers.
     pub timers: Vec<TimerView>,
     /// How often each thing has happened.
@@ -163,6 +171,54 @@ pub struct ContextView {
     /// Received, likewise.
     #[serde(rename = "in")]
     pub into: Amount,
+}
+
+/// One GeoNetworking station.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StationView {
+    /// Its link-layer address.
+    pub mid: LinkAddress,
+    /// What it is.
+    pub kind: String,
+    /// Where it is.
+    pub place: Place,
+    /// Whether that is known to within itsGnPaiInterval.
+    pub accurate: bool,
+    /// Centimetres a second.
+    pub speed: i16,
+    /// Tenths of a degree clockwise from north.
+    pub heading: u16,
+    /// Metres from here.
+    pub distance: Option<u32>,
+    /// Time since its position was renewed.
+    pub age: Duration,
+    /// `own`, `neighbour`, `known`.
+    pub state: String,
+}
+
+impl StationView {
+    /// This station.
+    pub fn own(position: &LongPosition) -> StationView {
+        StationView {
+            mid: position.address.mid,
+            kind: position.address.station.to_string(),
+            place: position.place,
+            accurate: position.accurate,
+            speed: position.speed,
+            heading: position.heading,
+            distance: Some(0),
+            age: Duration::ZERO,
+            state: "own".to_owned(),
+        }
+    }
+
+    /// Another station, seen from `own`.
+    pub fn of(station: &Station, own: Option<&LongPosition>, now: Time) -> StationView {
+        let state = if station.near.is_some() { "neighbour" } else { "known" };
+        let distance = own.map(|own| geometry::distance(own.place, station.position.place) as u32);
+        let age = now.since(station.heard);
+        StationView { distance, age, state: state.to_owned(), ..StationView::own(&station.position) }
+    }
 }
 
 /// One running timer.

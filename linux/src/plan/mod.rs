@@ -8,6 +8,7 @@ mod reconcile;
 mod setting;
 mod shim;
 
+use crate::door::frames::Frames;
 use crate::error::Error;
 use crate::journal::Journal;
 use crate::mptcp::Mptcp;
@@ -34,6 +35,7 @@ const DEPTH: usize = 8;
 /// Carries out the plan.
 pub(crate) struct Executor {
     pub(crate) tunnels: Box<dyn Tunnels + Send>,
+    pub(crate) frames: Frames,
     netlink: Netlink,
     settings: Settings,
     anycasts: Anycasts,
@@ -79,6 +81,7 @@ impl Executor {
     pub(crate) fn open(run_dir: &Path, journal: Journal, tunnels: Box<dyn Tunnels + Send>) -> Result<Executor, Error> {
         Ok(Executor {
             tunnels,
+            frames: Frames::open()?,
             netlink: Netlink::open()?,
             settings: Settings::open(run_dir)?,
             anycasts: Anycasts::open()?,
@@ -273,6 +276,14 @@ impl Executor {
                 self.mptcp.put(endpoint)?;
                 Vec::new()
             }
+            (Item::Heard(heard), _) => {
+                self.frames.hear(heard)?;
+                Vec::new()
+            }
+            (Item::Virtual(interface), _) => {
+                self.frames.make(interface)?;
+                Vec::new()
+            }
             (Item::Shimmed(shimmed), _) => {
                 self.put_shimmed(shimmed)?;
                 Vec::new()
@@ -320,6 +331,14 @@ impl Executor {
             }
             Item::Endpoint(old) => {
                 self.mptcp.drop(old.address)?;
+                Vec::new()
+            }
+            Item::Heard(old) => {
+                self.frames.ignore(old.link, old.ethertype);
+                Vec::new()
+            }
+            Item::Virtual(old) => {
+                self.frames.unmake(&old.name);
                 Vec::new()
             }
             Item::Shimmed(old) => {

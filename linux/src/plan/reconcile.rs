@@ -177,6 +177,8 @@ impl Executor {
             // Not in the routing tables; they are compared by themselves.
             Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Guard(_) => None,
             Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => None,
+            // They go with the process.
+            Item::Heard(_) | Item::Virtual(_) => None,
         }
     }
 
@@ -199,6 +201,8 @@ impl Executor {
             // Not in the routing tables; they are compared by themselves.
             Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Guard(_) => None,
             Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => None,
+            // They go with the process.
+            Item::Heard(_) | Item::Virtual(_) => None,
         }
     }
 }

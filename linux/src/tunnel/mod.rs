@@ -3,7 +3,7 @@
 
 #[cfg(feature = "bpf")]
 pub mod bpf;
-mod device;
+pub(crate) mod device;
 #[cfg(all(test, feature = "bpf"))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
 mod fixtures;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// A station.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeoConfig {
     /// Names of the interfaces that carry GeoNetworking frames; they may come and go.
     pub interfaces: BTreeSet<String>,
@@ -20,7 +20,7 @@ pub struct GeoConfig {
 }
 
 /// A geographically bounded virtual link (EN 302 636-6-1 §6).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VirtualLink {
     /// Name of the interface that IPv6 sees.
     pub name: String,
@@ -29,7 +29,7 @@ pub struct VirtualLink {
 }
 
 /// How far a virtual link reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
     /// All stations in this area.
@@ -61,7 +61,7 @@ pub enum InArea {
 }
 
 /// The management information base, with the standard's defaults.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mib {
     /// itsGnIsMobile.
     pub is_mobile: bool,
@@ -98,11 +98,11 @@ pub struct Mib {
     /// itsGnMinPacketRepetitionInterval.
     pub min_repetition_interval: Duration,
     /// itsGnMaxPacketDataRate, octets a second.
-    pub max_packet_data_rate: f64,
-    /// itsGnMaxPacketDataRateEmaBeta.
-    pub packet_data_rate_beta: f64,
+    pub max_packet_data_rate: u32,
+    /// itsGnMaxPacketDataRateEmaBeta, hundredths.
+    pub packet_data_rate_beta: u8,
     /// itsGnMaxGeoAreaSize, square metres.
-    pub max_area_size: f64,
+    pub max_area_size: u32,
     /// itsGnNonAreaForwardingAlgorithm.
     pub non_area: NonArea,
     /// itsGnAreaForwardingAlgorithm.
@@ -112,7 +112,7 @@ pub struct Mib {
     /// itsGnCbfMaxTime.
     pub cbf_max_time: Duration,
     /// itsGnDefaultMaxCommunicationRange, metres.
-    pub max_range: f64,
+    pub max_range: u32,
     /// itsGnUcForwardingPacketBufferSize, octets.
     pub unicast_buffer: usize,
     /// itsGnBcForwardingPacketBufferSize, octets.
@@ -143,14 +143,14 @@ impl Default for Mib {
             default_lifetime: Duration::from_secs(60),
             max_lifetime: Duration::from_secs(600),
             min_repetition_interval: milliseconds(100),
-            max_packet_data_rate: 100_000.0,
-            packet_data_rate_beta: 0.9,
-            max_area_size: 10e6,
+            max_packet_data_rate: 100_000,
+            packet_data_rate_beta: 90,
+            max_area_size: 10_000_000,
             non_area: NonArea::Greedy,
             in_area: InArea::Contention,
             cbf_min_time: milliseconds(1),
             cbf_max_time: milliseconds(100),
-            max_range: 1000.0,
+            max_range: 1000,
             unicast_buffer: 256 << 10,
             broadcast_buffer: 1024 << 10,
             cbf_buffer: 256 << 10,

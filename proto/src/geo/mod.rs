@@ -1,6 +1,7 @@
 //! GeoNetworking, which sends to places as well as to stations: ETSI EN 302 636-4-1 V1.4.1. A frame is heard, the table
-//! of stations learns from it, and it goes up, on, or no farther.
+//! of stations learns from it, and it goes up, on, or no farther. IPv6 travels over it by EN 302 636-6-1.
 
+pub mod adaptation;
 pub mod config;
 pub mod contention;
 pub mod ego;
@@ -10,9 +11,12 @@ pub mod rate;
 pub mod request;
 pub mod router;
 pub mod seen;
+pub mod station;
 pub mod stations;
 pub mod store;
 
+pub use adaptation::GeoDestination;
 pub use config::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
 pub use request::{Delivery, Refused, Repetition, Request, To};
 pub use router::Router;
+pub use station::GeoStation;

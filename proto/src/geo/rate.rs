@@ -17,10 +17,12 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Counts a packet of `octets`; `beta` is the weight of what was before (itsGnMaxPacketDataRateEmaBeta).
-    pub fn put(&mut self, now: Time, octets: usize, beta: f64) {
+    /// Counts a packet of `octets`; `beta` is the weight of what was before (itsGnMaxPacketDataRateEmaBeta),
+    /// hundredths.
+    pub fn put(&mut self, now: Time, octets: usize, beta: u8) {
         let window = now.since(self.since);
         if window >= WINDOW {
+            let beta = f64::from(beta) / 100.0;
             self.average = beta * self.average + (1.0 - beta) * self.octets as f64 / window.as_secs_f64();
             (self.since, self.octets) = (now, 0);
         }
@@ -42,7 +44,7 @@ mod tests {
         let mut rate = Rate::default();
         let mut now = Time::ZERO;
         while now < Time::ZERO + Duration::from_secs(10) {
-            rate.put(now, octets, 0.9);
+            rate.put(now, octets, 90);
             now = now + interval;
         }
         rate.average()
@@ -59,7 +61,7 @@ mod tests {
     fn two_copies_at_once_are_no_flood() {
         let mut rate = Rate::default();
         for micros in [1_000_000, 1_000_300, 1_200_000] {
-            rate.put(Time::from_micros(micros), 1_400, 0.9);
+            rate.put(Time::from_micros(micros), 1_400, 90);
         }
         assert!(rate.average() < 2_000.0, "{} octets a second", rate.average());
     }

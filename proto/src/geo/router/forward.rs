@@ -188,7 +188,7 @@ impl Router {
     /// From the most for no distance to the least for itsGnDefaultMaxCommunicationRange and more (§F.3).
     fn patience(&self, distance: Option<f64>) -> Duration {
         let (least, most) = (self.mib.cbf_min_time, self.mib.cbf_max_time);
-        let share = distance.map_or(0.0, |distance| (distance / self.mib.max_range).clamp(0.0, 1.0));
+        let share = distance.map_or(0.0, |distance| (distance / f64::from(self.mib.max_range)).clamp(0.0, 1.0));
         least + most.saturating_sub(least).mul_f64(1.0 - share)
     }
 

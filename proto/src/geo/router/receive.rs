@@ -2,7 +2,7 @@
 //! packet heard before is known for one at once and only ends a contention.
 
 use super::forward::{Goal, Passing};
-use super::{Router, random_mid};
+use super::{EVERYBODY, Router, random_mid};
 use crate::engine::Outbox;
 use crate::geo::geometry;
 use crate::geo::request::Delivery;
@@ -22,7 +22,8 @@ impl Router {
     /// Hears a frame. What it carries for this station is returned.
     pub fn hear<'a>(&mut self, now: Time, frame: &'a Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
         let own = *self.links.get(&frame.link)?;
-        if frame.source == own {
+        let is_for = frame.destination == own || frame.destination == EVERYBODY;
+        if frame.source == own || !is_for {
             return None;
         }
         if is_secured(&frame.bytes) {
@@ -196,7 +197,7 @@ impl Router {
     ) -> bool {
         let Some(own) = self.ego.place() else { return false };
         let inside = geometry::holds(area, own);
-        if geometry::size(area) > self.mib.max_area_size {
+        if geometry::size(area) > f64::from(self.mib.max_area_size) {
             self.drop_counted(DropReason::AreaTooLarge, "its area is too large to forward it", out);
             return inside;
         }
@@ -217,7 +218,7 @@ impl Router {
         let remaining = packet.remaining.checked_sub(1).filter(|remaining| *remaining > 0)?;
         let mid = packet.extended.source().address.mid;
         let rate = self.stations.find(mid).map_or(0.0, |station| station.rate.average());
-        if rate > self.mib.max_packet_data_rate {
+        if rate > f64::from(self.mib.max_packet_data_rate) {
             self.drop_counted(DropReason::RateLimited, "its source sends too much to be forwarded", out);
             return None;
         }

@@ -32,7 +32,7 @@ impl Router {
             return Err(Refused::TooLong { has, most });
         }
         if let To::AnyIn(area) | To::AllIn(area) = &request.to {
-            let (has, most) = (geometry::size(area), self.mib.max_area_size);
+            let (has, most) = (geometry::size(area), f64::from(self.mib.max_area_size));
             if has > most {
                 return Err(Refused::AreaTooLarge { has, most });
             }

@@ -1,0 +1,161 @@
+//! Whole frames: a packet socket for each interface and kind that engines hear (EN 302 636-4-1 frames on a radio), and a
+//! TAP device for each interface that is of our own making. All of them wait in one epoll of their own.
+
+use crate::error::{Context, Error};
+use crate::netlink::socket::{Netlink, Request};
+use crate::sys;
+use crate::tunnel::device::{ask, find};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use roam6_proto::plan::{Heard, VirtualInterface};
+use roam6_proto::{Frame, LinkId};
+use roam6_wire::LinkAddress;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Octets the kernel may queue for a socket.
+const RECEIVE_QUEUE: sys::Flag = 1024 * 1024;
+/// Octets of an Ethernet header, and of the largest frame taken.
+const HEADER: usize = 14;
+const LARGEST: usize = HEADER + 9216;
+/// Most descriptors that are told ready at once.
+const READY: usize = 16;
+
+/// The doors for frames.
+pub(crate) struct Frames {
+    epoll: Epoll,
+    heard: BTreeMap<(LinkId, u16), OwnedFd>,
+    made: BTreeMap<String, Made>,
+    buffer: Vec<u8>,
+}
+
+/// An interface of our own making. It goes with its descriptor.
+struct Made {
+    link: LinkId,
+    device: OwnedFd,
+}
+
+impl Frames {
+    /// No doors.
+    pub(crate) fn open() -> Result<Frames, Error> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("epoll")?;
+        Ok(Frames { epoll, heard: BTreeMap::new(), made: BTreeMap::new(), buffer: vec![0; LARGEST] })
+    }
+
+    /// Ready whenever a frame is there.
+    pub(crate) fn epoll(&self) -> BorrowedFd<'_> {
+        self.epoll.0.as_fd()
+    }
+
+    /// Hears frames of one kind on an interface from now on.
+    pub(crate) fn hear(&mut self, heard: &Heard) -> Result<(), Error> {
+        if self.heard.contains_key(&(heard.link, heard.ethertype)) {
+            return Ok(());
+        }
+        let what = format!("hear frames of type {:#06x} on {}", heard.ethertype, heard.link);
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).context(&what)?;
+        // Without either of the two there is less room, and what is sent is heard too, and ignored one step later.
+        let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_QUEUE);
+        let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
+        sys::bind_frames(&socket, heard.link, heard.ethertype).context(&what)?;
+        self.watch(&socket, heard.link)?;
+        self.heard.insert((heard.link, heard.ethertype), socket);
+        Ok(())
+    }
+
+    /// Hears them no more.
+    pub(crate) fn ignore(&mut self, link: LinkId, ethertype: u16) {
+        self.heard.remove(&(link, ethertype));
+    }
+
+    /// Makes an interface, or gives it another address or size.
+    pub(crate) fn make(&mut self, interface: &VirtualInterface) -> Result<(), Error> {
+        let name = interface.name.as_str();
+        let mut netlink = Netlink::open()?;
+        if !self.made.contains_key(name) {
+            if find(&mut netlink, name)?.is_some() {
+                return Err(Error::new(format_args!("make interface {name}"), "there is one of this name already"));
+            }
+            let device = sys::open_tun(name, libc::IFF_TAP).context(format_args!("make interface {name}"))?;
+            let made = find(&mut netlink, name)?.ok_or_else(|| Error::new(name, "no such interface"))?;
+            let link = LinkId(made.header.index);
+            self.watch(&device, link)?;
+            self.made.insert(name.to_owned(), Made { link, device });
+        }
+        let Some(made) = self.made.get(name) else { return Ok(()) };
+        let mut message = LinkMessage::default();
+        message.header.index = made.link.0;
+        message.header.flags = LinkFlags::Up;
+        message.header.change_mask = LinkFlags::Up;
+        message.attributes.push(LinkAttribute::Address(interface.address.0.to_vec()));
+        message.attributes.push(LinkAttribute::Mtu(interface.mtu));
+        ask(&mut netlink, name, Request::change(RouteNetlinkMessage::SetLink(message)))
+    }
+
+    /// Removes an interface of our own making.
+    pub(crate) fn unmake(&mut self, name: &str) {
+        self.made.remove(name);
+    }
+
+    /// Takes frames, `most` of each door at most.
+    pub(crate) fn receive(&mut self, most: usize) -> Vec<Frame> {
+        let mut events = [EpollEvent::empty(); READY];
+        let count = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
+        let mut frames = Vec::new();
+        for event in events.iter().take(count) {
+            let link = LinkId(u32::try_from(event.data()).unwrap_or(0));
+            let doors = self.heard.iter().filter(|((heard, _), _)| *heard == link).map(|(_, socket)| socket);
+            let doors = doors.chain(self.made.values().filter(|made| made.link == link).map(|made| &made.device));
+            for door in doors {
+                take(door, link, most, &mut self.buffer, &mut frames);
+            }
+        }
+        frames
+    }
+
+    /// Sends a frame by the door it belongs to; into an interface of our own making it comes as received.
+    pub(crate) fn send(&self, frame: &Frame) -> io::Result<()> {
+        let made = self.made.values().find(|made| made.link == frame.link).map(|made| &made.device);
+        let door = made.or_else(|| self.heard.get(&(frame.link, frame.ethertype)));
+        let Some(door) = door else { return Err(io::Error::from(io::ErrorKind::NotConnected)) };
+        let mut bytes = Vec::with_capacity(HEADER + frame.bytes.len());
+        bytes.extend(frame.destination.0);
+        bytes.extend(frame.source.0);
+        bytes.extend(frame.ethertype.to_be_bytes());
+        bytes.extend(&frame.bytes);
+        nix::unistd::write(door, &bytes).map(drop).map_err(io::Error::from)
+    }
+
+    fn watch(&self, door: &OwnedFd, link: LinkId) -> Result<(), Error> {
+        self.epoll.add(door, EpollEvent::new(EpollFlags::EPOLLIN, u64::from(link.0))).context("epoll")
+    }
+}
+
+/// Takes frames until there is none left; an error ends it, and is told elsewhere: the interface went.
+fn take(door: &OwnedFd, link: LinkId, most: usize, buffer: &mut [u8], frames: &mut Vec<Frame>) {
+    for _ in 0..most {
+        match nix::unistd::read(door, buffer) {
+            Ok(length) => frames.extend(buffer.get(..length).and_then(|bytes| frame(link, bytes))),
+            Err(Errno::EINTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn frame(link: LinkId, bytes: &[u8]) -> Option<Frame> {
+    let (destination, rest) = bytes.split_first_chunk::<6>()?;
+    let (source, rest) = rest.split_first_chunk::<6>()?;
+    let (ethertype, rest) = rest.split_first_chunk::<2>()?;
+    Some(Frame {
+        link,
+        source: LinkAddress(*source),
+        destination: LinkAddress(*destination),
+        ethertype: u16::from_be_bytes(*ethertype),
+        bytes: rest.to_vec(),
+    })
+}

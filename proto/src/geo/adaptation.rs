@@ -1,0 +1,158 @@
+//! IPv6 over GeoNetworking: EN 302 636-6-1 (GN6ASL). A virtual link looks like Ethernet to IPv6; the link-layer address
+//! of each station on it is the one in its GeoNetworking address, so neighbour discovery finds stations, and what a
+//! frame's destination says is all there is to know: one station, or everybody the link reaches.
+
+use super::config::{Reach, VirtualLink};
+use super::request::{Delivery, Request, To};
+use crate::input::{Frame, LinkId};
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::{Area, Extended, GeoAddress, Place, Station, TrafficClass, Upper};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// EtherType of IPv6.
+pub const IPV6: u16 = 0x86dd;
+/// Destinations with a place of their own.
+pub const MAX_DESTINATIONS: usize = 256;
+/// Octets all headers together may need, which a packet of IPv6 has to leave (itsGnMaxGeoNetworkingHeaderSize).
+const HEADERS: u32 = 88;
+/// Octets of an IPv6 header, and where its addresses are.
+const IPV6_HEADER: usize = 40;
+const DESTINATION_AT: usize = 24;
+
+/// Where packets for an IPv6 address go (the GeoDestination of the paper, changeable at run time).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GeoDestination {
+    /// A multicast group, or an anycast address.
+    pub address: Ipv6Addr,
+    /// The area.
+    pub area: Area,
+}
+
+/// The virtual links of a station.
+#[derive(Debug)]
+pub struct Adaptation {
+    links: Vec<Virtual>,
+    destinations: BTreeMap<Ipv6Addr, Area>,
+}
+
+#[derive(Debug)]
+struct Virtual {
+    config: VirtualLink,
+    /// Known once it is up.
+    link: Option<LinkId>,
+}
+
+impl Adaptation {
+    /// These links, none of which is there yet.
+    pub fn new(links: Vec<VirtualLink>) -> Adaptation {
+        let links = links.into_iter().map(|config| Virtual { config, link: None }).collect();
+        Adaptation { links, destinations: BTreeMap::new() }
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.links.iter().map(|link| link.config.name.as_str())
+    }
+
+    /// The largest IPv6 packet for a payload of `max_sdu` octets and frames of `mtu`; never below what IPv6 needs.
+    pub fn mtu(max_sdu: u16, mtu: u32) -> u32 {
+        mtu.saturating_sub(HEADERS).min(u32::from(max_sdu)).max(1280)
+    }
+
+    /// A virtual link came up or went.
+    pub fn set_link(&mut self, name: &str, link: Option<LinkId>) {
+        for known in self.links.iter_mut().filter(|known| known.config.name == name) {
+            known.link = link;
+        }
+    }
+
+    /// Whether it is one of the virtual links.
+    pub fn has(&self, link: LinkId) -> bool {
+        self.links.iter().any(|known| known.link == Some(link))
+    }
+
+    /// Sends packets for an address to an area from now on; `false` if there are too many already.
+    pub fn put(&mut self, destination: GeoDestination) -> bool {
+        let fits = self.destinations.len() < MAX_DESTINATIONS || self.destinations.contains_key(&destination.address);
+        if fits {
+            self.destinations.insert(destination.address, destination.area);
+        }
+        fits
+    }
+
+    /// Sends packets for an address where its link reaches again.
+    pub fn drop(&mut self, address: Ipv6Addr) {
+        self.destinations.remove(&address);
+    }
+
+    /// The addresses with a place of their own.
+    pub fn destinations(&self) -> impl Iterator<Item = GeoDestination> + '_ {
+        self.destinations.iter().map(|(address, area)| GeoDestination { address: *address, area: *area })
+    }
+
+    /// What a frame that the host sent into a virtual link asks for; `None` if it is no IPv6, or its link knows no place
+    /// to send it to. `own` is where this station is.
+    pub fn request(&self, frame: Frame, own: Option<Place>, class: TrafficClass) -> Option<Request> {
+        let virtual_link = self.links.iter().find(|known| known.link == Some(frame.link))?;
+        let destination = destination(&frame.bytes).filter(|_| frame.ethertype == IPV6)?;
+        let to = match self.destinations.get(&destination) {
+            Some(area) if destination.is_multicast() => To::AllIn(*area),
+            Some(area) => To::AnyIn(*area),
+            None if frame.destination.is_unicast() => To::Station(GeoAddress::new(Station::UNKNOWN, frame.destination)),
+            None => everybody(virtual_link.config.reach, own)?,
+        };
+        let (upper, payload) = (Upper::Ipv6, frame.bytes);
+        Some(Request { to, upper, payload, class, lifetime: None, hops: None, repetition: None })
+    }
+
+    /// The frame by which the host receives what was delivered; `None` if it is no IPv6 packet, or for no link of ours.
+    pub fn frame(&self, delivery: &Delivery<'_>, own: LinkAddress) -> Option<Frame> {
+        let packet = &delivery.packet;
+        let destination = destination(packet.payload).filter(|_| packet.upper == Upper::Ipv6)?;
+        let link = self.receiver(&packet.extended)?;
+        let source = packet.extended.source().address.mid;
+        let destination = if destination.is_multicast() { group(destination) } else { own };
+        Some(Frame { link, source, destination, ethertype: IPV6, bytes: packet.payload.to_vec() })
+    }
+
+    /// The link a packet came by: that of its area, else the first that is bounded in the same way, else the first.
+    fn receiver(&self, extended: &Extended) -> Option<LinkId> {
+        let of_area = |known: &&Virtual| match (known.config.reach, extended) {
+            (Reach::Area(area), Extended::GeoBroadcast { area: named, .. }) => area == *named,
+            _ => false,
+        };
+        let of_kind = |known: &&Virtual| match extended {
+            Extended::TopoBroadcast(_) | Extended::SingleHop { .. } => matches!(known.config.reach, Reach::Hops(_)),
+            Extended::GeoBroadcast { .. } => matches!(known.config.reach, Reach::Around(_)),
+            _ => false,
+        };
+        let up = || self.links.iter().filter(|known| known.link.is_some());
+        up().find(of_area).or_else(|| up().find(of_kind)).or_else(|| up().next())?.link
+    }
+}
+
+fn everybody(reach: Reach, own: Option<Place>) -> Option<To> {
+    Some(match reach {
+        Reach::Area(area) => To::AllIn(area),
+        Reach::Around(radius) => To::AllIn(Area::circle(own?, radius)),
+        Reach::Hops(0 | 1) => To::Neighbours,
+        Reach::Hops(hops) => To::Hops(hops),
+    })
+}
+
+/// The destination of a whole IPv6 packet, and nothing but.
+fn destination(bytes: &[u8]) -> Option<Ipv6Addr> {
+    let is_ipv6 = bytes.first().is_some_and(|first| first >> 4 == 6);
+    let payload: [u8; 2] = bytes.get(4..6)?.try_into().ok()?;
+    let is_whole = bytes.len() == IPV6_HEADER + usize::from(u16::from_be_bytes(payload));
+    let octets: [u8; 16] = bytes.get(DESTINATION_AT..IPV6_HEADER)?.try_into().ok()?;
+    (is_ipv6 && is_whole).then(|| Ipv6Addr::from(octets))
+}
+
+/// The link-layer address of a multicast group (RFC 2464 §7).
+fn group(destination: Ipv6Addr) -> LinkAddress {
+    let [.., a, b, c, d] = destination.octets();
+    LinkAddress([0x33, 0x33, a, b, c, d])
+}
