@@ -1,11 +1,12 @@
 //! The commands that ask a running daemon.
 
-use crate::command_line::Part;
+use crate::command_line::{Part, Shim};
 use crate::control::{Answer, MAX_ANSWER, Request, State};
 use crate::render::table::{Paint, Table};
 use crate::render::{event, metrics, subflows, tables};
 use crate::{ABSENT, FAILED};
 use roam6_linux::mptcp::diag;
+use roam6_proto::plan::Pair;
 use roam6_wire::HomeAddress;
 use serde::Serialize;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
@@ -29,6 +30,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
             Part::Tunnels => to_json(&state.view.tunnels),
             Part::Endpoints => to_json(&state.view.endpoints),
             Part::Prefixes => to_json(&state.view.prefixes),
+            Part::Contexts => to_json(&state.view.contexts),
             Part::Timers => to_json(&state.view.timers),
             Part::Subflows => return show_subflows(json, socket),
             Part::Counters => to_json(&serde_json::json!({ "events": state.view.counters, "packets": state.packets })),
@@ -40,6 +42,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
         Part::Tunnels => tables::tunnels(&state),
         Part::Endpoints => tables::endpoints(&state),
         Part::Prefixes => tables::prefixes(&state),
+        Part::Contexts => tables::contexts(&state),
         Part::Timers => tables::timers(&state),
         Part::Subflows => return show_subflows(json, socket),
         Part::Counters => tables::counters(&state),
@@ -72,7 +75,27 @@ pub(crate) fn metrics(socket: &Path) -> ExitCode {
 
 /// `roam6 unbind`.
 pub(crate) fn unbind(home_address: Ipv6Addr, socket: &Path) -> ExitCode {
-    match ask(&Request::Unbind(HomeAddress(home_address)), socket) {
+    order(&Request::Unbind(HomeAddress(home_address)), socket)
+}
+
+/// `roam6 shim`.
+pub(crate) fn shim(verb: &Shim) -> ExitCode {
+    match verb {
+        Shim::Use { local, peer, context, socket } => {
+            let context = match context.as_deref() {
+                Some([local, peer]) => Some(Pair { local: *local, peer: *peer }),
+                _ => None,
+            };
+            order(&Request::UsePath { context, path: Pair { local: *local, peer: *peer } }, &socket.path())
+        }
+        Shim::End { local, peer, socket } => {
+            order(&Request::EndContext(Pair { local: *local, peer: *peer }), &socket.path())
+        }
+    }
+}
+
+fn order(request: &Request, socket: &Path) -> ExitCode {
+    match ask(request, socket) {
         Ok(Answer::Done) => ExitCode::SUCCESS,
         Ok(answer) => Failure::unexpected(answer).tell(),
         Err(failure) => failure.tell(),

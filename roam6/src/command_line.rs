@@ -89,6 +89,9 @@ Examples:
     /// Multipath TCP on this host, at either end of a connection; needs no daemon
     #[command(subcommand, after_help = "Example: roam6 mptcp status")]
     Mptcp(Mptcp),
+    /// Direct the shim of the running daemon
+    #[command(subcommand, after_help = "Example: roam6 shim use 2001:db8:b1::1 2001:db8:b2::2")]
+    Shim(Shim),
     /// Make a key that a mobile router and its home agent share, and print it
     #[command(after_help = "Example: (umask 077; roam6 keygen > mr1.key)")]
     Keygen {
@@ -123,6 +126,39 @@ Examples:
 Example: roam6 hba generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml h2.toml"
     )]
     Hba(Hba),
+}
+
+/// See [`Verb::Shim`].
+#[derive(Subcommand)]
+pub(crate) enum Shim {
+    /// Send by another path, once it is known to work
+    #[command(after_help = "\
+`roam6 show contexts` shows the paths there are.
+
+Examples:
+  roam6 shim use 2001:db8:b1::1 2001:db8:b2::2
+  roam6 shim use 2001:db8:b1::1 2001:db8:b2::2 --context 2001:db8:a1::1 2001:db8:a2::2")]
+    Use {
+        /// Our locator
+        local: Ipv6Addr,
+        /// The peer's locator
+        peer: Ipv6Addr,
+        /// Only this context: our ULID and the peer's; all that have the path if left out
+        #[arg(long, num_args = 2, value_names = ["LOCAL", "PEER"])]
+        context: Option<Vec<Ipv6Addr>>,
+        #[command(flatten)]
+        socket: Socket,
+    },
+    /// End a context
+    #[command(after_help = "Example: roam6 shim end 2001:db8:a1::1 2001:db8:a2::2")]
+    End {
+        /// Our ULID
+        local: Ipv6Addr,
+        /// The peer's ULID
+        peer: Ipv6Addr,
+        #[command(flatten)]
+        socket: Socket,
+    },
 }
 
 /// See [`Verb::Cga`].
@@ -313,6 +349,8 @@ pub(crate) enum Part {
     Subflows,
     /// Prefixes the nodes inside have, and where they lead
     Prefixes,
+    /// Conversations that may take several paths
+    Contexts,
     /// What happens next
     Timers,
     /// How often each thing happened

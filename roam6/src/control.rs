@@ -3,6 +3,7 @@
 
 use roam6_linux::mptcp::diag::Connections;
 use roam6_proto::View;
+use roam6_proto::plan::Pair;
 use roam6_proto::report::Report;
 use roam6_wire::HomeAddress;
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,15 @@ pub(crate) enum Request {
     Subflows,
     /// Ends the binding of a home address.
     Unbind(HomeAddress),
+    /// Sends by this path of the shim: of one context, or of all that have it.
+    UsePath {
+        /// The ULIDs.
+        context: Option<Pair>,
+        /// The locators.
+        path: Pair,
+    },
+    /// Ends a context of the shim.
+    EndContext(Pair),
 }
 
 /// What the daemon answers, but to [`Request::Watch`].
@@ -101,6 +111,8 @@ pub(crate) enum Part<'a> {
     Endpoint(&'a roam6_proto::view::EndpointView),
     #[serde(rename = "state_prefix")]
     Prefix(&'a roam6_proto::view::PrefixView),
+    #[serde(rename = "state_context")]
+    Context(&'a roam6_proto::view::ContextView),
 }
 
 impl State {
@@ -111,7 +123,8 @@ impl State {
         let tunnels = self.view.tunnels.iter().map(Part::Tunnel);
         let endpoints = self.view.endpoints.iter().map(Part::Endpoint);
         let prefixes = self.view.prefixes.iter().map(Part::Prefix);
-        let parts = bindings.chain(links).chain(tunnels).chain(endpoints).chain(prefixes);
+        let contexts = self.view.contexts.iter().map(Part::Context);
+        let parts = bindings.chain(links).chain(tunnels).chain(endpoints).chain(prefixes).chain(contexts);
         parts.map(|part| Line { unix_micros: self.unix_micros, at: self.at, what: What::State(part) })
     }
 }

@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Verb::Mptcp(Mptcp::Status { json }) => mptcp::status::show(json),
         Verb::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
         Verb::Enroll(enroll) => enroll::enroll(&enroll),
+        Verb::Shim(verb) => client::shim(&verb),
         Verb::Cga(verb) => identity::cga(&verb),
         Verb::Hba(verb) => identity::hba(&verb),
     }

@@ -3,11 +3,14 @@
 use crate::config::duration::{Span, human};
 use crate::config::source::Review;
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
+/// Most interfaces of one role.
+const MAX_INTERFACES: usize = 64;
 /// Lifetimes count units of four seconds in 16 bits (RFC 6275 §6.1.7).
 const LIFETIME: RangeInclusive<Duration> = Duration::from_secs(4)..=Duration::from_secs(4 * 65_535);
 /// Bounds of the longest interval between advertisements (RFC 6275 §7.5, RFC 4861 §6.2.1).
@@ -20,6 +23,25 @@ pub(crate) fn interface(name: &Spanned<String>, review: &mut Review<'_>) {
         let what = format!("\"{text}\" is not the name of an interface");
         review.blame(name.span(), what, "`ip link` lists the names; they have 1 to 15 letters");
     }
+}
+
+/// Names of interfaces, one at least.
+pub(crate) fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for name in written.get_ref() {
+        interface(name, review);
+        if !names.insert(name.get_ref().clone()) {
+            review.blame(name.span(), format!("interface {} is written twice", name.get_ref()), "remove one");
+        }
+    }
+    if names.is_empty() {
+        let hint = "write the interfaces whose addresses are used, as interfaces = [\"eth0\", \"wlan0\"]";
+        review.blame(written.span(), "no interfaces", hint);
+    }
+    if let Some(name) = written.get_ref().get(MAX_INTERFACES) {
+        review.blame(name.span(), format!("more than {MAX_INTERFACES} interfaces"), "list fewer");
+    }
+    names
 }
 
 /// An address one host can have.

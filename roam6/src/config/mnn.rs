@@ -5,10 +5,9 @@ use crate::config::source::Review;
 use roam6_proto::multipath::PathManagerConfig;
 use roam6_wire::Prefix;
 use serde::Deserialize;
-use std::collections::BTreeSet;
 use toml::Spanned;
 
-/// Most interfaces or home prefixes.
+/// Most home prefixes.
 const MAX_LIST: usize = 64;
 /// The kernel takes no more, of subflows beside the first and of addresses of a peer.
 const MAX_SUBFLOWS: u32 = 8;
@@ -38,7 +37,7 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> PathManagerCo
     check::within(section.subflows.as_ref(), "subflows", 0..=MAX_SUBFLOWS, review);
     check::within(section.accepted.as_ref(), "accepted", 0..=MAX_SUBFLOWS, review);
     PathManagerConfig {
-        interfaces: interfaces(&section.interfaces, review),
+        interfaces: check::interfaces(&section.interfaces, review),
         home_prefixes: section.home_prefixes.into_iter().map(Spanned::into_inner).collect(),
         signal_home: section.signal_home,
         signal_care_of: section.signal_care_of,
@@ -46,24 +45,6 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> PathManagerCo
         accepted: section.accepted.map_or(DEFAULT_ACCEPTED, Spanned::into_inner),
         source_routing: section.source_routing,
     }
-}
-
-fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for name in written.get_ref() {
-        check::interface(name, review);
-        if !names.insert(name.get_ref().clone()) {
-            review.blame(name.span(), format!("interface {} is written twice", name.get_ref()), "remove one");
-        }
-    }
-    if names.is_empty() {
-        let hint = "write the interfaces whose addresses are used, as interfaces = [\"eth0\", \"wlan0\"]";
-        review.blame(written.span(), "no interfaces", hint);
-    }
-    if let Some(name) = written.get_ref().get(MAX_LIST) {
-        review.blame(name.span(), format!("more than {MAX_LIST} interfaces"), "list fewer");
-    }
-    names
 }
 
 fn check_home_prefixes(prefixes: &[Spanned<Prefix>], review: &mut Review<'_>) {

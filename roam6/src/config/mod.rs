@@ -10,6 +10,7 @@ pub(crate) mod key;
 mod mnn;
 mod mobile_router;
 pub(crate) mod prefix_table;
+mod shim;
 pub(crate) mod source;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use home_agent::HomeAgent;
 use roam6_proto::case::Role;
 use roam6_proto::multipath::PathManagerConfig;
 use roam6_proto::nemo::config::MobileRouterConfig;
+use roam6_proto::shim::ShimConfig;
 use serde::{Deserialize, Serialize};
 use source::{Problem, Review, Source};
 use std::net::SocketAddr;
@@ -50,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) mobile_router: Option<MobileRouterConfig>,
     /// What this host's connections over several paths need, if it has any.
     pub(crate) mnn: Option<PathManagerConfig>,
+    /// How this host uses its several providers, if it does.
+    pub(crate) shim: Option<ShimConfig>,
 }
 
 /// How tunnels are made.
@@ -88,6 +92,7 @@ struct File {
     home_agent: Option<home_agent::Section>,
     mobile_router: Option<Spanned<mobile_router::Section>>,
     mnn: Option<mnn::Section>,
+    shim: Option<shim::Section>,
 }
 
 #[derive(Default, Deserialize)]
@@ -115,15 +120,17 @@ impl Config {
         let home_agent = self.home_agent.as_ref().map(|agent| Role::HomeAgent(agent.config.clone()));
         let mobile_router = self.mobile_router.clone().map(|router| Role::MobileRouter(Box::new(router)));
         let mnn = self.mnn.clone().map(Role::PathManager);
-        home_agent.into_iter().chain(mobile_router).chain(mnn).collect()
+        let shim = self.shim.clone().map(|shim| Role::Shim(Box::new(shim)));
+        home_agent.into_iter().chain(mobile_router).chain(mnn).chain(shim).collect()
     }
 }
 
 fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
     let file: File = source.parse().map_err(|problem| vec![problem])?;
     let mut review = Review::new(source);
-    if file.home_agent.is_none() && file.mobile_router.is_none() && file.mnn.is_none() {
-        let hint = "add a [home_agent], a [mobile_router] or an [mnn] table; docs/config.md shows them";
+    let mobile = file.home_agent.is_some() || file.mobile_router.is_some();
+    if !mobile && file.mnn.is_none() && file.shim.is_none() {
+        let hint = "add a [home_agent], [mobile_router], [mnn] or [shim] table; docs/config.md shows them";
         review.blame(0..0, "no role", hint);
     }
     let config = Config {
@@ -136,6 +143,7 @@ fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
         home_agent: file.home_agent.map(|section| home_agent::settle(section, &mut review)),
         mobile_router: file.mobile_router.and_then(|section| mobile_router::settle(section, &mut review)),
         mnn: file.mnn.map(|section| mnn::settle(section, &mut review)),
+        shim: file.shim.map(|section| shim::settle(section, &mut review)),
     };
     review.verdict(config)
 }

@@ -23,7 +23,9 @@ use notify::Notify;
 use recorder::Recorder;
 use roam6_linux::mptcp::diag;
 use roam6_linux::{Host, Interest, Ready, Wake};
+use roam6_proto::plan::{ContextId, Pair};
 use roam6_proto::{Clock, Engine, Input, Node, Order, Outbox, Output, Report, Time, View};
+use roam6_wire::shim6::Fork;
 use server::{Asked, ClientId, Reactor, Server};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
@@ -306,10 +308,12 @@ impl Daemon {
                 }
                 self.server.watch(client, lines, now, &mut self.host);
             }
-            Asked::Control(Request::Unbind(home_address)) => {
-                self.feed([(now, Input::Order(Order::Unbind(home_address)))].into());
-                self.server.answer(client, &Answer::Done, now, &mut self.host);
+            Asked::Control(Request::Unbind(home_address)) => self.obey(client, Order::Unbind(home_address), now),
+            Asked::Control(Request::UsePath { context, path }) => {
+                let context = context.map(unforked);
+                self.obey(client, Order::UsePath { context, path }, now);
             }
+            Asked::Control(Request::EndContext(ulids)) => self.obey(client, Order::EndContext(unforked(ulids)), now),
             Asked::Metrics => {
                 let page = match self.metrics.take() {
                     Some((made, page)) if now.since(made) < METRICS_TIME => (made, page),
@@ -319,6 +323,11 @@ impl Daemon {
                 self.metrics = Some(page);
             }
         }
+    }
+
+    fn obey(&mut self, client: ClientId, order: Order, now: Time) {
+        self.feed([(now, Input::Order(order))].into());
+        self.server.answer(client, &Answer::Done, now, &mut self.host);
     }
 
     fn state(&mut self, now: Time) -> State {
@@ -353,6 +362,11 @@ impl Daemon {
     fn say(&self, level: Level, text: &str) {
         self.voice.log.write(level, self.voice.unix_micros(self.host.now()), &text);
     }
+}
+
+/// The context of these ULIDs that packets without a mark belong to.
+fn unforked(ulids: Pair) -> ContextId {
+    ContextId { ulids, fork: Fork::NONE }
 }
 
 impl Voice {

@@ -81,6 +81,16 @@ impl Daemon {
                 self.say(Level::Error, &error.to_string());
             }
         }
+        if let (Some(old), Some(shim)) = (&self.config.shim, new.shim)
+            && *old != shim
+        {
+            self.config.shim = Some(shim.clone());
+            // As above.
+            self.order(Order::Shim(Box::new(shim)));
+            if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
+                self.say(Level::Error, &error.to_string());
+            }
+        }
         self.hear_esp();
         self.say(Level::Info, "configuration read anew");
     }
@@ -122,6 +132,7 @@ fn fixed_changes(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[home_agent]", agent(old) != agent(new)),
         ("[mobile_router]", old.mobile_router.is_some() != new.mobile_router.is_some()),
         ("[mnn]", old.mnn.is_some() != new.mnn.is_some()),
+        ("[shim]", old.shim.is_some() != new.shim.is_some()),
     ];
     changes.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
 }

@@ -17,7 +17,8 @@ pub(super) fn interfaces(config: &Config) -> BTreeSet<String> {
     let uplinks = router.clone().flat_map(|router| router.uplinks.iter().map(|uplink| uplink.interface.clone()));
     let ingress = router.flat_map(|router| router.ingress.iter().map(|ingress| ingress.interface.clone()));
     let paths = config.mnn.iter().flat_map(|mnn| mnn.interfaces.iter().cloned());
-    home_link.chain(uplinks).chain(ingress).chain(paths).collect()
+    let providers = config.shim.iter().flat_map(|shim| shim.interfaces.iter().cloned());
+    home_link.chain(uplinks).chain(ingress).chain(paths).chain(providers).collect()
 }
 
 /// Names the roles, for the log.
@@ -28,7 +29,11 @@ pub(super) fn names(config: &Config) -> String {
         let names: Vec<&str> = mnn.interfaces.iter().map(String::as_str).collect();
         format!("mobile network node on {}", names.join(" and "))
     });
-    agent.into_iter().chain(router).chain(mnn).collect::<Vec<_>>().join(", ")
+    let shim = config.shim.as_ref().map(|shim| {
+        let names: Vec<&str> = shim.interfaces.iter().map(String::as_str).collect();
+        format!("shim on {}", names.join(" and "))
+    });
+    agent.into_iter().chain(router).chain(mnn).chain(shim).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether mobility messages may come in ESP.

@@ -35,15 +35,15 @@ impl std::fmt::Display for Kind {
 
 /// A file's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct IdentityFile {
+pub(super) struct IdentityFile {
     /// How much work is in it.
-    pub(crate) sec: Sec,
+    pub(super) sec: Sec,
     /// What the addresses are made of.
-    pub(crate) parameters: Parameters,
+    pub(super) parameters: Parameters,
     /// One in each prefix.
-    pub(crate) addresses: Vec<Ipv6Addr>,
+    pub(super) addresses: Vec<Ipv6Addr>,
     /// PKCS #8 DER; empty if there is none.
-    pub(crate) private_key: Vec<u8>,
+    pub(super) private_key: Vec<u8>,
 }
 
 /// What `roam6 cga show` says.
@@ -99,40 +99,37 @@ impl IdentityFile {
 /// Reads a file and checks that its addresses and its key are what the parameters say.
 ///
 /// # Errors
-/// What is wrong, with the name of the file.
-pub(crate) fn read(path: &Path) -> Result<IdentityFile, String> {
-    let blame = |why: String| format!("{}: {why}", path.display());
+/// What is wrong.
+pub(super) fn read(path: &Path) -> Result<IdentityFile, String> {
     let identity = read_unchecked(path)?;
-    if !identity.private_key.is_empty()
-        && key::public(&identity.private_key).map_err(blame)? != identity.parameters.key()
-    {
-        return Err(blame("the private key is not that of the parameters".to_owned()));
+    let key = &identity.private_key;
+    if !key.is_empty() && key::public(key)? != identity.parameters.key() {
+        return Err("the private key is not that of the parameters".to_owned());
     }
     for address in &identity.addresses {
         let checked = match identity.kind() {
             Kind::Hba => hba::verify(&identity.parameters, *address),
             Kind::Cga => super::verify_as_cga(&identity, *address),
         };
-        checked.map_err(|refusal| blame(format!("{address}: {}", super::why(refusal))))?;
+        checked.map_err(|refusal| format!("{address}: {}", super::why(refusal)))?;
     }
     Ok(identity)
 }
 
 /// Reads a file, finished or not.
 pub(super) fn read_unchecked(path: &Path) -> Result<IdentityFile, String> {
-    let blame = |why: &str| format!("{}: {why}", path.display());
-    let text = fs::read_to_string(path).map_err(|error| blame(&error.to_string()))?;
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let Text { sec, parameters, addresses, private_key } =
-        toml::from_str(&text).map_err(|error| blame(error.message()))?;
+        toml::from_str(&text).map_err(|error| error.message().to_owned())?;
     if private_key.is_some() && fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0) {
-        return Err(blame("holds a private key and others may read it; run: chmod go-rwx on it"));
+        return Err("holds a private key and others may read it; run: chmod go-rwx on it".to_owned());
     }
-    let bytes = hex::decode(&parameters).ok_or_else(|| blame("parameters are not pairs of hexadecimal digits"))?;
+    let bytes = hex::decode(&parameters).ok_or("parameters are not pairs of hexadecimal digits")?;
     Ok(IdentityFile {
-        sec: Sec::new(sec).ok_or_else(|| blame("sec is 0, 1 or 2"))?,
-        parameters: Parameters::parse(&bytes).map_err(|malformed| blame(&malformed.to_string()))?,
+        sec: Sec::new(sec).ok_or("sec is 0, 1 or 2")?,
+        parameters: Parameters::parse(&bytes).map_err(|malformed| malformed.to_string())?,
         addresses,
-        private_key: private_key.map_or(Ok(Vec::new()), |text| key::from_pem(&text)).map_err(|why| blame(&why))?,
+        private_key: private_key.map_or(Ok(Vec::new()), |text| key::from_pem(&text))?,
     })
 }
 

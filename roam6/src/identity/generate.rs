@@ -111,7 +111,7 @@ impl Wanted {
         if !note.exists() {
             return self.start();
         }
-        let former = file::read_unchecked(&note)?;
+        let former = file::read_unchecked(&note).map_err(|why| format!("{}: {why}", note.display()))?;
         if self.is_of(&former) {
             eprintln!("{}: going on where an earlier run ended", path.display());
             return Ok(former);

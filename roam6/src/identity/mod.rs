@@ -13,9 +13,16 @@ use crate::render::table::Table;
 use crate::{FAILED, client};
 use file::{IdentityFile, Kind};
 use roam6_proto::crypto::{cga, hba};
+use roam6_proto::shim::Identity;
 use std::net::Ipv6Addr;
 use std::path::Path;
 use std::process::ExitCode;
+
+/// Reads and checks a file for the daemon.
+pub(crate) fn load(path: &Path) -> Result<Identity, String> {
+    let IdentityFile { parameters, private_key, .. } = file::read(path)?;
+    Ok(Identity { parameters, private_key })
+}
 
 /// `roam6 cga ...`.
 pub(crate) fn cga(verb: &Cga) -> ExitCode {
@@ -37,7 +44,7 @@ pub(crate) fn hba(verb: &Hba) -> ExitCode {
 
 /// A line for each address; the first that is not the file's is the failure.
 fn verify(path: &Path, addresses: &[Ipv6Addr], kind: Kind) -> Result<(), String> {
-    let identity = file::read(path)?;
+    let identity = file::read(path).map_err(|why| format!("{}: {why}", path.display()))?;
     if kind == Kind::Hba && identity.kind() == Kind::Cga {
         return Err(format!("{}: no set of hash-based addresses: it has no Multi-Prefix extension", path.display()));
     }
@@ -74,7 +81,7 @@ fn why(refusal: cga::Refusal) -> &'static str {
 fn show(path: &Path, json: bool) -> ExitCode {
     let identity = match file::read(path) {
         Ok(identity) => identity,
-        Err(why) => return end(Err(why)),
+        Err(why) => return end(Err(format!("{}: {why}", path.display()))),
     };
     if json {
         return client::print(&client::to_json(&identity.summary()));

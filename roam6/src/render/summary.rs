@@ -51,6 +51,12 @@ fn text(config: &Config) -> String {
         let routing = if mnn.source_routing { ", each by its source's router" } else { "" };
         let _ = writeln!(text, "    {} subflows, {} addresses of a peer{routing}", mnn.subflows, mnn.accepted);
     }
+    if let Some(shim) = &config.shim {
+        let names: Vec<&str> = shim.interfaces.iter().map(String::as_str).collect();
+        let _ = writeln!(text, "  shim on {}, {} identities", names.join(", "), shim.identities.len());
+        let asks = if shim.trigger.is_some() { "asks and answers" } else { "answers only" };
+        let _ = writeln!(text, "    {asks}; a path that is silent for {} is left", human(shim.send_timeout));
+    }
     text
 }
 
@@ -97,6 +103,15 @@ fn document(config: &Config) -> serde_json::Value {
             "flows": router.flows,
         })),
         "mnn": config.mnn,
+        "shim": config.shim.as_ref().map(|shim| json!({
+            "interfaces": shim.interfaces,
+            "identities": shim.identities.len(),
+            "trigger": shim.trigger,
+            "peers": shim.peers,
+            "send_timeout": shim.send_timeout,
+            "idle_timeout": shim.idle_timeout,
+            "max_contexts": shim.max_contexts,
+        })),
     })
 }
 

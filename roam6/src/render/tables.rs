@@ -95,6 +95,26 @@ pub(crate) fn prefixes(state: &State) -> Table {
     table
 }
 
+/// Contexts of the shim.
+pub(crate) fn contexts(state: &State) -> Table {
+    let mut table = Table::new(&["ULID", "PEER", "PATH", "LOCATORS", "OUT", "IN", "IDLE", "REACH", "STATE"]);
+    for row in &state.view.contexts {
+        let path = if row.rewriting { format!("{} > {}", row.path.local, row.path.peer) } else { String::new() };
+        table.push(vec![
+            row.context.ulids.local.to_string(),
+            row.context.ulids.peer.to_string(),
+            path,
+            format!("{}x{}", row.local.len(), row.peer.len()),
+            row.out.octets.to_string(),
+            row.into.octets.to_string(),
+            human(row.idle),
+            row.reachability.clone(),
+            row.state.clone(),
+        ]);
+    }
+    table
+}
+
 /// Timers, the next first.
 pub(crate) fn timers(state: &State) -> Table {
     let mut table = Table::new(&["IN", "TIMER"]);

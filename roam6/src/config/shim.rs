@@ -1,0 +1,124 @@
+//! The `[shim]` table: a host with several providers.
+
+use crate::config::check;
+use crate::config::duration::Span;
+use crate::config::source::{Problem, Review};
+use crate::identity;
+use core::time::Duration;
+use roam6_proto::plan::Trigger;
+use roam6_proto::shim::config::SHORTEST_SEND_TIMEOUT;
+use roam6_proto::shim::{Identity, PeerRules, ShimConfig};
+use roam6_wire::Prefix;
+use serde::Deserialize;
+use std::path::PathBuf;
+use toml::Spanned;
+
+/// Most identities or prefixes.
+const MAX_LIST: usize = 64;
+/// Most contexts the data plane holds.
+const MAX_CONTEXTS: usize = 65_536;
+/// A peer is told of the Send Timeout in whole seconds, 16 bits of them (RFC 5534 §5.3).
+const MAX_SEND_TIMEOUT: Duration = Duration::from_secs(u16::MAX as u64);
+const IDLE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(7 * 86_400));
+
+/// The table, as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Section {
+    interfaces: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    identities: Vec<Spanned<PathBuf>>,
+    send_timeout: Option<Spanned<Span>>,
+    idle_timeout: Option<Spanned<Span>>,
+    max_contexts: Option<Spanned<usize>>,
+    verifications_per_second: Option<Spanned<u32>>,
+    #[serde(default)]
+    trigger: TriggerTable,
+    #[serde(default)]
+    peers: PeersTable,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TriggerTable {
+    enabled: Option<bool>,
+    octets: Option<u64>,
+    packets: Option<u64>,
+    age: Option<Spanned<Span>>,
+    idle: Option<Spanned<Span>>,
+    again: Option<Spanned<Span>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeersTable {
+    #[serde(default)]
+    only: Vec<Spanned<Prefix>>,
+    #[serde(default)]
+    except: Vec<Spanned<Prefix>>,
+    #[serde(default)]
+    skip_eui64: bool,
+}
+
+/// Checks the table; what is wrong with it is remembered by `review`.
+pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> ShimConfig {
+    let usual = ShimConfig::default();
+    check::duration(section.send_timeout.as_ref(), "send_timeout", SHORTEST_SEND_TIMEOUT..=MAX_SEND_TIMEOUT, review);
+    check::duration(section.idle_timeout.as_ref(), "idle_timeout", IDLE.0..=IDLE.1, review);
+    check::within(section.max_contexts.as_ref(), "max_contexts", 1..=MAX_CONTEXTS, review);
+    check::within(section.verifications_per_second.as_ref(), "verifications_per_second", 1..=1_000_000, review);
+    for list in [&section.peers.only, &section.peers.except] {
+        if let Some(prefix) = list.get(MAX_LIST) {
+            review.blame(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
+        }
+    }
+    let plain = |list: Vec<Spanned<Prefix>>| list.into_iter().map(Spanned::into_inner).collect();
+    ShimConfig {
+        interfaces: check::interfaces(&section.interfaces, review),
+        trigger: trigger(section.trigger, review),
+        peers: PeerRules {
+            only: plain(section.peers.only),
+            except: plain(section.peers.except),
+            skip_eui64: section.peers.skip_eui64,
+        },
+        max_contexts: section.max_contexts.map_or(usual.max_contexts, Spanned::into_inner),
+        send_timeout: section.send_timeout.map_or(usual.send_timeout, |span| span.get_ref().0),
+        idle_timeout: section.idle_timeout.map_or(usual.idle_timeout, |span| span.get_ref().0),
+        identities: identities(&section.identities, review),
+        verifications_per_second: section
+            .verifications_per_second
+            .map_or(usual.verifications_per_second, Spanned::into_inner),
+    }
+}
+
+/// What is not written is as usual; but who writes a threshold wants that one, and not the usual ones beside it.
+fn trigger(table: TriggerTable, review: &mut Review<'_>) -> Option<Trigger> {
+    for (span, name) in [(&table.age, "age"), (&table.idle, "idle"), (&table.again, "again")] {
+        check::duration(span.as_ref(), name, Duration::from_secs(1)..=IDLE.1, review);
+    }
+    let usual = Trigger::default();
+    let span = |span: &Option<Spanned<Span>>| span.as_ref().map(|span| span.get_ref().0);
+    let written = table.octets.is_some() || table.packets.is_some() || table.age.is_some();
+    let thresholds = (table.octets, table.packets, span(&table.age));
+    let (octets, packets, age) = if written { thresholds } else { (usual.octets, usual.packets, usual.age) };
+    let (idle, again) = (span(&table.idle).unwrap_or(usual.idle), span(&table.again).unwrap_or(usual.again));
+    (table.enabled != Some(false)).then_some(Trigger { octets, packets, age, idle, again })
+}
+
+fn identities(files: &[Spanned<PathBuf>], review: &mut Review<'_>) -> Vec<Identity> {
+    if let Some(file) = files.get(MAX_LIST) {
+        review.blame(file.span(), format!("more than {MAX_LIST} identities"), "list fewer");
+    }
+    let mut found = Vec::new();
+    for file in files {
+        let path = review.source.resolve(file.get_ref());
+        match identity::load(&path) {
+            Ok(identity) => found.push(identity),
+            Err(why) => {
+                let hint = "make one with `roam6 hba generate`, and check it with `roam6 cga show`";
+                review.add(vec![Problem::of_file(&path, why, hint)]);
+            }
+        }
+    }
+    found
+}
