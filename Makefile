@@ -1,10 +1,10 @@
 # The whole of roam6 by name. Each goal installs what it needs first and says what it does.
 CARGO ?= cargo
 
-.PHONY: help build demo test lint fuzz experiments clean deps
+.PHONY: help build demo demo-shim6 test lint fuzz experiments clean deps
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 deps: ## install the Debian packages that are missing (asks for root)
 	@scripts/install-deps $(DEPS)
@@ -17,6 +17,11 @@ demo: DEPS = build lab
 demo: deps ## a network that moves: home, FN1, FN2, home, then both uplinks; ends with a table
 	$(CARGO) build --release -p roam6 -p roam6-lab
 	target/release/roam6-lab demo
+
+demo-shim6: DEPS = build lab
+demo-shim6: deps ## two hosts, two providers: each provider fails once, and two connections go on
+	$(CARGO) build --release -p roam6 -p roam6-lab
+	target/release/roam6-lab demo-shim6
 
 test: DEPS = build lab
 test: deps lint ## every test there is; ends with one line that counts them

@@ -8,12 +8,14 @@ mod check;
 mod clock;
 mod demo;
 mod demo_mptcp;
+mod demo_shim6;
 mod experiments;
 mod figures;
 mod handover;
 mod multipath;
 mod narrator;
 mod progress;
+mod providers;
 mod screen;
 mod sys;
 mod topology;
@@ -65,6 +67,15 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         capture: Option<PathBuf>,
     },
+    /// Two hosts, two providers: one provider after the other fails under two connections, and they go on.
+    DemoShim6 {
+        /// Draws what was shown into this file.
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+        /// Keeps the capture of all links in this file (pcapng).
+        #[arg(long, value_name = "FILE")]
+        capture: Option<PathBuf>,
+    },
     /// Ends what an earlier run has left behind: nothing, unless it hangs.
     Clean,
 }
@@ -95,6 +106,10 @@ fn obey(command: Command) -> Result<bool> {
         Command::DemoMptcp { svg, capture } => {
             bed::cage::enter()?;
             demo_mptcp::run(svg.as_deref(), capture.as_deref())
+        }
+        Command::DemoShim6 { svg, capture } => {
+            bed::cage::enter()?;
+            demo_shim6::run(svg.as_deref(), capture.as_deref())
         }
         Command::Clean => bed::cage::clean(),
         Command::Run { name, json, quick } => run(&name, json.as_deref(), quick),

@@ -81,6 +81,10 @@ fn sentence(report: &Report) -> Option<String> {
             format!("subflow from {}{}", local.ip(), if *backup { ", backup" } else { "" })
         }
         Report::SubflowDown { local, .. } => format!("subflow from {} ended", local.ip()),
+        Report::ContextUp { path, locators, .. } => format!("context up by {path}, {locators} locators there"),
+        Report::PathLost { path, why, .. } => format!("{path} is lost: {why}"),
+        Report::PathChanged { path, after, .. } => format!("now by {path}, found after {} ms", after.as_millis()),
+        Report::ContextDown { why, .. } => format!("context ended: {why}"),
         Report::Failed { key, why } => format!("refused by the kernel: {key:?}: {why}"),
         _ => return None,
     })

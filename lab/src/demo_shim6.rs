@@ -1,0 +1,178 @@
+//! Shim6, shown: two hosts, two providers; one provider after the other fails under an interactive session and a bulk
+//! transfer, and both go on (RFC 5533, RFC 5534).
+
+use crate::bed::cage::WORK;
+use crate::check;
+use crate::clock;
+use crate::narrator::Narrator;
+use crate::providers::{Providers, Settings, Side};
+use crate::screen::{Screen, Tone};
+use crate::traffic::{Delivery, Load, Protocol, Transfer};
+use anyhow::{Context, Result};
+use roam6_proto::Report;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// A path that is silent for so long is left.
+const SHIM: &str = "send_timeout = \"1s\"\n";
+/// One-way delay of each cable.
+const DELAY: Duration = Duration::from_millis(3);
+/// How long an outage lasts before it is mended, and traffic before the next one.
+const SPAN: Duration = Duration::from_secs(4);
+/// A session that is silent for longer than this, one in the outage counted, is not alive.
+const ALIVE: u64 = 3_500_000;
+
+/// Runs the demo; `true` if every byte arrived and nothing was wrong. What was shown goes to `svg`, the capture to
+/// `capture`.
+pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
+    let screen = Arc::new(Screen::new());
+    let recorded = capture.map_or_else(|| Path::new(WORK).join("demo.pcapng"), Path::to_path_buf);
+    screen.moment(Tone::Plain, "building two hosts, each with a cable to provider a and one to provider b");
+    let mut world = Providers::build(Settings { delay: DELAY, shim: SHIM })?;
+    world.air.capture(&recorded)?;
+    for side in &world.sides {
+        let [a, b] = side.addresses;
+        screen.moment(Tone::Plain, format!("{:<5} made itself a set of hash-based addresses: {a} and {b}", side.host.name()));
+    }
+    let sources = vec![
+        ("left ", world.sides[0].daemon.events().clone()),
+        ("right", world.sides[1].daemon.events().clone()),
+    ];
+    let narrator = Narrator::start(&screen, sources)?;
+    let sessions = Sessions::start(&world)?;
+    screen.moment(Tone::Act, "a session of keystrokes and a bulk transfer begin, both by provider a");
+    let told = travel(&screen, &world, &sessions);
+    let deliveries = sessions.finish();
+    drop(narrator);
+    let alive = told.with_context(|| logs(&world.sides))?;
+    let deliveries = deliveries?;
+    let errors = world.checksum_errors()?;
+    world.air.finish_capture()?;
+    for side in &mut world.sides {
+        side.daemon.stop()?;
+    }
+    let sound = conclude(&screen, &world, &deliveries, (&recorded, errors))? && alive;
+    let (tone, word) = if sound { (Tone::Good, "nothing broke") } else { (Tone::Bad, "SOMETHING BROKE") };
+    screen.line(tone, word);
+    if let Some(path) = svg {
+        screen.draw(path)?;
+    }
+    Ok(sound)
+}
+
+/// All that happens to the providers; `true` if both sessions went on each time.
+fn travel(screen: &Screen, world: &Providers, sessions: &Sessions) -> Result<bool> {
+    let changed = |report: &Report| matches!(report, Report::PathChanged { .. });
+    world.await_both(0, "a context", |report| matches!(report, Report::ContextUp { .. }))?;
+    sleep(SPAN);
+    screen.moment(Tone::Act, "provider a goes silent: no carrier is lost, nothing is told, nothing arrives");
+    let at = world.silence(0)?;
+    world.await_both(at, "another path", changed)?;
+    sleep(SPAN);
+    let mut alive = sessions.tell(screen, "provider a silent", at);
+    world.mend(0)?;
+    screen.moment(Tone::Act, "provider a is mended, and left is told to use it again: roam6 shim use");
+    let at = clock::unix_micros();
+    for (from, to) in [(0, 1), (1, 0)] {
+        let (Some(from), Some(to)) = (world.sides.get(from), world.sides.get(to)) else { continue };
+        let ([local, _], [peer, _]) = (from.addresses, to.addresses);
+        from.daemon.ask(&["shim", "use", &local.to_string(), &peer.to_string()])?;
+    }
+    world.await_both(at, "the way back", changed)?;
+    sleep(SPAN);
+    alive &= sessions.tell(screen, "back to provider a", at);
+    screen.moment(Tone::Act, "the cable of left to provider a is pulled: its interface and its address are gone");
+    let [left, _] = &world.sides;
+    let at = world.unplug(left, 0)?;
+    world.await_both(at, "another path", changed)?;
+    sleep(SPAN);
+    Ok(alive & sessions.tell(screen, "cable pulled", at))
+}
+
+/// Two TCP connections between the ULIDs.
+struct Sessions {
+    interactive: Transfer,
+    bulk: Transfer,
+}
+
+impl Sessions {
+    fn start(world: &Providers) -> Result<Sessions> {
+        // A few octets at a time, fifty times a second, as somebody types and sees the echo.
+        let keys = Load { message: 16, ..Load::steady(Protocol::Tcp, 9022, 800) };
+        Ok(Sessions {
+            interactive: Transfer::carry(world.ends(), keys)?,
+            bulk: Transfer::carry(world.ends(), Load::steady(Protocol::Tcp, 9020, 2_000_000))?,
+        })
+    }
+
+    /// Says how long each was silent since `begin`; `true` if both live.
+    fn tell(&self, screen: &Screen, what: &str, begin: u64) -> bool {
+        let now = clock::unix_micros();
+        let silence = |transfer: &Transfer| {
+            transfer.arrivals().iter().map(|arrivals| arrivals.longest_silence(begin, now)).max().unwrap_or(u64::MAX)
+        };
+        let (keys, bulk) = (silence(&self.interactive), silence(&self.bulk));
+        let alive = keys.max(bulk) < ALIVE;
+        let millis = |micros: u64| micros as f64 / 1000.0;
+        let text = format!("{what}: session silent for {:.0} ms, transfer for {:.0} ms", millis(keys), millis(bulk));
+        screen.moment(if alive { Tone::Good } else { Tone::Bad }, text);
+        alive
+    }
+
+    fn finish(self) -> Result<[(&'static str, [Delivery; 2]); 2]> {
+        let patience = Duration::from_secs(20);
+        Ok([("session", self.interactive.finish(patience)?), ("transfer", self.bulk.finish(patience)?)])
+    }
+}
+
+fn conclude(
+    screen: &Screen,
+    world: &Providers,
+    deliveries: &[(&str, [Delivery; 2])],
+    (recorded, checksum_errors): (&Path, u64),
+) -> Result<bool> {
+    let mut sound = true;
+    let mut say = |good: bool, text: String| {
+        sound &= good;
+        screen.line(if good { Tone::Good } else { Tone::Bad }, text);
+    };
+    for (name, directions) in deliveries {
+        for (direction, delivery) in ["out", "in "].iter().zip(directions) {
+            let (sent, received) = (&delivery.sent, &delivery.received);
+            let digest = received.digest.get(..16).unwrap_or_default();
+            let word = if delivery.is_whole() { "equal" } else { "DIFFERENT" };
+            let text = format!("{name:<8} {direction}: {} bytes sent, {} received, sha256 {digest}.. {word}", sent.bytes, received.bytes);
+            say(delivery.is_whole(), text);
+        }
+    }
+    say(checksum_errors == 0, format!("{checksum_errors} wrong checksums at both hosts"));
+    let verdict = check::dissect(recorded)?;
+    let count = |filter: &str| Ok::<_, anyhow::Error>(check::tshark(recorded, filter, &[])?.lines().count());
+    let (control, payload) = (count("shim6.p == 0")?, count("shim6.p == 1")?);
+    let clean = verdict.complaints.is_empty() && control > 0 && payload > 0;
+    let wrong = verdict.complaints.len();
+    say(clean, format!("tshark: {} frames, {control} Shim6 messages, {payload} with the payload header, {wrong} malformed or wrong", verdict.frames));
+    for complaint in verdict.complaints.iter().take(5) {
+        say(false, format!("  {complaint}"));
+    }
+    for side in &world.sides {
+        let left = side.host.output("ip", &["-6", "route", "show", "table", "all", "proto", "106"])?;
+        let devices = side.host.output("ip", &["link", "show", "shim6"]).is_ok();
+        let tidy = left.trim().is_empty() && !devices;
+        say(tidy, format!("{} ended and left {}", side.host.name(), if tidy { "nothing" } else { "SOMETHING" }));
+    }
+    Ok(sound)
+}
+
+fn logs(sides: &[Side; 2]) -> String {
+    let mut text = String::new();
+    for side in sides {
+        let log = std::fs::read_to_string(side.daemon.log()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = lines.get(lines.len().saturating_sub(30)..).unwrap_or_default().join("\n");
+        text.push_str(&format!("the log of {}:\n{tail}\n", side.host.name()));
+    }
+    text
+}

@@ -1,0 +1,163 @@
+//! The networks of the Shim6 experiments (RFC 5533): two hosts, two providers, a set of hash-based addresses for each host.
+//!
+//! ```text
+//!        u0 ── provider a ── u0
+//!   left                        right
+//!        u1 ── provider b ── u1
+//! ```
+
+use crate::bed::daemon::binary;
+use crate::bed::host::run as output;
+use crate::bed::{Air, Daemon, Host, Port, Segment};
+use crate::clock;
+use crate::traffic::End;
+use anyhow::{Context, Result, anyhow, bail};
+use roam6_proto::Report;
+use roam6_sim::LinkSpec;
+use std::net::Ipv6Addr;
+use std::process::Command;
+use std::time::Duration;
+
+/// How long contexts may take to stand.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What is different from one experiment to the next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings<'a> {
+    /// One-way delay of each cable.
+    pub(crate) delay: Duration,
+    /// Added to `[shim]` of both hosts.
+    pub(crate) shim: &'a str,
+}
+
+/// Hosts and providers.
+pub(crate) struct Providers {
+    /// All ports and segments.
+    pub(crate) air: Air,
+    /// Left and right.
+    pub(crate) sides: [Side; 2],
+    spec: LinkSpec,
+    _routers: [Host; 2],
+}
+
+/// A host with an address by each provider.
+pub(crate) struct Side {
+    /// The host.
+    pub(crate) host: Host,
+    /// Its roam6.
+    pub(crate) daemon: Daemon,
+    /// Its addresses by provider, a first: the ULID.
+    pub(crate) addresses: [Ipv6Addr; 2],
+    ports: [Port; 2],
+    cables: [Segment; 2],
+}
+
+impl Providers {
+    /// Builds everything; the daemons run.
+    pub(crate) fn build(settings: Settings<'_>) -> Result<Providers> {
+        let air = Air::new(1)?;
+        let routers = [Host::new("provider-a")?, Host::new("provider-b")?];
+        for router in &routers {
+            router.set("ipv6/conf/all/forwarding", "1")?;
+            router.set("ipv6/conf/default/accept_dad", "0")?;
+        }
+        let spec = LinkSpec { delay: settings.delay, ..LinkSpec::default() };
+        let side = |name, number| Side::build(&air, &routers, (name, number), spec, settings.shim);
+        let sides = [side("left", 1)?, side("right", 2)?];
+        Ok(Providers { air, sides, spec, _routers: routers })
+    }
+
+    /// Both ULIDs as ends of traffic.
+    pub(crate) fn ends(&self) -> [End<'_>; 2] {
+        [0, 1].map(|number: usize| {
+            let [left, right] = &self.sides;
+            let side = if number == 0 { left } else { right };
+            let [ulid, _] = side.addresses;
+            End { host: &side.host, address: ulid }
+        })
+    }
+
+    /// Waits until both hosts have reported something at or after `begin` of which `wanted` holds.
+    pub(crate) fn await_both(&self, begin: u64, what: &str, wanted: impl Fn(&Report) -> bool) -> Result<u64> {
+        let mut last = begin;
+        for side in &self.sides {
+            let event = side.daemon.events().wait(begin, PATIENCE, &wanted);
+            last = last.max(event.with_context(|| format!("{}: {what} did not come", side.host.name()))?.unix_micros);
+        }
+        Ok(last)
+    }
+
+    /// From now on a provider carries nothing, without a word. When that was.
+    pub(crate) fn silence(&self, provider: usize) -> Result<u64> {
+        self.shape(provider, LinkSpec { loss: 1.0, ..self.spec })
+    }
+
+    /// The provider carries again.
+    pub(crate) fn mend(&self, provider: usize) -> Result<u64> {
+        self.shape(provider, self.spec)
+    }
+
+    fn shape(&self, provider: usize, spec: LinkSpec) -> Result<u64> {
+        for side in &self.sides {
+            self.air.shape(*side.cables.get(provider).context("no such provider")?, spec);
+        }
+        Ok(clock::unix_micros())
+    }
+
+    /// Pulls the cable of a host to a provider. When that was.
+    pub(crate) fn unplug(&self, side: &Side, provider: usize) -> Result<u64> {
+        self.air.unplug(*side.ports.get(provider).context("no such provider")?)
+    }
+
+    /// What both hosts have counted of wrong checksums.
+    pub(crate) fn checksum_errors(&self) -> Result<u64> {
+        let mut sum = 0;
+        for side in &self.sides {
+            let text = side.host.output("nstat", &["-asz", "TcpInCsumErrors", "Udp6InCsumErrors", "Icmp6InCsumErrors"])?;
+            sum += text.lines().filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum::<u64>();
+        }
+        Ok(sum)
+    }
+}
+
+impl Side {
+    fn build(air: &Air, routers: &[Host; 2], (name, number): (&str, u8), spec: LinkSpec, shim: &str) -> Result<Side> {
+        let host = Host::new(name)?;
+        let addresses = make_addresses(&host, number)?;
+        let (mut ports, mut cables) = (Vec::new(), Vec::new());
+        for (provider, (router, address)) in routers.iter().zip(addresses).enumerate() {
+            let (link, there) = (format!("u{provider}"), format!("h{number}"));
+            let gateway = Ipv6Addr::from_bits(address.to_bits() >> 64 << 64 | 0xff);
+            let port = air.port(&host, &link)?;
+            cables.push(air.cable([port, air.port(router, &there)?], spec)?);
+            ports.push(port);
+            router.ip(&[&format!("address add {gateway}/64 dev {there} nodad")])?;
+            let table = 100 + provider;
+            host.ip(&[
+                &format!("address add {address}/64 dev {link} nodad"),
+                &format!("rule add from {address} lookup {table} priority 1000"),
+                &format!("route add default via {gateway} dev {link} table {table}"),
+                &format!("route add default via {gateway} dev {link} metric {table}"),
+            ])?;
+        }
+        let config = format!("[shim]\ninterfaces = [\"u0\", \"u1\"]\nidentities = [\"../host.toml\"]\n{shim}");
+        let config = config.replace("../host.toml", &host.folder().join("host.toml").to_string_lossy());
+        let daemon = Daemon::start(&host, &config).with_context(|| format!("the shim of {name}"))?;
+        let pair = |list: Vec<_>| <[_; 2]>::try_from(list).map_err(|_| anyhow!("not two providers"));
+        let cables = <[Segment; 2]>::try_from(cables).map_err(|_| anyhow!("not two providers"))?;
+        Ok(Side { host, daemon, addresses, ports: pair(ports)?, cables })
+    }
+}
+
+/// A set of two addresses, in the host's folder as the file its daemon reads.
+fn make_addresses(host: &Host, number: u8) -> Result<[Ipv6Addr; 2]> {
+    let file = host.folder().join("host.toml");
+    let prefixes = [format!("2001:db8:a{number}::/64"), format!("2001:db8:b{number}::/64")];
+    let words = prefixes.iter().flat_map(|prefix| ["--prefix", prefix]);
+    output(Command::new(binary()?).args(["hba", "generate"]).args(words).arg(&file))?;
+    let shown = output(Command::new(binary()?).args(["cga", "show", "--json"]).arg(&file))?;
+    let shown: serde_json::Value = serde_json::from_str(&shown)?;
+    let addresses: Vec<Ipv6Addr> = serde_json::from_value(shown.get("addresses").cloned().unwrap_or_default())?;
+    let Ok(addresses) = addresses.try_into() else { bail!("the set has not one address in each prefix") };
+    Ok(addresses)
+}
