@@ -19,6 +19,8 @@ use std::time::Duration;
 const SHIM: &str = "send_timeout = \"1s\"\n";
 /// One-way delay of each cable.
 const DELAY: Duration = Duration::from_millis(3);
+/// How long a change of path may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long an outage lasts before it is mended, and traffic before the next one.
 const SPAN: Duration = Duration::from_secs(4);
 /// A session that is silent for longer than this, one in the outage counted, is not alive.
@@ -34,12 +36,13 @@ pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
     world.air.capture(&recorded)?;
     for side in &world.sides {
         let [a, b] = side.addresses;
-        screen.moment(Tone::Plain, format!("{:<5} made itself a set of hash-based addresses: {a} and {b}", side.host.name()));
+        screen.moment(
+            Tone::Plain,
+            format!("{:<5} made itself a set of hash-based addresses: {a} and {b}", side.host.name()),
+        );
     }
-    let sources = vec![
-        ("left ", world.sides[0].daemon.events().clone()),
-        ("right", world.sides[1].daemon.events().clone()),
-    ];
+    let sources =
+        vec![("left ", world.sides[0].daemon.events().clone()), ("right", world.sides[1].daemon.events().clone())];
     let narrator = Narrator::start(&screen, sources)?;
     let sessions = Sessions::start(&world)?;
     screen.moment(Tone::Act, "a session of keystrokes and a bulk transfer begin, both by provider a");
@@ -73,18 +76,18 @@ fn travel(screen: &Screen, world: &Providers, sessions: &Sessions) -> Result<boo
     sleep(SPAN);
     let mut alive = sessions.tell(screen, "provider a silent", at);
     world.mend(0)?;
-    screen.moment(Tone::Act, "provider a is mended, and left is told to use it again: roam6 shim use");
+    screen.moment(Tone::Act, "provider a is mended, and each host is told to use it again: roam6 shim use");
     let at = clock::unix_micros();
-    for (from, to) in [(0, 1), (1, 0)] {
-        let (Some(from), Some(to)) = (world.sides.get(from), world.sides.get(to)) else { continue };
+    let [left, right] = &world.sides;
+    for (from, to) in [(left, right), (right, left)] {
         let ([local, _], [peer, _]) = (from.addresses, to.addresses);
+        let asked = clock::unix_micros();
         from.daemon.ask(&["shim", "use", &local.to_string(), &peer.to_string()])?;
+        from.daemon.events().wait(asked, PATIENCE, changed).with_context(|| format!("{} stays", from.host.name()))?;
     }
-    world.await_both(at, "the way back", changed)?;
     sleep(SPAN);
     alive &= sessions.tell(screen, "back to provider a", at);
-    screen.moment(Tone::Act, "the cable of left to provider a is pulled: its interface and its address are gone");
-    let [left, _] = &world.sides;
+    screen.moment(Tone::Act, "the cable of left to provider a is pulled");
     let at = world.unplug(left, 0)?;
     world.await_both(at, "another path", changed)?;
     sleep(SPAN);
@@ -143,7 +146,10 @@ fn conclude(
             let (sent, received) = (&delivery.sent, &delivery.received);
             let digest = received.digest.get(..16).unwrap_or_default();
             let word = if delivery.is_whole() { "equal" } else { "DIFFERENT" };
-            let text = format!("{name:<8} {direction}: {} bytes sent, {} received, sha256 {digest}.. {word}", sent.bytes, received.bytes);
+            let text = format!(
+                "{name:<8} {direction}: {} bytes sent, {} received, sha256 {digest}.. {word}",
+                sent.bytes, received.bytes
+            );
             say(delivery.is_whole(), text);
         }
     }
@@ -153,7 +159,13 @@ fn conclude(
     let (control, payload) = (count("shim6.p == 0")?, count("shim6.p == 1")?);
     let clean = verdict.complaints.is_empty() && control > 0 && payload > 0;
     let wrong = verdict.complaints.len();
-    say(clean, format!("tshark: {} frames, {control} Shim6 messages, {payload} with the payload header, {wrong} malformed or wrong", verdict.frames));
+    say(
+        clean,
+        format!(
+            "tshark: {} frames, {control} Shim6 messages, {payload} with the payload header, {wrong} malformed or wrong",
+            verdict.frames
+        ),
+    );
     for complaint in verdict.complaints.iter().take(5) {
         say(false, format!("  {complaint}"));
     }

@@ -113,7 +113,8 @@ impl Providers {
     pub(crate) fn checksum_errors(&self) -> Result<u64> {
         let mut sum = 0;
         for side in &self.sides {
-            let text = side.host.output("nstat", &["-asz", "TcpInCsumErrors", "Udp6InCsumErrors", "Icmp6InCsumErrors"])?;
+            let text =
+                side.host.output("nstat", &["-asz", "TcpInCsumErrors", "Udp6InCsumErrors", "Icmp6InCsumErrors"])?;
             sum += text.lines().filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum::<u64>();
         }
         Ok(sum)
@@ -133,9 +134,10 @@ impl Side {
             ports.push(port);
             router.ip(&[&format!("address add {gateway}/64 dev {there} nodad")])?;
             let table = 100 + provider;
+            let (from, lookup) = (address.to_string(), table.to_string());
+            host.output("ip", &["-6", "rule", "add", "from", &from, "lookup", &lookup, "priority", "1000"])?;
             host.ip(&[
                 &format!("address add {address}/64 dev {link} nodad"),
-                &format!("rule add from {address} lookup {table} priority 1000"),
                 &format!("route add default via {gateway} dev {link} table {table}"),
                 &format!("route add default via {gateway} dev {link} metric {table}"),
             ])?;
