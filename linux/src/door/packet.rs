@@ -161,7 +161,7 @@ fn filter(kind: Kind, plain: bool) -> Vec<FilterStep> {
     program.step(libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM, IPV6_HEADER as u32);
     program.step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 6);
     for depth in 0..DEPTH {
-        let skip = program.steps.len() + 8;
+        let skip = program.steps.len() + 9;
         let signalling = |target| if kind == Kind::Signalling { target } else { refuse };
         program.branch(MOBILITY, signalling(accept));
         program.branch(UDP, signalling(udp));
