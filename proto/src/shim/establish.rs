@@ -332,6 +332,13 @@ impl Shim {
         if !peer.knows(context.path.peer) {
             context.path = proven;
         }
+        // What was to be told has been told in the handshake.
+        context.update = None;
+        self.agenda.drop(&Timer::Update(slot));
+        if let Some(search) = &mut context.search {
+            search.exploration.hurry();
+            self.agenda.put(Timer::Probe(slot), now);
+        }
         let (id, path, count) = (context.id, context.path, peer.locators.len());
         self.contexts.put_peer(slot, peer);
         self.part(slot, out);
@@ -365,6 +372,7 @@ impl Shim {
         let options = known.options.iter().cloned().chain(keepalive).collect();
         context.known = known;
         context.update = None;
+        self.agenda.drop(&Timer::Update(slot));
         let tag = context.tag;
         self.send(path, &Message::R2 { tag, nonce, options }, out);
     }

@@ -1,6 +1,6 @@
 //! Whether the peer hears us and we hear it, and the search for a pair of locators that works (RFC 5534 §6).
 
-use super::context::{Context, Search, Slot};
+use super::context::{Context, PeerLocator, Search, Slot};
 use super::exploration::Exploration;
 use super::{ANSWER, Shim, Timer};
 use crate::engine::Outbox;
@@ -178,6 +178,8 @@ impl Shim {
 
     pub(super) fn hear_probe(&mut self, now: Time, slot: Slot, path: Pair, probe: &Probe, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
+        // Whoever probes has something to send.
+        context.active = now;
         let record = probe.sent.first().copied();
         match probe.state {
             ProbeState::Exploring => {
@@ -282,30 +284,32 @@ impl Shim {
         }
     }
 
-    /// All pairs that may work, and whether the peer says that they do not.
+    /// All pairs that may work, and which are for when no other does: the peer says that they do not work, or does not
+    /// know our end yet. Then it asks who we are, and knows (RFC 5533 §7.17).
     pub(super) fn pairs(&mut self, slot: Slot) -> BTreeMap<Pair, bool> {
         let mut pairs = BTreeMap::new();
         let Some(context) = self.contexts.get(slot) else { return pairs };
         let Some(peer) = &context.peer else { return pairs };
         let ulid = context.id.ulids.local;
-        let told = context.known.locators.iter().copied().chain([ulid]);
-        let mut locals: Vec<_> = told.filter(|locator| self.uplinks.works(*locator)).collect();
-        if locals.is_empty() {
-            // The peer does not know them yet; it will ask who we are, and then it does.
-            locals = self.identities.announce(ulid).locators.clone();
-            locals.retain(|locator| self.uplinks.works(*locator));
-        }
-        for local in locals {
-            pairs.extend(peer.locators.iter().map(|remote| (Pair { local, peer: remote.address }, remote.broken)));
+        let told = context.known.locators.iter().copied().chain([ulid]).map(|local| (local, false));
+        let new = self.identities.announce(ulid);
+        let untold = new.locators.iter().filter(|local| !context.known.locators.contains(local) && **local != ulid);
+        for (local, last) in told.chain(untold.map(|local| (*local, true))) {
+            if self.uplinks.works(local) {
+                let pair = |remote: &PeerLocator| (Pair { local, peer: remote.address }, last || remote.broken);
+                pairs.extend(peer.locators.iter().map(pair));
+            }
         }
         pairs
     }
 
-    /// The pair to send a message by: the present one, or any.
-    pub(super) fn way_to(&mut self, slot: Slot) -> Option<Pair> {
+    /// The pair to send a message by that was sent `tries` times: the present one at first, then one after the other.
+    pub(super) fn way_to(&mut self, slot: Slot, tries: u32) -> Option<Pair> {
         let pairs = self.pairs(slot);
         let path = self.contexts.get(slot)?.path;
-        if pairs.contains_key(&path) { Some(path) } else { pairs.into_keys().next() }
+        let others = pairs.keys().filter(|pair| **pair != path);
+        let all: Vec<Pair> = pairs.contains_key(&path).then_some(path).into_iter().chain(others.copied()).collect();
+        all.get(usize::try_from(tries).ok()?.checked_rem(all.len())?).copied()
     }
 
     /// How long to wait until something is heard.

@@ -46,13 +46,8 @@ impl Shim {
         let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return false };
         let new = self.identities.announce(context.id.ulids.local);
         let told = context.update.as_ref().map_or(&context.known, |update| &update.new);
+        // One that is under way may have arrived, even if what is new now is what the peer knew before.
         if told.locators == new.locators {
-            return false;
-        }
-        if new.locators == context.known.locators {
-            // It has come back before the peer was reached.
-            context.update = None;
-            self.agenda.drop(&Timer::Update(slot));
             return false;
         }
         let nonce = Nonce(self.entropy.bits() as u32);
@@ -65,7 +60,10 @@ impl Shim {
     pub(super) fn send_update(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let keepalive = self.keepalive_options();
         let chance = self.entropy.below(1000);
-        let path = self.way_to(slot);
+        let Some(tries) = self.contexts.get(slot).and_then(|context| Some(context.update.as_ref()?.tries)) else {
+            return;
+        };
+        let path = self.way_to(slot, tries);
         let Some(context) = self.contexts.get(slot) else { return };
         let (Some(update), Some(peer)) = (&mut context.update, &context.peer) else { return };
         let pause = (TIMEOUT.0 * 2u32.saturating_pow(update.tries.min(8))).min(TIMEOUT.1);

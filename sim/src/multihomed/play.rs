@@ -12,7 +12,7 @@ use roam6_proto::{Report, Time};
 use roam6_wire::shim6::PROTOCOL;
 
 /// Within so long after the last fault every conversation goes on, if any pair of locators works.
-pub const SETTLE: Duration = Duration::from_secs(500);
+pub const SETTLE: Duration = Duration::from_secs(300);
 /// For so long afterwards nothing may be lost.
 const QUIET: Duration = Duration::from_secs(15);
 /// So long without loss counts as settled.

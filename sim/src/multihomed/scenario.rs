@@ -79,7 +79,11 @@ struct Author {
 impl Author {
     fn settle(&mut self, seed: u64, kind: Kind) -> Map {
         let hosts = if self.one_in(3) { 3 } else { 2 };
-        let wishes: Vec<Wish> = (0..hosts).map(|_| self.wish(kind)).collect();
+        let mut wishes: Vec<Wish> = (0..hosts).map(|_| self.wish(kind)).collect();
+        // Somebody in each conversation has to begin.
+        if self.one_in(3) {
+            wishes.iter_mut().skip(1).next_back().into_iter().for_each(|last| last.config.trigger = None);
+        }
         let mut talks = vec![(0, 1, self.intervals())];
         if hosts == 3 {
             talks.push((if self.one_in(2) { 0 } else { 1 }, 2, self.intervals()));
@@ -114,9 +118,6 @@ impl Author {
         let mut config = map::config();
         let timeouts = [100, 500, 1000, 2000, 2500, 5000];
         config.send_timeout = Duration::from_millis(self.one_of(&timeouts).unwrap_or(2000));
-        if self.one_in(6) {
-            config.trigger = None;
-        }
         if self.one_in(6) {
             config.idle_timeout = Duration::from_secs(5);
         }
