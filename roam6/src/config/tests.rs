@@ -310,7 +310,7 @@ fn the_examples_are_right() {
         configs.extend(Some(to).filter(|path| path.extension().is_some_and(|it| it == "toml")));
     }
     configs.retain(|path| !path.ends_with("mobiles.toml"));
-    assert!(configs.len() >= 3);
+    assert!(configs.len() >= 6);
     for path in configs {
         assert!(load(&path).is_ok(), "{:?}", load(&path));
     }
