@@ -133,15 +133,45 @@ impl Scene {
         used
     }
 
-    /// A program of ours, which knows nothing of MPTCP.
+    /// A program of ours, which knows nothing of MPTCP, with sockets that do.
     fn program(&self, place: &Place, role: &str) -> Running {
+        self.plain_program(place, role, &[BINARY, "mptcp", "run", "--"])
+    }
+
+    fn plain_program(&self, place: &Place, role: &str, before: &[&str]) -> Running {
         let this = std::env::current_exe().unwrap();
         let this = this.to_str().unwrap();
         let role = format!("ROAM6_TEST_ROLE={role}");
-        let words = ["env", &role, BINARY, "mptcp", "run", "--", this, "--exact", "program", "--nocapture"];
+        let words = [&["env", &role], before, &[this, "--exact", "program", "--nocapture"]].concat();
         let mut command = place.command(&words);
         Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap())
     }
+
+    /// The router takes MPTCP options out of packets that match.
+    fn strip(&self, which: &str) {
+        self.router.shell(&format!(
+            "nft 'add table ip6 box; add chain ip6 box box {{ type filter hook forward priority 0; }}; \
+             add rule ip6 box box {which} tcp option mptcp exists counter reset tcp option mptcp'"
+        ));
+    }
+
+    /// Waits until a connection has carried so much more.
+    fn await_progress(&self) {
+        let sent = || self.show("subflows")["connections"][0]["bytes_sent"].as_u64().unwrap_or_default();
+        let before = sent();
+        wait_for("octets", || sent() > before + 20 * BLOCK as u64);
+    }
+
+    fn status(&self, words: &[&str]) -> String {
+        run(&mut self.node.command(&[&[BINARY, "mptcp", "status"], words].concat()))
+    }
+}
+
+/// Lets it end, and makes sure that all it sent came back.
+fn end(mut talk: Running) {
+    drop(talk.0.stdin.take());
+    println!("{}", await_word(&mut talk, "talked"));
+    assert!(talk.0.wait().unwrap().success());
 }
 
 /// Not a test but what [`Scene::program`] runs.
@@ -235,16 +265,56 @@ fn a_connection_lives_while_its_networks_come_and_go() {
     assert_eq!(ports(&scene), before, "a crash closes no subflow");
     assert_eq!(scene.paths(), [home, SECOND.to_owned()]);
 
-    drop(talk.0.stdin.take());
-    let told = await_word(&mut talk, "talked");
-    assert!(talk.0.wait().unwrap().success());
-    println!("{told}");
+    end(talk);
     run(Command::new("kill").args(["-TERM", &daemon.0.id().to_string()]));
     assert!(daemon.0.wait().unwrap().success());
     let left = scene.node.shell("ip mptcp endpoint; ip mptcp limits");
     assert_eq!(left.split_whitespace().collect::<Vec<_>>(), ["add_addr_accepted", "0", "subflows", "2"]);
     drop(tcpdump);
     check_options(&capture);
+}
+
+#[test]
+fn a_peer_without_mptcp_and_a_box_that_takes_options_out_mean_plain_tcp() {
+    let test = "a_peer_without_mptcp_and_a_box_that_takes_options_out_mean_plain_tcp";
+    let Some(scene) = Scene::new(test) else { return };
+    let _radvd = scene.advertise(&[("2001:db8:100", 1800), ("2001:db8:a", 1800)]);
+    let _daemon = scene.start();
+    wait_for("both addresses in use", || scene.endpoints() == [HOME, FIRST]);
+    let falls_back = |counts: &str| {
+        let mut talk = scene.program(&scene.node, "talk");
+        await_word(&mut talk, "connected");
+        scene.await_progress();
+        assert_eq!(scene.show("subflows")["connections"][0]["fallback"], true);
+        assert_eq!(scene.paths(), [HOME], "by the path it began with");
+        let reason = format!("MPCapableFallbackSYNACK: {counts} connections to peers that do not speak MPTCP");
+        assert!(scene.status(&[]).contains(&reason), "{}", scene.status(&[]));
+        end(talk);
+    };
+    let mut echo = scene.plain_program(&scene.peer, "echo", &[]);
+    await_word(&mut echo, "listening");
+    falls_back("1");
+    drop(echo);
+
+    if !scene.router.command(&["nft", "list", "tables"]).output().is_ok_and(|output| output.status.success()) {
+        return println!("skipped: the rest of {test}: nft does not work here");
+    }
+    let mut echo = scene.program(&scene.peer, "echo");
+    await_word(&mut echo, "listening");
+    scene.strip("");
+    falls_back("2");
+    scene.router.shell("nft delete table ip6 box");
+
+    let mut talk = scene.program(&scene.node, "talk");
+    await_word(&mut talk, "connected");
+    let home = format!("{HOME} b");
+    scene.await_paths("two paths", &[home.clone(), FIRST.to_owned()]);
+    scene.strip(&format!("ip6 saddr {FIRST}"));
+    scene.await_paths("a path that loses its options is given up", &[home]);
+    scene.await_progress();
+    end(talk);
+    let counters: Value = serde_json::from_str(&scene.status(&["--json"])).unwrap();
+    assert_eq!(counters["counters"]["MPCapableFallbackSYNACK"], 2);
 }
 
 /// The options another implementation sees: MP_JOIN, ADD_ADDR, REMOVE_ADDR and MP_PRIO (RFC 8684 §8).
