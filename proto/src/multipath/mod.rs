@@ -4,6 +4,7 @@ pub mod advertised;
 pub mod config;
 pub mod link;
 pub mod path_manager;
+pub mod scenario;
 mod source_routes;
 pub mod subflow;
 #[cfg(test)]

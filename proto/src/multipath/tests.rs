@@ -399,3 +399,13 @@ fn there_are_never_too_many_and_none_without_its_address() {
         assert!(bench.held.is_empty());
     }
 }
+
+#[test]
+fn the_corpus_holds() {
+    crate::play::every_file("../fuzz/corpus/path_manager", scenario::scenario);
+}
+
+#[test]
+fn whatever_happens() {
+    crate::play::every_seed(3_000, 400, scenario::scenario);
+}
