@@ -6,12 +6,17 @@ use anyhow::{Context, Result, bail};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use nix::unistd::{Pid, geteuid, getpid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 const INSIDE: &str = "ROAM6_LAB_INSIDE";
+/// Names the folder outside that vanishes with the cage.
+const OUTSIDE: &str = "ROAM6_LAB_OUTSIDE";
 
 /// Where the lab keeps its files: a file system in memory that vanishes with the cage.
 pub(crate) const WORK: &str = "/run/lab";
@@ -30,9 +35,9 @@ pub(crate) fn enter() -> Result<()> {
 /// Kills every cage on this machine, and with each all that is in it. `true` once none is left.
 pub(crate) fn clean() -> Result<bool> {
     let mut left = 0;
-    for entry in std::fs::read_dir("/proc")?.flatten() {
+    for entry in fs::read_dir("/proc")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
         let wanted = format!("{INSIDE}=1");
         if environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
             && kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok()
@@ -49,7 +54,8 @@ fn guard() -> Result<i32> {
     unshare(CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET)
         .context("cannot make namespaces")?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(std::env::args_os().skip(1)).env(INSIDE, "1");
+    let outside = Outside(std::env::temp_dir().join(format!("roam6-lab-{}", getpid())));
+    command.args(std::env::args_os().skip(1)).env(INSIDE, "1").env(OUTSIDE, &outside.0);
     at_birth(&mut command, Birth { die_with_parent: true, ..Birth::default() });
     // A signal before the handlers stand ends this process, and its death ends the child.
     let mut inner = command.spawn().context("cannot start the inner process")?;
@@ -73,12 +79,30 @@ fn guard() -> Result<i32> {
     }
 }
 
+/// The folder outside; nobody need have made it.
+struct Outside(PathBuf);
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// A folder for files that belong on a disk, where the machine keeps its temporary ones, and what file system that is.
+/// It vanishes with the cage.
+pub(crate) fn disk() -> Result<(PathBuf, &'static str)> {
+    let folder = PathBuf::from(std::env::var_os(OUTSIDE).context("not in a cage")?);
+    fs::create_dir_all(&folder)?;
+    let kind = if statfs(&folder)?.filesystem_type() == TMPFS_MAGIC { "in memory" } else { "on disk" };
+    Ok((folder, kind))
+}
+
 /// Hides the host's `/run` and process table behind fresh ones.
 fn furnish() -> Result<()> {
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
     mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none)?;
     mount(Some("lab"), "/run", Some("tmpfs"), MsFlags::empty(), none)?;
-    std::fs::create_dir_all(WORK)?;
+    fs::create_dir_all(WORK)?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use roam6_proto::view::Event;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -44,13 +44,18 @@ pub(crate) fn binary() -> Result<PathBuf> {
 impl Daemon {
     /// Writes the configuration and starts roam6 with it; returns once it answers.
     pub(crate) fn start(host: &Host, config: &str) -> Result<Daemon> {
+        Daemon::start_with_journal(host, config, &host.folder().join("state"))
+    }
+
+    /// The same with its journal in `journal`, on a disk perhaps.
+    pub(crate) fn start_with_journal(host: &Host, config: &str, journal: &Path) -> Result<Daemon> {
         let folder = host.folder();
         let path = folder.join("roam6.toml");
         let places = format!(
             "name = \"{}\"\nrun_dir = \"{}\"\nstate_dir = \"{}\"\n",
             host.name(),
             folder.join("run").display(),
-            folder.join("state").display()
+            journal.display()
         );
         fs::write(&path, places + config)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
@@ -90,6 +95,11 @@ impl Daemon {
     /// What `roam6 ARGUMENTS` prints for this daemon.
     pub(crate) fn ask(&self, arguments: &[&str]) -> Result<String> {
         super::host::run(self.client(arguments)?.stdin(Stdio::null()))
+    }
+
+    /// Lets `roam6 ARGUMENTS` run for this daemon, whatever it prints.
+    pub(crate) fn begin_to_ask(&self, arguments: &[&str]) -> Result<Child> {
+        Ok(self.client(arguments)?.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
     }
 
     /// What has been reported.
