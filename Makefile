@@ -1,7 +1,7 @@
 # The whole of roam6 by name. Each goal installs what it needs first and says what it does.
 CARGO ?= cargo
 
-.PHONY: help build demo demo-shim6 test lint fuzz experiments clean deps
+.PHONY: help build demo demo-mptcp demo-shim6 test lint fuzz experiments clean deps
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -22,6 +22,11 @@ demo-shim6: DEPS = build lab
 demo-shim6: deps ## two hosts, two providers: each provider fails once, and two connections go on
 	$(CARGO) build --release -p roam6 -p roam6-lab
 	target/release/roam6-lab demo-shim6
+
+demo-mptcp: DEPS = build lab
+demo-mptcp: deps ## one transfer by MPTCP: tunnel, direct path, a move, direct again; plots the path of its bytes
+	$(CARGO) build --release -p roam6 -p roam6-lab
+	target/release/roam6-lab demo-mptcp --svg target/demo-mptcp.svg
 
 test: DEPS = build lab
 test: deps lint ## every test there is; ends with one line that counts them

@@ -44,10 +44,10 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> Option<f64> {
     sorted.get(rank.max(1) - 1).copied()
 }
 
-/// Median, 95th percentile and maximum under their usual names, each rounded to microseconds of a millisecond value.
+/// Minimum, median, 95th percentile and maximum under their usual names, each rounded to microseconds of a millisecond value.
 pub(crate) fn spread(values: &[f64]) -> Value {
     let at = |share| percentile(values, share).map(round);
-    json!({ "p50": at(0.5), "p95": at(0.95), "p99": at(0.99), "max": at(1.0), "n": values.len() })
+    json!({ "min": at(0.0), "p50": at(0.5), "p95": at(0.95), "p99": at(0.99), "max": at(1.0), "n": values.len() })
 }
 
 /// Three decimals are what the clocks are worth.

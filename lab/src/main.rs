@@ -14,6 +14,7 @@ mod figures;
 mod handover;
 mod multipath;
 mod narrator;
+mod plots;
 mod progress;
 mod providers;
 mod screen;
@@ -48,6 +49,14 @@ enum Command {
         /// Fewer repetitions: under a minute.
         #[arg(long)]
         quick: bool,
+    },
+    /// Draws the figures of a result that `run --json` wrote, beside what the paper says.
+    Plot {
+        /// The result.
+        result: PathBuf,
+        /// Draws into this file.
+        #[arg(long, value_name = "FILE")]
+        svg: PathBuf,
     },
     /// A vehicle goes home, FN1, FN2, home, FN1 and FN2 again under traffic; fails if anything breaks.
     Demo {
@@ -111,6 +120,7 @@ fn obey(command: Command) -> Result<bool> {
             bed::cage::enter()?;
             demo_shim6::run(svg.as_deref(), capture.as_deref())
         }
+        Command::Plot { result, svg } => plots::draw(&result, &svg).map(|()| true),
         Command::Clean => bed::cage::clean(),
         Command::Run { name, json, quick } => run(&name, json.as_deref(), quick),
     }

@@ -118,12 +118,10 @@ fn run(quick: bool) -> Result<Findings> {
         for (number, scenarios) in [(0, FN1), (1, FN2)] {
             testbed.unplug(0)?;
             testbed.plug(0, Spot::Visited(number))?;
-            testbed.lend(0, number)?;
             testbed.wait_care_of(&testbed.vehicle.mnn, number)?;
             outcomes.extend(bench.compare(scenarios)?);
         }
         testbed.plug(1, Spot::Visited(0))?;
-        testbed.lend(1, 0)?;
         testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
         outcomes.extend(bench.compare(BOTH)?);
         let (overhead, wrong) = (testbed.uplinks.overhead(), testbed.uplinks.wrong());

@@ -11,14 +11,13 @@
 //! ```
 
 use super::{Adverts, Paths, Uplinks, uplinks::Networks};
-use crate::bed::{Advertiser, Daemon, Delegator, Host, Segment};
+use crate::bed::{Daemon, Delegator, Host, Segment};
 use crate::clock;
 use crate::topology::{self, CORRESPONDENT, Vehicle, Visited, World};
 use crate::traffic::End;
 use anyhow::{Context, Result, anyhow};
 use roam6_sim::LinkSpec;
 use std::net::Ipv6Addr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// What the links do.
@@ -80,13 +79,14 @@ pub(crate) struct Testbed {
     pub(crate) uplinks: Uplinks,
     /// The roam6 of the node inside, if it has one.
     pub(crate) node: Option<Daemon>,
-    lender: Mutex<Option<Advertiser>>,
     shape: Shape,
     _delegators: Vec<Delegator>,
 }
 
 /// Octets that wait before a line of 20 Mbit/s: 25 ms.
 const QUEUE: usize = 64 * 1024;
+/// Nodes inside get addresses of the networks visited, and use them like their own.
+const LENDING: &str = "\n[mobile_router.care_of_prefixes]\nprefer = \"either\"\n";
 /// How long anything may take until it works.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -105,22 +105,15 @@ impl Testbed {
         for (number, visited) in world.visited.iter().enumerate() {
             delegators.push(delegate(&world, visited, number)?);
         }
-        let vehicle = world.vehicle(0, &["up0", "up1"])?;
+        let vehicle = world.vehicle_with(0, &["up0", "up1"], LENDING)?;
+        for host in [&world.cn, &vehicle.mnn] {
+            speak_plainly(host);
+        }
         let networks = Networks { home: world.home, visited: world.visited.each_ref().map(|visited| visited.link) };
         let paths = Paths::watch(&world.air, vehicle.inside);
         let adverts = Adverts::watch(&world.air, vehicle.inside);
         let uplinks = Uplinks::watch(&world.air, vehicle.uplinks.clone(), networks);
-        let testbed = Testbed {
-            world,
-            vehicle,
-            paths,
-            adverts,
-            uplinks,
-            node: None,
-            lender: Mutex::default(),
-            shape,
-            _delegators: delegators,
-        };
+        let testbed = Testbed { world, vehicle, paths, adverts, uplinks, node: None, shape, _delegators: delegators };
         testbed.reshape(shape);
         Ok(testbed)
     }
@@ -166,28 +159,6 @@ impl Testbed {
     /// Pulls uplink `index`; when.
     pub(crate) fn unplug(&self, index: usize) -> Result<u64> {
         self.world.air.unplug(self.vehicle.uplink(index)?)
-    }
-
-    /// Gives the nodes inside a prefix of access network `number`, where uplink `index` is, by hand: what a mobile router
-    /// without care-of prefixes of its own needs.
-    pub(crate) fn lend(&self, index: usize, number: usize) -> Result<()> {
-        let visited = self.visited(number)?;
-        let text = visited.router.output("ip", &["-6", "-o", "address", "show", "dev", "lan0", "scope", "link"])?;
-        let gateway = text.split_whitespace().nth(3).and_then(|word| word.split_once('/')).context("no router")?.0;
-        let (prefix, table) = (format!("2001:db8:b{}:100::", number + 1), 700 + number);
-        let mr = &self.vehicle.mr;
-        mr.ip(&[
-            &format!("address replace {prefix}1/64 dev in0 nodad"),
-            &format!("route replace default via {gateway} dev up{index} table {table}"),
-        ])?;
-        let (prefix, table) = (format!("{prefix}/64"), table.to_string());
-        // Fails if it is there already.
-        mr.output("ip", &["-6", "rule", "add", "from", &prefix, "lookup", &table, "priority", "900"]).ok();
-        mr.output("ip", &["-6", "rule", "add", "to", &prefix, "lookup", "main", "priority", "800"]).ok();
-        let mut lender = self.lender.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(lender.take());
-        *lender = Some(Advertiser::start(mr, "in0", &prefix)?);
-        Ok(())
     }
 
     /// The node inside, at its address in the mobile network.
@@ -294,6 +265,12 @@ fn reaches(host: &Host, address: Ipv6Addr) -> bool {
     let (from, to) = (address.to_string(), CORRESPONDENT.to_string());
     let ping = ["-6", "-n", "-q", "-c", "4", "-i", "0.05", "-W", "0.3", "-I", &from, &to];
     host.output("ping", &ping).is_ok()
+}
+
+/// Lets TCP of a host slow down as most do, whatever this machine prefers (RFC 9438).
+pub(super) fn speak_plainly(host: &Host) {
+    // A kernel without it has something else to compare with itself.
+    host.set("ipv4/tcp_congestion_control", "cubic").ok();
 }
 
 /// The path manager of a node in the mobile network, which offers its care-of addresses to peers.
