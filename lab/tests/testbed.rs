@@ -119,3 +119,31 @@ fn a_vehicle_moves_and_nothing_breaks() {
     assert!(output.status.success(), "{shown}\n{said}");
     assert!(shown.contains("nothing broke"));
 }
+
+#[test]
+fn a_transfer_finds_its_direct_path_and_moves_to_the_next() {
+    let roam6 = Path::new(LAB).with_file_name("roam6");
+    let programs = ["ip", "ping", "radvd", "dhcpd", "tshark", roam6.to_str().unwrap()];
+    if skipped("a_transfer_finds_its_direct_path_and_moves_to_the_next", &programs) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("paths.svg");
+    let output = Command::new(LAB).args(["demo-mptcp", "--svg"]).arg(&picture).output().unwrap();
+    let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{shown}\n{said}");
+    assert!(shown.contains("nothing broke"));
+    assert!(fs::read_to_string(picture).unwrap().contains("FN2 direct"));
+}
+
+#[test]
+fn the_scenarios_of_the_paper_are_as_far_as_its_equations_say() {
+    let roam6 = Path::new(LAB).with_file_name("roam6");
+    let programs = ["ip", "ping", "radvd", "dhcpd", roam6.to_str().unwrap()];
+    if skipped("the_scenarios_of_the_paper_are_as_far_as_its_equations_say", &programs) {
+        return;
+    }
+    let output = Command::new(LAB).args(["run", "mptcp/model", "--quick"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{said}", String::from_utf8_lossy(&output.stdout));
+}
