@@ -47,7 +47,7 @@ pub(crate) fn run(svg: Option<&File>, capture: Option<&File>) -> Result<bool> {
     let narrator = Narrator::start(&screen, vec![("mr ", testbed.vehicle.daemon.events().clone())])?;
     screen.moment(Tone::Act, "up0 into FN1");
     testbed.plug(0, Spot::Visited(0))?;
-    testbed.vehicle.wait_until_connected(CORRESPONDENT)?;
+    testbed.wait_home_path()?;
     testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
     let story = travel(&screen, &testbed)
         .with_context(|| format!("the mobile router's log:\n{}", crate::demo::tail(&testbed.vehicle)))?;

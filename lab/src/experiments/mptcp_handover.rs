@@ -9,7 +9,6 @@ use crate::multipath::journey::{Journey, Leg, Mode};
 use crate::multipath::options::Options;
 use crate::multipath::{Path, Shape, Spot, Testbed};
 use crate::progress::Progress;
-use crate::topology::CORRESPONDENT;
 use crate::traffic::Delivery;
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -73,7 +72,7 @@ fn run(quick: bool) -> Result<Findings> {
 fn series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Series> {
     let testbed = Testbed::build(Shape::PAPER.lossless())?;
     testbed.plug(0, Spot::Visited(0))?;
-    testbed.vehicle.wait_until_connected(CORRESPONDENT)?;
+    testbed.wait_home_path()?;
     if mode != Mode::Classical {
         testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
     }

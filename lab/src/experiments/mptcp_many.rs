@@ -74,7 +74,7 @@ fn measure(
     progress.say(&format!("{name}: {nodes} nodes board"));
     let testbed = Testbed::build(Shape { rate_bps: RATE, ..Shape::PAPER.lossless() })?;
     testbed.plug(0, Spot::Visited(0))?;
-    testbed.vehicle.wait_until_connected(CORRESPONDENT)?;
+    testbed.wait_home_path()?;
     let passengers: Vec<Passenger> =
         (0..nodes).map(|number| Passenger::board(&testbed, number)).collect::<Result<_>>()?;
     for passenger in &passengers {

@@ -6,7 +6,6 @@ use crate::figures::{Findings, round, spread};
 use crate::multipath::model::Scenario;
 use crate::multipath::{Shape, Spot, Testbed};
 use crate::progress::Progress;
-use crate::topology::CORRESPONDENT;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -32,7 +31,7 @@ fn run(quick: bool) -> Result<Findings> {
     let shape = Shape::PAPER.lossless();
     let testbed = Testbed::build(shape)?;
     testbed.plug(0, Spot::Home)?;
-    testbed.vehicle.wait_until_connected(CORRESPONDENT)?;
+    testbed.wait_home_path()?;
     let mut all: BTreeMap<Scenario, Seen> = BTreeMap::new();
     for place in [
         &[Scenario::Ns0][..],
@@ -42,6 +41,7 @@ fn run(quick: bool) -> Result<Findings> {
         if let Some(Scenario::Classical(number)) = place.first() {
             testbed.unplug(0)?;
             testbed.plug(0, Spot::Visited(*number))?;
+            testbed.wait_home_path()?;
             testbed.wait_care_of(&testbed.vehicle.mnn, *number)?;
         }
         for _ in 0..repetitions {

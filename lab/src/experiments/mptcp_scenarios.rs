@@ -6,7 +6,6 @@ use crate::clock;
 use crate::figures::{Findings, percentile, round, spread};
 use crate::multipath::{Path, Shape, Spot, Testbed};
 use crate::progress::Progress;
-use crate::topology::CORRESPONDENT;
 use crate::traffic::{Delivery, Load, Protocol, Transfer};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -113,11 +112,12 @@ fn run(quick: bool) -> Result<Findings> {
         let mut bench =
             Bench { testbed: &testbed, effort, loss: shape.loss, port: FIRST_PORT, progress: &mut progress };
         testbed.plug(0, Spot::Home)?;
-        testbed.vehicle.wait_until_connected(CORRESPONDENT)?;
+        testbed.wait_home_path()?;
         outcomes.extend(bench.compare(HOME)?);
         for (number, scenarios) in [(0, FN1), (1, FN2)] {
             testbed.unplug(0)?;
             testbed.plug(0, Spot::Visited(number))?;
+            testbed.wait_home_path()?;
             testbed.wait_care_of(&testbed.vehicle.mnn, number)?;
             outcomes.extend(bench.compare(scenarios)?);
         }

@@ -171,6 +171,12 @@ impl Testbed {
         self.world.correspondent()
     }
 
+    /// Waits until the node inside reaches the correspondent from its address in the mobile network.
+    pub(crate) fn wait_home_path(&self) -> Result<()> {
+        let reached = || reaches(&self.vehicle.mnn, self.vehicle.mnn_address).then_some(());
+        clock::wait_for(PATIENCE, reached).ok_or_else(|| anyhow!("no way by the home agent"))
+    }
+
     /// Lets the correspondent take up addresses it is offered, which a stock kernel does not (net.mptcp defaults).
     pub(crate) fn accept_offers(&self) -> Result<()> {
         self.world.cn.output("ip", &["mptcp", "limits", "set", "subflows", "8", "add_addr_accepted", "8"]).map(drop)
