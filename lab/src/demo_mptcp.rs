@@ -20,7 +20,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// Octets a second, each way.
-const RATE: u64 = 400_000;
+const RATE: u64 = 150_000;
 const PORT: u16 = 9700;
 /// How long a re-plugged cable is out.
 const DARK: Duration = Duration::from_millis(9);

@@ -46,11 +46,12 @@ impl Drop for Advertiser {
 pub(crate) struct Delegator(Child);
 
 impl Delegator {
-    /// Delegates a /56 of the /48 `pool` to each client on `interface` of `host`, whose link has the prefix `link`.
+    /// The only server of its link, so nobody need wait for others. Delegates a /56 of the /48 `pool` to each client on `interface` of `host`, whose link has the prefix `link`.
     pub(crate) fn start(host: &Host, interface: &str, link: &str, pool: &str) -> Result<Delegator> {
         let base = pool.trim_end_matches("::/48");
         let configuration = format!(
             "default-lease-time 600; preferred-lifetime 300; max-lease-time 600;\n\
+             option dhcp6.preference 255;\n\
              subnet6 {link} {{ prefix6 {base}:: {base}:ff00:: /56; }}\n"
         );
         let file = |kind: &str| host.folder().join(format!("dhcpd-{interface}.{kind}"));

@@ -113,6 +113,8 @@ impl Testbed {
         let paths = Paths::watch(&world.air, vehicle.inside);
         let adverts = Adverts::watch(&world.air, vehicle.inside);
         let uplinks = Uplinks::watch(&world.air, vehicle.uplinks.clone(), networks);
+        // Two, the default, are full when the removal of an address was lost with its network (RFC 8684 §3.4.2).
+        world.cn.output("ip", &["mptcp", "limits", "set", "subflows", "8"])?;
         let testbed = Testbed { world, vehicle, paths, adverts, uplinks, node: None, shape, _delegators: delegators };
         testbed.reshape(shape);
         Ok(testbed)
@@ -179,7 +181,7 @@ impl Testbed {
 
     /// Lets the correspondent take up addresses it is offered, which a stock kernel does not (net.mptcp defaults).
     pub(crate) fn accept_offers(&self) -> Result<()> {
-        self.world.cn.output("ip", &["mptcp", "limits", "set", "subflows", "8", "add_addr_accepted", "8"]).map(drop)
+        self.world.cn.output("ip", &["mptcp", "limits", "set", "add_addr_accepted", "8"]).map(drop)
     }
 
     /// Waits until `host` has an address from access network `number` that reaches the correspondent; which.
