@@ -69,8 +69,36 @@ impl Scene {
         self.folder.path().join(name)
     }
 
+    /// A second router to the peer for the node's `eth1`. Both drop packets from the other's prefix.
+    fn add_uplink(&self, other: &Place) {
+        other.shell(&format!(
+            "sysctl -qw net.ipv6.conf.all.forwarding=1 && ip link add lan0 type veth peer name eth1 netns {} && \
+             ip link add out0 type veth peer name eth1 netns {} && ip link set lan0 up && ip link set out0 up && \
+             ip address add 2001:db8:b::1/64 dev lan0 nodad && ip address add 2001:db8:8::1/64 dev out0 nodad && \
+             ip route add {PEER}/128 via 2001:db8:8::9",
+            self.node.number(),
+            self.peer.number()
+        ));
+        self.peer.shell(
+            "ip link set eth1 up && ip address add 2001:db8:8::9/64 dev eth1 nodad && \
+             ip route add 2001:db8:b::/64 via 2001:db8:8::1",
+        );
+        self.node
+            .shell("sysctl -qw net.ipv6.conf.eth1.accept_dad=0 && ip link set eth1 up && ip token set ::5 dev eth1");
+        for (router, foreign) in [(&self.router, "b"), (other, "a")] {
+            router.shell(&format!(
+                "nft 'add table ip6 bcp38; add chain ip6 bcp38 box {{ type filter hook forward priority 0; }}; \
+                 add rule ip6 bcp38 box iifname lan0 ip6 saddr 2001:db8:{foreign}::/64 drop'"
+            ));
+        }
+    }
+
     /// The router advertises these from now on: prefix and preferred lifetime.
     fn advertise(&self, prefixes: &[(&str, u32)]) -> Running {
+        self.advertise_by(&self.router, prefixes)
+    }
+
+    fn advertise_by(&self, router: &Place, prefixes: &[(&str, u32)]) -> Running {
         let prefix = |(prefix, preferred): &(&str, u32)| {
             let times = format!("AdvValidLifetime 3600; AdvPreferredLifetime {preferred}; DeprecatePrefix off;");
             format!(" prefix {prefix}::/64 {{ {times} }};")
@@ -78,19 +106,21 @@ impl Scene {
         let prefixes: String = prefixes.iter().map(prefix).collect();
         let text =
             format!("interface lan0 {{ AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4;{prefixes} }};");
-        let (config, pid) = (self.file("radvd.conf"), self.file("radvd.pid"));
+        let named = |kind: &str| self.file(&format!("radvd{}.{kind}", router.number()));
+        let (config, pid) = (named("conf"), named("pid"));
         fs::write(&config, text).unwrap();
         let _ = fs::remove_file(&pid);
         let words = ["radvd", "-n", "-C", config.to_str().unwrap(), "-p", pid.to_str().unwrap(), "-m", "stderr"];
-        self.router.start(&words)
+        router.start(&words)
     }
 
     fn start(&self) -> Running {
+        self.start_with("interfaces = [\"eth0\"]\nhome_prefixes = [\"2001:db8:100::/56\"]\nsignal_care_of = true\n")
+    }
+
+    fn start_with(&self, settings: &str) -> Running {
         let folder = self.folder.path().display();
-        let text = format!(
-            "run_dir = \"{folder}/run\"\nstate_dir = \"{folder}/state\"\n[mnn]\ninterfaces = [\"eth0\"]\n\
-             home_prefixes = [\"2001:db8:100::/56\"]\nsignal_care_of = true\n"
-        );
+        let text = format!("run_dir = \"{folder}/run\"\nstate_dir = \"{folder}/state\"\n[mnn]\n{settings}");
         fs::write(self.file("mnn.toml"), text).unwrap();
         self.node.roam6(&self.file("mnn.toml"))
     }
@@ -186,16 +216,17 @@ fn program() {
                 std::thread::spawn(move || std::io::copy(&mut stream.try_clone().unwrap(), &mut stream));
             }
         }
-        Ok("talk") => talk(),
+        Ok("talk") => talk(HOME),
+        Ok("talk-first") => talk(FIRST),
         _ => {}
     }
 }
 
 /// Sends blocks and checks what comes back until its input ends; tells the octets and the longest wait.
-fn talk() {
+fn talk(from: &str) {
     let socket = socket(AddressFamily::Inet6, SockType::Stream, SockFlag::empty(), None).unwrap();
     let end = |address: &str, port| SockaddrIn6::from(SocketAddrV6::new(address.parse().unwrap(), port, 0, 0));
-    bind(socket.as_raw_fd(), &end(HOME, 0)).unwrap();
+    bind(socket.as_raw_fd(), &end(from, 0)).unwrap();
     connect(socket.as_raw_fd(), &end(PEER, PORT)).unwrap();
     let mut stream = TcpStream::from(socket);
     let until_told = std::thread::spawn(|| std::io::stdin().read_to_end(&mut Vec::new()));
@@ -315,6 +346,39 @@ fn a_peer_without_mptcp_and_a_box_that_takes_options_out_mean_plain_tcp() {
     end(talk);
     let counters: Value = serde_json::from_str(&scene.status(&["--json"])).unwrap();
     assert_eq!(counters["counters"]["MPCapableFallbackSYNACK"], 2);
+}
+
+#[test]
+fn a_laptop_with_two_uplinks_loses_one() {
+    let test = "a_laptop_with_two_uplinks_loses_one";
+    let (Some(scene), Some(other)) = (Scene::new(test), Place::new()) else { return };
+    if !scene.router.command(&["nft", "list", "tables"]).output().is_ok_and(|output| output.status.success()) {
+        return println!("skipped: {test}: nft does not work here");
+    }
+    scene.add_uplink(&other);
+    let _radvd = scene.advertise(&[("2001:db8:a", 1800)]);
+    let _other = scene.advertise_by(&other, &[("2001:db8:b", 1800)]);
+    let _daemon = scene.start_with("interfaces = [\"eth0\", \"eth1\"]\nsource_routing = true\n");
+    wait_for("both uplinks in use", || scene.endpoints() == [FIRST, SECOND]);
+    let reaches = |from: &str| {
+        let words = ["ping", "-nqc1", "-W1", "-I", from, PEER];
+        scene.node.command(&words).output().unwrap().status.success()
+    };
+    // Whichever default route the kernel likes better, the other's router would drop it.
+    wait_for("each address by its own router", || reaches(FIRST) && reaches(SECOND));
+
+    let mut echo = scene.program(&scene.peer, "echo");
+    await_word(&mut echo, "listening");
+    let mut talk = scene.program(&scene.node, "talk-first");
+    await_word(&mut talk, "connected");
+    scene.await_paths("two paths", &words(&[FIRST, SECOND]));
+    scene.node.shell("ip link set eth0 down");
+    scene.await_paths("the first path is gone", &words(&[SECOND]));
+    scene.await_progress();
+    scene.node.shell("ip link set eth0 up");
+    scene.await_paths("and back", &words(&[FIRST, SECOND]));
+    scene.await_progress();
+    end(talk);
 }
 
 /// The options another implementation sees: MP_JOIN, ADD_ADDR, REMOVE_ADDR and MP_PRIO (RFC 8684 §8).
