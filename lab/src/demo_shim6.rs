@@ -84,6 +84,8 @@ fn travel(screen: &Screen, world: &Providers, sessions: &Sessions) -> Result<boo
         let asked = clock::unix_micros();
         from.daemon.ask(&["shim", "use", &local.to_string(), &peer.to_string()])?;
         from.daemon.events().wait(asked, PATIENCE, changed).with_context(|| format!("{} stays", from.host.name()))?;
+        // The peer is still being told of the first search.
+        sleep(Duration::from_secs(1));
     }
     sleep(SPAN);
     alive &= sessions.tell(screen, "back to provider a", at);
@@ -103,10 +105,10 @@ struct Sessions {
 impl Sessions {
     fn start(world: &Providers) -> Result<Sessions> {
         // A few octets at a time, fifty times a second, as somebody types and sees the echo.
-        let keys = Load { message: 16, ..Load::steady(Protocol::Tcp, 9022, 800) };
+        let keys = Load { message: 16, ..Load::steady(Protocol::Tcp, 9701, 800) };
         Ok(Sessions {
             interactive: Transfer::carry(world.ends(), keys)?,
-            bulk: Transfer::carry(world.ends(), Load::steady(Protocol::Tcp, 9020, 2_000_000))?,
+            bulk: Transfer::carry(world.ends(), Load::steady(Protocol::Tcp, 9700, 2_000_000))?,
         })
     }
 
