@@ -52,6 +52,8 @@ pub(crate) fn dissect(path: &Path) -> Result<Verdict> {
 pub(crate) fn tshark(path: &Path, filter: &str, output: &[&str]) -> Result<String> {
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(path).args(["-o", "tcp.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]);
+    // What connections carry is nobody's protocol, and to tshark a repeated octet of it is a fault.
+    command.args(["-o", "tcp.desegment_tcp_streams:FALSE"]);
     crate::bed::host::run(command.args(["-Y", filter]).args(output)).context("cannot dissect the capture")
 }
 

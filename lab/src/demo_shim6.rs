@@ -108,7 +108,7 @@ impl Sessions {
         let keys = Load { message: 16, ..Load::steady(Protocol::Tcp, 9701, 800) };
         Ok(Sessions {
             interactive: Transfer::carry(world.ends(), keys)?,
-            bulk: Transfer::carry(world.ends(), Load::steady(Protocol::Tcp, 9700, 2_000_000))?,
+            bulk: Transfer::carry(world.ends(), Load::steady(Protocol::Tcp, 9700, 500_000))?,
         })
     }
 

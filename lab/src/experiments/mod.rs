@@ -12,6 +12,7 @@ mod nemo_hostile;
 mod nemo_nested;
 mod nemo_scale;
 mod shim6_generation;
+mod shim6_recovery;
 
 use crate::figures::Findings;
 use anyhow::Result;
@@ -40,4 +41,5 @@ pub(crate) const ALL: &[Experiment] = &[
     nemo_nested::EXPERIMENT,
     nemo_scale::EXPERIMENT,
     shim6_generation::EXPERIMENT,
+    shim6_recovery::EXPERIMENT,
 ];

@@ -191,6 +191,32 @@ fn a_mobile_network_node_is_a_role_alone_and_must_make_sense() {
     }
 }
 
+const SHIM: &str = "\
+[shim]
+interfaces = [\"eth0\", \"wlan0\"]
+[shim.trigger]
+octets = 10000
+";
+
+#[test]
+fn a_shim_is_a_role_alone_and_must_make_sense() {
+    let config = read(SHIM).unwrap();
+    assert_eq!(config.roles().len(), 1);
+    let trigger = config.shim.unwrap().trigger.unwrap();
+    assert_eq!((trigger.octets, trigger.packets, trigger.age), (Some(10_000), None, None));
+    let answering = read(&SHIM.replace("octets = 10000", "enabled = false")).unwrap();
+    assert_eq!(answering.shim.unwrap().trigger, None);
+    let cases = [
+        ("[shim.t", "send_timeout = \"50ms\"\n[shim.t", "send_timeout = 50ms is out of bounds; write 100ms to 18h12m"),
+        ("[shim.t", "max_contexts = 0\n[shim.t", "max_contexts = 0 is out of bounds; write 1 to 65536"),
+        ("[shim.t", "identities = [\"none.toml\"]\n[shim.t", "No such file or directory (os error 2); make one with"),
+    ];
+    for (old, new, line) in cases {
+        let found = problems(SHIM, old, new);
+        assert!(found.len() == 1 && found[0].contains(line), "{found:?}");
+    }
+}
+
 #[test]
 fn a_home_agent_must_make_sense() {
     let row = "[[home_agent.mobile]]\nhome_address = \"2001:db8:1::101\"\nauth = \"none\"\n";
