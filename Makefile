@@ -32,6 +32,10 @@ test: DEPS = build lab
 test: deps lint ## every test there is; ends with one line that counts them
 	@scripts/run-tests
 
+test-vm: DEPS = build lab vm
+test-vm: deps ## what needs another kernel (ip6tnl, IPsec), on Debian's in a virtual machine; minutes
+	@scripts/test-vm
+
 lint: ## formatting and clippy, no warning allowed
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

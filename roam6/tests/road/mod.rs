@@ -49,6 +49,18 @@ impl Place {
         command
     }
 
+    /// Does something in this place.
+    pub fn enter<R: Send>(&self, act: impl FnOnce() -> R + Send) -> R {
+        let namespace = fs::File::open(format!("/proc/{}/ns/net", self.number())).unwrap();
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+                act()
+            });
+            inside.join().unwrap()
+        })
+    }
+
     pub fn start(&self, words: &[&str]) -> Running {
         Running(self.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
@@ -163,12 +175,28 @@ impl Road {
     }
 
     pub fn start_agent(&self) -> Running {
-        self.agent.roam6(&self.write_config("ha", AGENT))
+        self.start_agent_with("auto")
     }
 
     /// The mobile router; `more` goes into its table of settings.
     pub fn start_router(&self, more: &str) -> Running {
-        self.router.roam6(&self.write_config("mr", &format!("{ROUTER}{more}{UPLINK}{INGRESS}")))
+        self.start_router_with("auto", more)
+    }
+
+    /// The same with this data plane.
+    pub fn start_agent_with(&self, data_plane: &str) -> Running {
+        self.agent.roam6(&self.agent_config(data_plane))
+    }
+
+    /// The same with this data plane.
+    pub fn start_router_with(&self, data_plane: &str, more: &str) -> Running {
+        let role = format!("data_plane = \"{data_plane}\"\n{ROUTER}{more}{UPLINK}{INGRESS}");
+        self.router.roam6(&self.write_config("mr", &role))
+    }
+
+    /// The home agent's configuration.
+    pub fn agent_config(&self, data_plane: &str) -> PathBuf {
+        self.write_config("ha", &format!("data_plane = \"{data_plane}\"\n{AGENT}"))
     }
 
     /// Waits until the home agent holds a binding with a care-of address in the network that begins so.
