@@ -351,6 +351,8 @@ pub(crate) enum Part {
     Prefixes,
     /// Conversations that may take several paths
     Contexts,
+    /// GeoNetworking stations, and where they are
+    Stations,
     /// What happens next
     Timers,
     /// How often each thing happened

@@ -10,6 +10,7 @@ pub mod lookup;
 pub mod rate;
 pub mod request;
 pub mod router;
+pub mod scenario;
 pub mod seen;
 pub mod station;
 pub mod stations;

@@ -4,6 +4,7 @@
 mod check;
 pub(crate) mod duration;
 mod flow;
+pub(crate) mod geo;
 pub(crate) mod home_agent;
 pub(crate) mod ipsec;
 pub(crate) mod key;
@@ -50,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) home_agent: Option<HomeAgent>,
     /// The mobile router, if this node is one.
     pub(crate) mobile_router: Option<MobileRouterConfig>,
+    /// The GeoNetworking station, if this node is one.
+    pub(crate) geo: Option<geo::Geo>,
     /// What this host's connections over several paths need, if it has any.
     pub(crate) mnn: Option<PathManagerConfig>,
     /// How this host uses its several providers, if it does.
@@ -93,6 +96,7 @@ struct File {
     mobile_router: Option<Spanned<mobile_router::Section>>,
     mnn: Option<mnn::Section>,
     shim: Option<shim::Section>,
+    geo: Option<geo::Section>,
 }
 
 #[derive(Default, Deserialize)]
@@ -121,16 +125,17 @@ impl Config {
         let mobile_router = self.mobile_router.clone().map(|router| Role::MobileRouter(Box::new(router)));
         let mnn = self.mnn.clone().map(Role::PathManager);
         let shim = self.shim.clone().map(|shim| Role::Shim(Box::new(shim)));
-        home_agent.into_iter().chain(mobile_router).chain(mnn).chain(shim).collect()
+        let geo = self.geo.as_ref().map(|geo| Role::Geo(Box::new(geo.config.clone())));
+        home_agent.into_iter().chain(mobile_router).chain(mnn).chain(shim).chain(geo).collect()
     }
 }
 
 fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
     let file: File = source.parse().map_err(|problem| vec![problem])?;
     let mut review = Review::new(source);
-    let mobile = file.home_agent.is_some() || file.mobile_router.is_some();
-    if !mobile && file.mnn.is_none() && file.shim.is_none() {
-        let hint = "add a [home_agent], [mobile_router], [mnn] or [shim] table; docs/config.md shows them";
+    let moves = file.home_agent.is_some() || file.mobile_router.is_some();
+    if !moves && file.mnn.is_none() && file.shim.is_none() && file.geo.is_none() {
+        let hint = "add a [home_agent], [mobile_router], [mnn], [shim] or [geo] table; docs/config.md shows them";
         review.blame(0..0, "no role", hint);
     }
     let config = Config {
@@ -142,6 +147,7 @@ fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
         metrics: file.metrics.map(|table| listen(&table.listen, &mut review)),
         home_agent: file.home_agent.map(|section| home_agent::settle(section, &mut review)),
         mobile_router: file.mobile_router.and_then(|section| mobile_router::settle(section, &mut review)),
+        geo: file.geo.and_then(|section| geo::settle(section, &mut review)),
         mnn: file.mnn.map(|section| mnn::settle(section, &mut review)),
         shim: file.shim.map(|section| shim::settle(section, &mut review)),
     };

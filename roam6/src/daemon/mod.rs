@@ -3,6 +3,7 @@
 mod ages;
 mod log;
 mod notify;
+mod position;
 mod recorder;
 mod reload;
 mod roles;
@@ -20,6 +21,7 @@ use log::Log;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use notify::Notify;
+use position::Positions;
 use recorder::Recorder;
 use roam6_linux::mptcp::diag;
 use roam6_linux::{Host, Interest, Ready, Wake};
@@ -35,7 +37,8 @@ use table_watch::TableWatch;
 /// Tokens of the loop's own descriptors; the server's follow.
 const SIGNALS: u32 = 0;
 const TABLE: u32 = 1;
-const SERVER: u32 = 2;
+const POSITION: u32 = 2;
+const SERVER: u32 = 3;
 /// A page of metrics is not made anew within this time: anybody on this machine may ask for it.
 const METRICS_TIME: Duration = Duration::from_secs(1);
 const READ: Interest = Interest { read: true, write: false };
@@ -92,6 +95,7 @@ struct Daemon {
     server: Server,
     signals: SignalFd,
     table_watch: Option<TableWatch>,
+    positions: Option<Positions>,
     notify: Notify,
     voice: Voice,
     recorder: Option<Recorder>,
@@ -123,6 +127,11 @@ impl Daemon {
         host.hear_esp(roles::use_esp(&config))?;
         let deaf = config.mnn.is_some().then(|| host.hear_subflows().err()).flatten();
         host.watch(&signals, SIGNALS, READ)?;
+        let positions = config.geo.as_ref().map(|geo| Positions::begin(&geo.position)).transpose();
+        let positions = positions.map_err(|error| format!("position: {error}"))?;
+        if let Some(fd) = positions.as_ref().and_then(Positions::fd) {
+            host.watch(fd, POSITION, READ)?;
+        }
         let server = Server::new(SERVER, control, metrics, &mut host)?;
         let seed = start::seed()?;
         let roles = config.roles();
@@ -136,6 +145,7 @@ impl Daemon {
             server,
             signals,
             table_watch: None,
+            positions,
             notify: Notify::from_environment(),
             recorder,
             metrics: None,
@@ -169,6 +179,7 @@ impl Daemon {
         inputs.extend(recall.map(|recall| (at, recall)));
         inputs.push_back((at, Input::Order(Order::Begin)));
         self.feed(inputs);
+        self.tell_positions();
         self.voice.ages.forget();
         self.settle()?;
         self.say(Level::Info, &format!("{} is ready: {}", self.config.name, roles::names(&self.config)));
@@ -273,6 +284,8 @@ impl Daemon {
             if self.table_watch.as_ref().is_some_and(TableWatch::changed) {
                 self.reload_table();
             }
+        } else if ready.token == POSITION {
+            self.tell_positions();
         } else {
             while let Ok(Some(signal)) = self.signals.read_signal() {
                 if signal.ssi_signo != Signal::SIGHUP as u32 {
@@ -282,6 +295,12 @@ impl Daemon {
             }
         }
         Ok(false)
+    }
+
+    fn tell_positions(&mut self) {
+        let now = self.host.now();
+        let fixes = self.positions.as_mut().map(Positions::take).unwrap_or_default();
+        self.feed(fixes.into_iter().map(|fix| (now, Input::Fix(fix))).collect());
     }
 
     fn answer(&mut self, client: ClientId, asked: Asked, now: Time) {

@@ -133,6 +133,7 @@ fn fixed_changes(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[mobile_router]", old.mobile_router.is_some() != new.mobile_router.is_some()),
         ("[mnn]", old.mnn.is_some() != new.mnn.is_some()),
         ("[shim]", old.shim.is_some() != new.shim.is_some()),
+        ("[geo]", old.geo != new.geo),
     ];
     changes.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
 }

@@ -18,7 +18,9 @@ pub(super) fn interfaces(config: &Config) -> BTreeSet<String> {
     let ingress = router.flat_map(|router| router.ingress.iter().map(|ingress| ingress.interface.clone()));
     let paths = config.mnn.iter().flat_map(|mnn| mnn.interfaces.iter().cloned());
     let providers = config.shim.iter().flat_map(|shim| shim.interfaces.iter().cloned());
-    home_link.chain(uplinks).chain(ingress).chain(paths).chain(providers).collect()
+    let radios = config.geo.iter().flat_map(|geo| geo.config.interfaces.iter().cloned());
+    let virtual_links = config.geo.iter().flat_map(|geo| geo.config.virtual_links.iter().map(|link| link.name.clone()));
+    home_link.chain(uplinks).chain(ingress).chain(paths).chain(providers).chain(radios).chain(virtual_links).collect()
 }
 
 /// Names the roles, for the log.
@@ -33,7 +35,11 @@ pub(super) fn names(config: &Config) -> String {
         let names: Vec<&str> = shim.interfaces.iter().map(String::as_str).collect();
         format!("shim on {}", names.join(" and "))
     });
-    agent.into_iter().chain(router).chain(mnn).chain(shim).collect::<Vec<_>>().join(", ")
+    let geo = config.geo.as_ref().map(|geo| {
+        let names: Vec<&str> = geo.config.interfaces.iter().map(String::as_str).collect();
+        format!("GeoNetworking {} on {}", geo.config.station, names.join(" and "))
+    });
+    agent.into_iter().chain(router).chain(mnn).chain(shim).chain(geo).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether mobility messages may come in ESP.

@@ -44,6 +44,14 @@ fn text(config: &Config) -> String {
             let _ = writeln!(text, "    flow {}: by bid {}", flow.id, flow.bid);
         }
     }
+    if let Some(geo) = &config.geo {
+        let names: Vec<&str> = geo.config.interfaces.iter().map(String::as_str).collect();
+        let links: Vec<&str> = geo.config.virtual_links.iter().map(|link| link.name.as_str()).collect();
+        let _ = writeln!(text, "  GeoNetworking {} on {}", geo.config.station, names.join(" and "));
+        if !links.is_empty() {
+            let _ = writeln!(text, "    IPv6 by {}", links.join(" and "));
+        }
+    }
     if let Some(mnn) = &config.mnn {
         let names: Vec<&str> = mnn.interfaces.iter().map(String::as_str).collect();
         let home = if mnn.home_prefixes.is_empty() { "no home prefix".to_owned() } else { list(&mnn.home_prefixes) };
@@ -112,6 +120,7 @@ fn document(config: &Config) -> serde_json::Value {
             "idle_timeout": shim.idle_timeout,
             "max_contexts": shim.max_contexts,
         })),
+        "geo": config.geo.as_ref().map(|geo| &geo.config),
     })
 }
 

@@ -115,6 +115,24 @@ pub(crate) fn contexts(state: &State) -> Table {
     table
 }
 
+/// GeoNetworking stations, this one first.
+pub(crate) fn stations(state: &State) -> Table {
+    let mut table = Table::new(&["STATION", "KIND", "PLACE", "DISTANCE", "SPEED", "HEADING", "AGE", "STATE"]);
+    for row in &state.view.stations {
+        table.push(vec![
+            row.mid.to_string(),
+            row.kind.clone(),
+            format!("{}{}", row.place, if row.accurate { "" } else { " ~" }),
+            row.distance.map(|metres| format!("{metres} m")).unwrap_or_default(),
+            format!("{:.1} km/h", f64::from(row.speed) * 0.036),
+            format!("{}°", row.heading / 10),
+            human(row.age),
+            row.state.clone(),
+        ]);
+    }
+    table
+}
+
 /// Timers, the next first.
 pub(crate) fn timers(state: &State) -> Table {
     let mut table = Table::new(&["IN", "TIMER"]);

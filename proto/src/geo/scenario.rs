@@ -1,0 +1,170 @@
+//! What must hold of a station whatever frames, positions and time do to it: no panic, bounded tables and buffers, and
+//! no frame makes more of them than the standard has it.
+//! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
+
+use super::config::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
+use super::station::GeoStation;
+use super::stations::MAX_STATIONS;
+use crate::engine::{Engine, Outbox};
+use crate::entropy::Entropy;
+use crate::input::{Clock, Fix, Frame, Input, LinkEvent, LinkId, Order};
+use crate::output::Output;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::geo::{ETHERTYPE, Place, Station, set_remaining};
+use roam6_wire::{LinkAddress, Reader};
+
+const RADIO: LinkId = LinkId(1);
+const VIRTUAL: LinkId = LinkId(2);
+const OWN: LinkAddress = LinkAddress([2, 0, 0, 0, 0, 0xee]);
+/// Ticks at one moment at most.
+const MAX_TICKS: usize = 8;
+
+/// Lives through what `data` says, and asserts what must hold throughout.
+///
+/// # Panics
+/// If something does not hold.
+pub fn scenario(data: &[u8]) {
+    let mut reader = Reader::new("scenario", data);
+    let mut world = World::new(reader.u8().unwrap_or_default());
+    while let Ok(action) = reader.u8() {
+        let choice = reader.u8().unwrap_or_default();
+        match action % 8 {
+            0..=2 => {
+                let length = usize::from(choice).min(reader.len());
+                world.hear(reader.bytes(length).unwrap_or_default(), action >> 3);
+            }
+            3 => world.echo(choice),
+            4 => {
+                let length = usize::from(choice).min(reader.len());
+                world.host_sends(reader.bytes(length).unwrap_or_default(), action >> 3);
+            }
+            5 => world.wait(Duration::from_millis(u64::from(choice))),
+            6 => world.wait(Duration::from_secs(u64::from(choice))),
+            _ => world.move_to(choice),
+        }
+    }
+    world.stop();
+}
+
+struct World {
+    station: GeoStation,
+    now: Time,
+    /// Frames the station has sent, to be sent back at it.
+    sent: Vec<Frame>,
+}
+
+impl World {
+    fn new(choice: u8) -> World {
+        let mib = Mib {
+            non_area: if choice & 1 == 0 { NonArea::Greedy } else { NonArea::Contention },
+            in_area: if choice & 2 == 0 { InArea::Contention } else { InArea::Simple },
+            beacon_hops: choice >> 2 & 3,
+            ..Mib::default()
+        };
+        let reach = if choice & 16 == 0 { Reach::Around(500) } else { Reach::Hops(2) };
+        let config = GeoConfig {
+            interfaces: ["radio0".to_owned()].into(),
+            station: Station::BUS,
+            virtual_links: vec![VirtualLink { name: "gn0".to_owned(), reach }],
+            mib,
+        };
+        let station = GeoStation::new(config, Entropy::from_number(u64::from(choice)));
+        let mut world = World { station, now: Time::from_micros(1), sent: Vec::new() };
+        world.feed(&Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
+        for (link, name) in [(RADIO, "radio0"), (VIRTUAL, "gn0")] {
+            let event = LinkEvent { link, name: name.to_owned(), address: Some(OWN), up: true, mtu: 1500 };
+            world.feed(&Input::Link(event));
+        }
+        world.move_to(choice);
+        world
+    }
+
+    fn feed(&mut self, input: &Input) -> usize {
+        let mut out = Outbox::new();
+        self.station.handle(self.now, input, &mut out);
+        assert!(self.station.deadline().is_none_or(|at| at > self.now), "what is due was not done");
+        assert!(self.station.router().stations().len() <= MAX_STATIONS);
+        let frames: Vec<Frame> = out
+            .drain()
+            .filter_map(|output| match output {
+                Output::Frame(frame) => Some(frame),
+                _ => None,
+            })
+            .collect();
+        let on_air = frames.iter().filter(|frame| frame.link == RADIO).count();
+        self.sent.extend(frames.into_iter().filter(|frame| frame.link == RADIO));
+        self.sent.truncate(64);
+        on_air
+    }
+
+    /// A frame from one of a few senders, rest as it comes.
+    fn hear(&mut self, bytes: &[u8], sender: u8) {
+        let source = LinkAddress([2, 0, 0, 0, 0, sender]);
+        let frame = Frame { link: RADIO, source, destination: OWN, ethertype: ETHERTYPE, bytes: bytes.to_vec() };
+        let waiting = self.station.router().waiting();
+        let sent = self.feed(&Input::Frame(frame));
+        // One to forward it or answer it; and what waited for its source to be found goes along.
+        assert!(sent <= 1 || waiting.2 > 0, "{sent} frames for one");
+    }
+
+    /// The station's own frame comes back.
+    fn echo(&mut self, choice: u8) {
+        let Some(frame) = self.sent.get(usize::from(choice) % self.sent.len().max(1)).cloned() else { return };
+        let mut frame = Frame { source: LinkAddress([2, 0, 0, 0, 0, 9]), destination: OWN, ..frame };
+        set_remaining(&mut frame.bytes, choice >> 6);
+        // None of it goes on; but after a change of address it is another station's.
+        assert!(self.feed(&Input::Frame(frame)) <= 1, "its own packet again");
+    }
+
+    fn host_sends(&mut self, bytes: &[u8], choice: u8) {
+        let destination =
+            if choice & 1 == 0 { LinkAddress([0x33, 0x33, 0, 0, 0, 1]) } else { LinkAddress([2, 0, 0, 0, 0, choice]) };
+        self.feed(&Input::Frame(Frame {
+            link: VIRTUAL,
+            source: OWN,
+            destination,
+            ethertype: 0x86dd,
+            bytes: bytes.to_vec(),
+        }));
+    }
+
+    fn move_to(&mut self, choice: u8) {
+        let place = Place { latitude: 480_000_000 + i32::from(choice) * 10_000, longitude: 110_000_000 };
+        let fix = (choice != 13).then_some(Fix { place, uncertainty: Some(u32::from(choice)), speed: 0, heading: 0 });
+        self.feed(&Input::Fix(fix));
+    }
+
+    fn wait(&mut self, span: Duration) {
+        let until = self.now + span;
+        let mut at_once = 0;
+        while let Some(at) = self.station.deadline().filter(|at| *at <= until) {
+            at_once = if at == self.now { at_once + 1 } else { 0 };
+            assert!(at_once < MAX_TICKS, "does not stop at {at}");
+            self.now = at;
+            self.feed(&Input::Tick);
+        }
+        self.now = until;
+    }
+
+    fn stop(&mut self) {
+        self.feed(&Input::Order(Order::Stop));
+        assert_eq!(self.station.deadline(), None, "does not end");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scenario;
+    use crate::play;
+
+    #[test]
+    fn the_committed_corpus_passes() {
+        play::every_file("../fuzz/corpus/geo_station", scenario);
+    }
+
+    #[test]
+    fn arbitrary_octets_pass() {
+        play::every_seed(3_000, 600, scenario);
+    }
+}

@@ -1,0 +1,195 @@
+//! The `[geo]` table: a GeoNetworking station. What has a name in the standard's management information base is checked
+//! against what the standard allows (EN 302 636-4-1 annex H).
+
+use crate::config::check;
+use crate::config::duration::Span;
+use crate::config::source::Review;
+use core::time::Duration;
+use roam6_proto::Fix;
+use roam6_proto::geo::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
+use roam6_wire::geo::{Area, Place, Shape, Station};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use toml::Spanned;
+
+/// Most interfaces, and most virtual links.
+const MAX_LIST: usize = 16;
+
+/// A station, and how it knows where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Geo {
+    /// What the engine is told.
+    pub(crate) config: GeoConfig,
+    /// Where positions come from.
+    pub(crate) position: Position,
+}
+
+/// Where positions come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Position {
+    /// It never moves.
+    Fixed(Fix),
+    /// A gpsd at this address, `host:port`.
+    Gpsd(String),
+}
+
+/// The table, as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Section {
+    interfaces: Spanned<Vec<Spanned<String>>>,
+    station: Option<Spanned<String>>,
+    position: Spanned<PositionTable>,
+    #[serde(default)]
+    links: Vec<LinkTable>,
+    beacon: Option<Spanned<Span>>,
+    beacon_hops: Option<Spanned<u8>>,
+    hop_limit: Option<Spanned<u8>>,
+    lifetime: Option<Spanned<Span>>,
+    forwarding: Option<NonArea>,
+    area_forwarding: Option<InArea>,
+    range: Option<Spanned<u32>>,
+    max_area: Option<Spanned<u32>>,
+    packet_data_rate: Option<Spanned<u32>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PositionTable {
+    latitude: Option<f64>,
+    longitude: Option<f64>,
+    gpsd: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkTable {
+    name: Spanned<String>,
+    around: Option<Spanned<u16>>,
+    hops: Option<Spanned<u8>>,
+    area: Option<Spanned<AreaTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AreaTable {
+    #[serde(default = "circle")]
+    shape: Shape,
+    latitude: f64,
+    longitude: f64,
+    a: u16,
+    #[serde(default)]
+    b: u16,
+    #[serde(default)]
+    angle: u16,
+}
+
+fn circle() -> Shape {
+    Shape::Circle
+}
+
+/// Checks the table; what is wrong with it is remembered by `review`.
+pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> Option<Geo> {
+    let mib = mib(&section, review);
+    let interfaces = interfaces(&section.interfaces, review);
+    let station = section.station.as_ref().map_or(Some(Station::PASSENGER_CAR), |name| station(name, review));
+    let position = position(&section.position, review);
+    if let Some(link) = section.links.get(MAX_LIST) {
+        review.blame(link.name.span(), format!("more than {MAX_LIST} virtual links"), "list fewer");
+    }
+    let virtual_links: Vec<VirtualLink> = section.links.iter().filter_map(|table| link(table, review)).collect();
+    let config = GeoConfig { interfaces, station: station?, virtual_links, mib };
+    Some(Geo { config, position: position? })
+}
+
+fn mib(section: &Section, review: &mut Review<'_>) -> Mib {
+    let seconds = Duration::from_secs;
+    check::duration(section.beacon.as_ref(), "beacon", Duration::from_millis(100)..=seconds(60), review);
+    check::within(section.beacon_hops.as_ref(), "beacon_hops", 1..=10, review);
+    check::within(section.hop_limit.as_ref(), "hop_limit", 1..=255, review);
+    check::duration(section.lifetime.as_ref(), "lifetime", Duration::from_millis(50)..=seconds(600), review);
+    check::within(section.range.as_ref(), "range", 1..=100_000, review);
+    check::within(section.max_area.as_ref(), "max_area", 1..=u32::MAX, review);
+    let standard = Mib::default();
+    let beacon_timer = section.beacon.as_ref().map_or(standard.beacon_timer, |span| span.get_ref().0);
+    let number = |written: Option<&Spanned<u32>>, otherwise| written.map_or(otherwise, |number| *number.get_ref());
+    let octet = |written: Option<&Spanned<u8>>, otherwise| written.map_or(otherwise, |number| *number.get_ref());
+    Mib {
+        beacon_timer,
+        // itsGnBeaconServiceMaxJitter is a quarter of the timer.
+        beacon_jitter: beacon_timer / 4,
+        beacon_hops: octet(section.beacon_hops.as_ref(), standard.beacon_hops),
+        default_hop_limit: octet(section.hop_limit.as_ref(), standard.default_hop_limit),
+        default_lifetime: section.lifetime.as_ref().map_or(standard.default_lifetime, |span| span.get_ref().0),
+        non_area: section.forwarding.unwrap_or(standard.non_area),
+        in_area: section.area_forwarding.unwrap_or(standard.in_area),
+        max_range: number(section.range.as_ref(), standard.max_range),
+        max_area_size: number(section.max_area.as_ref(), standard.max_area_size),
+        max_packet_data_rate: number(section.packet_data_rate.as_ref(), standard.max_packet_data_rate),
+        ..standard
+    }
+}
+
+fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> BTreeSet<String> {
+    for name in written.get_ref() {
+        check::interface(name, review);
+    }
+    if written.get_ref().is_empty() {
+        review.blame(written.span(), "no interfaces", "write the radio's interface, as interfaces = [\"wlan0\"]");
+    }
+    if let Some(name) = written.get_ref().get(MAX_LIST) {
+        review.blame(name.span(), format!("more than {MAX_LIST} interfaces"), "list fewer");
+    }
+    written.get_ref().iter().map(|name| name.get_ref().clone()).collect()
+}
+
+fn station(name: &Spanned<String>, review: &mut Review<'_>) -> Option<Station> {
+    let station = Station::named(name.get_ref());
+    if station.is_none() {
+        let hint = "write passenger-car, bus, tram, heavy-truck, roadside-unit or another of docs/geo.md";
+        review.blame(name.span(), format!("\"{}\" is no kind of station", name.get_ref()), hint);
+    }
+    station
+}
+
+fn position(table: &Spanned<PositionTable>, review: &mut Review<'_>) -> Option<Position> {
+    let hint = "write { latitude = 48.1, longitude = 11.5 } in degrees, or { gpsd = \"127.0.0.1:2947\" }";
+    let found = match table.get_ref() {
+        PositionTable { latitude: Some(latitude), longitude: Some(longitude), gpsd: None } => {
+            let place = Place::of_degrees(*latitude, *longitude);
+            place.map(|place| Position::Fixed(Fix { place, uncertainty: Some(1), speed: 0, heading: 0 }))
+        }
+        PositionTable { latitude: None, longitude: None, gpsd: Some(server) } if server.contains(':') => {
+            Some(Position::Gpsd(server.clone()))
+        }
+        _ => None,
+    };
+    if found.is_none() {
+        review.blame(table.span(), "no position", hint);
+    }
+    found
+}
+
+fn link(table: &LinkTable, review: &mut Review<'_>) -> Option<VirtualLink> {
+    check::interface(&table.name, review);
+    let name = table.name.get_ref().clone();
+    let reach = match (&table.around, &table.hops, &table.area) {
+        (Some(radius), None, None) if *radius.get_ref() > 0 => Some(Reach::Around(*radius.get_ref())),
+        (None, Some(hops), None) if *hops.get_ref() > 0 => Some(Reach::Hops(*hops.get_ref())),
+        (None, None, Some(written)) => area(written.get_ref()).map(Reach::Area),
+        _ => None,
+    };
+    if reach.is_none() {
+        let hint = "write one of around = 1000 (metres), hops = 3, area = { latitude = .., longitude = .., a = 500 }";
+        review.blame(table.name.span(), format!("virtual link {name} does not say how far it reaches"), hint);
+    }
+    Some(VirtualLink { name, reach: reach? })
+}
+
+/// An area that has an extent; a needs no b where it is a circle.
+fn area(table: &AreaTable) -> Option<Area> {
+    let center = Place::of_degrees(table.latitude, table.longitude)?;
+    let AreaTable { shape, a, b, angle, .. } = *table;
+    let has_extent = a > 0 && angle <= 360 && (b > 0 || shape == Shape::Circle);
+    has_extent.then_some(Area { shape, center, a, b, angle })
+}

@@ -1,0 +1,96 @@
+//! The real binary as three GeoNetworking stations in a row: IPv6 from the first to the last by the one between.
+
+#![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+
+mod road;
+
+use road::{BINARY, Place, Running, run, wait_for};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Stations a, b and c, 223 m apart; b has a radio towards each of the others.
+struct Row {
+    places: Vec<Place>,
+    folder: tempfile::TempDir,
+    _daemons: Vec<Running>,
+}
+
+impl Row {
+    fn new(test: &str) -> Option<Row> {
+        let places: Option<Vec<Place>> = (0..3).map(|_| Place::new()).collect();
+        let Some(places) = places else {
+            println!("skipped: {test}: no network namespaces here (not root?)");
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let between = places[1].number();
+        for (place, radio) in [(&places[0], "radio0"), (&places[2], "radio1")] {
+            place.shell(&format!("ip link add radio0 type veth peer name {radio} netns {between}"));
+        }
+        // Not a word of IPv6 on the radio itself.
+        for (place, radio) in [(0, "radio0"), (1, "radio0"), (1, "radio1"), (2, "radio0")] {
+            places[place].shell(&format!("echo 1 > /proc/sys/net/ipv6/conf/{radio}/disable_ipv6"));
+            places[place].shell(&format!("ip link set {radio} up"));
+        }
+        let mut row = Row { places, folder, _daemons: Vec::new() };
+        row._daemons = (0..3).map(|number| row.places[number].roam6(&row.write(number))).collect();
+        Some(row)
+    }
+
+    fn write(&self, number: usize) -> PathBuf {
+        let radios = if number == 1 { "\"radio0\", \"radio1\"" } else { "\"radio0\"" };
+        let folder = self.folder.path().join(number.to_string());
+        let longitude = 11.0 + 0.003 * f64::from(u8::try_from(number).unwrap());
+        let text = format!(
+            "run_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n[geo]\ninterfaces = [{radios}]\n\
+             position = {{ latitude = 48.0, longitude = {longitude} }}\n[[geo.links]]\nname = \"gn0\"\naround = 1500\n",
+            folder.display()
+        );
+        let file = self.folder.path().join(format!("{number}.toml"));
+        fs::write(&file, text).unwrap();
+        file
+    }
+
+    fn link_local(&self, number: usize) -> Option<String> {
+        let shown = self.places[number].command(&["ip", "-6", "-o", "address", "show", "dev", "gn0", "scope", "link"]);
+        let output = { shown }.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let is_ready = !text.contains("tentative");
+        let address = text.split_whitespace().find(|word| word.starts_with("fe80")).filter(|_| is_ready)?;
+        address.split('/').next().map(str::to_owned)
+    }
+
+    fn show(&self, number: usize, what: &str) -> String {
+        let run_dir = self.folder.path().join(format!("{number}/run"));
+        run(Command::new(BINARY).args(["show", what, "--run-dir"]).arg(run_dir))
+    }
+}
+
+#[test]
+fn ipv6_travels_over_two_hops_at_every_size_and_longer_packets_are_answered() {
+    let Some(row) = Row::new("ipv6_travels_over_two_hops_at_every_size_and_longer_packets_are_answered") else {
+        return;
+    };
+    wait_for("a virtual link at each end", || row.link_local(0).is_some() && row.link_local(2).is_some());
+    let far = format!("{}%gn0", row.link_local(2).unwrap());
+    let ping = |size: &str| {
+        let words = ["ping", "-nqc", "3", "-i", "0.2", "-W", "5", "-M", "do", "-s", size, &far];
+        row.places[0].command(&words).output().unwrap()
+    };
+    wait_for("the far station", || ping("8").status.success());
+    for size in ["0", "700", "1232", "1350"] {
+        let told = String::from_utf8(ping(size).stdout).unwrap();
+        assert!(told.contains("3 received"), "{size} octets: {told}");
+    }
+    // One octet more than the link's 1398 leave, headers counted.
+    let told = ping("1351");
+    let told = String::from_utf8_lossy(&told.stdout).into_owned() + &String::from_utf8_lossy(&told.stderr);
+    assert!(told.contains("mtu: 1398") && told.contains("0 received"), "{told}");
+
+    let stations = row.show(0, "stations");
+    for word in ["own", "neighbour", "known", "223 m", "447 m"] {
+        assert!(stations.contains(word), "no {word} in\n{stations}");
+    }
+}
