@@ -76,7 +76,7 @@ fn ipv6_travels_over_two_hops_at_every_size_and_longer_packets_are_answered() {
     wait_for("a virtual link at each end", || row.link_local(0).is_some() && row.link_local(2).is_some());
     let far = format!("{}%gn0", row.link_local(2).unwrap());
     let ping = |size: &str| {
-        let words = ["ping", "-nqc", "3", "-i", "0.2", "-W", "5", "-M", "do", "-s", size, &far];
+        let words = ["ping", "-nc", "3", "-i", "0.2", "-W", "5", "-M", "do", "-s", size, &far];
         row.places[0].command(&words).output().unwrap()
     };
     wait_for("the far station", || ping("8").status.success());
