@@ -268,6 +268,23 @@ fn a_connection_outlives_its_interface_and_does_not_sit_out_its_back_off() {
 }
 
 #[test]
+fn what_waits_for_a_neighbour_behind_a_pulled_cable_is_sent_again() {
+    let mut scene = scene_or_skip!("what_waits_for_a_neighbour_behind_a_pulled_cable_is_sent_again");
+    scene.take_path(0);
+    let mut connection = Connection::new(&scene);
+    connection.carry(1 << 20);
+    scene.routers[0].ip("link set h1 down");
+    connection.left.write_all(b"hello").unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    let began = scene.sides[0].daemon.now();
+    scene.take_path(1);
+    connection.right.read_exact(&mut [0; 5]).unwrap();
+    let took = scene.sides[0].daemon.now().since(began);
+    assert!(took < Duration::from_millis(1500), "{took:?} after the change of path");
+    connection.carry(1 << 20);
+}
+
+#[test]
 fn conversations_and_contexts_are_told_of() {
     let mut scene = scene_or_skip!("conversations_and_contexts_are_told_of");
     let [left, right] = &mut scene.sides;

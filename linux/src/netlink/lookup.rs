@@ -1,9 +1,8 @@
 //! One question to the routing tables: the way from an address to another.
 
-use super::PROTOCOL;
 use super::socket::Netlink;
 use crate::error::Error;
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use roam6_proto::LinkId;
 use roam6_proto::plan::{Pair, Table};
@@ -14,12 +13,12 @@ use std::net::Ipv6Addr;
 pub(crate) struct Way {
     /// The table that knew.
     pub(crate) table: Table,
+    /// The interface.
+    pub(crate) link: Option<LinkId>,
     /// `None`: the destination is a neighbour.
     pub(crate) gateway: Option<Ipv6Addr>,
     /// Largest packet, where the route or the network has said so.
     pub(crate) mtu: Option<u32>,
-    /// Whether the route is one of ours.
-    pub(crate) ours: bool,
 }
 
 /// The way from `pair.local` to `pair.peer`, by `link` only if one is given. `None` if there is none.
@@ -40,11 +39,11 @@ pub(crate) fn find(netlink: &mut Netlink, pair: Pair, link: Option<LinkId>) -> R
 }
 
 fn read(route: &RouteMessage) -> Way {
-    let ours = route.header.protocol == RouteProtocol::Other(PROTOCOL);
-    let mut way = Way { table: Table(u32::from(route.header.table)), gateway: None, mtu: None, ours };
+    let mut way = Way { table: Table(u32::from(route.header.table)), link: None, gateway: None, mtu: None };
     for attribute in &route.attributes {
         match attribute {
             RouteAttribute::Table(table) => way.table = Table(*table),
+            RouteAttribute::Oif(link) => way.link = Some(LinkId(*link)),
             RouteAttribute::Gateway(RouteAddress::Inet6(router)) => way.gateway = Some(*router),
             RouteAttribute::Metrics(metrics) => {
                 way.mtu = metrics.iter().find_map(|metric| match metric {

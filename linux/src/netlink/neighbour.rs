@@ -25,6 +25,14 @@ pub(crate) fn remove(neighbour: &Neighbour) -> Request {
     Request::remove(RouteNetlinkMessage::DelNeighbour(write(neighbour.link, neighbour.address)))
 }
 
+/// Gives up a neighbour whose link-layer address is still being asked for, and with it the packets that wait for it.
+/// `None` for entries that know it.
+pub(crate) fn give_up(message: &NeighbourMessage) -> Option<(LinkId, Ipv6Addr, Request)> {
+    let (link, address) = (LinkId(message.header.ifindex), address_of(message)?);
+    let waits = message.header.state == NeighbourState::Incomplete;
+    waits.then(|| (link, address, Request::remove(RouteNetlinkMessage::DelNeighbour(write(link, address)))))
+}
+
 /// Answers for an address.
 pub(crate) fn put_proxy(proxy: &Proxy) -> Request {
     let mut message = write(proxy.link, proxy.address);

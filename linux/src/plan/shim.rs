@@ -3,7 +3,8 @@
 
 use super::{Executor, Waiting};
 use crate::error::{Context as _, Error};
-use crate::netlink::{link, lookup};
+use crate::netlink::lookup::{self, Way};
+use crate::netlink::{link, neighbour};
 use crate::shim::{HEADER, Shim, is_routed};
 use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
@@ -112,9 +113,10 @@ impl Executor {
             let Pair { local, peer } = context.locators;
             return Err(Error::new(format_args!("way from {local} to {peer}"), Errno::ENETUNREACH.desc()));
         }
+        let former = lookup::find(&mut self.netlink, ulids, None)?;
         let mtu = by_link.and_then(|way| way.mtu).unwrap_or(u32::MAX).min(self.link_mtu(context.link)?);
         let route = Route {
-            table: self.table_of(context.id)?,
+            table: self.table_of(context.id, former),
             destination: Prefix::host(ulids.peer),
             source: Prefix::host(ulids.local),
             metric: METRIC,
@@ -128,7 +130,28 @@ impl Executor {
             self.held.put(&item);
             self.waiting.push(Waiting { request, key: item.key(), put: None });
             self.flush();
+            if let Some(way) = former.filter(|way| way.link != Some(context.link)) {
+                self.give_up(&way, ulids.peer)?;
+            }
         }
+        Ok(())
+    }
+
+    /// What waits for the next hop of a way that is left waits for seconds, and as long as it does TCP does not send it
+    /// again.
+    fn give_up(&mut self, way: &Way, peer: Ipv6Addr) -> Result<(), Error> {
+        let hop = way.gateway.unwrap_or(peer);
+        let entries = self.netlink.dump(neighbour::dump(false))?;
+        let waiting = entries.iter().filter_map(|message| match message {
+            RouteNetlinkMessage::NewNeighbour(message) => neighbour::give_up(message),
+            _ => None,
+        });
+        let requests: Vec<_> = waiting
+            .filter(|(link, address, _)| Some(*link) == way.link && *address == hop)
+            .map(|(_, _, request)| request)
+            .collect();
+        // Who has its address by now needs no help.
+        self.netlink.carry_out(&requests);
         Ok(())
     }
 
@@ -150,12 +173,9 @@ impl Executor {
     }
 
     /// The table in which packets of the ULIDs find their route: only a route there makes connections look again.
-    fn table_of(&mut self, id: ContextId) -> Result<Table, Error> {
-        if let Some(route) = self.led_out.get(&id) {
-            return Ok(route.table);
-        }
-        let way = lookup::find(&mut self.netlink, id.ulids, None)?;
-        Ok(way.map_or(MAIN, |way| way.table))
+    fn table_of(&self, id: ContextId, way: Option<Way>) -> Table {
+        let held = self.led_out.get(&id).map(|route| route.table);
+        held.or_else(|| way.map(|way| way.table)).unwrap_or(MAIN)
     }
 
     /// An interface that goes down takes its addresses with it; connections need theirs still. New ones never choose it.
