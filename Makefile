@@ -1,7 +1,7 @@
 # The whole of roam6 by name. Each goal installs what it needs first and says what it does.
 CARGO ?= cargo
 
-.PHONY: help build demo demo-mptcp demo-shim6 test lint fuzz experiments clean deps
+.PHONY: help build demo demo-mptcp demo-shim6 test test-vm lint fuzz experiments clean deps
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
