@@ -45,7 +45,7 @@ impl Place {
 
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
-        command.args(["--net", "--mount", "--target", &self.number().to_string()]).args(words);
+        command.args(["--net", "--mount", "--root", "--target", &self.number().to_string()]).args(words);
         command
     }
 
