@@ -125,7 +125,6 @@ fn round_trip(journey: &mut Journey<'_>, mode: Mode, progress: &mut Progress) ->
                 // The dead path is pulled and healed first, so that it begins afresh.
                 bed.unplug(0)?;
                 bed.cut(0, false)?;
-                sleep(Duration::from_secs(1));
                 bed.unplug(1)?;
                 sleep(DARK);
                 bed.plug(0, Spot::Visited(0)).map(drop)

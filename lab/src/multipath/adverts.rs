@@ -7,6 +7,7 @@ use crate::clock;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, NeighbourOption, kind};
 use roam6_wire::ip6::{Datagram, protocol};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,14 +43,24 @@ impl Adverts {
         adverts
     }
 
-    /// Waits until the prefix delegated by access network `number` is advertised as preferred (or no longer); when that
-    /// was, if it came within `patience`, counting only what was said at or after `since`.
-    pub(crate) fn wait(&self, number: usize, preferred: bool, since: u64, patience: Duration) -> Option<u64> {
+    /// Waits until every prefix of access network `number` that was advertised as preferred before `since` is so no
+    /// longer; when the last of them was taken back, if that came within `patience`.
+    pub(crate) fn wait_withdrawn(&self, number: usize, since: u64, patience: Duration) -> Option<u64> {
+        let mut last = BTreeMap::new();
+        for advert in self.lock().iter().filter(|advert| advert.unix_micros < since && is_of(advert, number)) {
+            last.insert(advert.prefix, advert.preferred);
+        }
+        let preferred: Vec<Prefix> =
+            last.into_iter().filter(|(_, preferred)| *preferred > 0).map(|(prefix, _)| prefix).collect();
         clock::wait_for(patience, || {
             let seen = self.lock();
-            let mut about = seen.iter().filter(|advert| advert.unix_micros >= since && is_of(advert, number));
-            about.find(|advert| (advert.preferred > 0) == preferred).map(|advert| advert.unix_micros)
+            let taken_back = |prefix: &Prefix| {
+                let mut about = seen.iter().filter(|advert| advert.unix_micros >= since && advert.prefix == *prefix);
+                about.find(|advert| advert.preferred == 0).map(|advert| advert.unix_micros)
+            };
+            preferred.iter().map(taken_back).collect::<Option<Vec<u64>>>()
         })
+        .map(|moments| moments.into_iter().max().unwrap_or(since))
     }
 
     /// Prefixes of access network `number` that were advertised as preferred from `begin` until before `end`.

@@ -47,7 +47,7 @@ pub(crate) struct Leg {
     pub(crate) withdrawn: Option<f64>,
     /// Share of the octets that went straight, once this leg had settled.
     pub(crate) direct_share: f64,
-    /// Octets by the home path once a direct one was in use.
+    /// Octets by the home path once a direct one was in use; 0 if that took longer than the move is watched.
     pub(crate) backup_octets: u64,
     /// Whether bytes flow both ways.
     pub(crate) lives: bool,
@@ -114,6 +114,7 @@ impl<'a> Journey<'a> {
         let silence = self.transfer.arrivals().iter().map(|arrivals| arrivals.longest_silence(began, end)).max();
         let quiet_from = straight.unwrap_or(settled).max(began) + AFTERWARDS;
         let carried_straight = self.mode != Mode::Classical && !there.is_empty();
+        let in_use = straight.is_some_and(|at| at + AFTERWARDS < settled);
         let mut leg = Leg {
             what: what.to_owned(),
             began,
@@ -121,11 +122,7 @@ impl<'a> Journey<'a> {
             to_direct: straight.map(|at| millis(began, at)),
             withdrawn: withdrawn.map(|at| millis(began, at)),
             direct_share: testbed.paths.direct_share(settled, end),
-            backup_octets: if carried_straight {
-                testbed.paths.octets(Path::Home, quiet_from, end.max(quiet_from))
-            } else {
-                0
-            },
+            backup_octets: if in_use { testbed.paths.octets(Path::Home, quiet_from, end.max(quiet_from)) } else { 0 },
             lives,
             faults: Vec::new(),
         };
@@ -140,7 +137,7 @@ impl<'a> Journey<'a> {
 
     /// When the last prefix of the networks that were left was advertised as deprecated.
     fn withdrawn(&self, left: &[usize], since: u64) -> Option<u64> {
-        let moments = left.iter().map(|number| self.testbed.adverts.wait(*number, false, since, PATIENCE));
+        let moments = left.iter().map(|number| self.testbed.adverts.wait_withdrawn(*number, since, PATIENCE));
         moments.collect::<Option<Vec<u64>>>()?.into_iter().max()
     }
 

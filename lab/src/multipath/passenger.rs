@@ -1,6 +1,6 @@
 //! Further nodes inside the vehicle, each a host of its own with its own path manager.
 
-use super::testbed::{Testbed, find_address, node_config, speak_plainly};
+use super::testbed::{Testbed, find_address, node_config};
 use crate::bed::{Daemon, Host};
 use crate::clock;
 use crate::topology;
@@ -25,7 +25,6 @@ impl Passenger {
     pub(crate) fn board(testbed: &Testbed, number: usize) -> Result<Passenger> {
         let host = Host::new(&format!("node{number}"))?;
         host.set("ipv6/conf/default/accept_dad", "0")?;
-        speak_plainly(&host);
         let port = testbed.world.air.port(&host, "eth0")?;
         testbed.world.air.plug(port, testbed.vehicle.inside)?;
         let daemon = Daemon::start(&host, &node_config())?;

@@ -106,9 +106,6 @@ impl Testbed {
             delegators.push(delegate(&world, visited, number)?);
         }
         let vehicle = world.vehicle_with(0, &["up0", "up1"], LENDING)?;
-        for host in [&world.cn, &vehicle.mnn] {
-            speak_plainly(host);
-        }
         let networks = Networks { home: world.home, visited: world.visited.each_ref().map(|visited| visited.link) };
         let paths = Paths::watch(&world.air, vehicle.inside);
         let adverts = Adverts::watch(&world.air, vehicle.inside);
@@ -273,12 +270,6 @@ fn reaches(host: &Host, address: Ipv6Addr) -> bool {
     let (from, to) = (address.to_string(), CORRESPONDENT.to_string());
     let ping = ["-6", "-n", "-q", "-c", "4", "-i", "0.05", "-W", "0.3", "-I", &from, &to];
     host.output("ping", &ping).is_ok()
-}
-
-/// Lets TCP of a host slow down as most do, whatever this machine prefers (RFC 9438).
-pub(super) fn speak_plainly(host: &Host) {
-    // A kernel without it has something else to compare with itself.
-    host.set("ipv4/tcp_congestion_control", "cubic").ok();
 }
 
 /// The path manager of a node in the mobile network, which offers its care-of addresses to peers.

@@ -4,7 +4,7 @@ use crate::clock;
 use crate::sys;
 use crate::traffic::train::End;
 use anyhow::{Context, Result, anyhow};
-use nix::sys::socket::sockopt::{SendTimeout, SndBuf};
+use nix::sys::socket::sockopt::{SendTimeout, SndBuf, TcpCongestion};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrIn6, bind, connect, listen, setsockopt, socket,
 };
@@ -202,11 +202,14 @@ impl Transfer {
     }
 }
 
+/// A socket that slows down as most do, whatever this machine prefers (RFC 9438).
 fn stream_socket(protocol: Protocol) -> std::io::Result<OwnedFd> {
-    match protocol {
-        Protocol::Tcp => Ok(socket(AddressFamily::Inet6, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?),
-        Protocol::Mptcp => sys::mptcp_socket(),
-    }
+    let socket = match protocol {
+        Protocol::Tcp => socket(AddressFamily::Inet6, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?,
+        Protocol::Mptcp => sys::mptcp_socket()?,
+    };
+    setsockopt(&socket, TcpCongestion, &"cubic".into())?;
+    Ok(socket)
 }
 
 /// At all addresses: further subflows may come to any of them.
