@@ -1,6 +1,7 @@
 //! `roam6 run`: the loop that lets the roles of this host and its kernel talk to one another.
 
 mod ages;
+mod errand;
 mod log;
 mod notify;
 mod position;
@@ -23,6 +24,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use notify::Notify;
 use position::Positions;
 use recorder::Recorder;
+use reload::{File, Reading};
 use roam6_linux::mptcp::diag;
 use roam6_linux::{Host, Interest, Ready, Wake};
 use roam6_proto::plan::{ContextId, Pair};
@@ -38,7 +40,8 @@ use table_watch::TableWatch;
 const SIGNALS: u32 = 0;
 const TABLE: u32 = 1;
 const POSITION: u32 = 2;
-const SERVER: u32 = 3;
+const READING: u32 = 3;
+const SERVER: u32 = 4;
 /// A page of metrics is not made anew within this time: anybody on this machine may ask for it.
 const METRICS_TIME: Duration = Duration::from_secs(1);
 const READ: Interest = Interest { read: true, write: false };
@@ -96,6 +99,7 @@ struct Daemon {
     signals: SignalFd,
     table_watch: Option<TableWatch>,
     positions: Option<Positions>,
+    reading: Reading,
     notify: Notify,
     voice: Voice,
     recorder: Option<Recorder>,
@@ -146,6 +150,7 @@ impl Daemon {
             signals,
             table_watch: None,
             positions,
+            reading: Reading::default(),
             notify: Notify::from_environment(),
             recorder,
             metrics: None,
@@ -282,16 +287,19 @@ impl Daemon {
             }
         } else if ready.token == TABLE {
             if self.table_watch.as_ref().is_some_and(TableWatch::changed) {
-                self.reload_table();
+                self.read(File::Table);
             }
         } else if ready.token == POSITION {
             self.tell_positions();
+        } else if ready.token == READING {
+            self.take_read();
         } else {
             while let Ok(Some(signal)) = self.signals.read_signal() {
                 if signal.ssi_signo != Signal::SIGHUP as u32 {
                     return Ok(true);
                 }
-                self.reload();
+                self.notify.reloading();
+                self.read(File::Config);
             }
         }
         Ok(false)

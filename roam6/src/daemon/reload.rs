@@ -1,37 +1,88 @@
 //! What may change while the daemon runs: the prefix table, and the mobile router's settings. Bindings stay.
 
 use super::roles::{interfaces, use_esp};
-use super::{Daemon, Level, READ, TABLE};
+use super::{Daemon, Level, READ, READING, TABLE};
 use crate::config::source::Problem;
 use crate::config::{self, Config};
+use crate::daemon::errand::Errand;
 use crate::daemon::table_watch::TableWatch;
+use roam6_proto::nemo::config::PrefixTable;
 use roam6_proto::{Input, Order};
+use std::sync::Arc;
+
+/// What is read anew. The configuration brings the prefix table along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum File {
+    /// The prefix table (its file changed).
+    Table,
+    /// All files (`SIGHUP`).
+    Config,
+}
+
+/// Files being read: a prefix table of a hundred thousand rows takes a second.
+#[derive(Default)]
+pub(super) struct Reading {
+    under_way: Option<Errand<Read>>,
+    /// To be read once that is done, because it changed meanwhile.
+    next: Option<File>,
+}
+
+/// What came of it.
+enum Read {
+    Table(Result<Arc<PrefixTable>, Vec<Problem>>),
+    Config(Box<Result<Config, Vec<Problem>>>),
+}
 
 impl Daemon {
-    /// Reads all files anew (`SIGHUP`). What is wrong is told, and then the old settings stay.
-    pub(super) fn reload(&mut self) {
-        self.notify.reloading();
-        match config::load(&self.options.config) {
-            Ok(new) => self.adopt(new),
-            Err(problems) => self.complain(&problems),
+    /// Has a file read anew beside the loop.
+    pub(super) fn read(&mut self, file: File) {
+        if self.reading.under_way.is_some() {
+            self.reading.next = self.reading.next.max(Some(file));
+            return;
         }
-        self.notify.ready();
+        let path = self.options.config.clone();
+        let agent = self.config.home_agent.clone();
+        let begun = Errand::begin(move || match (file, agent) {
+            (File::Table, Some(agent)) => Read::Table(agent.reread_table()),
+            _ => Read::Config(Box::new(config::load(&path))),
+        });
+        let watched = begun.and_then(|errand| {
+            self.host.watch(errand.fd(), READING, READ).map_err(|error| error.to_string())?;
+            Ok(errand)
+        });
+        match watched {
+            Ok(errand) => self.reading.under_way = Some(errand),
+            Err(why) => self.say(Level::Error, &format!("{why}; the old settings stay")),
+        }
     }
 
-    /// Reads the prefix table anew (its file changed).
-    pub(super) fn reload_table(&mut self) {
-        let Some(agent) = &self.config.home_agent else { return };
-        match agent.reread_table() {
-            Ok(table) => {
-                if let Some(agent) = &mut self.config.home_agent {
-                    agent.config.table = table.clone();
+    /// Takes what was read. What is wrong is told, and then the old settings stay.
+    pub(super) fn take_read(&mut self) {
+        let Some(errand) = self.reading.under_way.take() else { return };
+        match errand.finish() {
+            Some(Read::Table(Ok(table))) => self.adopt_table(table),
+            Some(Read::Table(Err(problems))) => self.complain(&problems),
+            Some(Read::Config(read)) => {
+                match *read {
+                    Ok(new) => self.adopt(new),
+                    Err(problems) => self.complain(&problems),
                 }
-                self.say(Level::Info, &format!("prefix table read: {} mobile routers", table.rows.len()));
-                self.hear_esp();
-                self.order(Order::PrefixTable(table));
+                self.notify.ready();
             }
-            Err(problems) => self.complain(&problems),
+            None => self.say(Level::Error, "a file could not be read; the old settings stay"),
         }
+        if let Some(file) = self.reading.next.take() {
+            self.read(file);
+        }
+    }
+
+    fn adopt_table(&mut self, table: Arc<PrefixTable>) {
+        if let Some(agent) = &mut self.config.home_agent {
+            agent.config.table = table.clone();
+        }
+        self.say(Level::Info, &format!("prefix table read: {} mobile routers", table.rows.len()));
+        self.hear_esp();
+        self.order(Order::PrefixTable(table));
     }
 
     /// Notices changes of the prefix table file from now on.

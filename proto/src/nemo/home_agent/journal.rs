@@ -82,15 +82,17 @@ impl HomeAgent {
     /// Takes a new prefix table; bindings it no longer allows end.
     pub(super) fn reload(&mut self, now: Time, mut table: Arc<PrefixTable>, out: &mut Outbox) {
         sort(&mut table);
-        let ways = self.ways_home();
-        self.config.table = table;
-        self.change_ways_home(&ways, out);
-        let lost = self.bindings.iter().filter(|(home, binding)| {
-            let allowed =
-                |registration: &Registration| self.row(**home).is_some_and(|row| allows(row, &registration.prefixes));
-            binding.latest().is_some_and(|latest| !allowed(latest))
+        let ways = self.home.link().map(|_| self.ways_home());
+        let former = core::mem::replace(&mut self.config.table, table);
+        if let Some(ways) = ways {
+            self.change_ways_home(&ways, out);
+        }
+        let lost = rows_that_differ(&former, &self.config.table).filter(|home| {
+            let latest = self.bindings.get(home).and_then(|binding| binding.latest());
+            let allowed = |latest| self.row(*home).is_some_and(|row| allows(row, latest));
+            latest.is_some_and(|latest| !allowed(&latest.prefixes))
         });
-        let lost: Vec<HomeAddress> = lost.map(|(home, _)| *home).collect();
+        let lost: Vec<HomeAddress> = lost.collect();
         for home in lost {
             self.unbind(now, home, "no longer in the prefix table", out);
         }
@@ -104,6 +106,16 @@ impl HomeAgent {
         let row = self.row(home).filter(|row| *row.prefixes == *prefixes);
         row.map_or_else(|| prefixes.into(), |row| row.prefixes.clone())
     }
+}
+
+/// The home addresses of those rows of `former` that `now` has not, or not with the same prefixes. Both are sorted.
+fn rows_that_differ<'a>(former: &'a PrefixTable, now: &'a PrefixTable) -> impl Iterator<Item = HomeAddress> + 'a {
+    let mut rows = now.rows.iter().peekable();
+    let differs = move |row: &&PrefixTableRow| {
+        while rows.next_if(|other| other.home_address < row.home_address).is_some() {}
+        rows.peek().is_none_or(|other| other.home_address != row.home_address || other.prefixes != row.prefixes)
+    };
+    former.rows.iter().filter(differs).map(|row| row.home_address)
 }
 
 fn allows(row: &PrefixTableRow, prefixes: &[Prefix]) -> bool {
