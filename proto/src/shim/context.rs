@@ -151,9 +151,9 @@ impl Context {
         }
     }
 
-    /// Whether a message of the peer may come by these locators (RFC 5533 §12.4).
+    /// Whether a message of the peer may come from there (RFC 5533 §12.4): the ULID is the peer's whatever its list says.
     pub(super) fn knows(&self, source: Ipv6Addr) -> bool {
-        self.peer.as_ref().is_some_and(|peer| peer.knows(source))
+        self.peer.as_ref().is_some_and(|peer| peer.knows(source) || source == self.id.ulids.peer)
     }
 
     /// Ends the handshake, whatever became of it.

@@ -10,6 +10,9 @@ mod exploration;
 mod hear;
 mod proof;
 mod reach;
+pub mod scenario;
+#[cfg(test)]
+mod tests;
 mod trouble;
 mod update;
 mod uplinks;
@@ -225,6 +228,9 @@ impl Shim {
         let Some(peer) = &context.peer else { return };
         let link = self.uplinks.find(context.path.local).unwrap_or(context.link);
         let mut from: Vec<Ipv6Addr> = peer.locators.iter().map(|locator| locator.address).collect();
+        if !from.contains(&context.id.ulids.peer) {
+            from.push(context.id.ulids.peer);
+        }
         from.truncate(MOST_LOCATORS);
         out.put(Item::Context(crate::plan::Context {
             id: context.id,

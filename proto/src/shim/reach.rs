@@ -129,7 +129,7 @@ impl Shim {
     }
 
     /// Goes to Exploring, or stays there.
-    fn explore(&mut self, now: Time, slot: Slot, why: &str, out: &mut Outbox) {
+    pub(super) fn explore(&mut self, now: Time, slot: Slot, why: &str, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         let (id, path) = (context.id, context.path);
         context.watch.rest();
@@ -285,7 +285,8 @@ impl Shim {
     }
 
     /// All pairs that may work, and which are for when no other does: the peer says that they do not work, or does not
-    /// know our end yet. Then it asks who we are, and knows (RFC 5533 §7.17).
+    /// know our end yet, or its own ULID is no locator of its. Then it asks who we are, should it have forgotten us
+    /// (RFC 5533 §7.17).
     pub(super) fn pairs(&mut self, slot: Slot) -> BTreeMap<Pair, bool> {
         let mut pairs = BTreeMap::new();
         let Some(context) = self.contexts.get(slot) else { return pairs };
@@ -297,6 +298,7 @@ impl Shim {
         for (local, last) in told.chain(untold.map(|local| (*local, true))) {
             if self.uplinks.works(local) {
                 let pair = |remote: &PeerLocator| (Pair { local, peer: remote.address }, last || remote.broken);
+                pairs.insert(Pair { local, peer: context.id.ulids.peer }, true);
                 pairs.extend(peer.locators.iter().map(pair));
             }
         }
@@ -323,5 +325,6 @@ impl Shim {
 /// Whether the present path may work at all; `local_works`: our end of it does.
 fn usable(context: &Context, local_works: bool) -> bool {
     let Some(peer) = &context.peer else { return false };
-    local_works && peer.locators.iter().any(|locator| locator.address == context.path.peer && !locator.broken)
+    let broken = |address| peer.locators.iter().any(|locator| locator.address == address && locator.broken);
+    local_works && context.knows(context.path.peer) && !broken(context.path.peer)
 }

@@ -112,9 +112,14 @@ impl Shim {
         }
         self.send(heard.path, &Message::UpdateAck { tag, nonce, options: Vec::<ShimOption>::new() }, out);
         if peer != former {
+            let taken = |address| former.knows(address) && !peer.knows(address);
+            let gone = self.contexts.get(slot).is_some_and(|context| taken(context.path.peer));
             self.contexts.put_peer(slot, peer);
             self.put_context(now, slot, out);
-            self.reconsider(now, slot, out);
+            match gone {
+                true => self.explore(now, slot, "the peer has left it", out),
+                false => self.reconsider(now, slot, out),
+            }
         }
     }
 

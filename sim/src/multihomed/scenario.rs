@@ -7,7 +7,6 @@ use core::fmt;
 use core::time::Duration;
 use roam6_proto::Entropy;
 use roam6_proto::plan::Pair;
-use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 /// For so long at first nothing goes wrong, so that contexts are made.
@@ -51,8 +50,6 @@ pub struct Scenario {
     pub script: Vec<(Duration, Happening)>,
     /// When the last of it has happened.
     pub calm: Duration,
-    /// Hosts that crash.
-    pub crashed: BTreeSet<usize>,
 }
 
 impl Scenario {
@@ -60,20 +57,20 @@ impl Scenario {
     pub fn new(seed: u64) -> Scenario {
         let kinds = [Kind::Lossy, Kind::Outages, Kind::Uplinks, Kind::Crashes, Kind::Moves, Kind::Hostile, Kind::Storm];
         let kind = kinds.get(usize::try_from(seed % 7).unwrap_or(0)).copied().unwrap_or(Kind::Storm);
-        let mut author =
-            Author { chance: Entropy::from_number(seed ^ 0x5533), script: Vec::new(), crashed: BTreeSet::new() };
+        let mut author = Author { chance: Entropy::from_number(seed ^ 0x5533), script: Vec::new(), forgetful: false };
         let map = author.settle(seed, kind);
         author.write(kind, &map);
         let calm = Duration::from_millis(QUIET + FAULTS);
         author.end(&map, calm);
-        Scenario { kind, map, script: author.script, calm, crashed: author.crashed }
+        Scenario { kind, map, script: author.script, calm }
     }
 }
 
 struct Author {
     chance: Entropy,
     script: Vec<(Duration, Happening)>,
-    crashed: BTreeSet<usize>,
+    /// Some host may lose its contexts.
+    forgetful: bool,
 }
 
 impl Author {
@@ -119,7 +116,9 @@ impl Author {
         let timeouts = [100, 500, 1000, 2000, 2500, 5000];
         config.send_timeout = Duration::from_millis(self.one_of(&timeouts).unwrap_or(2000));
         if self.one_in(6) {
+            // Within an outage it forgets what a crash would have made it forget.
             config.idle_timeout = Duration::from_secs(5);
+            self.forgetful = true;
         }
         let uplinks = u16::try_from(self.chance.below(3)).unwrap_or(0) + if self.one_in(8) { 1 } else { 2 };
         Wish { uplinks, proof, config, seed }
@@ -200,7 +199,7 @@ impl Author {
         let hosts = u64::try_from(map.hosts.len()).unwrap_or(0);
         let index = usize::try_from(self.chance.below(hosts)).unwrap_or(0);
         let Some(host) = map.hosts.get(index) else { return };
-        self.crashed.insert(index);
+        self.forgetful = true;
         let end = if self.one_in(2) { Happening::Kill(host.host) } else { Happening::PowerOff(host.host) };
         self.at(at, end);
         let back = at + self.chance.below(5000);
@@ -230,7 +229,7 @@ impl Author {
     /// to either; and so they must for a host that cannot prove any other address.
     fn end(&mut self, map: &Map, calm: Duration) {
         let calm = u64::try_from(calm.as_millis()).unwrap_or(0);
-        if self.crashed.is_empty() {
+        if !self.forgetful {
             return;
         }
         for host in &map.hosts {

@@ -1,0 +1,339 @@
+//! A shim driven by arbitrary octets, for the fuzzer and the seeded loop alike: what must hold whatever comes in.
+
+use super::{Identity, PeerRules, Shim, ShimConfig};
+use crate::crypto::cga::Sec;
+use crate::crypto::hba::{self, KeyField};
+use crate::engine::{Engine, Outbox};
+use crate::entropy::Entropy;
+use crate::input::{
+    Activity, AddressEvent, AddressState, Amount, FlowEvent, Input, LinkEvent, LinkId, Order, Outcome, Packet,
+};
+use crate::output::Output;
+use crate::plan::{Context, Item, Key, MOST_LOCATORS, Pair, Plan, Trigger};
+use crate::time::Time;
+use crate::view::View;
+use core::time::Duration;
+use roam6_wire::ip6::{self, Datagram, Header, MINIMUM_MTU};
+use roam6_wire::shim6::{
+    self, Fork, LocatorList, Message, Method, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag,
+};
+use roam6_wire::{Prefix, Reader};
+use std::collections::VecDeque;
+use std::net::Ipv6Addr;
+
+/// Outputs one input may cause at most, and ticks at one moment.
+const MAX_OUTPUTS: usize = 200;
+const MAX_TICKS: usize = 64;
+const MAX_CONTEXTS: usize = 4;
+/// Messages of the shim the peer remembers.
+const MEMORY: usize = 8;
+
+/// Lives through what `data` says, and asserts what must hold throughout.
+pub fn scenario(data: &[u8]) {
+    let mut reader = Reader::new("scenario", data);
+    let mut world = World::new(reader.u8().unwrap_or_default());
+    while let Ok(action) = reader.u8() {
+        let choice = reader.u8().unwrap_or_default();
+        match world.cause(action, choice, &mut reader) {
+            Some(input) => world.feed(&input),
+            None => world.wait(Duration::from_millis(u64::from(choice) * u64::from(choice) / 4)),
+        }
+    }
+    world.feed(&Input::Order(Order::Stop));
+    assert!(world.plan.is_empty(), "stopped, yet it holds {:?}", world.plan);
+}
+
+struct World {
+    shim: Shim,
+    now: Time,
+    plan: Plan,
+    ours: Vec<Ipv6Addr>,
+    theirs: Vec<Ipv6Addr>,
+    parameters: Vec<u8>,
+    heard: VecDeque<(Pair, Message)>,
+}
+
+impl World {
+    fn new(seed: u8) -> World {
+        let (config, ours) = config(seed);
+        let (identity, theirs) = identity(0xb, 9);
+        let mut world = World {
+            shim: Shim::new(config, Entropy::from_number(seed.into())),
+            now: Time::ZERO,
+            plan: Plan::new(),
+            ours,
+            theirs,
+            parameters: identity.parameters.emit(),
+            heard: VecDeque::new(),
+        };
+        for index in 0..2 {
+            world.feed(&link(index, true));
+            world.feed(&world.address(index, AddressState::Assigned));
+        }
+        world
+    }
+
+    /// What happens next; `None`: time passes.
+    fn cause(&mut self, action: u8, choice: u8, reader: &mut Reader<'_>) -> Option<Input> {
+        let detail = if action % 12 > 8 { 0 } else { reader.u8().unwrap_or_default() };
+        let path = Pair { local: self.ours(choice), peer: self.theirs(choice >> 2) };
+        Some(match action % 12 {
+            0 => link(choice & 1, choice & 6 != 6),
+            1 => {
+                let states = [AddressState::Assigned, AddressState::Gone, AddressState::Assigned];
+                self.address(choice & 1, *states.get(usize::from(detail % 3))?)
+            }
+            2 => Input::Flow(FlowEvent { pair: path, link: LinkId(1), packets: 9, octets: 3000, since: Time::ZERO }),
+            3 | 4 => self.answer(choice, detail)?,
+            5 | 6 => self.packet(path, &self.begin(choice, detail)?),
+            7 => {
+                let length = usize::from(detail).min(reader.len());
+                let body = reader.bytes(length).unwrap_or_default().to_vec();
+                self.packet(path, &Message::Unknown { kind: choice % 80, body })
+            }
+            8 => Input::Activity(self.activity(choice, detail)?),
+            9 => {
+                let key = self.plan.iter().nth(usize::from(choice >> 1)).map(|(key, _)| key.clone())?;
+                Input::Outcome(Outcome { key, refused: (choice & 1 == 0).then(|| "refused".to_owned()) })
+            }
+            10 => Input::Order(match choice % 4 {
+                0 => Order::EndContext(self.context(choice)?.id),
+                1 => Order::Shim(Box::new(config(choice).0)),
+                _ => Order::UsePath { context: None, path },
+            }),
+            _ => return None,
+        })
+    }
+
+    /// What the peer says to something it has heard.
+    fn answer(&self, choice: u8, detail: u8) -> Option<Input> {
+        let (path, message) = self.heard.get(usize::from(choice) % self.heard.len().max(1))?;
+        let tag = Tag::of_low(u64::from(detail & 3) + 100);
+        let locators = if detail & 0x80 == 0 { self.locators(detail) } else { Vec::new() };
+        let validator = |message: &Message| {
+            message.options().iter().find(|option| matches!(option, ShimOption::Validator(_))).cloned()
+        };
+        let reply = match message {
+            Message::I1 { nonce, .. } if detail & 4 == 0 => {
+                let options = vec![ShimOption::Validator(vec![detail; 12])];
+                Message::R1 { initiator_nonce: *nonce, responder_nonce: Nonce(5), options }
+            }
+            Message::I1 { nonce, .. } => Message::R2 { tag, nonce: *nonce, options: locators },
+            Message::I2 { initiator_nonce, .. } | Message::I2bis { initiator_nonce, .. } => {
+                Message::R2 { tag, nonce: *initiator_nonce, options: locators }
+            }
+            Message::R1 { initiator_nonce, responder_nonce, .. } => {
+                let options = validator(message).into_iter().chain(locators).collect();
+                let (initiator_nonce, responder_nonce) = (*initiator_nonce, *responder_nonce);
+                Message::I2 { tag: INITIATOR, initiator_nonce, responder_nonce, options }
+            }
+            Message::R1bis { packet_tag, responder_nonce, .. } => {
+                let options = validator(message).into_iter().chain(locators).collect();
+                let (responder_nonce, packet_tag) = (*responder_nonce, *packet_tag);
+                Message::I2bis { tag, initiator_nonce: Nonce(detail.into()), responder_nonce, packet_tag, options }
+            }
+            Message::UpdateRequest { nonce, .. } => {
+                Message::UpdateAck { tag: self.context(detail)?.tag_in, nonce: *nonce, options: Vec::new() }
+            }
+            Message::Probe(probe) => Message::Probe(Probe {
+                tag: self.context(detail)?.tag_in,
+                state: state(detail),
+                sent: vec![record(*path, u32::from(choice))],
+                received: probe.sent.clone(),
+                options: Vec::new(),
+            }),
+            _ => return None,
+        };
+        Some(self.packet(*path, &reply))
+    }
+
+    /// What the peer says of its own accord; it knows our tags.
+    fn begin(&self, choice: u8, detail: u8) -> Option<Message> {
+        let nonce = Nonce(u32::from(detail));
+        let tag = self.context(choice).map(|context| context.tag_in);
+        let ulids = ShimOption::Ulids { sender: self.theirs(detail), receiver: self.ours(detail >> 1) };
+        let named =
+            if detail & 8 == 0 { Vec::new() } else { vec![ulids, ShimOption::Fork(Fork(u32::from(detail >> 6)))] };
+        Some(match choice % 6 {
+            0 | 1 => Message::I1 { tag: INITIATOR, nonce, options: named },
+            2 => Message::UpdateRequest { tag: tag?, nonce, options: self.locators(detail) },
+            3 => Message::Keepalive { tag: tag.unwrap_or(Tag::of_low(detail.into())), options: Vec::new() },
+            4 => {
+                let packet_tag = self.context(choice)?.tag_out;
+                let options = vec![ShimOption::Validator(vec![detail; 16])];
+                Message::R1bis { packet_tag, responder_nonce: nonce, options }
+            }
+            _ => {
+                let path = Pair { local: self.ours(detail), peer: self.theirs(detail >> 1) };
+                let sent = vec![record(path, u32::from(detail))];
+                let (tag, state) = (tag?, state(detail));
+                Message::Probe(Probe { tag, state, sent, received: Vec::new(), options: Vec::new() })
+            }
+        })
+    }
+
+    /// A list of the peer's locators, true or not, and what proves it.
+    fn locators(&self, detail: u8) -> Vec<ShimOption> {
+        let mut locators: Vec<_> = self.theirs.iter().map(|address| (Method::HBA, *address)).collect();
+        match detail & 0x70 {
+            0x10 => locators.push((Method::HBA, self.ours(0))),
+            0x20 => locators.truncate(1),
+            0x30 => locators.iter_mut().for_each(|(method, _)| *method = Method::CGA),
+            0x40 => locators.clear(),
+            _ => {}
+        }
+        let list = LocatorList { generation: u32::from(detail & 3), locators };
+        let mut options = vec![ShimOption::Locators(list), ShimOption::Parameters(self.parameters.clone())];
+        options.extend((detail & 8 != 0).then(|| ShimOption::Signature(vec![detail; 64])));
+        options.extend((detail & 4 != 0).then_some(ShimOption::KeepaliveMilliseconds(u32::from(detail) * 8)));
+        options
+    }
+
+    fn activity(&self, choice: u8, detail: u8) -> Option<Activity> {
+        let context = self.context(choice)?.id;
+        let ago = |bits: u8| (bits != 0).then(|| self.now - Duration::from_millis(u64::from(bits) * u64::from(detail)));
+        let (sent, received) = (ago(choice & 3), ago(choice >> 2 & 3));
+        let unanswered = sent.filter(|sent| received.is_none_or(|received| received < *sent));
+        let unreturned = received.filter(|received| sent.is_none_or(|sent| sent < *received));
+        let (out, into) = (Amount::default(), Amount::default());
+        Some(Activity { context, sent, received, unanswered, unreturned, out, into })
+    }
+
+    fn feed(&mut self, input: &Input) {
+        let mut out = Outbox::new();
+        self.shim.handle(self.now, input, &mut out);
+        assert!(self.shim.deadline().is_none_or(|at| at > self.now), "what is due was not done");
+        assert!(out.outputs().len() < MAX_OUTPUTS, "{} outputs of one input", out.outputs().len());
+        for output in out.drain() {
+            match output {
+                Output::Put(item) => {
+                    self.check(&item);
+                    self.plan.put(item);
+                }
+                Output::Drop(key) => drop(self.plan.drop(&key)),
+                Output::Transmit(transmit) => self.remember(&transmit.bytes),
+                Output::Sample(sample) => assert!(self.plan.find(&Key::Context(sample.context)).is_some()),
+                Output::Report(_) | Output::Frame(_) => {}
+            }
+        }
+        self.shim.view(self.now, &mut View::default());
+        let contexts = self.plan.iter().filter(|(key, _)| matches!(key, Key::Context(_)));
+        assert!(contexts.count() <= MAX_CONTEXTS);
+    }
+
+    /// Packets go nowhere the peer has not proved to be.
+    fn check(&self, item: &Item) {
+        if let Item::Context(context) = item {
+            let all = context.from.iter().chain([&context.locators.peer]);
+            for address in all {
+                assert!(
+                    self.theirs.contains(address) || *address == context.id.ulids.peer,
+                    "{address} is not the peer's"
+                );
+            }
+            assert!(context.from.len() <= MOST_LOCATORS);
+        }
+    }
+
+    fn remember(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= MINIMUM_MTU, "a message of {} octets", bytes.len());
+        let Ok(datagram) = Datagram::parse(bytes) else { return };
+        if datagram.protocol != shim6::PROTOCOL {
+            return;
+        }
+        let message = Message::parse(datagram.payload);
+        assert!(message.is_ok(), "it cannot be read back: {message:?}");
+        self.heard
+            .extend(message.map(|message| (Pair { local: datagram.source, peer: datagram.destination }, message)));
+        if self.heard.len() > MEMORY {
+            self.heard.pop_front();
+        }
+    }
+
+    fn wait(&mut self, span: Duration) {
+        let until = self.now + span;
+        let mut ticks = (self.now, 0);
+        while let Some(due) = self.shim.deadline().filter(|due| *due <= until) {
+            self.now = due.max(self.now);
+            ticks = if ticks.0 == self.now { (self.now, ticks.1 + 1) } else { (self.now, 0) };
+            assert!(ticks.1 < MAX_TICKS, "time does not go on");
+            self.feed(&Input::Tick);
+        }
+        self.now = until;
+    }
+
+    fn packet(&self, path: Pair, message: &Message) -> Input {
+        let bytes = ip6::emit(&Header::new(path.peer, path.local), shim6::PROTOCOL, &message.emit());
+        Input::Packet(Packet { link: LinkId(1), sender: None, bytes })
+    }
+
+    fn address(&self, index: u8, state: AddressState) -> Input {
+        let link = LinkId(u32::from(index) + 1);
+        Input::Address(AddressEvent { link, address: self.ours(index), state })
+    }
+
+    fn context(&self, choice: u8) -> Option<&Context> {
+        let contexts: Vec<&Context> = self
+            .plan
+            .iter()
+            .filter_map(|(_, item)| match item {
+                Item::Context(context) => Some(context),
+                _ => None,
+            })
+            .collect();
+        contexts.get(usize::from(choice).checked_rem(contexts.len())?).copied()
+    }
+
+    fn ours(&self, index: u8) -> Ipv6Addr {
+        self.ours.get(usize::from(index & 1)).copied().unwrap_or(Ipv6Addr::LOCALHOST)
+    }
+
+    fn theirs(&self, index: u8) -> Ipv6Addr {
+        self.theirs.get(usize::from(index & 1)).copied().unwrap_or(Ipv6Addr::LOCALHOST)
+    }
+}
+
+/// The peer's tag when it begins: the same in I1 and I2, as the validator wants it.
+const INITIATOR: Tag = Tag::of_low(77);
+
+fn state(detail: u8) -> ProbeState {
+    match detail % 3 {
+        0 => ProbeState::Operational,
+        1 => ProbeState::Exploring,
+        _ => ProbeState::InboundOk,
+    }
+}
+
+fn record(path: Pair, nonce: u32) -> ProbeRecord {
+    ProbeRecord { source: path.peer, destination: path.local, nonce: Nonce(nonce), data: 0 }
+}
+
+fn link(index: u8, up: bool) -> Input {
+    let link = LinkId(u32::from(index) + 1);
+    Input::Link(LinkEvent { link, name: format!("if{index}"), address: None, up, mtu: 1500 })
+}
+
+fn identity(site: u16, number: u8) -> (Identity, Vec<Ipv6Addr>) {
+    let prefix = |provider: u16| Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, site, provider, 0, 0, 0, 0), 64);
+    let prefixes: Vec<Prefix> = (0..2).filter_map(prefix).collect();
+    let (parameters, sec) = (hba::parameters([number; 16], &prefixes, KeyField::Random(&[number; 48])), Sec::new(0));
+    #[allow(clippy::expect_used, reason = "two prefixes of 64 bits make a set")]
+    let (parameters, sec) = parameters.zip(sec).expect("a set");
+    let addresses = hba::addresses(&parameters, sec).unwrap_or_default();
+    (Identity { parameters, private_key: Vec::new() }, addresses)
+}
+
+fn config(seed: u8) -> (ShimConfig, Vec<Ipv6Addr>) {
+    let (identity, ours) = identity(0xa, 3);
+    let config = ShimConfig {
+        interfaces: ["if0", "if1"].map(str::to_owned).into(),
+        trigger: (seed & 1 == 0).then(Trigger::default),
+        peers: PeerRules { skip_eui64: seed & 2 == 0, ..PeerRules::default() },
+        max_contexts: MAX_CONTEXTS,
+        send_timeout: Duration::from_millis(100 + u64::from(seed) * 20),
+        idle_timeout: Duration::from_secs(5 + u64::from(seed)),
+        identities: if seed & 4 == 0 { vec![identity] } else { Vec::new() },
+        verifications_per_second: 5,
+    };
+    (config, ours)
+}

@@ -1,0 +1,317 @@
+//! One shim and whoever sends to it: peers, impostors, floods, and hosts that know no Shim6.
+
+use super::*;
+use crate::crypto::cga::Sec;
+use crate::crypto::hba::{self, KeyField};
+use crate::crypto::signature::PrivateKey;
+use crate::crypto::signature::tests::p256_key;
+use crate::input::{AddressEvent, AddressState, Packet};
+use crate::output::Output;
+use crate::report::DropReason;
+use roam6_wire::ip6::{Datagram, protocol};
+use roam6_wire::shim6::{LocatorList, Method, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag};
+use roam6_wire::{Prefix, icmp6};
+
+const LINK: LinkId = LinkId(1);
+const HERE: &str = "2001:db8:a::1";
+const STRANGER: &str = "2001:db8:bad::1";
+/// Forged messages of each kind.
+const FORGED: u64 = 40_000;
+
+fn ip(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+struct Bench {
+    shim: Shim,
+    now: Time,
+}
+
+impl Bench {
+    fn new(config: ShimConfig) -> Bench {
+        let config = ShimConfig { interfaces: ["if0".to_owned()].into(), ..config };
+        let mut bench = Bench { shim: Shim::new(config, Entropy::from_number(1)), now: Time::ZERO };
+        let link = LinkEvent { link: LINK, name: "if0".to_owned(), address: None, up: true, mtu: 1500 };
+        bench.feed(&Input::Link(link));
+        bench.feed(&Input::Address(AddressEvent { link: LINK, address: ip(HERE), state: AddressState::Assigned }));
+        bench.wait(1000);
+        bench
+    }
+
+    /// What comes of it; every `Put` is granted at once.
+    fn feed(&mut self, input: &Input) -> Vec<Output> {
+        let mut out = Outbox::new();
+        self.shim.handle(self.now, input, &mut out);
+        let mut all: Vec<Output> = out.drain().collect();
+        let keys: Vec<Key> = all
+            .iter()
+            .filter_map(|output| if let Output::Put(item) = output { Some(item.key()) } else { None })
+            .collect();
+        for key in keys {
+            all.extend(self.feed(&Input::Outcome(Outcome { key, refused: None })));
+        }
+        all
+    }
+
+    fn hear(&mut self, source: Ipv6Addr, message: &Message) -> Vec<Output> {
+        let bytes = ip6::emit(&Header::new(source, ip(HERE)), shim6::PROTOCOL, &message.emit());
+        self.feed(&Input::Packet(Packet { link: LINK, sender: None, bytes }))
+    }
+
+    fn wait(&mut self, milliseconds: u64) -> Vec<Output> {
+        let until = self.now + Duration::from_millis(milliseconds);
+        let mut all = Vec::new();
+        while let Some(due) = self.shim.deadline().filter(|due| *due <= until) {
+            self.now = due;
+            all.extend(self.feed(&Input::Tick));
+        }
+        self.now = until;
+        all
+    }
+
+    /// What R1 says to an I1: nonce and validator.
+    fn first(&mut self, source: Ipv6Addr, tag: Tag, options: Vec<ShimOption>) -> (Nonce, ShimOption) {
+        let answers = sent(&self.hear(source, &Message::I1 { tag, nonce: Nonce(3), options }));
+        let Some(Message::R1 { responder_nonce, options, .. }) = answers.first() else { panic!("{answers:?}") };
+        (*responder_nonce, options[0].clone())
+    }
+
+    fn second(&mut self, source: Ipv6Addr, tag: Tag, options: Vec<ShimOption>, list: Vec<ShimOption>) -> Vec<Output> {
+        let (responder_nonce, validator) = self.first(source, tag, options.clone());
+        let options = [vec![validator], options, list].concat();
+        self.hear(source, &Message::I2 { tag, initiator_nonce: Nonce(4), responder_nonce, options })
+    }
+
+    fn flow(&mut self, peer: &str) -> Vec<Output> {
+        let pair = Pair { local: ip(HERE), peer: ip(peer) };
+        self.feed(&Input::Flow(FlowEvent { pair, link: LINK, packets: 9, octets: 3000, since: self.now }))
+    }
+}
+
+fn sent(outputs: &[Output]) -> Vec<Message> {
+    let transmitted = outputs.iter().filter_map(|output| match output {
+        Output::Transmit(transmit) => Some(&transmit.bytes),
+        _ => None,
+    });
+    transmitted
+        .filter_map(|bytes| {
+            let datagram = Datagram::parse(bytes).unwrap();
+            (datagram.protocol == shim6::PROTOCOL).then(|| Message::parse(datagram.payload).unwrap())
+        })
+        .collect()
+}
+
+fn dropped(outputs: &[Output]) -> Option<DropReason> {
+    outputs.iter().find_map(|output| match output {
+        Output::Report(Report::Dropped { reason, .. }) => Some(*reason),
+        _ => None,
+    })
+}
+
+fn context(outputs: &[Output]) -> Option<crate::plan::Context> {
+    outputs.iter().find_map(|output| match output {
+        Output::Put(Item::Context(context)) => Some(context.clone()),
+        _ => None,
+    })
+}
+
+/// Two addresses of one host, and the options that prove it.
+fn set(site: u16, number: u8) -> (Vec<Ipv6Addr>, Vec<ShimOption>) {
+    let prefix = |provider| Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, site, provider, 0, 0, 0, 0), 64).unwrap();
+    let prefixes = [prefix(0), prefix(1)];
+    let parameters = hba::parameters([number; 16], &prefixes, KeyField::Random(&[number; 48])).unwrap();
+    let addresses = hba::addresses(&parameters, Sec::new(0).unwrap()).unwrap();
+    let locators = addresses.iter().map(|address| (Method::HBA, *address)).collect();
+    let list = LocatorList { generation: 1, locators };
+    (addresses, vec![ShimOption::Locators(list), ShimOption::Parameters(parameters.emit())])
+}
+
+const TAG: Tag = Tag::of_low(77);
+
+#[test]
+fn a_peer_that_proves_its_addresses_has_them() {
+    let mut bench = Bench::new(ShimConfig::default());
+    let (theirs, list) = set(0xb, 1);
+    let outputs = bench.second(theirs[0], TAG, Vec::new(), list);
+    let held = context(&outputs).unwrap();
+    assert_eq!((held.tag_out, held.from.clone()), (TAG, theirs.clone()));
+    assert_eq!(held.locators, Pair { local: ip(HERE), peer: theirs[0] });
+    assert!(matches!(sent(&outputs)[..], [Message::R2 { tag, nonce: Nonce(4), .. }] if tag == held.tag_in));
+}
+
+#[test]
+fn somebody_elses_ulid_cannot_be_claimed() {
+    let mut bench = Bench::new(ShimConfig::default());
+    let (victim, list) = set(0xb, 1);
+    let (mine, my_list) = set(0xbad, 2);
+    let claimed = vec![ShimOption::Ulids { sender: victim[0], receiver: ip(HERE) }];
+    let mut mixed = list.clone();
+    let Some(ShimOption::Locators(locators)) = mixed.first_mut() else { panic!() };
+    locators.locators.push((Method::HBA, mine[0]));
+    let mut signed = mixed.clone();
+    let Some(ShimOption::Locators(locators)) = signed.first_mut() else { panic!() };
+    locators.locators[2].0 = Method::CGA;
+    signed.push(ShimOption::Signature(vec![0; 64]));
+    for proof in [Vec::new(), list.clone(), my_list, mixed, signed] {
+        let outputs = bench.second(mine[0], TAG, claimed.clone(), proof);
+        assert_eq!((dropped(&outputs), context(&outputs)), (Some(DropReason::Unverified), None));
+    }
+    assert_eq!(bench.shim.contexts.len(), 0);
+    // The same once the victim has a context: whoever does not know its tag changes nothing.
+    let held = context(&bench.second(victim[0], TAG, Vec::new(), list.clone())).unwrap();
+    let outputs = bench.second(mine[0], Tag::of_low(5), claimed, list.clone());
+    assert_eq!(dropped(&outputs), Some(DropReason::Unverified));
+    let update = Message::UpdateRequest { tag: held.tag_in, nonce: Nonce(1), options: list };
+    let outputs = bench.hear(mine[0], &update);
+    assert!(matches!(sent(&outputs)[..], [Message::R1bis { .. }]), "even with the tag, not from elsewhere");
+    assert_eq!(context(&outputs), None);
+}
+
+#[test]
+fn a_flood_leaves_nothing_behind() {
+    let mut bench = Bench::new(ShimConfig::default());
+    let mut chance = Entropy::from_number(7);
+    let (_, list) = set(0xb, 1);
+    for number in 0..4 * FORGED {
+        let (tag, nonce) = (Tag::of_low(chance.bits()), Nonce(chance.bits() as u32));
+        let source = Ipv6Addr::from_bits(ip(STRANGER).to_bits() | u128::from(chance.bits() & 0xffff));
+        let record = ProbeRecord { source, destination: ip(HERE), nonce, data: 0 };
+        let message = match number % 4 {
+            0 => Message::I1 { tag, nonce, options: Vec::new() },
+            1 => {
+                let options = [vec![ShimOption::Validator(vec![1; 16])], list.clone()].concat();
+                Message::I2 { tag, initiator_nonce: nonce, responder_nonce: nonce, options }
+            }
+            2 => Message::UpdateRequest { tag, nonce, options: list.clone() },
+            _ => {
+                let (state, sent) = (ProbeState::Exploring, vec![record]);
+                Message::Probe(Probe { tag, state, sent, received: Vec::new(), options: Vec::new() })
+            }
+        };
+        assert!(context(&bench.hear(source, &message)).is_none());
+        bench.now = bench.now + Duration::from_micros(20);
+    }
+    assert_eq!((bench.shim.contexts.len(), bench.shim.agenda.len(), bench.shim.refusals.len()), (0, 0, 0));
+}
+
+#[test]
+fn a_repeated_i2_is_answered_again_and_an_old_one_is_not() {
+    let mut bench = Bench::new(ShimConfig::default());
+    let (theirs, list) = set(0xb, 1);
+    let (responder_nonce, validator) = bench.first(theirs[0], TAG, Vec::new());
+    let options = [vec![validator], list].concat();
+    let second = Message::I2 { tag: TAG, initiator_nonce: Nonce(4), responder_nonce, options };
+    assert!(context(&bench.hear(theirs[0], &second)).is_some());
+    let again = bench.hear(theirs[0], &second);
+    assert!(context(&again).is_none() && matches!(sent(&again)[..], [Message::R2 { .. }]));
+    bench.wait(31_000);
+    assert_eq!(dropped(&bench.hear(theirs[0], &second)), Some(DropReason::BadValidator));
+    assert_eq!(bench.shim.contexts.len(), 1);
+}
+
+#[test]
+fn signatures_cost_only_so_much_a_second() {
+    let mut bench = Bench::new(ShimConfig { verifications_per_second: 3, ..ShimConfig::default() });
+    let key = p256_key();
+    let public = PrivateKey::parse(&key).unwrap().public().unwrap();
+    let prefix: Prefix = "2001:db8:b::/64".parse().unwrap();
+    let sec = Sec::new(0).unwrap();
+    let mut verdicts = Vec::new();
+    for number in 0..6u8 {
+        let parameters = crate::crypto::cga::Parameters::new([number; 16], prefix, public.clone()).unwrap();
+        let theirs = parameters.address(sec);
+        let locators = vec![(Method::CGA, theirs), (Method::CGA, ip(STRANGER))];
+        let list = LocatorList { generation: 1, locators };
+        let proof = vec![
+            ShimOption::Locators(list),
+            ShimOption::Parameters(parameters.emit()),
+            ShimOption::Signature(vec![7; 64]),
+        ];
+        verdicts.push(dropped(&bench.second(theirs, TAG, Vec::new(), proof)));
+    }
+    use DropReason::{RateLimited, Unverified};
+    assert_eq!(verdicts, [Unverified, Unverified, Unverified, RateLimited, RateLimited, RateLimited].map(Some));
+}
+
+#[test]
+fn a_peer_that_does_not_answer_is_left_alone_for_a_while() {
+    let mut bench = Bench::new(ShimConfig::default());
+    let peer = "2001:db8:b::1";
+    assert!(matches!(sent(&bench.flow(peer))[..], [Message::I1 { .. }]));
+    let rest = bench.wait(400_000);
+    assert_eq!(sent(&rest).len(), 4, "retransmissions");
+    assert_eq!(bench.shim.contexts.len(), 0);
+    assert_eq!(sent(&bench.flow("2001:db8:b::2")).len(), 1, "others are asked");
+}
+
+#[test]
+fn a_host_that_knows_no_shim_is_left_alone_for_ten_minutes() {
+    let mut bench = Bench::new(ShimConfig::default());
+    let peer = "2001:db8:b::1";
+    let outputs = bench.flow(peer);
+    let Some(Output::Transmit(first)) = outputs.iter().find(|output| matches!(output, Output::Transmit(_))) else {
+        panic!()
+    };
+    let problem = [&[4, 1, 0, 0, 0, 0, 0, 6][..], &first.bytes].concat();
+    let mut forged = problem.clone();
+    *forged.last_mut().unwrap() ^= 1;
+    bench.feed(&icmp(peer, &forged));
+    assert_eq!(bench.shim.contexts.len(), 1, "not of the I1 that was sent");
+    bench.feed(&icmp(peer, &problem));
+    assert_eq!(bench.shim.contexts.len(), 0);
+    bench.wait(599_000);
+    assert!(sent(&bench.flow(peer)).is_empty());
+    bench.wait(2_000);
+    assert_eq!(sent(&bench.flow(peer)).len(), 1);
+}
+
+/// An ICMPv6 error from `source`, its checksum made right.
+fn icmp(source: &str, message: &[u8]) -> Input {
+    let mut message = message.to_vec();
+    let sum = roam6_wire::checksum::checksum(ip(source), ip(HERE), protocol::ICMPV6, &message);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let bytes = ip6::emit(&Header::new(ip(source), ip(HERE)), protocol::ICMPV6, &message);
+    Input::Packet(Packet { link: LINK, sender: None, bytes })
+}
+
+#[test]
+fn an_error_about_a_changed_packet_reaches_the_application() {
+    let mut bench = Bench::new(ShimConfig::default());
+    let (theirs, list) = set(0xb, 1);
+    let claimed = vec![ShimOption::Ulids { sender: theirs[0], receiver: ip(HERE) }];
+    let held = context(&bench.second(theirs[1], TAG, claimed, list)).unwrap();
+    assert_eq!(held.locators.peer, theirs[1], "the way the handshake has come");
+    let payload = [&shim6::PayloadHeader { next: 17, tag: TAG }.emit()[..], b"eightoct"].concat();
+    let packet = ip6::emit(&Header::new(ip(HERE), theirs[1]), shim6::PROTOCOL, &payload);
+    let too_big = [&[2, 0, 0, 0, 0, 0, 5, 0][..], &packet].concat();
+    let outputs = bench.feed(&icmp("2001:db8:f::1", &too_big));
+    let Some(Output::Transmit(passed)) = outputs.first() else { panic!("{outputs:?}") };
+    let datagram = Datagram::parse(&passed.bytes).unwrap();
+    assert_eq!((datagram.source, datagram.destination), (ip("2001:db8:f::1"), ip(HERE)));
+    assert!(icmp6::Message::parse(&datagram).is_ok(), "the checksum is right");
+    assert_eq!(datagram.payload[4..8], (1280u32 - 8).to_be_bytes());
+    let quoted = Datagram::parse(&datagram.payload[8..]).unwrap();
+    assert_eq!((quoted.source, quoted.destination, quoted.protocol), (ip(HERE), theirs[0], 17));
+    assert_eq!(quoted.payload, b"eightoct");
+}
+
+#[test]
+fn there_are_never_more_contexts_than_allowed() {
+    let mut bench = Bench::new(ShimConfig { max_contexts: 3, ..ShimConfig::default() });
+    for number in 0..6u8 {
+        let (theirs, list) = set(0xb, number);
+        bench.second(theirs[0], Tag::of_low(number.into()), Vec::new(), list);
+        bench.flow(&format!("2001:db8:c::{number}"));
+    }
+    assert_eq!(bench.shim.contexts.len(), 3);
+}
+
+#[test]
+fn arbitrary_octets_break_nothing() {
+    crate::play::every_seed(400, 600, scenario::scenario);
+}
+
+#[test]
+fn the_committed_corpus_passes() {
+    crate::play::every_file("../fuzz/corpus/shim", scenario::scenario);
+}
