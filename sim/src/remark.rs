@@ -8,6 +8,7 @@ use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::mobility::{
     self, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, MobilityOption,
 };
+use roam6_wire::shim6::{self, ShimOption};
 
 /// What `bytes` is, from whom and to whom.
 pub fn packet(bytes: &[u8]) -> String {
@@ -20,6 +21,7 @@ pub fn packet(bytes: &[u8]) -> String {
         protocol::MOBILITY => signal(&datagram),
         protocol::ICMPV6 => control(&datagram),
         protocol::UDP => format!("data {}", datagram.payload.last().copied().unwrap_or(0)),
+        shim6::PROTOCOL => shim(datagram.payload),
         other => format!("protocol {other}, {} octets", datagram.payload.len()),
     };
     let mut line = format!("{what}  {} -> {}", datagram.source, datagram.destination);
@@ -39,6 +41,43 @@ pub fn line(line: Line<'_>) -> Option<String> {
         Line::Output(Output::Transmit(sent)) => Some(packet(&sent.bytes)),
         _ => None,
     }
+}
+
+fn shim(payload: &[u8]) -> String {
+    use shim6::Message as M;
+    if let Some(header) = shim6::PayloadHeader::parse(payload) {
+        return format!("shim tag {} [protocol {}]", header.tag, header.next);
+    }
+    let message = match M::parse(payload) {
+        Ok(message) => message,
+        Err(error) => return format!("broken shim ({error})"),
+    };
+    let mut text = match &message {
+        M::I1 { tag, .. } => format!("I1 tag {tag}"),
+        M::R1 { .. } => "R1".to_owned(),
+        M::I2 { tag, .. } => format!("I2 tag {tag}"),
+        M::R2 { tag, .. } => format!("R2 tag {tag}"),
+        M::R1bis { packet_tag, .. } => format!("R1bis tag {packet_tag} is not known"),
+        M::I2bis { tag, packet_tag, .. } => format!("I2bis tag {tag} instead of {packet_tag}"),
+        M::UpdateRequest { tag, .. } => format!("UR tag {tag}"),
+        M::UpdateAck { tag, .. } => format!("UA tag {tag}"),
+        M::Keepalive { tag, .. } => format!("keepalive tag {tag}"),
+        M::Probe(probe) => {
+            let (sent, received) = (probe.sent.len(), probe.received.len());
+            format!("probe {:?} tag {} sent {sent} received {received}", probe.state, probe.tag)
+        }
+        M::Error(error) => format!("error {} at {}", error.code.number(), error.pointer),
+        M::Unknown { kind, .. } => format!("shim message {kind}"),
+    };
+    for option in message.options() {
+        let _ = match option {
+            ShimOption::Locators(list) => write!(text, " {} locators", list.locators.len()),
+            ShimOption::Ulids { sender, receiver } => write!(text, " ulids {sender} {receiver}"),
+            ShimOption::Fork(fork) => write!(text, " fork {fork}"),
+            _ => Ok(()),
+        };
+    }
+    text
 }
 
 fn signal(datagram: &Datagram<'_>) -> String {

@@ -47,6 +47,7 @@ pub struct Map {
     pub hosts: Vec<Multihomed>,
     /// Who talks to whom.
     pub talks: Vec<Conversation>,
+    roles: Vec<(Role, [u8; 32])>,
     units: u16,
 }
 
@@ -153,7 +154,7 @@ impl Map {
         let mut core = Host::new("core", |_| Box::new(Idle));
         core.forwards = true;
         let core = world.add_host(core);
-        Map { world, core, hosts: Vec::new(), talks: Vec::new(), units: 0 }
+        Map { world, core, hosts: Vec::new(), talks: Vec::new(), roles: Vec::new(), units: 0 }
     }
 
     /// Hosts as wished for, and between which of them there are conversations: from, to, how often each way says
@@ -178,6 +179,11 @@ impl Map {
                 .collect();
             self.add(index, wish, (&addresses, spare), identities, talkers, spec);
         }
+    }
+
+    /// What the engine of a host is told at its birth, and the seed of its first life: what a recording begins with.
+    pub fn role(&self, index: usize) -> Option<(Role, [u8; 32])> {
+        self.roles.get(index).cloned()
     }
 
     /// Starts every host.
@@ -240,9 +246,9 @@ impl Map {
         let config = ShimConfig { interfaces: names.clone().collect(), identities, ..wish.config.clone() };
         let (clock, seed) = (Rc::clone(&self.world.clock), wish.seed);
         let role = Role::Shim(Box::new(config));
+        self.roles.push((role.clone(), seed_of(seed, 1)));
         let mut host = Host::new(&format!("h{index}"), move |life| {
-            let mut seed = seed;
-            seed[31] ^= u8::try_from(life & 0xff).unwrap_or(0);
+            let seed = seed_of(seed, life);
             let shim = Node::of_roles(core::slice::from_ref(&role), seed);
             let talking = |(talk, mine, others): &(Talk, _, _)| {
                 Talker::new(Talk { ..*talk }, mine, others).beginning(clock.get(), talk.interval == NEVER)
@@ -291,6 +297,12 @@ impl Map {
         self.units += 1;
         self.units
     }
+}
+
+/// Each life has a seed of its own.
+fn seed_of(mut seed: [u8; 32], life: u32) -> [u8; 32] {
+    seed[31] ^= u8::try_from(life & 0xff).unwrap_or(0);
+    seed
 }
 
 /// Settings that notice a loss after two seconds, and a conversation after half a kilobyte.
