@@ -68,6 +68,8 @@ pub(crate) struct Air {
 const PATIENCE: u16 = 200;
 /// The timer's number among the epoll events.
 const TIMER: u64 = u64::MAX;
+/// Octets of the largest frame.
+const LARGEST: usize = 65_536;
 /// Frames taken from one port before others get their turn.
 const BURST: usize = 64;
 
@@ -148,6 +150,9 @@ impl Air {
         fabric.seed = fabric.seed.wrapping_add(1);
         let seed = fabric.seed;
         let slot = fabric.ports.get_mut(port.0).ok_or_else(|| anyhow!("no such port"))?;
+        // What the host sent while nothing was plugged in is lost, also if it has not been looked at yet.
+        let mut lost = vec![0; LARGEST];
+        while slot.tap.read(&mut lost).is_ok() {}
         slot.segment = Some(segment);
         slot.model = LinkModel::new(spec, seed);
         let now = clock::unix_micros();
@@ -295,7 +300,7 @@ impl Fabric {
 fn carry(fabric: &Mutex<Fabric>, epoll: &Epoll, timer: &TimerFd, stop: &AtomicBool) {
     sys::run_first(20);
     let mut events = [EpollEvent::empty(); 32];
-    let mut buffer = vec![0; 65_536];
+    let mut buffer = vec![0; LARGEST];
     while !stop.load(Ordering::Relaxed) {
         let ready = epoll.wait(&mut events, EpollTimeout::from(PATIENCE)).unwrap_or(0);
         let mut fabric = lock(fabric);

@@ -100,6 +100,7 @@ fn measure(
     progress.step();
     progress.say(&format!("{name}: all at once in FN2"));
     let (second, share_then) = rates(&testbed, &transfers, span);
+    transfers.iter().for_each(Transfer::stop);
     let mut whole = 0;
     for transfer in transfers {
         let deliveries = transfer.finish(Duration::from_secs(30))?;

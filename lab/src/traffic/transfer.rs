@@ -183,9 +183,14 @@ impl Transfer {
         &self.arrivals
     }
 
+    /// Lets both ends write nothing more.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Ends the transfer and waits at most `patience` for the last byte: first end to second, second to first.
     pub(crate) fn finish(self, patience: Duration) -> Result<[Delivery; 2]> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop();
         let done = || self.receivers.iter().all(JoinHandle::is_finished).then_some(());
         if clock::wait_for(patience, done).is_none() {
             for stream in &self.streams {
