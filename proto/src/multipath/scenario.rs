@@ -1,5 +1,6 @@
 //! What must hold of a path manager whatever addresses, routers, peers and refusals do to it.
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
+#![allow(clippy::panic, clippy::expect_used, reason = "a scenario fails where it stands")]
 
 use super::path_manager::MAX_ENDPOINTS;
 use super::{PathManager, PathManagerConfig};

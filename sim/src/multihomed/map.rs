@@ -25,6 +25,9 @@ use std::cell::{Cell, RefCell};
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
+/// One side of a conversation: what it says, what it has heard, and what the other side has.
+type Side = (Talk, Rc<RefCell<Tally>>, Rc<RefCell<Tally>>);
+
 /// P-256 keys in PKCS #8, made for these worlds, without what can be computed from them.
 const KEYS: [&str; 3] = [
     "45462e1db76f80efa5b408fb57c6e95430a87bab45e6a563b91089d7409f046d",
@@ -239,7 +242,7 @@ impl Map {
         wish: &Wish,
         (addresses, spare): (&[Ipv6Addr], Ipv6Addr),
         identities: Vec<Identity>,
-        talkers: Vec<(Talk, Rc<RefCell<Tally>>, Rc<RefCell<Tally>>)>,
+        talkers: Vec<Side>,
         spec: LinkSpec,
     ) {
         let names = (0..addresses.len()).map(|uplink| format!("eth{uplink}"));
@@ -250,7 +253,7 @@ impl Map {
         let mut host = Host::new(&format!("h{index}"), move |life| {
             let seed = seed_of(seed, life);
             let shim = Node::of_roles(core::slice::from_ref(&role), seed);
-            let talking = |(talk, mine, others): &(Talk, _, _)| {
+            let talking = |(talk, mine, others): &Side| {
                 Talker::new(Talk { ..*talk }, mine, others).beginning(clock.get(), talk.interval == NEVER)
             };
             let talkers = talkers.iter().map(talking).collect();
