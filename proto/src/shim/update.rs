@@ -134,5 +134,6 @@ impl Shim {
                 self.agenda.put(Timer::Probe(slot), now);
             }
         }
+        self.set_watch(now, slot);
     }
 }
