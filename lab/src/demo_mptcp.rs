@@ -113,9 +113,9 @@ fn conclude(screen: &Screen, testbed: &Testbed, story: &Story, recorded: &File) 
         let (sent, received) = (delivery.sent.bytes, delivery.received.bytes);
         screen.line(tone, format!("bytes {direction}: {sent} sent, {received} received, sha256 {digest}.. {word}"));
     }
-    let (sent, wrong) = (testbed.uplinks.sent(), testbed.uplinks.wrong());
+    let (sent, wrong, untold) = (testbed.uplinks.sent(), testbed.uplinks.wrong(), testbed.uplinks.untold());
     sound &= wrong == 0;
-    screen.line(tone(wrong == 0), format!("uplinks: {sent} packets, {wrong} with a source of another network"));
+    screen.line(tone(wrong == 0), format!("uplinks: {sent} packets, {wrong} with a source of another network, {untold} sent before the kernel told of it"));
     for story in testbed.uplinks.stories() {
         screen.line(Tone::Bad, format!("  {story}"));
     }

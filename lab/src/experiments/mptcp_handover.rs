@@ -54,6 +54,7 @@ struct Series {
     complaints: Vec<String>,
     wrong_sources: Vec<String>,
     wrong: u64,
+    untold: u64,
 }
 
 fn run(quick: bool) -> Result<Findings> {
@@ -104,6 +105,7 @@ fn series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Series> {
         complaints: verdict.complaints,
         wrong_sources: testbed.uplinks.stories(),
         wrong: testbed.uplinks.wrong(),
+        untold: testbed.uplinks.untold(),
         legs,
     })
 }
@@ -165,6 +167,7 @@ fn report(findings: &mut Findings, all: &[Series]) {
             "mptcp_options": series.options.row(),
             "complaints": series.complaints,
             "wrong_source_packets": series.wrong,
+            "packets_before_the_kernel_told": series.untold,
             "wrong_sources": series.wrong_sources,
             "faults": faults,
             "moves": kinds.collect::<Vec<_>>(),

@@ -6,11 +6,15 @@ use crate::bed::{Air, Port, Segment};
 use crate::topology;
 use roam6_wire::Prefix;
 use roam6_wire::ip6::{Datagram, protocol};
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Wrong packets of which the story is kept.
 const STORIES: usize = 20;
+/// Time after a port was plugged in elsewhere in which its host may not know yet: the kernel tells of changes of carrier
+/// once a second, machine-wide, unless it finds them urgent.
+const UNTOLD: u64 = 1_000_000;
 /// Octets of a packet that counts as full.
 const FULL: usize = 1400;
 
@@ -22,6 +26,10 @@ pub(crate) struct Uplinks(Arc<Mutex<Seen>>);
 struct Seen {
     sent: u64,
     wrong: u64,
+    /// Wrong too, but of a host that may not have been told.
+    untold: u64,
+    /// Where each port was seen last, and since when, microseconds since 1970.
+    plugged: BTreeMap<Port, (Segment, u64)>,
     stories: Vec<String>,
     /// Of full packets in the tunnel: octets inside, and with the outer headers.
     inner: u64,
@@ -56,7 +64,15 @@ impl Uplinks {
                 return;
             }
             seen.sent += 1;
+            let now = sighting.unix_micros;
+            let here = *seen.plugged.get(&sighting.port).unwrap_or(&(sighting.segment, 0));
+            let since = if here.0 == sighting.segment { here.1 } else { now };
+            seen.plugged.insert(sighting.port, (sighting.segment, since));
             if !belongs(datagram.source, sighting.segment, networks) {
+                if now < since + UNTOLD {
+                    seen.untold += 1;
+                    return;
+                }
                 seen.wrong += 1;
                 if seen.stories.len() < STORIES {
                     let story = format!(
@@ -84,7 +100,13 @@ impl Uplinks {
         self.lock().wrong
     }
 
-    /// What the first of them were.
+    /// How many had the source of the network just left, within the second in which the kernel may not have told its host
+    /// that it was plugged in elsewhere; they are not among [`Uplinks::wrong`].
+    pub(crate) fn untold(&self) -> u64 {
+        self.lock().untold
+    }
+
+    /// What the first of the wrong ones were.
     pub(crate) fn stories(&self) -> Vec<String> {
         self.lock().stories.clone()
     }
