@@ -1,31 +1,15 @@
-//! Figures of the results of experiments, beside what the papers say (lab/papers/).
+//! The figures of `mptcp/*`, beside those of document P2.
 
-use crate::chart::{self, Chart, Point, Series, Style};
+use super::read::{number, paper, range, rows, text};
+use crate::chart::{Chart, Point, Series, Style};
 use crate::figures::round;
-use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::path::Path;
 
 /// What document P2 says.
-const P2: &str = include_str!("../papers/p2.csv");
-
-/// Draws the result in the file `from` into the file `to`.
-pub(crate) fn draw(from: &Path, to: &Path) -> Result<()> {
-    let text = std::fs::read_to_string(from).with_context(|| format!("cannot read {}", from.display()))?;
-    let document: Value = serde_json::from_str(&text).with_context(|| format!("{} is no result", from.display()))?;
-    let name = document.get("experiment").and_then(Value::as_str).unwrap_or_default();
-    let charts = match name {
-        "mptcp/scenarios" => scenarios(&document),
-        "mptcp/handover" => handover(&document),
-        "mptcp/many" => many(&document),
-        "mptcp/model" => model(&document),
-        _ => bail!("there is no figure of '{name}'"),
-    };
-    chart::write(to, &charts)
-}
+const P2: &str = include_str!("../../papers/p2.csv");
 
 /// The paper's figures 4 and 5, the latter with and without loss, and the gains beside the paper's.
-fn scenarios(document: &Value) -> Vec<Chart> {
+pub(super) fn scenarios(document: &Value) -> Vec<Chart> {
     let lossy = |row: &&Value| number(row, "/loss").is_some_and(|loss| loss > 0.0);
     let trips: Vec<&Value> = rows(document).iter().filter(lossy).filter(|row| row.get("rtt_ms").is_some()).collect();
     let bars = trips.iter().enumerate().filter_map(|(place, row)| range(row.get("rtt_ms")?, place as f64));
@@ -59,7 +43,7 @@ fn throughput(document: &Value, with_loss: bool) -> Chart {
 
 fn gains(document: &Value) -> Chart {
     let names = ["rtt_ns1p_over_ns0", "throughput_ns1p_over_ns0", "gain_ns1", "gain_ns2"];
-    let said = names.iter().enumerate().filter_map(|(place, name)| paper(name, place as f64));
+    let said = names.iter().enumerate().filter_map(|(place, name)| paper(P2, name, place as f64));
     let seen = names.iter().enumerate().filter_map(|(place, name)| {
         let y = number(document, &format!("/summary/{name}"))?;
         Some(Point { x: place as f64, y: round(y), spread: None })
@@ -78,7 +62,7 @@ fn gains(document: &Value) -> Chart {
 }
 
 /// The gap of each kind of move, with and without.
-fn handover(document: &Value) -> Vec<Chart> {
+pub(super) fn handover(document: &Value) -> Vec<Chart> {
     let modes = rows(document);
     let moves = |row: &Value| row.get("moves").and_then(Value::as_array).cloned().unwrap_or_default();
     let places = modes.first().map(|row| moves(row).iter().map(|one| text(one, "move")).collect()).unwrap_or_default();
@@ -99,7 +83,7 @@ fn handover(document: &Value) -> Vec<Chart> {
 }
 
 /// The gaps of all connections in order, with and without.
-fn many(document: &Value) -> Vec<Chart> {
+pub(super) fn many(document: &Value) -> Vec<Chart> {
     let series = rows(document).iter().map(|row| {
         let gaps = row.get("gaps_ms").and_then(Value::as_array).cloned().unwrap_or_default();
         let mut gaps: Vec<f64> = gaps.iter().filter_map(Value::as_f64).collect();
@@ -117,7 +101,7 @@ fn many(document: &Value) -> Vec<Chart> {
 }
 
 /// The five equations and what was measured.
-fn model(document: &Value) -> Vec<Chart> {
+pub(super) fn model(document: &Value) -> Vec<Chart> {
     let rows = rows(document);
     let said = rows
         .iter()
@@ -136,42 +120,15 @@ fn model(document: &Value) -> Vec<Chart> {
     }]
 }
 
-fn rows(document: &Value) -> &[Value] {
-    document.get("rows").and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn text(value: &Value, key: &str) -> String {
-    value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-fn number(value: &Value, pointer: &str) -> Option<f64> {
-    value.pointer(pointer)?.as_f64()
-}
-
-/// Median and range of a figure with its spread.
-fn range(figure: &Value, x: f64) -> Option<Point> {
-    let (y, high) = (number(figure, "/p50")?, number(figure, "/max")?);
-    let low = number(figure, "/min").unwrap_or(y);
-    Some(Point { x, y, spread: Some((low, high)) })
-}
-
-/// What the paper says of a quantity.
-fn paper(name: &str, x: f64) -> Option<Point> {
-    let line = P2.lines().find(|line| line.split(',').nth(1) == Some(name))?;
-    let mut columns = line.split(',').skip(2).map(|column| column.parse::<f64>().ok());
-    let (y, low, high) = (columns.next()??, columns.next()?, columns.next()?);
-    Some(Point { x, y, spread: low.zip(high).filter(|(_, high)| high.is_finite()) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_paper_is_read() {
-        let gain = paper("gain_ns1", 2.0);
+        let gain = paper(P2, "gain_ns1", 2.0);
         assert_eq!(gain, Some(Point { x: 2.0, y: 1.15, spread: Some((1.10, 1.20)) }));
-        assert_eq!(paper("rtt_ns1c_over_ns1p", 0.0).and_then(|point| point.spread), None);
-        assert_eq!(paper("nothing", 0.0), None);
+        assert_eq!(paper(P2, "rtt_ns1c_over_ns1p", 0.0).and_then(|point| point.spread), None);
+        assert_eq!(paper(P2, "nothing", 0.0), None);
     }
 }

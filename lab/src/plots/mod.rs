@@ -1,0 +1,34 @@
+//! Figures of the results of experiments, beside what the papers say (lab/papers/): one file for each document.
+
+mod mptcp;
+mod read;
+
+use crate::chart::{self, Chart};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::path::Path;
+
+/// What draws the figures of a result.
+type Draw = fn(&Value) -> Vec<Chart>;
+
+/// How each experiment that has figures is drawn.
+const FIGURES: &[(&str, Draw)] = &[
+    ("mptcp/handover", mptcp::handover),
+    ("mptcp/many", mptcp::many),
+    ("mptcp/model", mptcp::model),
+    ("mptcp/scenarios", mptcp::scenarios),
+];
+
+/// The figures of a result; none if nobody has drawn that experiment.
+pub(crate) fn of(document: &Value) -> Option<Vec<Chart>> {
+    let name = document.get("experiment")?.as_str()?;
+    FIGURES.iter().find(|(known, _)| *known == name).map(|(_, draw)| draw(document))
+}
+
+/// Draws the result in the file `from` into the file `to`.
+pub(crate) fn draw(from: &Path, to: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(from).with_context(|| format!("cannot read {}", from.display()))?;
+    let document: Value = serde_json::from_str(&text).with_context(|| format!("{} is no result", from.display()))?;
+    let charts = of(&document).with_context(|| format!("there is no figure of what {} holds", from.display()))?;
+    chart::write(to, &charts)
+}
