@@ -1,7 +1,7 @@
 # The whole of roam6 by name. Each goal installs what it needs first and says what it does.
 CARGO ?= cargo
 
-.PHONY: help build demo demo-mptcp demo-shim6 test test-vm lint fuzz experiments clean deps
+.PHONY: help build demo demo-mptcp demo-shim6 test test-vm lint fuzz report clean deps
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -28,7 +28,7 @@ demo-mptcp: deps ## one transfer by MPTCP: tunnel, direct path, a move, direct a
 	$(CARGO) build --release -p roam6 -p roam6-lab
 	target/release/roam6-lab demo-mptcp --svg target/demo-mptcp.svg
 
-test: DEPS = build lab
+test: DEPS = build lab browser
 test: deps lint ## every test there is; ends with one line that counts them
 	@scripts/run-tests
 
@@ -44,10 +44,10 @@ fuzz: DEPS = build fuzz
 fuzz: deps ## every fuzz target for MINUTES=10 each
 	@scripts/run-fuzz $(or $(MINUTES),10)
 
-experiments: DEPS = build lab
-experiments: deps ## every experiment, results in target/experiments/
+report: DEPS = build lab
+report: deps ## every experiment (QUICK=1: quickly), and all figures on one page: target/report/index.html
 	$(CARGO) build --release -p roam6 -p roam6-lab
-	@scripts/run-experiments $(if $(QUICK),--quick)
+	target/release/roam6-lab report $(if $(QUICK),--quick)
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -1,10 +1,12 @@
 //! Results: the file every experiment writes, and the few statistics they need.
 
+use crate::clock;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 /// What an experiment found.
 #[derive(Debug, Default)]
@@ -23,16 +25,33 @@ impl Findings {
         self.summary.insert(name.to_owned(), value.into());
     }
 
-    /// Writes the file of the contract: experiment, machine, rows, summary.
-    pub(crate) fn write(&self, experiment: &str, path: &Path) -> Result<()> {
+    /// Writes the file of the contract: experiment, machine, rows, summary; and how they came about.
+    pub(crate) fn write(&self, experiment: &str, run: &Run, path: &Path) -> Result<()> {
         let document = json!({
             "experiment": experiment,
-            "machine": machine(),
+            "quick": run.quick,
+            "seconds": round(run.began.elapsed().as_secs_f64()),
+            "machine": machine(&run.load),
             "rows": self.rows,
             "summary": self.summary,
         });
         let text = serde_json::to_string_pretty(&document)?;
         fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// One run of an experiment.
+pub(crate) struct Run {
+    quick: bool,
+    began: Instant,
+    load: String,
+}
+
+impl Run {
+    /// It begins now.
+    pub(crate) fn begin(quick: bool) -> Run {
+        let load = read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned();
+        Run { quick, began: clock::now(), load }
     }
 }
 
@@ -55,18 +74,29 @@ pub(crate) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-fn machine() -> Value {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-    let ask = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success());
-        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
-    };
+/// The version the figures are of; empty outside a checkout.
+pub(crate) fn commit() -> String {
+    ask("git", &["rev-parse", "--short=12", "HEAD"])
+}
+
+/// The machine, and how many processes wanted it the minute before the run began.
+fn machine(load: &str) -> Value {
     json!({
         "kernel": read("/proc/sys/kernel/osrelease"),
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
-        "commit": ask("git", &["rev-parse", "--short=12", "HEAD"]),
+        "load": load,
+        "commit": commit(),
         "date": ask("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
     })
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn ask(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success());
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod narrator;
 mod plots;
 mod progress;
 mod providers;
+mod report;
 mod screen;
 mod sys;
 mod topology;
@@ -49,6 +50,25 @@ enum Command {
         /// Fewer repetitions: under a minute.
         #[arg(long)]
         quick: bool,
+    },
+    /// Runs every experiment and writes one page of all figures, beside the papers' and the bounds. Goes on where it stopped.
+    #[command(after_help = "Example: roam6-lab report --quick --into target/report")]
+    Report {
+        /// Fewer repetitions of each.
+        #[arg(long)]
+        quick: bool,
+        /// Only experiments whose names begin so, as 'nemo/'.
+        #[arg(long, value_name = "BEGINNING", default_value = "")]
+        only: String,
+        /// Also runs those that there is a result of.
+        #[arg(long)]
+        again: bool,
+        /// Runs nothing: draws the results that are there.
+        #[arg(long)]
+        draw: bool,
+        /// The folder of the results and of index.html.
+        #[arg(long, value_name = "FOLDER", default_value = "target/report")]
+        into: PathBuf,
     },
     /// Draws the figures of a result that `run --json` wrote, beside what the paper says.
     Plot {
@@ -121,6 +141,9 @@ fn obey(command: Command) -> Result<bool> {
             demo_shim6::run(svg.as_deref(), capture.as_deref())
         }
         Command::Plot { result, svg } => plots::draw(&result, &svg).map(|()| true),
+        Command::Report { quick, only, again, draw, into } => {
+            report::run(&report::Wish { quick, only, again, draw, into })
+        }
         Command::Clean => bed::cage::clean(),
         Command::Run { name, json, quick } => run(&name, json.as_deref(), quick),
     }
@@ -131,9 +154,10 @@ fn run(name: &str, json: Option<&Path>, quick: bool) -> Result<bool> {
         bail!("no experiment '{name}'; `roam6-lab list` shows them");
     };
     bed::cage::enter()?;
+    let run = figures::Run::begin(quick);
     let findings = (experiment.run)(quick)?;
     if let Some(path) = json {
-        findings.write(name, path)?;
+        findings.write(name, &run, path)?;
     }
     println!("{}", serde_json::to_string_pretty(&findings.summary)?);
     Ok(findings.sound)

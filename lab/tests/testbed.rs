@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by failing")]
 #![allow(clippy::zombie_processes, reason = "every caller waits for what it kills")]
 
+mod common;
+
+use common::skipped;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,23 +12,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const LAB: &str = env!("CARGO_BIN_EXE_roam6-lab");
-
-/// Says why a test cannot run here, if it cannot.
-fn skipped(name: &str, programs: &[&str]) -> bool {
-    let root = nix::unistd::geteuid().is_root();
-    let missing = programs.iter().find(|program| {
-        let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-        !Path::new(program).exists() && !folders.iter().any(|folder| Path::new(folder).join(program).exists())
-    });
-    let reason = match (root, missing) {
-        (false, _) => "network namespaces need root".to_owned(),
-        (true, Some(program)) => format!("{program} is missing"),
-        (true, None) if !Path::new("/dev/net/tun").exists() => "no /dev/net/tun".to_owned(),
-        (true, None) => return false,
-    };
-    println!("skipped: {name}: {reason}");
-    true
-}
 
 /// Starts the testbed measuring itself, marked so that all its processes can be found.
 fn start(mark: &str) -> Child {

@@ -1,6 +1,8 @@
 //! Figures of the results of experiments, beside what the papers say (lab/papers/): one file for each document.
 
+mod lab;
 mod mptcp;
+mod nemo;
 mod read;
 
 use crate::chart::{self, Chart};
@@ -13,10 +15,15 @@ type Draw = fn(&Value) -> Vec<Chart>;
 
 /// How each experiment that has figures is drawn.
 const FIGURES: &[(&str, Draw)] = &[
+    ("lab/links", lab::links),
     ("mptcp/handover", mptcp::handover),
     ("mptcp/many", mptcp::many),
     ("mptcp/model", mptcp::model),
     ("mptcp/scenarios", mptcp::scenarios),
+    ("nemo/handover", nemo::handover),
+    ("nemo/home-and-away", nemo::home_and_away),
+    ("nemo/nested", nemo::nested),
+    ("nemo/scale", nemo::scale),
 ];
 
 /// The figures of a result; none if nobody has drawn that experiment.

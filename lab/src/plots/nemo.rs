@@ -1,0 +1,150 @@
+//! The figures of `nemo/*`.
+
+use super::read::{number, range, rows, text};
+use crate::chart::{Chart, Point, Series, Style};
+use serde_json::Value;
+
+/// How long each kind of move is silent, and of what a hard one consists.
+pub(super) fn handover(document: &Value) -> Vec<Chart> {
+    let seen = gaps(document, "Silence at moves that are noticed at once", &["planned", "linkdown", "hard"]);
+    vec![seen, parts(document), gaps(document, "Silence until a dead path is noticed", &["blackhole"])]
+}
+
+/// Seen by 1000 packets a second.
+fn gaps(document: &Value, title: &str, kinds: &[&str]) -> Chart {
+    let series = delays(document).into_iter().map(|delay| {
+        let of = |kind: &str| rows(document).iter().find(|row| is_of(row, kind, delay));
+        let points =
+            kinds.iter().enumerate().filter_map(|(place, kind)| range(of(kind)?.get("gap_fine_ms")?, place as f64));
+        Series { name: away(delay), style: Style::Bar, points: points.collect() }
+    });
+    Chart {
+        title: title.to_owned(),
+        up: "ms, median and range".to_owned(),
+        places: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+        series: series.collect(),
+        ..Chart::default()
+    }
+}
+
+fn parts(document: &Value) -> Chart {
+    let parts = [
+        ("link_up_to_ra", "link up to RA"),
+        ("ra_to_bu", "RA to BU"),
+        ("bu_to_ba", "BU to BA"),
+        ("ba_to_packet", "BA to first packet"),
+    ];
+    let series = delays(document).into_iter().filter_map(|delay| {
+        let row = rows(document).iter().find(|row| is_of(row, "hard", delay))?;
+        let part = |(place, (key, _)): (usize, &(&str, &str))| {
+            let y = number(row, &format!("/parts_p50_ms/{key}"))?.max(0.0);
+            Some(Point { x: place as f64, y, spread: None })
+        };
+        let points = parts.iter().enumerate().filter_map(part).collect();
+        Some(Series { name: away(delay), style: Style::Bar, points })
+    });
+    Chart {
+        title: "Of what a hard move consists once the new network's link is up".to_owned(),
+        up: "ms, median".to_owned(),
+        places: parts.iter().map(|(_, name)| (*name).to_owned()).collect(),
+        series: series.collect(),
+        ..Chart::default()
+    }
+}
+
+fn is_of(row: &Value, kind: &str, delay: f64) -> bool {
+    text(row, "kind") == kind && number(row, "/one_way_delay_ms") == Some(delay)
+}
+
+/// The delays measured, each once.
+fn delays(document: &Value) -> Vec<f64> {
+    let mut delays: Vec<f64> = rows(document).iter().filter_map(|row| number(row, "/one_way_delay_ms")).collect();
+    delays.sort_by(f64::total_cmp);
+    delays.dedup();
+    delays
+}
+
+fn away(delay: f64) -> String {
+    format!("home agent {delay} ms away")
+}
+
+/// Silence when either of two uplinks goes or comes back, one of them at home.
+pub(super) fn home_and_away(document: &Value) -> Vec<Chart> {
+    let rows = rows(document);
+    let each = |key: &str| {
+        let mut words: Vec<String> = Vec::new();
+        for word in rows.iter().map(|row| text(row, key)) {
+            if !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        words
+    };
+    let places = each("what");
+    let series = each("policy").into_iter().map(|policy| {
+        let its = |what: &String| rows.iter().find(|row| text(row, "policy") == policy && text(row, "what") == *what);
+        let points =
+            places.iter().enumerate().filter_map(|(place, what)| range(its(what)?.get("gap_fine_ms")?, place as f64));
+        Series { name: Clone::clone(&policy), style: Style::Bar, points: points.collect() }
+    });
+    vec![Chart {
+        title: "Silence while two uplinks are in use, one of them at home".to_owned(),
+        up: "ms, median and range".to_owned(),
+        series: series.collect(),
+        places: Vec::clone(&places),
+        ..Chart::default()
+    }]
+}
+
+/// What the home agent does for the same processor time as its bindings grow.
+pub(super) fn scale(document: &Value) -> Vec<Chart> {
+    let rows: Vec<&Value> = rows(document).iter().filter(|row| text(row, "journal") == "in memory").collect();
+    let places: Vec<String> = rows.iter().filter_map(|row| number(row, "/bindings").map(|n| format!("{n}"))).collect();
+    let line = |name: &str, key: &str, style| {
+        let value = |(place, row): (usize, &&Value)| {
+            Some(Point { x: place as f64, y: number(row, &format!("/{key}"))?, spread: None })
+        };
+        Series { name: name.to_owned(), style, points: rows.iter().enumerate().filter_map(value).collect() }
+    };
+    let chart = |title: &str, up: &str, series| {
+        let (title, up, across) = (title.to_owned(), up.to_owned(), "bindings, or routes".to_owned());
+        Chart { title, up, across, series, places: Vec::clone(&places), marks: Vec::new() }
+    };
+    vec![
+        chart(
+            "Forwarding of 250 octets for the same processor time",
+            "thousand packets/s a core",
+            vec![
+                line("tunnels, 64 networks", "forwarding_kpps_per_core", Style::Line),
+                line("plain routes, 64 networks", "plain_kpps_per_core", Style::Dashes),
+                line("tunnels, random networks", "forwarding_random_kpps_per_core", Style::Line),
+                line("plain routes, random networks", "plain_random_kpps_per_core", Style::Dashes),
+            ],
+        ),
+        chart(
+            "Binding Updates handled",
+            "a second",
+            vec![
+                line("refreshes", "refreshes_per_s", Style::Bar),
+                line("first registrations", "registrations_per_s", Style::Bar),
+            ],
+        ),
+    ]
+}
+
+/// What is left of a packet behind one, two and three routers.
+pub(super) fn nested(document: &Value) -> Vec<Chart> {
+    let mtu = |(place, row): (usize, &Value)| Some(Point { x: place as f64, y: number(row, "/mtu")?, spread: None });
+    vec![Chart {
+        title: "Largest inner packet by depth".to_owned(),
+        across: "routers on the way".to_owned(),
+        up: "octets".to_owned(),
+        places: rows(document).iter().filter_map(|row| number(row, "/depth").map(|n| format!("{n}"))).collect(),
+        series: vec![Series {
+            name: "measured".to_owned(),
+            style: Style::Bar,
+            points: rows(document).iter().enumerate().filter_map(mtu).collect(),
+        }],
+        marks: Vec::new(),
+    }]
+}

@@ -1,0 +1,81 @@
+//! The report: every experiment run once, and one page that shows them all beside the papers and the bounds.
+
+mod bounds;
+mod page;
+mod reading;
+mod shelf;
+
+use crate::experiments::{self, Experiment};
+use crate::sys::{Birth, at_birth};
+use anyhow::{Context, Result, bail};
+use shelf::Shelf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is wanted.
+pub(crate) struct Wish {
+    /// Fewer repetitions of each.
+    pub(crate) quick: bool,
+    /// Only experiments whose names begin so.
+    pub(crate) only: String,
+    /// Also those that this version has a result of.
+    pub(crate) again: bool,
+    /// Runs nothing: draws what is there.
+    pub(crate) draw: bool,
+    /// Where results and page are.
+    pub(crate) into: PathBuf,
+}
+
+/// Runs what has no result yet and writes the page. `true` if every experiment was sound.
+pub(crate) fn run(wish: &Wish) -> Result<bool> {
+    let shelf = Shelf::open(&wish.into, wish.quick)?;
+    let wanted = |experiment: &&Experiment| experiment.name.starts_with(&wish.only);
+    let wanted: Vec<&Experiment> = experiments::ALL.iter().filter(wanted).collect();
+    if wanted.is_empty() {
+        bail!("no experiment begins with '{}'; `roam6-lab list` shows them", wish.only);
+    }
+    let todo = |experiment: &&&Experiment| !wish.draw && (wish.again || !shelf.has(experiment.name));
+    let todo: Vec<&Experiment> = wanted.iter().filter(todo).copied().collect();
+    let mut unsound = Vec::new();
+    for (index, experiment) in todo.iter().enumerate() {
+        let left: u64 = todo.iter().skip(index).map(|one| shelf.seconds(one.name)).sum();
+        eprintln!("{}/{} {} (about {} left)", index + 1, todo.len(), experiment.name, minutes(left));
+        if !one(&shelf, experiment, wish.quick)? {
+            eprintln!("    not as it should be: see {}", shelf.log(experiment.name).display());
+            unsound.push(experiment.name);
+        }
+    }
+    let results: Vec<_> = wanted.iter().filter_map(|experiment| shelf.read(experiment.name)).collect();
+    let path = wish.into.join("index.html");
+    page::write(&path, &results)?;
+    println!("{} of {} experiments are shown in {}", results.len(), wanted.len(), path.display());
+    Ok(unsound.is_empty() && results.len() == wanted.len())
+}
+
+/// Runs one experiment in a process, and so a cage, of its own; what it says goes into a file beside its result.
+fn one(shelf: &Shelf, experiment: &Experiment, quick: bool) -> Result<bool> {
+    let log = shelf.log(experiment.name);
+    let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+    let result = shelf.result(experiment.name);
+    let fresh = result.with_extension("new");
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["run", experiment.name, "--json"]).arg(&fresh).args(quick.then_some("--quick"));
+    command.stdout(file.try_clone()?).stderr(file);
+    at_birth(&mut command, Birth { die_with_parent: true, ..Birth::default() });
+    let sound = command.status().context("cannot start the experiment")?.success();
+    keep(&fresh, &result)?;
+    Ok(sound)
+}
+
+/// A result counts once it is whole.
+fn keep(fresh: &Path, result: &Path) -> Result<()> {
+    if fresh.exists() {
+        std::fs::rename(fresh, result).with_context(|| format!("cannot write {}", result.display()))?;
+    }
+    Ok(())
+}
+
+fn minutes(seconds: u64) -> String {
+    if seconds < 90 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
+}

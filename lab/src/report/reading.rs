@@ -1,0 +1,72 @@
+//! What the reader of the report is told: which document a group of experiments answers, and how to read each.
+
+/// A group of experiments, by the first part of their names.
+pub(super) struct Chapter {
+    pub(super) prefix: &'static str,
+    pub(super) title: &'static str,
+    pub(super) about: &'static str,
+}
+
+/// In the order of the page.
+pub(super) const CHAPTERS: &[Chapter] = &[
+    Chapter {
+        prefix: "nemo/",
+        title: "A network that moves",
+        about: "Beside Lightweight NEMO for low-end devices (Almodovar and others, 2008), which measured packets a second \
+                and left handover unmeasured.",
+    },
+    Chapter {
+        prefix: "mptcp/",
+        title: "The direct path",
+        about: "Beside NEMO augmented with MPTCP (Mitharwal, Lohr, Gravey; 2016), which restarted its connections at each move.",
+    },
+    Chapter {
+        prefix: "geonet/",
+        title: "Addressed by place",
+        about: "Beside CarGeo6 (Toukabri and others, 2011), which had 2 to 10 ms over one hop and lost what was larger than 1350 octets.",
+    },
+    Chapter {
+        prefix: "shim6/",
+        title: "Several providers",
+        about: "Beside LinShim6 (Barré, Ronan, Bonaventure), which patched the kernel.",
+    },
+    Chapter { prefix: "lab/", title: "The testbed itself", about: "What the links of the testbed are worth." },
+];
+
+/// How to read each experiment's figures.
+const READING: &[(&str, &str)] = &[
+    ("lab/links", "How exactly the links delay, lose and are re-plugged: what follows can be no finer than this."),
+    (
+        "mptcp/handover",
+        "One connection through every kind of move. The silence is what the application saw; by the tunnel, and straight.",
+    ),
+    ("mptcp/many", "Each line is one way of all connections at once, the quickest to recover first."),
+    ("mptcp/model", "The paper's five equations give the round trips to a fraction of a millisecond."),
+    (
+        "mptcp/scenarios",
+        "With the direct path a visited network costs no more than home. By the home agent each byte crosses its line twice \
+         and meets its delay and loss twice, so the gain is more than the paper's.",
+    ),
+    ("nemo/crash", "What a killed daemon costs: the tunnel is the kernel's, so nothing while it is away."),
+    (
+        "nemo/handover",
+        "How long the network is silent at each kind of move, seen by 1000 packets a second. A hard move has no cable for 9 ms, \
+         and can be no shorter than that and one round trip to the home agent.",
+    ),
+    ("nemo/home-and-away", "One uplink at home and one abroad, both in use (RFC 5648 §5.6)."),
+    ("nemo/hostile", "A million bad messages, each of them accounted for, while the legitimate router works on."),
+    ("nemo/nested", "A router in the network of a router in the network of a router: each tunnel takes 40 octets."),
+    (
+        "nemo/scale",
+        "What one home agent carries as its bindings grow. With random networks every packet costs the cache misses of its \
+         prefix and its tunnel; plain routing with as many routes pays more.",
+    ),
+    ("nemo/throughput", "Packets for the same processor time, in turns within one run; plain routing is 1."),
+    ("shim6/generation", "Candidates tried in a second decide how long an address of a higher Sec takes to make."),
+    ("shim6/recovery", "How long an application stands still is the Send Timeout and little more, if TCP is told."),
+];
+
+/// How to read an experiment; empty if there is nothing to say beside what it is.
+pub(super) fn of(experiment: &str) -> &'static str {
+    READING.iter().find(|(name, _)| *name == experiment).map_or("", |(_, text)| text)
+}

@@ -1,0 +1,72 @@
+//! Results of earlier runs: what is there need not be run again, and says how long the next run will take.
+
+use crate::figures;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What an experiment takes that was never run here, seconds: quick, and whole.
+const GUESS: (u64, u64) = (45, 240);
+
+/// A folder of results.
+pub(super) struct Shelf {
+    folder: PathBuf,
+    quick: bool,
+    commit: String,
+}
+
+impl Shelf {
+    pub(super) fn open(folder: &Path, quick: bool) -> Result<Shelf> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        Ok(Shelf { folder: folder.to_owned(), quick, commit: figures::commit() })
+    }
+
+    pub(super) fn result(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{}.json", name.replace('/', "-")))
+    }
+
+    pub(super) fn log(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{}.log", name.replace('/', "-")))
+    }
+
+    /// The last result, of whatever version.
+    pub(super) fn read(&self, name: &str) -> Option<Value> {
+        serde_json::from_str(&fs::read_to_string(self.result(name)).ok()?).ok()
+    }
+
+    /// Whether there is a result of this version, as thorough as is wanted.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.read(name).is_some_and(|result| self.answers(&result))
+    }
+
+    fn answers(&self, result: &Value) -> bool {
+        let commit = result.pointer("/machine/commit").and_then(Value::as_str);
+        let thorough = self.quick || result.get("quick") == Some(&Value::Bool(false));
+        commit == Some(self.commit.as_str()) && thorough
+    }
+
+    /// How long it will take, seconds: what it took last time.
+    pub(super) fn seconds(&self, name: &str) -> u64 {
+        let guess = if self.quick { GUESS.0 } else { GUESS.1 };
+        let last = self.read(name).filter(|result| result.get("quick") == Some(&Value::Bool(self.quick)));
+        last.and_then(|result| result.get("seconds")?.as_f64()).map_or(guess, |seconds| seconds.ceil() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_quick_result_does_not_do_for_a_whole_report() {
+        let shelf = |quick| Shelf { folder: PathBuf::new(), quick, commit: "c0ffee".to_owned() };
+        let result = |quick: bool, commit: &str| json!({ "quick": quick, "machine": { "commit": commit } });
+        assert!(shelf(true).answers(&result(true, "c0ffee")));
+        assert!(shelf(true).answers(&result(false, "c0ffee")));
+        assert!(shelf(false).answers(&result(false, "c0ffee")));
+        assert!(!shelf(false).answers(&result(true, "c0ffee")));
+        assert!(!shelf(true).answers(&result(true, "beef")), "another version");
+    }
+}

@@ -1,0 +1,43 @@
+//! The report as its reader meets it: in a browser.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by failing")]
+
+mod common;
+
+use common::skipped;
+use std::path::Path;
+use std::process::Command;
+
+const LAB: &str = env!("CARGO_BIN_EXE_roam6-lab");
+
+/// Runs the report of the testbed's own experiment; what it says while it does.
+fn report(folder: &Path) -> String {
+    let arguments = ["report", "--quick", "--only", "lab/", "--into"];
+    let output = Command::new(LAB).args(arguments).arg(folder).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+/// What a browser makes of the page.
+fn seen(page: &Path) -> String {
+    let mut browser = Command::new("chromium");
+    browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", "--dump-dom"]);
+    browser.arg(format!("--user-data-dir={}", page.with_file_name("browser").display()));
+    let output = browser.arg(format!("file://{}", page.display())).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_report_is_drawn_once_and_read_in_a_browser() {
+    if skipped("a_report_is_drawn_once_and_read_in_a_browser", &["ip", "chromium"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    assert!(report(folder.path()).contains("1/1 lab/links"));
+    assert_eq!(report(folder.path()), "", "what is there is not run again");
+    let seen = seen(&folder.path().join("index.html"));
+    for wanted in ["roam6: every figure", "Delay of each link", "delay_error_ms_p50_max", "All measurements</a>"] {
+        assert!(seen.contains(wanted), "no '{wanted}' in {seen}");
+    }
+    assert_eq!(seen.matches("<svg").count(), 2, "once for wide screens, once for narrow ones");
+}
