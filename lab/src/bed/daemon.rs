@@ -26,6 +26,17 @@ pub(crate) struct Daemon {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Events(Arc<Mutex<Vec<Event>>>);
 
+/// What a daemon has cost the machine until now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usage {
+    /// Memory that is resident, the program's own pages included.
+    pub(crate) resident_kb: u64,
+    /// Times that one of its threads has gone to sleep, and so was woken.
+    pub(crate) wakeups: u64,
+    /// Processor time of all its threads.
+    pub(crate) processor: Duration,
+}
+
 /// How long a daemon may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -39,6 +50,15 @@ pub(crate) fn binary() -> Result<PathBuf> {
         bail!("{} is missing: build it with `cargo build --release -p roam6`", path.display());
     }
     Ok(path)
+}
+
+/// A number in a status file of the kernel.
+fn status_field(path: &str, name: &str) -> Result<u64> {
+    let status = fs::read_to_string(path)?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let number =
+        line.and_then(|line| line.split_whitespace().next()).with_context(|| format!("no {name} in {path}"))?;
+    Ok(number.parse()?)
 }
 
 impl Daemon {
@@ -114,10 +134,29 @@ impl Daemon {
 
     /// Memory that is its own (resident, no file behind it), octets.
     pub(crate) fn memory(&self) -> Result<u64> {
-        let id = self.daemon.as_ref().map(Child::id).context("the daemon does not run")?;
-        let status = fs::read_to_string(format!("/proc/{id}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon")?;
-        Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()? * 1024)
+        Ok(status_field(&format!("/proc/{}/status", self.id()?), "RssAnon")? * 1024)
+    }
+
+    /// What it has cost until now.
+    pub(crate) fn usage(&self) -> Result<Usage> {
+        let id = self.id()?;
+        let mut usage = Usage {
+            resident_kb: status_field(&format!("/proc/{id}/status"), "VmRSS")?,
+            wakeups: 0,
+            processor: Duration::ZERO,
+        };
+        for task in fs::read_dir(format!("/proc/{id}/task"))?.flatten() {
+            let task = task.path();
+            usage.wakeups += status_field(&task.join("status").display().to_string(), "voluntary_ctxt_switches")?;
+            // The first column is the time on a processor, in nanoseconds.
+            let times = fs::read_to_string(task.join("schedstat"))?;
+            usage.processor += Duration::from_nanos(times.split(' ').next().unwrap_or_default().parse()?);
+        }
+        Ok(usage)
+    }
+
+    fn id(&self) -> Result<u32> {
+        self.daemon.as_ref().map(Child::id).context("the daemon does not run")
     }
 
     /// Ends it without warning (SIGKILL).

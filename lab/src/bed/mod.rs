@@ -9,6 +9,6 @@ pub(crate) mod router;
 pub(crate) mod tap;
 
 pub(crate) use air::{Air, Port, Segment};
-pub(crate) use daemon::{Daemon, Events};
+pub(crate) use daemon::{Daemon, Events, Usage};
 pub(crate) use host::Host;
 pub(crate) use router::{Advertiser, Delegator};

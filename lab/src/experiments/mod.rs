@@ -9,6 +9,7 @@ mod nemo_crash;
 mod nemo_handover;
 mod nemo_home_and_away;
 mod nemo_hostile;
+mod nemo_idle;
 mod nemo_nested;
 mod nemo_scale;
 mod shim6_generation;
@@ -38,6 +39,7 @@ pub(crate) const ALL: &[Experiment] = &[
     nemo_handover::EXPERIMENT,
     nemo_home_and_away::EXPERIMENT,
     nemo_hostile::EXPERIMENT,
+    nemo_idle::EXPERIMENT,
     nemo_nested::EXPERIMENT,
     nemo_scale::EXPERIMENT,
     shim6_generation::EXPERIMENT,

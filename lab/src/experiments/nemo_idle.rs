@@ -1,0 +1,61 @@
+//! What roam6 costs a small machine while nothing happens: memory, wake-ups and processor time of a bound mobile router
+//! and of its home agent.
+
+use super::Experiment;
+use crate::bed::{Daemon, Usage};
+
+use crate::figures::{Findings, round};
+use crate::progress::Progress;
+use crate::topology::{CORRESPONDENT, World};
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment =
+    Experiment { name: "nemo/idle", about: "memory, wake-ups and processor time while nothing happens", run };
+
+/// After the last of what a registration brings about.
+const SETTLE: Duration = Duration::from_secs(5);
+const NO_PROBES: &str = "\n[mobile_router.probe]\nenabled = false\n";
+
+fn run(quick: bool) -> Result<Findings> {
+    let watched = Duration::from_secs(if quick { 10 } else { 60 });
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut progress = Progress::new(2);
+    for (probes, extra) in [(true, ""), (false, NO_PROBES)] {
+        progress.say(if probes { "probing its path" } else { "without probes" });
+        let world = World::build(Duration::ZERO, 1, "")?;
+        let vehicle = world.vehicle_with(0, &["up0"], extra)?;
+        world.air.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+        vehicle.wait_until_connected(CORRESPONDENT)?;
+        sleep(SETTLE);
+        let daemons = [("mr", &vehicle.daemon), ("ha", &world.home_agent)];
+        for (who, figures) in watch(&daemons, watched)? {
+            let suffix = if probes { "" } else { "_without_probes" };
+            for key in ["resident_kb", "wakeups_per_s", "processor_ms_per_s"] {
+                findings.sum_up(&format!("{who}_{key}{suffix}"), figures.get(key).cloned());
+            }
+            findings.rows.push(json!({ "who": who, "probes": probes, "figures": figures }));
+        }
+        progress.step();
+    }
+    Ok(findings)
+}
+
+fn watch<'a>(daemons: &[(&'a str, &Daemon)], span: Duration) -> Result<Vec<(&'a str, Value)>> {
+    let usage = || daemons.iter().map(|(_, daemon)| daemon.usage()).collect::<Result<Vec<Usage>>>();
+    let before = usage()?;
+    sleep(span);
+    let after = usage()?;
+    let seconds = span.as_secs_f64();
+    let figures = before.iter().zip(&after).map(|(before, after)| {
+        json!({
+            "resident_kb": after.resident_kb,
+            "wakeups_per_s": round((after.wakeups - before.wakeups) as f64 / seconds),
+            "processor_ms_per_s": round((after.processor - before.processor).as_secs_f64() * 1000.0 / seconds),
+        })
+    });
+    Ok(daemons.iter().map(|(who, _)| *who).zip(figures).collect())
+}
