@@ -12,6 +12,7 @@ mod demo_shim6;
 mod experiments;
 mod figures;
 mod handover;
+mod live;
 mod multipath;
 mod narrator;
 mod plots;
@@ -105,6 +106,13 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         capture: Option<PathBuf>,
     },
+    /// Shows the demo's networks in a browser while they run: drag the vehicle into another and watch its connections.
+    #[command(after_help = "Example: roam6-lab live --port 8080, then open http://127.0.0.1:8080/")]
+    Live {
+        /// Port of 127.0.0.1 to serve the page on; 0 for any that is free.
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+    },
     /// Ends what an earlier run has left behind: nothing, unless it hangs.
     Clean,
 }
@@ -144,6 +152,7 @@ fn obey(command: Command) -> Result<bool> {
         Command::Report { quick, only, again, draw, into } => {
             report::run(&report::Wish { quick, only, again, draw, into })
         }
+        Command::Live { port } => live::run(port),
         Command::Clean => bed::cage::clean(),
         Command::Run { name, json, quick } => run(&name, json.as_deref(), quick),
     }

@@ -53,8 +53,8 @@ fn narrate(screen: &Screen, sources: &[(&str, Events)], stop: &AtomicBool) {
     }
 }
 
-/// The reports worth a line.
-fn sentence(report: &Report) -> Option<String> {
+/// A report in words, if it is worth a line.
+pub(crate) fn sentence(report: &Report) -> Option<String> {
     let list =
         |addresses: &[std::net::Ipv6Addr]| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     Some(match report {

@@ -10,6 +10,8 @@ use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use nix::unistd::{Pid, geteuid, getpid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -26,10 +28,27 @@ pub(crate) fn enter() -> Result<()> {
     if std::env::var_os(INSIDE).is_some() && getpid() == Pid::from_raw(1) {
         return furnish().context("cannot furnish the cage");
     }
+    check_root()?;
+    std::process::exit(guard(None)?);
+}
+
+/// The same with a door: a listening socket of the machine outside that `open` makes there, and that works inside.
+pub(crate) fn enter_with_door(open: impl FnOnce() -> Result<TcpListener>) -> Result<TcpListener> {
+    if std::env::var_os(INSIDE).is_none() {
+        let door = open()?;
+        check_root()?;
+        std::process::exit(guard(Some(door))?);
+    }
+    enter()?;
+    // The copy inside found it as its standard input.
+    Ok(TcpListener::from(std::io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+fn check_root() -> Result<()> {
     if !geteuid().is_root() {
         bail!("the testbed makes network namespaces and devices: run it as root");
     }
-    std::process::exit(guard()?);
+    Ok(())
 }
 
 /// Kills every cage on this machine, and with each all that is in it. `true` once none is left.
@@ -50,12 +69,15 @@ pub(crate) fn clean() -> Result<bool> {
 }
 
 /// Starts the inner copy as the first process of new namespaces and waits. A signal kills it, and with it all the rest.
-fn guard() -> Result<i32> {
+fn guard(door: Option<TcpListener>) -> Result<i32> {
     unshare(CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET)
         .context("cannot make namespaces")?;
     let mut command = Command::new(std::env::current_exe()?);
     let outside = Outside(std::env::temp_dir().join(format!("roam6-lab-{}", getpid())));
     command.args(std::env::args_os().skip(1)).env(INSIDE, "1").env(OUTSIDE, &outside.0);
+    if let Some(door) = door {
+        command.stdin(OwnedFd::from(door));
+    }
     at_birth(&mut command, Birth { die_with_parent: true, ..Birth::default() });
     // A signal before the handlers stand ends this process, and its death ends the child.
     let mut inner = command.spawn().context("cannot start the inner process")?;

@@ -227,6 +227,17 @@ impl Events {
         self.lock().get(from..).unwrap_or_default().to_vec()
     }
 
+    /// The last `count` events.
+    pub(crate) fn tail(&self, count: usize) -> Vec<Event> {
+        let events = self.lock();
+        events.get(events.len().saturating_sub(count)..).unwrap_or_default().to_vec()
+    }
+
+    /// What `wanted` makes of the last event that it makes anything of.
+    pub(crate) fn last<T>(&self, wanted: impl Fn(&Report) -> Option<T>) -> Option<T> {
+        self.lock().iter().rev().find_map(|event| wanted(&event.report))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

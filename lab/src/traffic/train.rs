@@ -178,6 +178,11 @@ impl Flow {
         self.delivered(stamp).into_iter().find(|time| *time >= moment)
     }
 
+    /// When datagrams were received from `begin` on, the last first; both microseconds since 1970.
+    pub(crate) fn received_since(&self, begin: u64) -> Vec<u64> {
+        self.lock().received.iter().rev().map(|(_, time)| *time).take_while(|time| *time >= begin).collect()
+    }
+
     /// Whether something was received in the last tenth of a second.
     pub(crate) fn arrived_lately(&self) -> bool {
         self.lock().received.last().is_some_and(|(_, time)| clock::unix_micros() < time + 100_000)

@@ -1,0 +1,44 @@
+//! Between the server and the testbed: wishes go in, what is to be seen comes out.
+
+use super::nemo::{Nemo, Wish};
+use anyhow::Result;
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+/// Wishes that wait their turn at most: a hand is no faster.
+const WAITING: usize = 4;
+
+/// A running testbed.
+pub(super) struct Stage {
+    bed: Arc<Nemo>,
+    wishes: SyncSender<Wish>,
+}
+
+impl Stage {
+    /// Fulfils wishes one after the other, on a thread of its own.
+    pub(super) fn open(bed: Nemo) -> Result<Stage> {
+        let bed = Arc::new(bed);
+        let (wishes, queue) = sync_channel(WAITING);
+        let worker = bed.clone();
+        let work = move || queue.into_iter().for_each(|wish| worker.fulfil(wish));
+        std::thread::Builder::new().name("stage".into()).spawn(work)?;
+        Ok(Stage { bed, wishes })
+    }
+
+    /// Takes a wish in; `false` if too many wait. What takes no time need not wait for a move to be measured.
+    pub(super) fn put(&self, wish: Wish) -> bool {
+        match wish {
+            Wish::Plug { .. } => self.wishes.try_send(wish).is_ok(),
+            Wish::Cut { .. } => {
+                self.bed.fulfil(wish);
+                true
+            }
+        }
+    }
+
+    /// All there is to be seen now.
+    pub(super) fn state(&self) -> Value {
+        self.bed.state()
+    }
+}
