@@ -99,7 +99,7 @@ impl Attacker {
         let ahead = u16::try_from(self.chance.below(2_000)).unwrap_or(0);
         let mut proof = [0; AUTHENTICATOR_LENGTH];
         self.chance.fill(&mut proof);
-        let mut header = datagram.header();
+        let mut header = datagram.header;
         let options = match &mut message {
             Message::BindingUpdate(update) => {
                 update.sequence.0 = update.sequence.0.wrapping_add(ahead);

@@ -6,6 +6,7 @@ use crate::reader::Reader;
 use crate::writer::{Alignment, Writer, low};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
+use core::ops::Deref;
 
 /// Values of the Next Header field.
 pub mod protocol {
@@ -58,28 +59,23 @@ const HOME_ADDRESS_ALIGNMENT: Alignment = Alignment::new(8, 6);
 /// A packet as received: what its headers say, and the payload behind them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// Source in the IPv6 header.
-    pub source: Ipv6Addr,
-    /// Destination in the IPv6 header.
-    pub destination: Ipv6Addr,
-    /// Hop limit as received.
-    pub hop_limit: u8,
-    /// Traffic class: DSCP and ECN.
-    pub traffic_class: u8,
-    /// Flow label, 20 bits.
-    pub flow_label: u32,
-    /// Home Address option (RFC 6275 §6.3). The receiver decides whether it may be believed (RFC 6275 §9.3.1).
-    pub home_address: Option<Ipv6Addr>,
-    /// Home address in a type 2 routing header that has its one segment left (RFC 6275 §6.4).
-    pub routing_home: Option<Ipv6Addr>,
-    /// Tunnel Encapsulation Limit (RFC 2473 §4.1.1).
-    pub encapsulation_limit: Option<u8>,
+    /// The headers walked.
+    pub header: Header,
     /// What the payload is: the first Next Header that was not walked.
     pub protocol: u8,
     /// Everything behind the headers walked, without what the link padded.
     pub payload: &'a [u8],
     /// Offset of the payload in the packet.
     pub payload_at: usize,
+}
+
+/// A packet is asked for its addresses as its headers are.
+impl Deref for Datagram<'_> {
+    type Target = Header;
+
+    fn deref(&self) -> &Header {
+        &self.header
+    }
 }
 
 impl<'a> Datagram<'a> {
@@ -96,19 +92,13 @@ impl<'a> Datagram<'a> {
         let payload_length = reader.u16()?;
         let protocol = reader.u8()?;
         let hop_limit = reader.u8()?;
-        let mut datagram = Datagram {
-            source: reader.address()?,
-            destination: reader.address()?,
+        let header = Header {
             hop_limit,
             traffic_class: (first >> 20) as u8,
             flow_label: first & 0xf_ffff,
-            home_address: None,
-            routing_home: None,
-            encapsulation_limit: None,
-            protocol,
-            payload: &[],
-            payload_at: HEADER_LENGTH,
+            ..Header::new(reader.address()?, reader.address()?)
         };
+        let mut datagram = Datagram { header, protocol, payload: &[], payload_at: HEADER_LENGTH };
         if datagram.source.is_multicast() {
             return Err(Malformed { what: "source address", at: 8, why: Why::Misplaced });
         }
@@ -117,30 +107,6 @@ impl<'a> Datagram<'a> {
         datagram.payload_at = body.position();
         datagram.payload = body.rest();
         Ok(datagram)
-    }
-
-    /// Who sent it, wherever it was sent from: the Home Address option if present, else the source.
-    pub fn real_source(&self) -> Ipv6Addr {
-        self.home_address.unwrap_or(self.source)
-    }
-
-    /// Whom it is for, wherever it was sent to: the type 2 routing header's address if present, else the destination.
-    pub fn real_destination(&self) -> Ipv6Addr {
-        self.routing_home.unwrap_or(self.destination)
-    }
-
-    /// The headers again, for emitting.
-    pub fn header(&self) -> Header {
-        Header {
-            source: self.source,
-            destination: self.destination,
-            hop_limit: self.hop_limit,
-            traffic_class: self.traffic_class,
-            flow_label: self.flow_label,
-            home_address: self.home_address,
-            routing_home: self.routing_home,
-            encapsulation_limit: self.encapsulation_limit,
-        }
     }
 
     fn walk(&mut self, body: &mut Reader<'a>) -> Result<(), Malformed> {
@@ -177,7 +143,7 @@ impl<'a> Datagram<'a> {
                 if !may_be_home(home) {
                     return Err(Malformed { what: "routing header home address", at: at + 8, why: Why::Misplaced });
                 }
-                self.routing_home = Some(home);
+                self.header.routing_home = Some(home);
                 Ok(())
             }
             (ROUTING_TYPE_2, 1) if units != 2 => {
@@ -210,7 +176,7 @@ impl<'a> Datagram<'a> {
             }
             match kind {
                 TUNNEL_ENCAPSULATION_LIMIT if for_destination => {
-                    self.encapsulation_limit = Some(option.u8()?);
+                    self.header.encapsulation_limit = Some(option.u8()?);
                     option.end()?;
                 }
                 HOME_ADDRESS if for_destination => {
@@ -219,7 +185,7 @@ impl<'a> Datagram<'a> {
                     if self.home_address.is_some() || !may_be_home(home) {
                         return Err(Malformed { what: "Home Address option", at, why: Why::Misplaced });
                     }
-                    self.home_address = Some(home);
+                    self.header.home_address = Some(home);
                 }
                 // The two highest bits say whether an option that is not known may be passed over (RFC 8200 §4.2).
                 skippable if skippable >> 6 == 0 => {}
@@ -235,7 +201,7 @@ fn may_be_home(address: Ipv6Addr) -> bool {
     !(address.is_multicast() || address.is_unspecified() || address.is_loopback() || address.is_unicast_link_local())
 }
 
-/// The headers of a packet to be sent.
+/// The headers in front of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Source in the IPv6 header: the care-of address when away.
@@ -246,13 +212,13 @@ pub struct Header {
     pub hop_limit: u8,
     /// Traffic class: DSCP and ECN.
     pub traffic_class: u8,
-    /// Flow label; its low 20 bits are sent.
+    /// Flow label, 20 bits.
     pub flow_label: u32,
-    /// Sent as Home Address option.
+    /// In a Home Address option (RFC 6275 §6.3). The receiver decides whether it may be believed (RFC 6275 §9.3.1).
     pub home_address: Option<Ipv6Addr>,
-    /// Sent as type 2 routing header.
+    /// In a type 2 routing header that has its one segment left (RFC 6275 §6.4).
     pub routing_home: Option<Ipv6Addr>,
-    /// Sent as Tunnel Encapsulation Limit option.
+    /// In a Tunnel Encapsulation Limit option (RFC 2473 §4.1.1).
     pub encapsulation_limit: Option<u8>,
 }
 

@@ -17,9 +17,9 @@ const MOBILITY_ROOM: usize = mobility::MAX_LENGTH - 7 * (mobility::option::MAX_O
 pub fn ip6(data: &[u8]) {
     let Ok(datagram) = Datagram::parse(data) else { return };
     assert_eq!(data.get(datagram.payload_at..datagram.payload_at + datagram.payload.len()), Some(datagram.payload));
-    let packet = ip6::emit(&datagram.header(), datagram.protocol, datagram.payload);
+    let packet = ip6::emit(&datagram.header, datagram.protocol, datagram.payload);
     let again = Datagram::parse(&packet);
-    assert_eq!(again.as_ref().map(Datagram::header), Ok(datagram.header()));
+    assert_eq!(again.as_ref().map(|again| again.header), Ok(datagram.header));
     assert_eq!(again.as_ref().map(|again| (again.protocol, again.payload)), Ok((datagram.protocol, datagram.payload)));
 }
 

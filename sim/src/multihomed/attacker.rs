@@ -85,7 +85,7 @@ impl Attacker {
             }
             other => other,
         };
-        Some(ip6::emit(&datagram.header(), shim6::PROTOCOL, &changed.emit()))
+        Some(ip6::emit(&datagram.header, shim6::PROTOCOL, &changed.emit()))
     }
 
     /// Any message, from anybody, with tags and nonces guessed.

@@ -37,7 +37,7 @@ fn every_icmp6_message_in_its_packet() {
         let bytes = message.emit(header.real_source(), header.real_destination());
         let packet = ip6::emit(&header, protocol::ICMPV6, &bytes);
         let datagram = Datagram::parse(&packet).unwrap();
-        assert_eq!(datagram.header(), header);
+        assert_eq!(datagram.header, header);
         assert_eq!(icmp6::Message::parse(&datagram), Ok(message.clone()));
         assert_eq!(message.check_on_link(&datagram), Ok(()));
     }

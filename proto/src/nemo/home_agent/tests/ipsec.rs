@@ -49,7 +49,7 @@ fn update(sequence: u16) -> Update {
 fn seal(packet: Packet, association: &SecurityAssociation) -> Packet {
     let datagram = Datagram::parse(&packet.bytes).unwrap();
     let payload = association.seal(1, datagram.protocol, datagram.payload);
-    let bytes = ip6::emit(&datagram.header(), protocol::ESP, &payload);
+    let bytes = ip6::emit(&datagram.header, protocol::ESP, &payload);
     Packet { bytes, ..packet }
 }
 
@@ -122,7 +122,7 @@ fn nothing_but_its_own_association_speaks_for_a_home_address() {
     // Opened by the association of the home address outside, the message inside cannot be of another.
     let mut packet = Update { home: HomeAddress(address("2001:db8::400")), ..update(1) }.packet(bench.now);
     let datagram = Datagram::parse(&packet.bytes).unwrap();
-    let header = ip6::Header { home_address: Some(address("2001:db8::200")), ..datagram.header() };
+    let header = ip6::Header { home_address: Some(address("2001:db8::200")), ..datagram.header };
     let payload = pair(1).to_home_agent.seal(1, protocol::MOBILITY, datagram.payload);
     packet.bytes = ip6::emit(&header, protocol::ESP, &payload);
     assert_eq!(silence(&bench.feed(Input::Packet(packet))), DropReason::Malformed, "the checksum covers the address");
@@ -137,7 +137,7 @@ fn esp_of_others_is_none_of_ours() {
     let unknown = Update { home: HomeAddress(address("2001:db8::999")), ..update(1) };
     assert!(send(&mut bench, &unknown, &pair(1).to_home_agent).is_empty());
     let packet = seal(update(1).packet(bench.now), &pair(1).to_home_agent);
-    let header = Datagram::parse(&packet.bytes).unwrap().header();
+    let header = Datagram::parse(&packet.bytes).unwrap().header;
     let payload = pair(1).to_home_agent.seal(1, protocol::UDP, &[0; 8]);
     let bytes = ip6::emit(&header, protocol::ESP, &payload);
     assert_eq!(silence(&bench.feed(Input::Packet(Packet { bytes, ..packet }))), DropReason::NotForUs);

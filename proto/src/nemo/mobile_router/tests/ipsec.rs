@@ -130,7 +130,7 @@ fn home_prefixes_are_asked_for_and_believed_in_esp_only() {
     let outputs = hear(&mut bench, &header, protocol::ESP, &pair().to_mobile.seal(1, protocol::MOBILITY, &payload));
     let sealed = transmits(&outputs).into_iter().find_map(|transmit| {
         let datagram = Datagram::parse(&transmit.bytes).unwrap();
-        (datagram.protocol == protocol::ESP).then(|| (datagram.header(), datagram.payload.to_vec()))
+        (datagram.protocol == protocol::ESP).then(|| (datagram.header, datagram.payload.to_vec()))
     });
     let (asked, sealed) = sealed.unwrap();
     let opened = pair().to_home_agent.open(&sealed).unwrap();
