@@ -89,6 +89,33 @@ impl fmt::Display for LinkAddress {
     }
 }
 
+/// As it is displayed.
+impl FromStr for LinkAddress {
+    type Err = LinkAddressError;
+
+    fn from_str(text: &str) -> Result<LinkAddress, LinkAddressError> {
+        let mut octets = [0; 6];
+        let mut parts = text.split(':');
+        for octet in &mut octets {
+            let part = parts.next().filter(|part| part.len() == 2).ok_or(LinkAddressError)?;
+            *octet = u8::from_str_radix(part, 16).map_err(|_| LinkAddressError)?;
+        }
+        if parts.next().is_some() { Err(LinkAddressError) } else { Ok(LinkAddress(octets)) }
+    }
+}
+
+/// A text that is no link-layer address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkAddressError;
+
+impl fmt::Display for LinkAddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a link-layer address is written as 02:00:00:00:00:01")
+    }
+}
+
+impl core::error::Error for LinkAddressError {}
+
 /// An IPv6 prefix; bits beyond its length are always zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {

@@ -15,6 +15,7 @@ pub mod geo;
 pub mod icmp6;
 pub mod ip6;
 pub mod malformed;
+pub mod mnpp;
 pub mod mobility;
 pub mod reader;
 pub mod scenario;

@@ -3,7 +3,7 @@
 
 use crate::ip6::{self, Datagram, Header};
 use crate::malformed::Why;
-use crate::{dhcp6, geo, icmp6, mobility, shim6, udp};
+use crate::{dhcp6, geo, icmp6, mnpp, mobility, shim6, udp};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -118,6 +118,38 @@ pub fn geo(data: &[u8]) {
     if let Some(Ok(btp)) = geo::btp::Btp::parse(parsed.upper, parsed.payload) {
         assert_eq!(btp.emit(), parsed.payload);
     }
+    if let Some(Ok((echo, _))) = geo::echo::Echo::of(&parsed) {
+        assert_eq!(geo::echo::Echo::parse(&echo.emit()), Ok(echo));
+    }
+}
+
+/// `data` as the announcement of a router's networks, with its checksum put right first.
+pub fn mnpp(data: &[u8]) {
+    let mut message = data.to_vec();
+    if let Some(kind) = message.first_mut() {
+        *kind = mnpp::TYPE;
+    }
+    for octet in message.iter_mut().skip(2).take(2) {
+        *octet = 0;
+    }
+    let sum = crate::checksum::checksum(SOURCE, icmp6::ALL_ROUTERS, ip6::protocol::ICMPV6, &message);
+    for (to, from) in message.iter_mut().skip(2).zip(sum.to_be_bytes()) {
+        *to = from;
+    }
+    let Some(Ok(parsed)) = heard_by_routers(&message) else { return };
+    assert!(parsed.proof.is_none() || mnpp::Announcement::proved_part(&message).is_some());
+    let unproved = mnpp::Announcement { proof: None, ..parsed.clone() };
+    assert_eq!(heard_by_routers(&unproved.emit(SOURCE)), Some(Ok(unproved)));
+    if let Some(proof) = parsed.proof {
+        let emitted = parsed.emit_proved(SOURCE, proof.spi, proof.unix_micros, |_| proof.code);
+        assert_eq!(heard_by_routers(&emitted), Some(Ok(parsed)));
+    }
+}
+
+fn heard_by_routers(message: &[u8]) -> Option<Result<mnpp::Announcement, crate::Malformed>> {
+    let header = Header::new(SOURCE, icmp6::ALL_ROUTERS).with_hop_limit(icmp6::ON_LINK_HOP_LIMIT);
+    let packet = ip6::emit(&header, ip6::protocol::ICMPV6, message);
+    mnpp::Announcement::parse(&Datagram::parse(&packet).ok()?)
 }
 
 /// The checksum of a Shim6 header whose own is taken for zero.

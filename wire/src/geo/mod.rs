@@ -4,6 +4,7 @@
 mod address;
 mod area;
 pub mod btp;
+pub mod echo;
 mod extended;
 mod lifetime;
 mod packet;

@@ -124,7 +124,7 @@ pub enum NeighbourOption {
     },
 }
 
-pub(super) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<NeighbourOption>, Malformed> {
+pub(crate) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<NeighbourOption>, Malformed> {
     let mut options = Vec::new();
     while !reader.is_empty() {
         if options.len() == MAX_OPTIONS {
@@ -144,7 +144,7 @@ pub(super) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<NeighbourOption>, 
     Ok(options)
 }
 
-pub(super) fn write_all(options: &[NeighbourOption], writer: &mut Writer) {
+pub(crate) fn write_all(options: &[NeighbourOption], writer: &mut Writer) {
     for option in options {
         let mut body = Writer::new();
         let kind = option.write_body(&mut body);

@@ -71,6 +71,7 @@ fn the_committed_corpus_passes() {
         ("wire_dhcp6", scenario::dhcp6),
         ("wire_shim6", scenario::shim6),
         ("wire_geo", scenario::geo),
+        ("wire_mnpp", scenario::mnpp),
     ] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
         let mut read = 0;
