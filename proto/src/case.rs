@@ -5,6 +5,7 @@
 use crate::engine::{Engine, Outbox};
 use crate::geo::GeoConfig;
 use crate::input::Input;
+use crate::mnpp::MnppConfig;
 use crate::multipath::PathManagerConfig;
 use crate::nemo::config::{HomeAgentConfig, MobileRouterConfig};
 use crate::node::Node;
@@ -49,6 +50,8 @@ pub enum Role {
     Shim(Box<ShimConfig>),
     /// A GeoNetworking station.
     Geo(Box<GeoConfig>),
+    /// A router that announces its networks to those nearby.
+    Mnpp(MnppConfig),
 }
 
 /// One input and everything it brought about.

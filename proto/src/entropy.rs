@@ -28,6 +28,13 @@ impl Entropy {
         u64::try_from((u128::from(self.bits()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 
+    /// A generator of its own for a part of the engine.
+    pub fn fork(&mut self) -> Entropy {
+        let mut seed = [0; 32];
+        self.fill(&mut seed);
+        Entropy::from_seed(seed)
+    }
+
     /// The generator as libraries of cryptography want it.
     pub(crate) fn rng(&mut self) -> &mut (impl RngCore + CryptoRng + use<>) {
         &mut self.0

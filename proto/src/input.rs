@@ -304,4 +304,12 @@ pub enum Order {
     },
     /// Ends a context by hand.
     EndContext(ContextId),
+    /// What is announced to routers nearby, and believed of them, was read anew.
+    Mnpp(Box<crate::mnpp::MnppConfig>),
+    /// Asks a GeoNetworking station, or all in an area, whether they are there.
+    Ask(crate::geo::Question),
+    /// Sends packets for an IPv6 address to an area.
+    PutArea(crate::geo::GeoDestination),
+    /// Sends packets for an IPv6 address where its virtual link reaches again.
+    DropArea(Ipv6Addr),
 }

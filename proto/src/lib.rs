@@ -12,6 +12,7 @@ pub mod engine;
 pub mod entropy;
 pub mod geo;
 pub mod input;
+pub mod mnpp;
 pub mod multipath;
 pub mod nemo;
 pub mod node;

@@ -5,11 +5,12 @@ use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::geo::GeoStation;
 use crate::input::Input;
+use crate::mnpp::Mnpp;
 use crate::multipath::PathManager;
 use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
 use crate::output::Output;
-use crate::report::Report;
+use crate::report::{DropReason, Report};
 use crate::shim::Shim;
 use crate::time::Time;
 use crate::view::View;
@@ -40,6 +41,7 @@ impl Node {
                 Role::HomeAgent(config) => node.add(HomeAgent::new(config.clone(), entropy)),
                 Role::MobileRouter(config) => node.add(MobileRouter::new(config.as_ref().clone(), entropy)),
                 Role::Geo(config) => node.add(GeoStation::new(config.as_ref().clone(), entropy)),
+                Role::Mnpp(config) => node.add(Mnpp::new(config.clone(), entropy)),
                 Role::PathManager(config) => node.add(PathManager::new(config.clone())),
                 Role::Shim(config) => node.add(Shim::new(config.as_ref().clone(), entropy)),
             }
@@ -86,6 +88,10 @@ impl Engine for Node {
     fn view(&self, now: Time, view: &mut View) {
         for role in &self.roles {
             role.view(now, view);
+        }
+        // Also what never happened, so that nobody has to guess the names.
+        for reason in DropReason::ALL {
+            view.counters.entry(format!("dropped_{}", reason.name())).or_default();
         }
         for (name, count) in &self.counters {
             *view.counters.entry(name.clone()).or_default() += count;

@@ -4,7 +4,8 @@ use crate::input::{LinkId, Token};
 use crate::plan::{ContextId, Key, Pair};
 use core::fmt;
 use core::time::Duration;
-use roam6_wire::{Bid, HomeAddress, Prefix, Sequence};
+use roam6_wire::geo::Place;
+use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv6Addr, SocketAddrV6};
 
@@ -97,6 +98,26 @@ pub enum Report {
     PathWorks { context: ContextId, path: Pair },
     /// Shim: a peer is not asked for a context for a while.
     NoShim { peer: Ipv6Addr, why: String },
+    /// A router nearby has a network behind it, to which packets go straight from now on.
+    NetworkFound { link: LinkId, router: Ipv6Addr, prefix: Prefix },
+    /// They no longer do.
+    NetworkLost { link: LinkId, router: Ipv6Addr, prefix: Prefix, why: Lost },
+    /// GeoNetworking: a station has answered a question; `arrived` says whether the question was for it or only ended its
+    /// way there, `again` whether it has answered before.
+    Echo {
+        identifier: u32,
+        sequence: u32,
+        mid: LinkAddress,
+        kind: String,
+        place: Place,
+        hops: u8,
+        octets: usize,
+        rtt: Duration,
+        arrived: bool,
+        again: bool,
+    },
+    /// GeoNetworking: a question was not asked.
+    EchoRefused { identifier: u32, sequence: u32, why: String },
     /// A packet was dropped.
     Dropped { reason: DropReason, from: Option<Ipv6Addr>, detail: String },
     /// A named table is full: what would have been added was not.
@@ -123,6 +144,8 @@ pub enum Lost {
     Silent,
     /// The home agent does not accept it.
     Refused,
+    /// No longer announced, or no longer accepted.
+    Withdrawn,
 }
 
 /// Why a packet was dropped; each is a counter.
@@ -169,6 +192,8 @@ pub enum DropReason {
     NoNeighbour,
     /// Sent by a station that does not know where it is.
     NoPosition,
+    /// Longer than can be sent.
+    TooLong,
 }
 
 impl Report {
@@ -214,6 +239,10 @@ impl Report {
             Report::PathChanged { .. } => "path_changed",
             Report::PathWorks { .. } => "path_works",
             Report::NoShim { .. } => "no_shim",
+            Report::NetworkFound { .. } => "network_found",
+            Report::NetworkLost { .. } => "network_lost",
+            Report::Echo { .. } => "echo",
+            Report::EchoRefused { .. } => "echo_refused",
             Report::Dropped { .. } => "dropped",
             Report::TableFull { .. } => "table_full",
             Report::Failed { .. } => "failed",
@@ -243,6 +272,16 @@ impl fmt::Display for Report {
             R::TableFull { table, limit } => write!(f, "table {table} is full at {limit}"),
             R::Failed { key, why } => write!(f, "the host refused {key:?}: {why}"),
             R::Notice { text } => f.write_str(text),
+            R::NetworkFound { link, router, prefix } => {
+                write!(f, "{link}: {prefix} is behind {router}, and reached directly")
+            }
+            R::NetworkLost { link, router, prefix, why } => {
+                write!(f, "{link}: {prefix} is no longer reached by {router}: {why}")
+            }
+            R::Echo { mid, kind, place, rtt, .. } => {
+                write!(f, "echo of {mid}, {kind} at {place}, after {} us", rtt.as_micros())
+            }
+            R::EchoRefused { why, .. } => write!(f, "a question was not asked: {why}"),
             R::EndpointUp { .. } | R::EndpointDown { .. } | R::Disconnected { .. } => self.fmt_paths(f),
             R::SubflowUp { .. } | R::SubflowChanged { .. } | R::SubflowDown { .. } => self.fmt_paths(f),
             R::PrefixDelegated { .. } | R::PrefixShared { .. } | R::PrefixLost { .. } | R::PrefixUnavailable { .. } => {
@@ -365,6 +404,31 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
 }
 
 impl DropReason {
+    /// Every reason there is.
+    pub const ALL: [DropReason; 21] = [
+        DropReason::Malformed,
+        DropReason::NotForUs,
+        DropReason::NotOnLink,
+        DropReason::NoAssociation,
+        DropReason::BadAuthenticator,
+        DropReason::NotAuthenticated,
+        DropReason::Replayed,
+        DropReason::StaleSequence,
+        DropReason::Unsolicited,
+        DropReason::RateLimited,
+        DropReason::BadValidator,
+        DropReason::Unverified,
+        DropReason::PeerError,
+        DropReason::Duplicate,
+        DropReason::Secured,
+        DropReason::AreaTooLarge,
+        DropReason::Expired,
+        DropReason::BufferFull,
+        DropReason::NoNeighbour,
+        DropReason::NoPosition,
+        DropReason::TooLong,
+    ];
+
     /// The name of its counter.
     pub fn name(self) -> &'static str {
         match self {
@@ -388,6 +452,7 @@ impl DropReason {
             DropReason::BufferFull => "buffer_full",
             DropReason::NoNeighbour => "no_neighbour",
             DropReason::NoPosition => "no_position",
+            DropReason::TooLong => "too_long",
         }
     }
 }
@@ -401,6 +466,7 @@ impl fmt::Display for Lost {
             Lost::Replaced => "another network",
             Lost::Silent => "probes unanswered",
             Lost::Refused => "refused by the home agent",
+            Lost::Withdrawn => "withdrawn",
         })
     }
 }

@@ -1,5 +1,6 @@
 //! What an operator sees of a node: one document, rendered as table, JSON or metrics.
 
+use crate::geo::GeoDestination;
 use crate::geo::geometry;
 use crate::geo::stations::Station;
 use crate::input::Amount;
@@ -36,6 +37,15 @@ pub struct View {
     /// GeoNetworking stations known, this one first.
     #[serde(default)]
     pub stations: Vec<StationView>,
+    /// Where this GeoNetworking station is; `None` if it is none.
+    #[serde(default)]
+    pub position: Option<PositionView>,
+    /// Addresses whose packets go to areas of their own.
+    #[serde(default)]
+    pub areas: Vec<GeoDestination>,
+    /// Networks of routers nearby, reached directly.
+    #[serde(default)]
+    pub networks: Vec<NetworkView>,
     /// Running timers.
     pub timers: Vec<TimerView>,
     /// How often each thing has happened.
@@ -192,13 +202,18 @@ pub struct StationView {
     pub distance: Option<u32>,
     /// Time since its position was renewed.
     pub age: Duration,
-    /// `own`, `neighbour`, `known`.
+    /// `own`, `own, no fix`, `neighbour`, `known`.
     pub state: String,
 }
 
 impl StationView {
     /// This station.
-    pub fn own(position: &LongPosition) -> StationView {
+    pub fn own(position: &LongPosition, has_fix: bool) -> StationView {
+        let state = if has_fix { "own" } else { "own, no fix" };
+        StationView { state: state.to_owned(), ..StationView::at(position) }
+    }
+
+    fn at(position: &LongPosition) -> StationView {
         StationView {
             mid: position.address.mid,
             kind: position.address.station.to_string(),
@@ -208,7 +223,7 @@ impl StationView {
             heading: position.heading,
             distance: Some(0),
             age: Duration::ZERO,
-            state: "own".to_owned(),
+            state: String::new(),
         }
     }
 
@@ -217,8 +232,42 @@ impl StationView {
         let state = if station.near.is_some() { "neighbour" } else { "known" };
         let distance = own.map(|own| geometry::distance(own.place, station.position.place) as u32);
         let age = now.since(station.heard);
-        StationView { distance, age, state: state.to_owned(), ..StationView::own(&station.position) }
+        StationView { distance, age, state: state.to_owned(), ..StationView::at(&station.position) }
     }
+}
+
+/// Where a GeoNetworking station is, as far as it knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PositionView {
+    /// Its link-layer address.
+    pub mid: LinkAddress,
+    /// What it is.
+    pub kind: String,
+    /// Where it is, or was last.
+    pub place: Option<Place>,
+    /// Metres within which that is with 95 % confidence, if anybody knows.
+    pub uncertainty: Option<u32>,
+    /// Centimetres a second.
+    pub speed: i16,
+    /// Tenths of a degree clockwise from north.
+    pub heading: u16,
+    /// Time since it was told last.
+    pub age: Option<Duration>,
+    /// `fix`; `no fix`, when it is not known any longer; `never`, when it was not known yet.
+    pub state: String,
+}
+
+/// A network of a router nearby.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkView {
+    /// Its prefix.
+    pub prefix: Prefix,
+    /// The router.
+    pub router: Ipv6Addr,
+    /// Name of the link it is on.
+    pub link: String,
+    /// Time until it is no longer believed, unless it is announced again.
+    pub remaining: Duration,
 }
 
 /// One running timer.

@@ -32,6 +32,8 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
             Part::Prefixes => to_json(&state.view.prefixes),
             Part::Contexts => to_json(&state.view.contexts),
             Part::Stations => to_json(&state.view.stations),
+            Part::Position => to_json(&state.view.position),
+            Part::Networks => to_json(&state.view.networks),
             Part::Timers => to_json(&state.view.timers),
             Part::Subflows => return show_subflows(json, socket),
             Part::Counters => to_json(&serde_json::json!({ "events": state.view.counters, "packets": state.packets })),
@@ -45,6 +47,8 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
         Part::Prefixes => tables::prefixes(&state),
         Part::Contexts => tables::contexts(&state),
         Part::Stations => tables::stations(&state),
+        Part::Position => tables::position(&state),
+        Part::Networks => tables::networks(&state),
         Part::Timers => tables::timers(&state),
         Part::Subflows => return show_subflows(json, socket),
         Part::Counters => tables::counters(&state),
@@ -96,7 +100,8 @@ pub(crate) fn shim(verb: &Shim) -> ExitCode {
     }
 }
 
-fn order(request: &Request, socket: &Path) -> ExitCode {
+/// Has the daemon do something.
+pub(crate) fn order(request: &Request, socket: &Path) -> ExitCode {
     match ask(request, socket) {
         Ok(Answer::Done) => ExitCode::SUCCESS,
         Ok(answer) => Failure::unexpected(answer).tell(),
@@ -133,20 +138,24 @@ pub(crate) fn print(text: &str) -> ExitCode {
 }
 
 /// Why a command did not get its answer.
-enum Failure {
+pub(crate) enum Failure {
+    /// No daemon answers.
     Absent(String),
+    /// It says no.
     Refused(String),
 }
 
 impl Failure {
-    fn unexpected(answer: Answer) -> Failure {
+    /// For an answer that is none to what was asked.
+    pub(crate) fn unexpected(answer: Answer) -> Failure {
         match answer {
             Answer::Error(why) => Failure::Refused(why),
             _ => Failure::Refused("the daemon answered something else; is it of another version?".to_owned()),
         }
     }
 
-    fn tell(self) -> ExitCode {
+    /// Tells it, and with what the program ends.
+    pub(crate) fn tell(self) -> ExitCode {
         let (why, code) = match self {
             Failure::Absent(why) => (why, ABSENT),
             Failure::Refused(why) => (why, FAILED),
@@ -156,21 +165,24 @@ impl Failure {
     }
 }
 
-fn view(socket: &Path) -> Result<State, Failure> {
+/// The state of the daemon.
+pub(crate) fn view(socket: &Path) -> Result<State, Failure> {
     match ask(&Request::View, socket)? {
         Answer::State(state) => Ok(*state),
         answer => Err(Failure::unexpected(answer)),
     }
 }
 
-fn ask(request: &Request, socket: &Path) -> Result<Answer, Failure> {
+/// Asks, and reads the one answer.
+pub(crate) fn ask(request: &Request, socket: &Path) -> Result<Answer, Failure> {
     let mut line = String::new();
     let read = BufReader::new(connect(request, socket)?.take(MAX_ANSWER)).read_line(&mut line);
     read.map_err(|error| Failure::Absent(format!("{}: {error}", socket.display())))?;
     serde_json::from_str(&line).map_err(|error| Failure::Refused(format!("{}: {error}", socket.display())))
 }
 
-fn connect(request: &Request, socket: &Path) -> Result<UnixStream, Failure> {
+/// Asks; the answer is to be read.
+pub(crate) fn connect(request: &Request, socket: &Path) -> Result<UnixStream, Failure> {
     let failure = |error: std::io::Error| {
         let hint = match error.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => {

@@ -92,6 +92,9 @@ Examples:
     /// Direct the shim of the running daemon
     #[command(subcommand, after_help = "Example: roam6 shim use 2001:db8:b1::1 2001:db8:b2::2")]
     Shim(Shim),
+    /// Look at, and through, the GeoNetworking station of the running daemon
+    #[command(subcommand, after_help = "Example: roam6 geo ping circle 48.1 11.5 500")]
+    Geo(crate::geo::words::Geo),
     /// Make a key that a mobile router and its home agent share, and print it
     #[command(after_help = "Example: (umask 077; roam6 keygen > mr1.key)")]
     Keygen {
@@ -353,6 +356,10 @@ pub(crate) enum Part {
     Contexts,
     /// GeoNetworking stations, and where they are
     Stations,
+    /// Where this station is, and whether it knows
+    Position,
+    /// Networks of routers nearby, reached directly
+    Networks,
     /// What happens next
     Timers,
     /// How often each thing happened
@@ -390,7 +397,8 @@ mod tests {
     fn the_command_line_is_sound_and_every_verb_has_an_example() {
         let command = CommandLine::command();
         command.clone().debug_assert();
-        let verbs = command.get_subcommands().flat_map(|verb| std::iter::once(verb).chain(verb.get_subcommands()));
+        let within = |verb| std::iter::once(verb).chain(clap::Command::get_subcommands(verb));
+        let verbs = command.get_subcommands().flat_map(within).flat_map(within);
         for verb in verbs.filter(|verb| !verb.is_hide_set()) {
             let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("roam6 "), "no example: {}", verb.get_name());

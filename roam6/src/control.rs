@@ -3,11 +3,13 @@
 
 use roam6_linux::mptcp::diag::Connections;
 use roam6_proto::View;
+use roam6_proto::geo::{GeoDestination, Question};
 use roam6_proto::plan::Pair;
 use roam6_proto::report::Report;
 use roam6_wire::HomeAddress;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
 /// Longest request, octets.
@@ -21,7 +23,7 @@ pub(crate) fn socket_path(run_dir: &Path) -> PathBuf {
 }
 
 /// What a client may ask.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
     /// The state of the node, once.
@@ -41,6 +43,12 @@ pub(crate) enum Request {
     },
     /// Ends a context of the shim.
     EndContext(Pair),
+    /// Asks a GeoNetworking station, or all in an area; the answers are events.
+    Ask(Box<Question>),
+    /// Sends packets for an IPv6 address to an area.
+    PutArea(GeoDestination),
+    /// No longer.
+    DropArea(Ipv6Addr),
 }
 
 /// What the daemon answers, but to [`Request::Watch`].

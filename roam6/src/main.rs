@@ -6,6 +6,7 @@ mod config;
 mod control;
 mod daemon;
 mod enroll;
+mod geo;
 mod identity;
 mod mptcp;
 mod render;
@@ -46,9 +47,16 @@ fn main() -> ExitCode {
         Verb::Keygen { spi, ipsec } => enroll::keygen(spi, ipsec),
         Verb::Enroll(enroll) => enroll::enroll(&enroll),
         Verb::Shim(verb) => client::shim(&verb),
+        Verb::Geo(verb) => geo::run(&verb),
         Verb::Cga(verb) => identity::cga(&verb),
         Verb::Hba(verb) => identity::hba(&verb),
     }
+}
+
+/// Words that clap cannot judge are wrong.
+fn wrong_words(why: &str) -> ExitCode {
+    eprintln!("roam6: {why}");
+    ExitCode::from(WRONG)
 }
 
 fn wrong(problems: &[config::source::Problem]) -> ExitCode {

@@ -63,9 +63,56 @@ impl Row {
     }
 
     fn show(&self, number: usize, what: &str) -> String {
-        let run_dir = self.folder.path().join(format!("{number}/run"));
-        run(Command::new(BINARY).args(["show", what, "--run-dir"]).arg(run_dir))
+        self.ask(number, &["show", what])
     }
+
+    fn ask(&self, number: usize, words: &[&str]) -> String {
+        let run_dir = self.folder.path().join(format!("{number}/run"));
+        run(Command::new(BINARY).args(words).arg("--run-dir").arg(run_dir))
+    }
+
+    /// The same, or nothing while nobody answers.
+    fn look(&self, number: usize, words: &[&str]) -> String {
+        let run_dir = self.folder.path().join(format!("{number}/run"));
+        let output = Command::new(BINARY).args(words).arg("--run-dir").arg(run_dir).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The link-layer address of a station.
+    fn mid(&self, number: usize) -> String {
+        let told: serde_json::Value = serde_json::from_str(&self.ask(number, &["show", "position", "--json"])).unwrap();
+        let octets = told["mid"].as_array().unwrap().iter().map(|octet| format!("{:02x}", octet.as_u64().unwrap()));
+        octets.collect::<Vec<_>>().join(":")
+    }
+}
+
+#[test]
+fn stations_and_areas_are_asked_traced_and_given_to_groups() {
+    let Some(row) = Row::new("stations_and_areas_are_asked_traced_and_given_to_groups") else { return };
+    wait_for("a neighbour", || row.look(0, &["geo", "neighbours"]).contains("223 m"));
+    assert!(row.show(0, "position").contains("fix"));
+
+    // Nobody has heard of the far one: the location service finds it first.
+    let far = row.mid(2);
+    let told = row.ask(0, &["geo", "ping", &far, "--count", "3", "--interval", "0.1", "--timeout", "10"]);
+    assert!(told.contains(&format!("from {far} (passenger-car): seq=0 hops=2 distance=447 m")), "{told}");
+    assert!(told.contains("3 asked, 1 station answered") && told.contains("0 %"), "{told}");
+
+    let words = ["geo", "ping", "circle", "48.0", "11.003", "1000", "--count", "2", "--interval", "0.5", "--json"];
+    let told = row.ask(0, &words);
+    let sum: serde_json::Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+    let stations = sum["stations"].as_array().unwrap();
+    assert!(stations.len() == 2 && stations.iter().all(|one| one["answers"] == 2), "{told}");
+
+    let told = row.ask(0, &["geo", "trace", &far, "--timeout", "10"]);
+    let hops: Vec<&str> = told.lines().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert_eq!(hops, [row.mid(1), far.clone()], "{told}");
+
+    row.ask(0, &["geo", "area", "add", "ff18::7", "circle", "48.0", "11.006", "100"]);
+    assert!(row.ask(0, &["geo", "area", "show"]).contains("ff18::7  all in  circle 48 11.006 100"));
+    row.ask(0, &["geo", "area", "del", "ff18::7"]);
+    assert_eq!(row.ask(0, &["geo", "area", "show"]), "none\n");
+    assert!(row.show(0, "counters").contains("dropped_no_neighbour"));
 }
 
 #[test]

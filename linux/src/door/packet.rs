@@ -126,11 +126,13 @@ const UDP_CHECKSUM: std::ops::Range<usize> = 6..8;
 /// ICMPv6 types a tap passes.
 fn types(kind: Kind) -> &'static [u32] {
     match kind {
-        Kind::Signalling => &[133, 134, 135, 136, 137, 144, 145, 146, 147],
+        Kind::Signalling => &[133, 134, 135, 136, 137, 144, 145, 146, 147, MNPP],
         Kind::Feedback => &[1, 2, 3, 4, 129],
     }
 }
 
+/// Announcements of mobile network prefixes.
+const MNPP: u32 = roam6_wire::mnpp::TYPE as u32;
 const MOBILITY: u32 = 135;
 const ESP: u32 = 50;
 const ICMPV6: u32 = 58;

@@ -22,7 +22,7 @@ const IPV6_HEADER: usize = 40;
 const DESTINATION_AT: usize = 24;
 
 /// Where packets for an IPv6 address go (the GeoDestination of the paper, changeable at run time).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeoDestination {
     /// A multicast group, or an anycast address.
     pub address: Ipv6Addr,
@@ -110,7 +110,8 @@ impl Adaptation {
     /// The frame by which the host receives what was delivered; `None` if it is no IPv6 packet, or for no link of ours.
     pub fn frame(&self, delivery: &Delivery<'_>, own: LinkAddress) -> Option<Frame> {
         let packet = &delivery.packet;
-        let destination = destination(packet.payload).filter(|_| packet.upper == Upper::Ipv6)?;
+        let is_ours = packet.upper == Upper::Ipv6 && !delivery.ends_here;
+        let destination = destination(packet.payload).filter(|_| is_ours)?;
         let link = self.receiver(&packet.extended)?;
         let source = packet.extended.source().address.mid;
         let destination = if destination.is_multicast() { group(destination) } else { own };

@@ -2,6 +2,7 @@
 
 use crate::input::{Clock, Fix};
 use crate::time::Time;
+use crate::view::PositionView;
 use roam6_wire::geo::{GeoAddress, LongPosition, Place, Timestamp};
 
 /// Milliseconds from 1970 to 2004 of UTC, and the leap seconds since then, which TAI counts.
@@ -14,6 +15,8 @@ pub struct Ego {
     /// Milliseconds since 1970 of UTC when the node began.
     unix: u64,
     fix: Option<Fix>,
+    /// When it was told last.
+    told: Option<Time>,
     /// Where it was last, and when, after the fix was lost.
     last: Option<(Place, Time)>,
 }
@@ -28,6 +31,9 @@ impl Ego {
     pub fn set_fix(&mut self, now: Time, fix: Option<Fix>) {
         if let (None, Some(lost)) = (fix, self.fix) {
             self.last = Some((lost.place, now));
+        }
+        if fix.is_some() {
+            self.told = Some(now);
         }
         self.fix = fix;
     }
@@ -52,6 +58,25 @@ impl Ego {
         let (place, since) = self.last?;
         let timestamp = self.timestamp(since);
         Some(LongPosition { address, timestamp, place, accurate: false, speed: 0, heading: 0 })
+    }
+
+    /// What an operator wants to know.
+    pub fn view(&self, now: Time, address: GeoAddress) -> PositionView {
+        let state = match (self.fix, self.last) {
+            (Some(_), _) => "fix",
+            (None, Some(_)) => "no fix",
+            (None, None) => "never",
+        };
+        PositionView {
+            mid: address.mid,
+            kind: address.station.to_string(),
+            place: self.place(),
+            uncertainty: self.fix.and_then(|fix| fix.uncertainty),
+            speed: self.fix.map_or(0, |fix| fix.speed),
+            heading: self.fix.map_or(0, |fix| fix.heading),
+            age: self.told.map(|told| now.since(told)),
+            state: state.to_owned(),
+        }
     }
 
     /// Milliseconds of TAI since 2004, modulo 2^32 (§9.5.2).

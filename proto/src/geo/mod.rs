@@ -4,6 +4,7 @@
 pub mod adaptation;
 pub mod config;
 pub mod contention;
+pub mod echo;
 pub mod ego;
 pub mod geometry;
 pub mod lookup;
@@ -18,6 +19,7 @@ pub mod store;
 
 pub use adaptation::GeoDestination;
 pub use config::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
+pub use echo::{Probe, Question};
 pub use request::{Delivery, Refused, Repetition, Request, To};
 pub use router::Router;
 pub use station::GeoStation;

@@ -1,6 +1,7 @@
 //! What the layers above ask of GeoNetworking (GN-DATA.request, EN 302 636-4-1 annex J), and what it hands up.
 
 use super::stations::Hop;
+use crate::report::DropReason;
 use core::fmt;
 use core::time::Duration;
 use roam6_wire::geo::{Area, GeoAddress, Packet, TrafficClass, Upper};
@@ -77,6 +78,20 @@ pub enum Refused {
     Busy(usize),
 }
 
+impl Refused {
+    /// Under what it is counted.
+    pub fn reason(&self) -> DropReason {
+        match self {
+            Refused::NoPosition => DropReason::NoPosition,
+            Refused::NoLink => DropReason::NoNeighbour,
+            Refused::TooLong { .. } => DropReason::TooLong,
+            Refused::AreaTooLarge { .. } => DropReason::AreaTooLarge,
+            Refused::TooOften => DropReason::RateLimited,
+            Refused::Busy(_) => DropReason::BufferFull,
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -99,4 +114,6 @@ pub struct Delivery<'a> {
     pub packet: Packet<'a>,
     /// By whom it came.
     pub from: Hop,
+    /// It is for another station, but has made its last hop and wants that to be answered (a trace).
+    pub ends_here: bool,
 }

@@ -1,14 +1,16 @@
 //! A whole GeoNetworking station as an engine: the router, and IPv6 over it.
 
-use super::adaptation::Adaptation;
+use super::adaptation::{Adaptation, GeoDestination, MAX_DESTINATIONS};
 use super::config::GeoConfig;
-use super::request::Request;
+use super::echo::{Echoes, Question};
+use super::geometry;
+use super::request::{Refused, Request};
 use super::router::Router;
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::input::{Frame, Input, LinkEvent, LinkId, Order};
 use crate::plan::{Heard, Item, Key, VirtualInterface};
-use crate::report::{DropReason, Report};
+use crate::report::Report;
 use crate::time::Time;
 use crate::view::{StationView, View};
 use roam6_wire::LinkAddress;
@@ -21,8 +23,10 @@ pub struct GeoStation {
     interfaces: BTreeSet<String>,
     max_sdu: u16,
     class: TrafficClass,
+    max_area: f64,
     router: Router,
     adaptation: Adaptation,
+    echoes: Echoes,
     /// Interfaces that are up, and the frames they carry.
     links: BTreeMap<LinkId, u32>,
     /// The virtual links as they were asked for last.
@@ -32,13 +36,16 @@ pub struct GeoStation {
 
 impl GeoStation {
     /// A station that has seen nothing yet.
-    pub fn new(config: GeoConfig, entropy: Entropy) -> GeoStation {
+    pub fn new(config: GeoConfig, mut entropy: Entropy) -> GeoStation {
+        let echoes = Echoes::new(entropy.fork());
         GeoStation {
             interfaces: config.interfaces,
             max_sdu: config.mib.max_sdu_size,
             class: TrafficClass(config.mib.traffic_class),
+            max_area: f64::from(config.mib.max_area_size),
             router: Router::new(config.station, config.mib, entropy),
             adaptation: Adaptation::new(config.virtual_links),
+            echoes,
             links: BTreeMap::new(),
             asked: None,
             stopped: false,
@@ -98,17 +105,47 @@ impl GeoStation {
         if frame.ethertype != ETHERTYPE {
             return;
         }
-        if let Some(delivery) = self.router.hear(now, frame, out)
-            && let Some(frame) = self.adaptation.frame(&delivery, self.router.address().mid)
-        {
+        let Some(delivery) = self.router.hear(now, frame, out) else { return };
+        if let Some(frame) = self.adaptation.frame(&delivery, self.router.address().mid) {
             out.frame(frame);
+        }
+        if let Some(report) = self.echoes.hear(now, &delivery) {
+            out.report(report);
         }
     }
 
     fn send(&mut self, now: Time, request: Request, out: &mut Outbox) {
         if let Err(refused) = self.router.request(now, request, out) {
-            let reason = DropReason::NoNeighbour;
-            out.report(Report::Dropped { reason, from: None, detail: refused.to_string() });
+            out.report(Report::Dropped { reason: refused.reason(), from: None, detail: refused.to_string() });
+        }
+    }
+
+    fn obey(&mut self, now: Time, order: &Order, out: &mut Outbox) {
+        match order {
+            Order::Stop => self.stop(out),
+            Order::Ask(question) => self.ask(now, question, out),
+            Order::PutArea(destination) => self.put_area(*destination, out),
+            Order::DropArea(address) => self.adaptation.drop(*address),
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, now: Time, question: &Question, out: &mut Outbox) {
+        let request = self.echoes.ask(now, question, self.class);
+        if let Err(refused) = self.router.request(now, request, out) {
+            let (identifier, sequence) = (question.probe.identifier, question.probe.sequence);
+            out.report(Report::EchoRefused { identifier, sequence, why: refused.to_string() });
+        }
+    }
+
+    fn put_area(&mut self, destination: GeoDestination, out: &mut Outbox) {
+        let (has, most) = (geometry::size(&destination.area), self.max_area);
+        let address = destination.address;
+        if has > most {
+            let why = Refused::AreaTooLarge { has, most };
+            out.report(Report::Notice { text: format!("{address} has no area of its own: {why}") });
+        } else if !self.adaptation.put(destination) {
+            out.report(Report::TableFull { table: "areas".to_owned(), limit: MAX_DESTINATIONS });
         }
     }
 
@@ -133,20 +170,28 @@ impl Engine for GeoStation {
             Input::Frame(frame) => self.take_frame(now, frame, out),
             Input::Fix(fix) => self.router.set_fix(now, *fix),
             Input::Clock(clock) => self.router.set_clock(now, *clock),
-            Input::Order(Order::Stop) => return self.stop(out),
+            Input::Order(order) => self.obey(now, order, out),
             _ => {}
         }
+        if self.stopped {
+            return;
+        }
         self.router.expire(now, out);
+        while let Some(answer) = self.echoes.answer(now, self.class) {
+            self.send(now, answer, out);
+        }
         self.ask_for_links(out);
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.router.deadline().filter(|_| !self.stopped)
+        [self.router.deadline(), self.echoes.deadline()].into_iter().flatten().min().filter(|_| !self.stopped)
     }
 
     fn view(&self, now: Time, view: &mut View) {
         let own = self.router.position(now);
-        let of_own = own.map(|position| StationView::own(&position));
+        view.position = Some(self.router.position_view(now));
+        view.areas.extend(self.adaptation.destinations());
+        let of_own = own.map(|position| StationView::own(&position, self.router.has_fix()));
         let others = self.router.stations().iter().map(|station| StationView::of(station, own.as_ref(), now));
         view.stations.extend(of_own.into_iter().chain(others));
     }

@@ -9,6 +9,7 @@ pub(crate) mod home_agent;
 pub(crate) mod ipsec;
 pub(crate) mod key;
 mod mnn;
+mod mnpp;
 mod mobile_router;
 pub(crate) mod prefix_table;
 mod shim;
@@ -18,6 +19,7 @@ mod tests;
 
 use home_agent::HomeAgent;
 use roam6_proto::case::Role;
+use roam6_proto::mnpp::MnppConfig;
 use roam6_proto::multipath::PathManagerConfig;
 use roam6_proto::nemo::config::MobileRouterConfig;
 use roam6_proto::shim::ShimConfig;
@@ -53,6 +55,8 @@ pub(crate) struct Config {
     pub(crate) mobile_router: Option<MobileRouterConfig>,
     /// The GeoNetworking station, if this node is one.
     pub(crate) geo: Option<geo::Geo>,
+    /// What is announced to routers nearby, and believed of them, if anything.
+    pub(crate) mnpp: Option<MnppConfig>,
     /// What this host's connections over several paths need, if it has any.
     pub(crate) mnn: Option<PathManagerConfig>,
     /// How this host uses its several providers, if it does.
@@ -97,6 +101,7 @@ struct File {
     mnn: Option<mnn::Section>,
     shim: Option<shim::Section>,
     geo: Option<geo::Section>,
+    mnpp: Option<Spanned<mnpp::Section>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -126,7 +131,8 @@ impl Config {
         let mnn = self.mnn.clone().map(Role::PathManager);
         let shim = self.shim.clone().map(|shim| Role::Shim(Box::new(shim)));
         let geo = self.geo.as_ref().map(|geo| Role::Geo(Box::new(geo.config.clone())));
-        home_agent.into_iter().chain(mobile_router).chain(mnn).chain(shim).chain(geo).collect()
+        let mnpp = self.mnpp.clone().map(Role::Mnpp);
+        home_agent.into_iter().chain(mobile_router).chain(mnn).chain(shim).chain(geo).chain(mnpp).collect()
     }
 }
 
@@ -134,10 +140,15 @@ fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
     let file: File = source.parse().map_err(|problem| vec![problem])?;
     let mut review = Review::new(source);
     let moves = file.home_agent.is_some() || file.mobile_router.is_some();
-    if !moves && file.mnn.is_none() && file.shim.is_none() && file.geo.is_none() {
-        let hint = "add a [home_agent], [mobile_router], [mnn], [shim] or [geo] table; docs/config.md shows them";
+    let is_host = file.mnn.is_some() || file.shim.is_some();
+    if !moves && !is_host && file.geo.is_none() && file.mnpp.is_none() {
+        let hint =
+            "add a [home_agent], [mobile_router], [mnn], [shim], [geo] or [mnpp] table; docs/config.md shows them";
         review.blame(0..0, "no role", hint);
     }
+    let mobile_router = file.mobile_router.and_then(|section| mobile_router::settle(section, &mut review));
+    let geo = file.geo.and_then(|section| geo::settle(section, &mut review));
+    let usual = mnpp::Usual::of(mobile_router.as_ref(), geo.as_ref());
     let config = Config {
         name: file.name.unwrap_or_else(host_name),
         run_dir: file.run_dir.unwrap_or_else(|| PathBuf::from(RUN_DIR)),
@@ -146,8 +157,9 @@ fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
         control: control(file.control, &mut review),
         metrics: file.metrics.map(|table| listen(&table.listen, &mut review)),
         home_agent: file.home_agent.map(|section| home_agent::settle(section, &mut review)),
-        mobile_router: file.mobile_router.and_then(|section| mobile_router::settle(section, &mut review)),
-        geo: file.geo.and_then(|section| geo::settle(section, &mut review)),
+        mnpp: file.mnpp.map(|section| mnpp::settle(section, usual, &mut review)),
+        mobile_router,
+        geo,
         mnn: file.mnn.map(|section| mnn::settle(section, &mut review)),
         shim: file.shim.map(|section| shim::settle(section, &mut review)),
     };

@@ -88,7 +88,8 @@ fn level(report: &Report) -> Level {
         Report::Dropped { .. } | Report::Solicited { .. } | Report::UpdateSent { .. } | Report::AckReceived { .. } => {
             Level::Debug
         }
-        Report::SubflowUp { .. }
+        Report::Echo { .. }
+        | Report::SubflowUp { .. }
         | Report::SubflowChanged { .. }
         | Report::SubflowDown { .. }
         | Report::Disconnected { .. } => Level::Debug,

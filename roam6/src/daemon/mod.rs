@@ -4,7 +4,7 @@ mod ages;
 mod errand;
 mod log;
 mod notify;
-mod position;
+pub(crate) mod position;
 mod recorder;
 mod reload;
 mod roles;
@@ -341,6 +341,9 @@ impl Daemon {
                 self.obey(client, Order::UsePath { context, path }, now);
             }
             Asked::Control(Request::EndContext(ulids)) => self.obey(client, Order::EndContext(unforked(ulids)), now),
+            Asked::Control(Request::Ask(question)) => self.obey(client, Order::Ask(*question), now),
+            Asked::Control(Request::PutArea(destination)) => self.obey(client, Order::PutArea(destination), now),
+            Asked::Control(Request::DropArea(address)) => self.obey(client, Order::DropArea(address), now),
             Asked::Metrics => {
                 let page = match self.metrics.take() {
                     Some((made, page)) if now.since(made) < METRICS_TIME => (made, page),

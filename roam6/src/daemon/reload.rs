@@ -142,6 +142,16 @@ impl Daemon {
                 self.say(Level::Error, &error.to_string());
             }
         }
+        if let (Some(old), Some(mnpp)) = (&self.config.mnpp, new.mnpp)
+            && *old != mnpp
+        {
+            self.config.mnpp = Some(mnpp.clone());
+            // As above.
+            self.order(Order::Mnpp(Box::new(mnpp)));
+            if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
+                self.say(Level::Error, &error.to_string());
+            }
+        }
         self.hear_esp();
         self.say(Level::Info, "configuration read anew");
     }
@@ -185,6 +195,7 @@ fn fixed_changes(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[mnn]", old.mnn.is_some() != new.mnn.is_some()),
         ("[shim]", old.shim.is_some() != new.shim.is_some()),
         ("[geo]", old.geo != new.geo),
+        ("[mnpp]", old.mnpp.is_some() != new.mnpp.is_some()),
     ];
     changes.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
 }

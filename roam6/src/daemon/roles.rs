@@ -20,7 +20,9 @@ pub(super) fn interfaces(config: &Config) -> BTreeSet<String> {
     let providers = config.shim.iter().flat_map(|shim| shim.interfaces.iter().cloned());
     let radios = config.geo.iter().flat_map(|geo| geo.config.interfaces.iter().cloned());
     let virtual_links = config.geo.iter().flat_map(|geo| geo.config.virtual_links.iter().map(|link| link.name.clone()));
-    home_link.chain(uplinks).chain(ingress).chain(paths).chain(providers).chain(radios).chain(virtual_links).collect()
+    let nearby = config.mnpp.iter().flat_map(|mnpp| mnpp.interfaces.iter().cloned());
+    let moving = home_link.chain(uplinks).chain(ingress);
+    moving.chain(paths).chain(providers).chain(radios).chain(virtual_links).chain(nearby).collect()
 }
 
 /// Names the roles, for the log.
@@ -39,7 +41,11 @@ pub(super) fn names(config: &Config) -> String {
         let names: Vec<&str> = geo.config.interfaces.iter().map(String::as_str).collect();
         format!("GeoNetworking {} on {}", geo.config.station, names.join(" and "))
     });
-    agent.into_iter().chain(router).chain(mnn).chain(shim).chain(geo).collect::<Vec<_>>().join(", ")
+    let mnpp = config.mnpp.as_ref().map(|mnpp| {
+        let names: Vec<&str> = mnpp.interfaces.iter().map(String::as_str).collect();
+        format!("networks announced on {}", names.join(" and "))
+    });
+    agent.into_iter().chain(router).chain(mnn).chain(shim).chain(geo).chain(mnpp).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether mobility messages may come in ESP.

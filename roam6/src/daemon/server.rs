@@ -45,7 +45,7 @@ pub(crate) trait Reactor {
 pub(crate) struct ClientId(u32);
 
 /// What a client asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Asked {
     /// Over the control socket.
     Control(Request),

@@ -59,12 +59,7 @@ impl Bench {
                     Some((id, Asked::Control(Request::Watch))) => {
                         self.server.watch(id, b"{\"event\":\"state_link\"}\n".to_vec(), self.now, &mut Idle);
                     }
-                    Some((
-                        id,
-                        Asked::Control(
-                            Request::Unbind(_) | Request::Subflows | Request::UsePath { .. } | Request::EndContext(_),
-                        ),
-                    )) => {
+                    Some((id, Asked::Control(_))) => {
                         self.server.answer(id, &Answer::Done, self.now, &mut Idle);
                     }
                     Some((id, Asked::Metrics)) => self.server.answer_metrics(id, "up 1\n", self.now, &mut Idle),

@@ -52,6 +52,16 @@ fn text(config: &Config) -> String {
             let _ = writeln!(text, "    IPv6 by {}", links.join(" and "));
         }
     }
+    if let Some(mnpp) = &config.mnpp {
+        let names: Vec<&str> = mnpp.interfaces.iter().map(String::as_str).collect();
+        let own = if mnpp.announced.is_empty() { "nothing".to_owned() } else { list(&mnpp.announced) };
+        let warning = if mnpp.key.is_none() && !mnpp.announced.is_empty() { ", without proof" } else { "" };
+        let _ = writeln!(text, "  announces {own} on {}{warning}", names.join(" and "));
+        for accepted in &mnpp.accepted {
+            let of = accepted.key.as_ref().map_or("anybody".to_owned(), |key| format!("who has key {}", key.spi));
+            let _ = writeln!(text, "    believes {of} to have networks in {}", list(&accepted.prefixes));
+        }
+    }
     if let Some(mnn) = &config.mnn {
         let names: Vec<&str> = mnn.interfaces.iter().map(String::as_str).collect();
         let home = if mnn.home_prefixes.is_empty() { "no home prefix".to_owned() } else { list(&mnn.home_prefixes) };
@@ -121,6 +131,16 @@ fn document(config: &Config) -> serde_json::Value {
             "max_contexts": shim.max_contexts,
         })),
         "geo": config.geo.as_ref().map(|geo| &geo.config),
+        "mnpp": config.mnpp.as_ref().map(|mnpp| json!({
+            "interfaces": mnpp.interfaces,
+            "announced": mnpp.announced,
+            "proved": mnpp.key.is_some(),
+            "interval": mnpp.interval,
+            "accepted": mnpp.accepted.iter().map(|one| json!({
+                "spi": one.key.as_ref().map(|key| key.spi),
+                "prefixes": one.prefixes,
+            })).collect::<Vec<_>>(),
+        })),
     })
 }
 

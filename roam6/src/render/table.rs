@@ -71,9 +71,9 @@ fn line<'a>(widths: &[usize], cells: impl Iterator<Item = (&'a str, Option<&'sta
 
 fn colour(state: &str) -> Option<&'static str> {
     match state {
-        "bound" | "up" | "home" | "visited" | "registered" => Some(GREEN),
-        "registering" | "standby" | "no router" | "refreshing" => Some(YELLOW),
-        "down" | "silent" | "refused" => Some(RED),
+        "bound" | "up" | "fix" | "home" | "visited" | "registered" => Some(GREEN),
+        "registering" | "standby" | "no fix" | "no router" | "refreshing" => Some(YELLOW),
+        "down" | "never" | "silent" | "refused" => Some(RED),
         _ => None,
     }
 }

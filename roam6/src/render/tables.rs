@@ -133,6 +133,34 @@ pub(crate) fn stations(state: &State) -> Table {
     table
 }
 
+/// Where this station is.
+pub(crate) fn position(state: &State) -> Table {
+    let mut table = Table::new(&["STATION", "KIND", "PLACE", "WITHIN", "SPEED", "HEADING", "AGE", "STATE"]);
+    if let Some(row) = &state.view.position {
+        table.push(vec![
+            row.mid.to_string(),
+            row.kind.clone(),
+            row.place.map(|place| place.to_string()).unwrap_or_default(),
+            row.uncertainty.map(|metres| format!("{metres} m")).unwrap_or_default(),
+            format!("{:.1} km/h", f64::from(row.speed) * 0.036),
+            format!("{}°", row.heading / 10),
+            row.age.map(human).unwrap_or_default(),
+            row.state.clone(),
+        ]);
+    }
+    table
+}
+
+/// Networks of routers nearby.
+pub(crate) fn networks(state: &State) -> Table {
+    let mut table = Table::new(&["NETWORK", "ROUTER", "LINK", "REMAINING"]);
+    for row in &state.view.networks {
+        let (prefix, router) = (row.prefix.to_string(), row.router.to_string());
+        table.push(vec![prefix, router, row.link.clone(), human(row.remaining)]);
+    }
+    table
+}
+
 /// Timers, the next first.
 pub(crate) fn timers(state: &State) -> Table {
     let mut table = Table::new(&["IN", "TIMER"]);

@@ -20,6 +20,7 @@ use crate::entropy::Entropy;
 use crate::input::{Clock, Fix, Frame, LinkEvent, LinkId};
 use crate::report::{DropReason, Report};
 use crate::time::Time;
+use crate::view::PositionView;
 use core::time::Duration;
 use forward::Target;
 use roam6_wire::LinkAddress;
@@ -107,6 +108,16 @@ impl Router {
     /// This station's position vector now; `None` before the first fix.
     pub fn position(&self, now: Time) -> Option<LongPosition> {
         self.ego.position(now, self.address, self.mib.pai_interval)
+    }
+
+    /// Whether it knows where it is now.
+    pub fn has_fix(&self) -> bool {
+        self.ego.has_fix()
+    }
+
+    /// What an operator wants to know of where it is.
+    pub fn position_view(&self, now: Time) -> PositionView {
+        self.ego.view(now, self.address)
     }
 
     /// The stations it knows.

@@ -11,6 +11,7 @@ use crate::input::Frame;
 use crate::report::{DropReason, Report};
 use crate::time::Time;
 use core::time::Duration;
+use roam6_wire::geo::echo::Echo;
 use roam6_wire::geo::{
     Area, Extended, GeoAddress, Packet, Sequenced, ShortPosition, is_secured, set_destination, set_remaining,
 };
@@ -106,7 +107,7 @@ impl Router {
         bytes: &[u8],
         out: &mut Outbox,
     ) -> Option<Delivery<'a>> {
-        let delivery = (!packet.payload.is_empty()).then_some(Delivery { packet, from });
+        let delivery = (!packet.payload.is_empty()).then_some(Delivery { packet, from, ends_here: false });
         match packet.extended {
             Extended::Beacon { .. } => None,
             Extended::SingleHop { .. } => delivery,
@@ -117,6 +118,9 @@ impl Router {
                 delivery
             }
             Extended::GeoUnicast { destination, .. } if self.is_own(destination.address) => delivery,
+            Extended::GeoUnicast { .. } if packet.remaining == 1 && Echo::is_trace(&packet) => {
+                Some(Delivery { packet, from, ends_here: true })
+            }
             Extended::GeoUnicast { destination, .. } => {
                 self.pass_to_station(now, &packet, &destination, (from, bytes), out);
                 None

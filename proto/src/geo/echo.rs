@@ -1,0 +1,197 @@
+//! Who is there, and how far away in time: questions of this station and the answers to them, and answers to the
+//! questions of others ([`roam6_wire::geo::echo`]).
+//!
+//! A question is answered by one packet at most, to the station that asked, and not more often than the limiter lets
+//! through; what is heard in answer causes nothing but a report.
+
+use super::request::{Delivery, Request, To};
+use crate::access::limiter::Limiter;
+use crate::entropy::Entropy;
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::echo::{Echo, Kind, PORT};
+use roam6_wire::geo::{GeoAddress, TrafficClass, Upper};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Questions whose answers are waited for; of more the oldest are forgotten.
+pub const MAX_ASKED: usize = 256;
+/// Stations whose answers to one question are told.
+pub const MAX_ANSWERS: usize = 1024;
+/// Answers that wait for their moment.
+pub const MAX_LATE: usize = 64;
+
+/// Answers to a question are told for so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Nobody makes an answer wait longer.
+const SPREAD_MOST: Duration = Duration::from_secs(5);
+/// So many answers at once, then one each interval.
+const ANSWERS: (u32, Duration) = (50, Duration::from_millis(20));
+
+/// A question to be asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Its name.
+    pub probe: Probe,
+    /// For whom.
+    pub to: To,
+    /// Octets of data that come along and come back.
+    pub octets: u16,
+    /// Hops it may make; `None` for the default.
+    pub hops: Option<u8>,
+    /// The station at which it has made its last hop answers too.
+    pub trace: bool,
+    /// Answers come spread over so long: where many are asked, not all may speak at once.
+    pub spread: Duration,
+}
+
+/// Names a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Probe {
+    /// The series.
+    pub identifier: u32,
+    /// The place in the series.
+    pub sequence: u32,
+}
+
+/// Questions and answers of one station.
+#[derive(Debug)]
+pub struct Echoes {
+    asked: BTreeMap<Probe, Asked>,
+    /// Answers by the moment they are due, and a number that tells them apart.
+    late: BTreeMap<(Time, u64), Answer>,
+    next: u64,
+    limiter: Limiter,
+    entropy: Entropy,
+}
+
+#[derive(Debug)]
+struct Asked {
+    at: Time,
+    answered: BTreeSet<LinkAddress>,
+}
+
+#[derive(Debug)]
+struct Answer {
+    heard: Time,
+    to: GeoAddress,
+    port: u16,
+    kind: Kind,
+    hops: u8,
+    probe: Probe,
+    data: Vec<u8>,
+}
+
+impl Echoes {
+    /// Nothing asked yet.
+    pub fn new(entropy: Entropy) -> Echoes {
+        let (burst, interval) = ANSWERS;
+        let limiter = Limiter::new(burst, interval);
+        Echoes { asked: BTreeMap::new(), late: BTreeMap::new(), next: 0, limiter, entropy }
+    }
+
+    /// The packet that asks.
+    pub fn ask(&mut self, now: Time, question: &Question, class: TrafficClass) -> Request {
+        if self.asked.len() >= MAX_ASKED
+            && let Some(oldest) = self.asked.iter().min_by_key(|(_, asked)| asked.at).map(|(probe, _)| *probe)
+        {
+            self.asked.remove(&oldest);
+        }
+        let Probe { identifier, sequence } = question.probe;
+        self.asked.insert(question.probe, Asked { at: now, answered: BTreeSet::new() });
+        let data = vec![0xa5; usize::from(question.octets)];
+        let micros = micros(question.spread.min(SPREAD_MOST));
+        let (kind, trace) = (Kind::Question, question.trace);
+        let echo = Echo { kind, trace, hops: 0, identifier, sequence, micros, data: &data };
+        request(question.to, echo.to_port(PORT), class, question.hops)
+    }
+
+    /// Takes in a packet that may be for it: a question will be answered by [`Echoes::answer`], an answer is reported.
+    pub fn hear(&mut self, now: Time, delivery: &Delivery<'_>) -> Option<Report> {
+        let (echo, port) = match Echo::of(&delivery.packet)? {
+            Ok(heard) => heard,
+            Err(error) => return Some(dropped(DropReason::Malformed, &error.to_string())),
+        };
+        match echo.kind {
+            Kind::Question => self.put(now, delivery, &echo, port).err().map(|reason| dropped(reason, "a question")),
+            Kind::Answer | Kind::Limit if delivery.ends_here => None,
+            Kind::Answer | Kind::Limit => Some(self.take(now, delivery, &echo)),
+        }
+    }
+
+    fn put(&mut self, now: Time, delivery: &Delivery<'_>, echo: &Echo<'_>, port: u16) -> Result<(), DropReason> {
+        if self.late.len() >= MAX_LATE {
+            return Err(DropReason::BufferFull);
+        }
+        if !self.limiter.take(now) {
+            return Err(DropReason::RateLimited);
+        }
+        let packet = &delivery.packet;
+        let spread = u64::from(echo.micros).min(micros(SPREAD_MOST).into());
+        let due = now + Duration::from_micros(self.entropy.below(spread));
+        let answer = Answer {
+            heard: now,
+            to: packet.extended.source().address,
+            port,
+            kind: if delivery.ends_here { Kind::Limit } else { Kind::Answer },
+            hops: packet.most.saturating_sub(packet.remaining).saturating_add(1),
+            probe: Probe { identifier: echo.identifier, sequence: echo.sequence },
+            data: echo.data.to_vec(),
+        };
+        self.next += 1;
+        self.late.insert((due, self.next), answer);
+        Ok(())
+    }
+
+    fn take(&mut self, now: Time, delivery: &Delivery<'_>, echo: &Echo<'_>) -> Report {
+        let probe = Probe { identifier: echo.identifier, sequence: echo.sequence };
+        let Some(asked) = self.asked.get_mut(&probe).filter(|asked| now.since(asked.at) < PATIENCE) else {
+            return dropped(DropReason::Unsolicited, "an answer nobody waits for");
+        };
+        let source = delivery.packet.extended.source();
+        let mid = source.address.mid;
+        if asked.answered.len() >= MAX_ANSWERS && !asked.answered.contains(&mid) {
+            return dropped(DropReason::BufferFull, "more answers than are told");
+        }
+        Report::Echo {
+            identifier: probe.identifier,
+            sequence: probe.sequence,
+            mid,
+            kind: source.address.station.to_string(),
+            place: source.place,
+            hops: echo.hops,
+            octets: echo.data.len(),
+            rtt: now.since(asked.at).saturating_sub(Duration::from_micros(echo.micros.into())),
+            arrived: echo.kind == Kind::Answer,
+            again: !asked.answered.insert(mid),
+        }
+    }
+
+    /// Takes an answer that is due.
+    pub fn answer(&mut self, now: Time, class: TrafficClass) -> Option<Request> {
+        let entry = self.late.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let Answer { heard, to, port, kind, hops, probe, data } = entry.remove();
+        let (Probe { identifier, sequence }, micros) = (probe, micros(now.since(heard)));
+        let echo = Echo { kind, trace: false, hops, identifier, sequence, micros, data: &data };
+        Some(request(To::Station(to), echo.to_port(port), class, None))
+    }
+
+    /// When an answer is due next.
+    pub fn deadline(&self) -> Option<Time> {
+        self.late.keys().next().map(|(due, _)| *due)
+    }
+}
+
+fn request(to: To, payload: Vec<u8>, class: TrafficClass, hops: Option<u8>) -> Request {
+    Request { to, upper: Upper::BtpA, payload, class, lifetime: None, hops, repetition: None }
+}
+
+fn dropped(reason: DropReason, what: &str) -> Report {
+    Report::Dropped { reason, from: None, detail: format!("echo: {what}") }
+}
+
+fn micros(span: Duration) -> u32 {
+    u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
+}

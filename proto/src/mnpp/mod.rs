@@ -1,0 +1,355 @@
+//! Mobile network prefix provisioning: routers tell one another which networks they have behind them, so that packets
+//! between vehicles go straight and not by way of their home agents ([`roam6_wire::mnpp`]).
+//!
+//! What is believed is a matter of configuration, and by default that is nothing. A believed network becomes a route of
+//! a table that is looked into before the rules of the mobile router send packets home; it ends with the last
+//! announcement, and then the same packets find their way home again.
+
+pub mod config;
+pub mod neighbours;
+pub mod scenario;
+#[cfg(test)]
+mod tests;
+pub mod trust;
+
+pub use config::{Acceptance, MnppConfig};
+
+use crate::access::limiter::Limiter;
+use crate::agenda::Agenda;
+use crate::crypto::authenticator::WallClock;
+use crate::engine::{Engine, Outbox};
+use crate::entropy::Entropy;
+use crate::input::{AddressEvent, Input, LinkEvent, LinkId, NeighbourEvent, Order, Packet};
+use crate::output::{Transmit, Via};
+use crate::plan::{Item, Key, Neighbour, Route, Rule, Table, Target};
+use crate::report::{DropReason, Lost, Report};
+use crate::time::Time;
+use crate::view::{NetworkView, View};
+use core::time::Duration;
+use neighbours::{Change, MAX_NETWORKS, Neighbours, Router};
+use roam6_wire::icmp6::{ALL_ROUTERS, ON_LINK_HOP_LIMIT};
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::mnpp::{Announcement, Network};
+use roam6_wire::{LinkAddress, Prefix};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use trust::Trust;
+
+/// The routes to networks of routers nearby. Apart, so that packets for none of them look on.
+pub const TABLE: Table = Table(6_274_000);
+/// Looked into after the mobile network itself (1000), before what leads home (1100).
+const RULE: u32 = 1050;
+const METRIC: u32 = 512;
+
+/// An announcement may be believed for so many intervals: two may be lost.
+const LIFETIME_INTERVALS: u32 = 3;
+/// Nobody is believed for longer, whatever it says.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Announcements beside those of the timer: so many at once, then one each interval.
+const ANSWERS: (u32, Duration) = (4, Duration::from_millis(250));
+/// Answers are spread over this time.
+const ANSWER_DELAY: Duration = Duration::from_millis(20);
+
+/// The provisioning of one router.
+#[derive(Debug)]
+pub struct Mnpp {
+    config: MnppConfig,
+    links: BTreeMap<LinkId, Link>,
+    neighbours: Neighbours,
+    clock: WallClock,
+    agenda: Agenda<LinkId>,
+    entropy: Entropy,
+    /// The rule that looks into the table was put.
+    ruled: bool,
+    stopped: bool,
+}
+
+/// A link on which networks are announced.
+#[derive(Debug)]
+struct Link {
+    name: String,
+    local: Option<Ipv6Addr>,
+    answers: Limiter,
+    /// Others were asked to announce too.
+    asked: bool,
+}
+
+impl Mnpp {
+    /// A router that has heard of no other.
+    pub fn new(config: MnppConfig, entropy: Entropy) -> Mnpp {
+        Mnpp {
+            config,
+            links: BTreeMap::new(),
+            neighbours: Neighbours::default(),
+            clock: WallClock::default(),
+            agenda: Agenda::new(),
+            entropy,
+            ruled: false,
+            stopped: false,
+        }
+    }
+
+    /// What is known of others.
+    pub fn neighbours(&self) -> &Neighbours {
+        &self.neighbours
+    }
+
+    fn take_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+        let is_wanted = self.config.interfaces.contains(&event.name);
+        if is_wanted && event.up {
+            let answers = Limiter::new(ANSWERS.0, ANSWERS.1);
+            let fresh = || Link { name: event.name.clone(), local: None, answers, asked: false };
+            self.links.entry(event.link).or_insert_with(fresh);
+        } else if self.links.remove(&event.link).is_some() {
+            self.agenda.drop(&event.link);
+            let over = self.neighbours.take(|_, held| held.router.link == event.link);
+            self.lose(now, over, Lost::LinkDown, out);
+        }
+    }
+
+    /// The link-local address is what announcements come from.
+    fn take_address(&mut self, now: Time, event: &AddressEvent) {
+        let Some(link) = self.links.get_mut(&event.link).filter(|_| event.address.is_unicast_link_local()) else {
+            return;
+        };
+        if event.state.is_usable() {
+            link.local = Some(event.address);
+            self.agenda.put(event.link, now);
+        } else if link.local == Some(event.address) {
+            link.local = None;
+        }
+    }
+
+    fn take_packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
+        let Some(link) = self.links.get(&packet.link) else { return };
+        let Ok(datagram) = Datagram::parse(&packet.bytes) else { return };
+        if Some(datagram.source) == link.local {
+            return;
+        }
+        let heard = match Announcement::parse(&datagram) {
+            None => return,
+            Some(Ok(announcement)) => self.believe(now, packet, &datagram, &announcement, out),
+            Some(Err(error)) => Err((DropReason::Malformed, error.to_string())),
+        };
+        if let Err((reason, detail)) = heard {
+            out.report(Report::Dropped { reason, from: Some(datagram.source), detail });
+        }
+    }
+
+    fn believe(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        datagram: &Datagram<'_>,
+        announcement: &Announcement,
+        out: &mut Outbox,
+    ) -> Result<(), (DropReason, String)> {
+        let why = |reason| move |text: &str| (reason, format!("announcement: {text}"));
+        let unix = self.clock.unix_micros(now);
+        let trust = Trust::of(&self.config, datagram, announcement, unix)
+            .map_err(|reason| why(reason)("not proved by a key that is accepted"))?;
+        let allowed = |network: &&Network| trust.allows(network.prefix) && self.may_be_foreign(network.prefix);
+        let networks: Vec<Network> = announcement.networks.iter().filter(allowed).copied().collect();
+        let unix_micros = trust.unix_micros;
+        let router = Router { link: packet.link, address: datagram.source };
+        let made_of_it = |mac: &LinkAddress| mac.link_local() == datagram.source;
+        let known = self.neighbours.hear(now, router, packet.sender.filter(made_of_it), unix_micros);
+        let is_new = known.ok_or_else(|| why(DropReason::Replayed)("older than the last, or too many routers"))?;
+        if is_new || announcement.question {
+            self.answer(now, packet.link);
+        }
+        let refused = announcement.networks.len() - networks.len();
+        for network in networks {
+            self.learn(now, router, network, out);
+        }
+        if refused > 0 {
+            return Err(why(DropReason::Unverified)(&format!("{refused} networks that may not be the sender's")));
+        }
+        Ok(())
+    }
+
+    /// A network that another router may have: a part of the address space, and none of ours.
+    fn may_be_foreign(&self, network: Prefix) -> bool {
+        let address = network.address();
+        let is_global = network.length() > 0 && !address.is_multicast() && !address.is_unicast_link_local();
+        is_global && !self.config.announced.iter().any(|own| own.covers(network) || network.covers(*own))
+    }
+
+    fn learn(&mut self, now: Time, router: Router, network: Network, out: &mut Outbox) {
+        let Network { prefix, lifetime } = network;
+        if lifetime == 0 {
+            let over = self.neighbours.take(|known, held| known == prefix && held.router == router);
+            return self.lose(now, over, Lost::Withdrawn, out);
+        }
+        let lifetime = Duration::from_secs(lifetime.into()).min(LONGEST);
+        match self.neighbours.put(now, router, prefix, lifetime) {
+            Change::New => self.install(router, prefix, out),
+            Change::Renewed => {}
+            Change::Taken(other) => {
+                let detail = format!("announcement: {prefix} is behind {}", other.address);
+                out.report(Report::Dropped { reason: DropReason::Duplicate, from: Some(router.address), detail });
+            }
+            Change::Full => out.report(Report::TableFull { table: "networks".to_owned(), limit: MAX_NETWORKS }),
+        }
+    }
+
+    fn install(&mut self, router: Router, prefix: Prefix, out: &mut Outbox) {
+        let Router { link, address } = router;
+        if !self.ruled {
+            self.ruled = true;
+            out.put(Item::Rule(rule()));
+        }
+        if let Some(link_address) = self.neighbours.find(router).and_then(|heard| heard.link_address) {
+            out.put(Item::Neighbour(Neighbour { link, address, link_address }));
+        }
+        let target = Target::Gateway { link, router: address };
+        let (table, metric) = (TABLE, METRIC);
+        out.put(Item::Route(Route { table, destination: prefix, source: Prefix::ALL, metric, target, mtu: None }));
+        out.report(Report::NetworkFound { link, router: address, prefix });
+    }
+
+    /// Networks that are no longer there.
+    fn lose(&mut self, now: Time, over: Vec<(Prefix, Router)>, why: Lost, out: &mut Outbox) {
+        for (prefix, router) in over {
+            out.drop(Key::Route(TABLE, prefix, Prefix::ALL, METRIC));
+            let has_address = self.neighbours.find(router).is_some_and(|heard| heard.link_address.is_some());
+            if has_address && !self.neighbours.has(router) {
+                out.drop(Key::Neighbour(router.link, router.address));
+            }
+            out.report(Report::NetworkLost { link: router.link, router: router.address, prefix, why });
+        }
+        self.neighbours.expire(now);
+    }
+
+    /// Announces soon, as somebody has just come near who may not have heard of us.
+    fn answer(&mut self, now: Time, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if !link.answers.take(now) {
+            return;
+        }
+        let delay = Duration::from_micros(self.entropy.below(ANSWER_DELAY.as_micros() as u64));
+        let planned = self.agenda.find(&id);
+        self.agenda.put(id, planned.map_or(now + delay, |planned| planned.min(now + delay)));
+    }
+
+    /// Announces on a link, and sets the timer anew: a tenth earlier at most, so that routers do not keep step.
+    fn announce(&mut self, now: Time, id: LinkId, out: &mut Outbox) {
+        let lifetime = (self.config.interval * LIFETIME_INTERVALS).as_millis().div_ceil(1000);
+        self.send(now, id, u32::try_from(lifetime).unwrap_or(u32::MAX), out);
+        if let Some(link) = self.links.get_mut(&id) {
+            link.asked |= link.local.is_some();
+        }
+        let most = u64::try_from(self.config.interval.as_micros() / 10).unwrap_or(0);
+        let early = Duration::from_micros(self.entropy.below(most));
+        self.agenda.put(id, now + self.config.interval.saturating_sub(early));
+    }
+
+    fn send(&self, now: Time, id: LinkId, lifetime: u32, out: &mut Outbox) {
+        let Some((link, source)) = self.links.get(&id).and_then(|link| Some((link, link.local?))) else { return };
+        if self.config.announced.is_empty() {
+            return;
+        }
+        let networks = self.config.announced.iter().map(|prefix| Network { prefix: *prefix, lifetime }).collect();
+        let announcement = Announcement { question: !link.asked, networks, proof: None };
+        let message = match (&self.config.key, self.clock.unix_micros(now)) {
+            (None, _) => announcement.emit(source),
+            (Some(key), Some(unix_micros)) => announcement
+                .emit_proved(source, key.spi, unix_micros, |part| trust::prove(&key.secret, source, ALL_ROUTERS, part)),
+            // Without the time nothing can be proved.
+            (Some(_), None) => return,
+        };
+        let header = Header::new(source, ALL_ROUTERS).with_hop_limit(ON_LINK_HOP_LIMIT);
+        out.transmit(Transmit { via: Via::Link(id), bytes: ip6::emit(&header, protocol::ICMPV6, &message) });
+    }
+
+    fn expire(&mut self, now: Time, out: &mut Outbox) {
+        while let Some(link) = self.agenda.expire(now) {
+            self.announce(now, link, out);
+        }
+        let over = self.neighbours.take(|_, held| held.until <= now);
+        self.lose(now, over, Lost::Expired, out);
+    }
+
+    fn take_neighbour(&mut self, now: Time, event: &NeighbourEvent, out: &mut Outbox) {
+        if event.reachable {
+            return;
+        }
+        let gone = Router { link: event.link, address: event.address };
+        let over = self.neighbours.take(|_, held| held.router == gone);
+        self.lose(now, over, Lost::Unreachable, out);
+    }
+
+    /// Takes new settings; networks that are no longer believed go.
+    fn reload(&mut self, now: Time, config: &MnppConfig, out: &mut Outbox) {
+        self.config = config.clone();
+        let wanted = &self.config.interfaces;
+        let left: Vec<LinkId> =
+            self.links.iter().filter(|(_, link)| !wanted.contains(&link.name)).map(|(id, _)| *id).collect();
+        for id in left {
+            self.links.remove(&id);
+            self.agenda.drop(&id);
+        }
+        let links = &self.links;
+        let accepted = &self.config.accepted;
+        let allowed = |network: Prefix| accepted.iter().any(|one| one.prefixes.iter().any(|p| p.covers(network)));
+        let over = self.neighbours.take(|network, held| !allowed(network) || !links.contains_key(&held.router.link));
+        self.lose(now, over, Lost::Withdrawn, out);
+        for id in self.links.keys() {
+            self.agenda.put(*id, now);
+        }
+    }
+
+    fn stop(&mut self, now: Time, out: &mut Outbox) {
+        self.stopped = true;
+        for id in self.links.keys() {
+            self.send(now, *id, 0, out);
+        }
+        let over = self.neighbours.take(|_, _| true);
+        self.lose(now, over, Lost::Withdrawn, out);
+        if self.ruled {
+            let Rule { priority, source, destination, incoming, .. } = rule();
+            out.drop(Key::Rule(priority, source, destination, incoming));
+        }
+    }
+}
+
+fn rule() -> Rule {
+    Rule { priority: RULE, source: Prefix::ALL, destination: Prefix::ALL, incoming: None, table: TABLE }
+}
+
+impl Engine for Mnpp {
+    fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+        if self.stopped {
+            return;
+        }
+        match input {
+            Input::Link(event) => self.take_link(now, event, out),
+            Input::Address(event) => self.take_address(now, event),
+            Input::Packet(packet) => self.take_packet(now, packet, out),
+            Input::Neighbour(event) => self.take_neighbour(now, event, out),
+            Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
+            Input::Order(Order::Mnpp(config)) => self.reload(now, config, out),
+            Input::Order(Order::Stop) => return self.stop(now, out),
+            Input::Outcome(outcome) => {
+                if let (Key::Route(TABLE, ..) | Key::Rule(RULE, ..), Some(why)) = (&outcome.key, &outcome.refused) {
+                    out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
+                }
+            }
+            _ => {}
+        }
+        self.expire(now, out);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        [self.agenda.deadline(), self.neighbours.deadline()].into_iter().flatten().min().filter(|_| !self.stopped)
+    }
+
+    fn view(&self, now: Time, view: &mut View) {
+        view.networks.extend(self.neighbours.networks().map(|(prefix, held)| NetworkView {
+            prefix,
+            router: held.router.address,
+            link: self.links.get(&held.router.link).map(|link| link.name.clone()).unwrap_or_default(),
+            remaining: held.until.since(now),
+        }));
+    }
+}

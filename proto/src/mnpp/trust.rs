@@ -1,0 +1,86 @@
+//! Whom to believe which networks: an announcement is proved by a shared key, and each key is good for some prefixes.
+
+use super::config::{Acceptance, MnppConfig};
+use crate::report::DropReason;
+use core::time::Duration;
+use hmac::{Hmac, Mac};
+use roam6_wire::Prefix;
+use roam6_wire::ip6::Datagram;
+use roam6_wire::mnpp::{Announcement, CODE_LENGTH, Proof};
+use sha2::Sha256;
+use std::net::Ipv6Addr;
+
+/// How far the time of a proof may be from ours. Routers nearby have the time of satellites, or of one network.
+pub const WINDOW: Duration = Duration::from_secs(5);
+
+/// The acceptances an announcement may claim.
+#[derive(Debug)]
+pub struct Trust<'a> {
+    claims: Vec<&'a Acceptance>,
+    /// When the proof was made, microseconds since 1970; `None` if there is none.
+    pub unix_micros: Option<u64>,
+}
+
+impl<'a> Trust<'a> {
+    /// What the sender of an announcement may be believed; `now` in microseconds since 1970, if known.
+    pub fn of(
+        config: &'a MnppConfig,
+        datagram: &Datagram<'_>,
+        announcement: &Announcement,
+        now: Option<u64>,
+    ) -> Result<Trust<'a>, DropReason> {
+        let of_key = |spi: Option<u32>| -> Vec<&Acceptance> {
+            config.accepted.iter().filter(|one| one.key.as_ref().map(|key| key.spi) == spi).collect()
+        };
+        let Some((proof, claims)) =
+            announcement.proof.map(|proof| (proof, of_key(Some(proof.spi)))).filter(|(_, claims)| !claims.is_empty())
+        else {
+            // A proof by a key nobody here has is none.
+            let claims = of_key(None);
+            let reason =
+                if announcement.proof.is_some() { DropReason::NoAssociation } else { DropReason::NotAuthenticated };
+            return if claims.is_empty() { Err(reason) } else { Ok(Trust { claims, unix_micros: None }) };
+        };
+        let proves = |one: &&Acceptance| one.key.as_ref().is_some_and(|key| verify(&key.secret, datagram, &proof));
+        let claims: Vec<&Acceptance> = claims.into_iter().filter(proves).collect();
+        if claims.is_empty() {
+            return Err(DropReason::BadAuthenticator);
+        }
+        // A router that does not know the time cannot know what is old.
+        let apart = now.map(|now| Duration::from_micros(now.abs_diff(proof.unix_micros)));
+        if apart.is_none_or(|apart| apart > WINDOW) {
+            return Err(DropReason::Replayed);
+        }
+        Ok(Trust { claims, unix_micros: Some(proof.unix_micros) })
+    }
+
+    /// Whether a network may be the sender's.
+    pub fn allows(&self, network: Prefix) -> bool {
+        self.claims.iter().any(|one| one.prefixes.iter().any(|prefix| prefix.covers(network)))
+    }
+}
+
+/// The code that proves the message of which `part` is all but the code.
+pub fn prove(secret: &[u8], source: Ipv6Addr, destination: Ipv6Addr, part: &[u8]) -> [u8; CODE_LENGTH] {
+    let mut code = [0; CODE_LENGTH];
+    if let Some(mac) = keyed(secret, source, destination, part) {
+        for (to, from) in code.iter_mut().zip(mac.finalize().into_bytes()) {
+            *to = from;
+        }
+    }
+    code
+}
+
+fn verify(secret: &[u8], datagram: &Datagram<'_>, proof: &Proof) -> bool {
+    let part = Announcement::proved_part(datagram.payload);
+    let mac = part.and_then(|part| keyed(secret, datagram.source, datagram.destination, &part));
+    mac.is_some_and(|mac| mac.verify_truncated_left(&proof.code).is_ok())
+}
+
+fn keyed(secret: &[u8], source: Ipv6Addr, destination: Ipv6Addr, part: &[u8]) -> Option<Hmac<Sha256>> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).ok()?;
+    mac.update(&source.octets());
+    mac.update(&destination.octets());
+    mac.update(part);
+    Some(mac)
+}

@@ -1,0 +1,76 @@
+//! `roam6 geo`: looking at, and through, the GeoNetworking station of the running daemon.
+
+mod ping;
+mod questions;
+pub(crate) mod target;
+mod trace;
+pub(crate) mod words;
+
+use crate::client::{Failure, order, paint, print, to_json, view};
+use crate::control::Request;
+use crate::render::table::Table;
+use crate::render::tables;
+use roam6_proto::geo::GeoDestination;
+use std::path::Path;
+use std::process::ExitCode;
+use target::{Shape, Target};
+use words::{Area, Geo};
+
+/// Does what the words say.
+pub(crate) fn run(verb: &Geo) -> ExitCode {
+    let done = match verb {
+        Geo::Neighbours { json, socket } => neighbours(*json, &socket.path()),
+        Geo::Ping(words) => match words.target() {
+            Ok(target) => ping::ping(words, target),
+            Err(why) => return crate::wrong_words(&why),
+        },
+        Geo::Trace(words) => match target::station(&words.station) {
+            Ok(mid) => trace::trace(words, Target::Station(mid)),
+            Err(why) => return crate::wrong_words(&why),
+        },
+        Geo::Area(Area::Add { address, shape, socket }) => match words::area(shape) {
+            Ok(area) => put(GeoDestination { address: *address, area }, &socket.path()),
+            Err(why) => return crate::wrong_words(&why),
+        },
+        Geo::Area(Area::Del { address, socket }) => return order(&Request::DropArea(*address), &socket.path()),
+        Geo::Area(Area::Show { json, socket }) => areas(*json, &socket.path()),
+    };
+    done.unwrap_or_else(Failure::tell)
+}
+
+fn neighbours(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
+    let mut state = view(socket)?;
+    state.view.stations.retain(|station| station.state == "neighbour");
+    let text = if json { to_json(&state.view.stations) } else { tables::stations(&state).render(paint()) };
+    Ok(print(&text))
+}
+
+fn areas(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
+    let areas = view(socket)?.view.areas;
+    if json {
+        return Ok(print(&to_json(&areas)));
+    }
+    let mut table = Table::new(&["ADDRESS", "KIND", "AREA"]);
+    for GeoDestination { address, area } in &areas {
+        let kind = if address.is_multicast() { "all in" } else { "any in" };
+        table.push(vec![address.to_string(), kind.to_owned(), Shape::words(area)]);
+    }
+    Ok(print(&table.render(paint())))
+}
+
+/// The daemon has no place for it if it is not there afterwards; its log tells why.
+fn put(destination: GeoDestination, socket: &Path) -> Result<ExitCode, Failure> {
+    let done = order(&Request::PutArea(destination), socket);
+    if done != ExitCode::SUCCESS {
+        return Ok(done);
+    }
+    let state = view(socket)?.view;
+    if state.areas.contains(&destination) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let why = match state.position {
+        None => "this daemon is no GeoNetworking station; give it a [geo] table (docs/geo.md)",
+        Some(_) => "the area is larger than max_area, or there are too many; the daemon's log says which",
+    };
+    Err(Failure::Refused(why.to_owned()))
+}

@@ -1,0 +1,172 @@
+//! `roam6 geo ping`: how many answers come, from whom and how soon.
+
+use crate::client::{Failure, paint, print};
+use crate::geo::questions::{Echo, Questions, Told, within};
+use crate::geo::target::Target;
+use crate::geo::words::Ping;
+use crate::render::table::Table;
+use core::time::Duration;
+use roam6_proto::geo::{Probe, Question, geometry};
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::Place;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// Stations beyond this many are not counted apart.
+const MAX_STATIONS: usize = 4096;
+
+/// Asks and tells.
+pub(crate) fn ping(words: &Ping, target: Target) -> Result<ExitCode, Failure> {
+    let (mut questions, position) = Questions::begin(&words.socket.path())?;
+    let own = position.place;
+    let mut sum = Sum::default();
+    for sequence in 0..words.count {
+        questions.ask(sequence, question(words, target))?;
+        sum.asked += 1;
+        let is_last = sequence + 1 == words.count;
+        let until = within(if is_last { words.timeout } else { words.interval });
+        loop {
+            match questions.next(until)? {
+                Told::Echo(echo) => {
+                    sum.take(&echo);
+                    tell(&echo, own, words.json);
+                }
+                Told::Refused(why) => return Err(Failure::Refused(why)),
+                Told::Nothing => break,
+            }
+            if is_last && matches!(target, Target::Station(_)) && sum.is_complete() {
+                break;
+            }
+        }
+    }
+    let text = if words.json { format!("{}\n", sum.document(target)) } else { sum.text(target, own) };
+    print(&text);
+    Ok(if sum.stations.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn question(words: &Ping, target: Target) -> Question {
+    let spread = match target {
+        Target::Station(_) => Duration::ZERO,
+        Target::Area(_) => Duration::from_millis(words.spread),
+    };
+    let probe = Probe { identifier: 0, sequence: 0 };
+    Question { probe, to: target.to(), octets: words.size, hops: words.hops, trace: false, spread }
+}
+
+fn tell(echo: &Echo, own: Option<Place>, json: bool) {
+    let distance = own.map(|own| geometry::distance(own, echo.place).floor());
+    if json {
+        print(&format!("{}\n", document(echo, distance)));
+        return;
+    }
+    let Echo { mid, kind, sequence, hops, octets, .. } = echo;
+    let distance = distance.map(|metres| format!(" distance={metres} m")).unwrap_or_default();
+    let again = if echo.again { " (again)" } else { "" };
+    let millis = milliseconds(echo.rtt);
+    print(&format!(
+        "{octets} octets from {mid} ({kind}): seq={sequence} hops={hops}{distance} time={millis} ms{again}\n"
+    ));
+}
+
+/// An answer as JSON.
+pub(super) fn document(echo: &Echo, distance: Option<f64>) -> serde_json::Value {
+    let (latitude, longitude) = echo.place.degrees();
+    json!({
+        "sequence": echo.sequence, "station": echo.mid.to_string(), "kind": echo.kind,
+        "latitude": latitude, "longitude": longitude, "distance": distance, "hops": echo.hops,
+        "octets": echo.octets, "rtt_ms": echo.rtt.as_secs_f64() * 1e3, "arrived": echo.arrived, "again": echo.again,
+    })
+}
+
+/// All answers together.
+#[derive(Default)]
+struct Sum {
+    asked: u32,
+    stations: BTreeMap<LinkAddress, Answers>,
+}
+
+struct Answers {
+    kind: String,
+    place: Place,
+    again: u32,
+    rtts: Vec<Duration>,
+}
+
+impl Sum {
+    fn take(&mut self, echo: &Echo) {
+        if self.stations.len() >= MAX_STATIONS && !self.stations.contains_key(&echo.mid) {
+            return;
+        }
+        let fresh = || Answers { kind: echo.kind.clone(), place: echo.place, again: 0, rtts: Vec::new() };
+        let answers = self.stations.entry(echo.mid).or_insert_with(fresh);
+        answers.place = echo.place;
+        if echo.again {
+            answers.again += 1;
+        } else {
+            answers.rtts.push(echo.rtt);
+        }
+    }
+
+    /// Whether nothing more can come of the one station that was asked.
+    fn is_complete(&self) -> bool {
+        self.stations.values().any(|answers| answers.rtts.len() == self.asked as usize)
+    }
+
+    fn text(&self, target: Target, own: Option<Place>) -> String {
+        let asked = self.asked;
+        if self.stations.is_empty() {
+            return format!("--- {target}: {asked} asked, no answer\n");
+        }
+        let mut table = Table::new(&["STATION", "KIND", "DISTANCE", "ANSWERS", "LOST", "RTT MIN", "P50", "MAX"]);
+        for (mid, answers) in &self.stations {
+            let distance = own.map(|own| format!("{} m", geometry::distance(own, answers.place).floor()));
+            let [min, p50, max] = answers.spread().map(milliseconds);
+            table.push(vec![
+                mid.to_string(),
+                answers.kind.clone(),
+                distance.unwrap_or_default(),
+                answers.rtts.len().to_string(),
+                format!("{:.0} %", answers.loss(asked) * 100.0),
+                format!("{min} ms"),
+                format!("{p50} ms"),
+                format!("{max} ms"),
+            ]);
+        }
+        let count = self.stations.len();
+        let stations = if count == 1 { "1 station".to_owned() } else { format!("{count} stations") };
+        format!("--- {target}: {asked} asked, {stations} answered\n{}", table.render(paint()))
+    }
+
+    fn document(&self, target: Target) -> serde_json::Value {
+        let rows = self.stations.iter().map(|(mid, answers)| {
+            let [min, p50, max] = answers.spread().map(|rtt| rtt.as_secs_f64() * 1e3);
+            json!({
+                "station": mid.to_string(), "kind": answers.kind, "answers": answers.rtts.len(),
+                "again": answers.again, "loss": answers.loss(self.asked),
+                "rtt_min_ms": min, "rtt_p50_ms": p50, "rtt_max_ms": max,
+            })
+        });
+        let stations: Vec<_> = rows.collect();
+        json!({ "target": target.to_string(), "asked": self.asked, "stations": stations })
+    }
+}
+
+impl Answers {
+    fn loss(&self, asked: u32) -> f64 {
+        1.0 - self.rtts.len() as f64 / f64::from(asked.max(1))
+    }
+
+    /// The shortest, middle and longest time.
+    fn spread(&self) -> [Duration; 3] {
+        let mut sorted = self.rtts.clone();
+        sorted.sort_unstable();
+        let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
+        [at(0), at(sorted.len() / 2), at(sorted.len().saturating_sub(1))]
+    }
+}
+
+/// A time with microseconds.
+pub(super) fn milliseconds(span: Duration) -> String {
+    format!("{:.3}", span.as_secs_f64() * 1e3)
+}

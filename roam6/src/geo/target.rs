@@ -1,0 +1,140 @@
+//! Stations and areas as people write them.
+
+use roam6_proto::geo::To;
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::{self, GeoAddress, Place, Station};
+use std::fmt;
+use std::net::Ipv6Addr;
+
+const HINT: &str = "write a station as 02:00:00:00:00:07, an area as circle LAT LON RADIUS or \
+                    rectangle|ellipse LAT LON A B DEGREES";
+
+/// Whom a question is for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Target {
+    /// One station.
+    Station(LinkAddress),
+    /// All stations in an area.
+    Area(geo::Area),
+}
+
+impl Target {
+    /// The target that words describe.
+    pub(crate) fn of_words(words: &[String]) -> Result<Target, String> {
+        match words {
+            [word] => station(word).map(Target::Station),
+            _ => Shape::of_words(words).map(Target::Area),
+        }
+    }
+
+    /// As the engine knows it.
+    pub(crate) fn to(self) -> To {
+        match self {
+            Target::Station(mid) => To::Station(GeoAddress::new(Station::UNKNOWN, mid)),
+            Target::Area(area) => To::AllIn(area),
+        }
+    }
+}
+
+/// As it was written, and in one word.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Station(mid) => write!(f, "{mid}"),
+            Target::Area(area) => f.write_str(&Shape::words(area)),
+        }
+    }
+}
+
+/// A station by its link-layer address, or by the link-local address that is made of it.
+pub(crate) fn station(word: &str) -> Result<LinkAddress, String> {
+    let of_address = |address: Ipv6Addr| {
+        let [.., a, b, c, 0xff, 0xfe, d, e, f] = address.octets() else { return None };
+        Some(LinkAddress([a ^ 0x02, b, c, d, e, f]))
+    };
+    let bare = word.split('%').next().unwrap_or(word);
+    let by_address = || bare.parse().ok().filter(Ipv6Addr::is_unicast_link_local).and_then(of_address);
+    let mid = word.parse().ok().or_else(by_address).filter(|mid: &LinkAddress| mid.is_unicast());
+    mid.ok_or_else(|| format!("\"{word}\" is no station; {HINT}"))
+}
+
+/// Areas as words.
+pub(crate) struct Shape;
+
+impl Shape {
+    /// The area that words describe.
+    pub(crate) fn of_words(words: &[String]) -> Result<geo::Area, String> {
+        let wrong = || format!("\"{}\" is no area; {HINT}", words.join(" "));
+        let [kind, latitude, longitude, lengths @ ..] = words else { return Err(wrong()) };
+        let degrees = |word: &String| word.trim_end_matches(',').parse::<f64>().map_err(|_| wrong());
+        let center = Place::of_degrees(degrees(latitude)?, degrees(longitude)?).ok_or_else(wrong)?;
+        let metres = |word: &String| word.parse::<u16>().ok().filter(|metres| *metres > 0).ok_or_else(wrong);
+        let shape = match kind.as_str() {
+            "circle" => geo::Shape::Circle,
+            "rectangle" => geo::Shape::Rectangle,
+            "ellipse" => geo::Shape::Ellipse,
+            _ => return Err(wrong()),
+        };
+        match (shape, lengths) {
+            (geo::Shape::Circle, [radius]) => Ok(geo::Area::circle(center, metres(radius)?)),
+            (geo::Shape::Circle, _) => Err(wrong()),
+            (_, [a, b, rest @ ..]) if rest.len() <= 1 => {
+                let angle = rest.first().map_or(Ok(0), |word| word.parse::<u16>()).map_err(|_| wrong())?;
+                let area = geo::Area { shape, center, a: metres(a)?, b: metres(b)?, angle };
+                if angle <= 360 { Ok(area) } else { Err(wrong()) }
+            }
+            _ => Err(wrong()),
+        }
+    }
+
+    /// The words that describe an area.
+    pub(crate) fn words(area: &geo::Area) -> String {
+        let geo::Area { shape, center, a, b, angle } = area;
+        let (latitude, longitude) = center.degrees();
+        match shape {
+            geo::Shape::Circle => format!("circle {latitude} {longitude} {a}"),
+            geo::Shape::Rectangle => format!("rectangle {latitude} {longitude} {a} {b} {angle}"),
+            geo::Shape::Ellipse => format!("ellipse {latitude} {longitude} {a} {b} {angle}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(text: &str) -> Result<Target, String> {
+        Target::of_words(&text.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_is_shown_can_be_written() {
+        for text in ["circle 48.1 -11.5 500", "rectangle -33.9 151.2 400 50 90", "ellipse 0 0 1 2 360"] {
+            assert_eq!(target(text).unwrap().to_string(), text);
+        }
+        let mid = LinkAddress([2, 0, 0, 0, 0, 7]);
+        for text in ["02:00:00:00:00:07", "fe80::ff:fe00:7", "fe80::ff:fe00:7%gn0"] {
+            assert_eq!(target(text), Ok(Target::Station(mid)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_target_is_told_with_what_is_one() {
+        for text in [
+            "",
+            "circle",
+            "circle 48.1 11.5",
+            "circle 91 11.5 500",
+            "circle 48.1 11.5 0",
+            "circle 48.1 11.5 500 1",
+            "square 48.1 11.5 500",
+            "rectangle 48.1 11.5 400",
+            "rectangle 48.1 11.5 400 50 361",
+            "ff:ff:ff:ff:ff:ff",
+            "02:00:00:00:00",
+            "2001:db8::ff:fe00:7",
+        ] {
+            assert!(target(text).unwrap_err().contains("02:00:00:00:00:07"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `roam6 geo trace`: questions that may make one hop more each, until the station answers that they are for.
+
+use crate::client::{Failure, print};
+use crate::geo::ping::{document, milliseconds};
+use crate::geo::questions::{Echo, Questions, Told, within};
+use crate::geo::target::Target;
+use crate::geo::words::Trace;
+use core::time::Duration;
+use roam6_proto::geo::{Probe, Question, geometry};
+use roam6_wire::geo::Place;
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Asks and tells.
+pub(crate) fn trace(words: &Trace, target: Target) -> Result<ExitCode, Failure> {
+    let (mut questions, position) = Questions::begin(&words.socket.path())?;
+    for hops in 1..=words.hops {
+        let probe = Probe { identifier: 0, sequence: 0 };
+        let (spread, hops_most) = (Duration::ZERO, Some(hops));
+        let question = Question { probe, to: target.to(), octets: 0, hops: hops_most, trace: true, spread };
+        questions.ask(hops.into(), question)?;
+        let until = within(words.timeout);
+        let echo = await_answer(&mut questions, hops, until)?;
+        tell(hops, echo.as_deref(), position.place, words.json);
+        if echo.is_some_and(|echo| echo.arrived) {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn await_answer(questions: &mut Questions, hops: u8, until: Instant) -> Result<Option<Box<Echo>>, Failure> {
+    loop {
+        match questions.next(until)? {
+            Told::Echo(echo) if echo.sequence == u32::from(hops) => return Ok(Some(echo)),
+            // Late, of a hop before.
+            Told::Echo(_) => {}
+            Told::Refused(why) => return Err(Failure::Refused(why)),
+            Told::Nothing => return Ok(None),
+        }
+    }
+}
+
+fn tell(hops: u8, echo: Option<&Echo>, own: Option<Place>, json: bool) {
+    let distance = echo.and_then(|echo| Some(geometry::distance(own?, echo.place).floor()));
+    let line = match echo {
+        Some(echo) if json => document(echo, distance).to_string(),
+        None if json => json!({ "sequence": hops, "station": null }).to_string(),
+        None => format!("{hops:2}  *"),
+        Some(echo) => {
+            let distance = distance.map(|metres| format!("{metres} m")).unwrap_or_default();
+            format!("{hops:2}  {}  {}  {}  {distance}  {} ms", echo.mid, echo.kind, echo.place, milliseconds(echo.rtt))
+        }
+    };
+    print(&format!("{line}\n"));
+}
