@@ -3,13 +3,15 @@
 
 use crate::config::check;
 use crate::config::duration::Span;
-use crate::config::source::Review;
+use crate::config::source::{Problem, Review};
+use crate::daemon::position::track::Track;
 use core::time::Duration;
 use roam6_proto::Fix;
 use roam6_proto::geo::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
 use roam6_wire::geo::{Area, Place, Shape, Station};
 use serde::Deserialize;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use toml::Spanned;
 
 /// Most interfaces, and most virtual links.
@@ -31,6 +33,10 @@ pub(crate) enum Position {
     Fixed(Fix),
     /// A gpsd at this address, `host:port`.
     Gpsd(String),
+    /// Sentences of NMEA 0183: a device that speaks, or a file that is replayed.
+    Nmea(PathBuf),
+    /// A track that is driven.
+    Track(Track),
 }
 
 /// The table, as written.
@@ -59,6 +65,9 @@ struct PositionTable {
     latitude: Option<f64>,
     longitude: Option<f64>,
     gpsd: Option<String>,
+    nmea: Option<PathBuf>,
+    track: Option<PathBuf>,
+    repeat: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -152,22 +161,45 @@ fn station(name: &Spanned<String>, review: &mut Review<'_>) -> Option<Station> {
     station
 }
 
+/// Exactly one of the sources must be written.
 fn position(table: &Spanned<PositionTable>, review: &mut Review<'_>) -> Option<Position> {
-    let hint = "write { latitude = 48.1, longitude = 11.5 } in degrees, or { gpsd = \"127.0.0.1:2947\" }";
-    let found = match table.get_ref() {
-        PositionTable { latitude: Some(latitude), longitude: Some(longitude), gpsd: None } => {
-            let place = Place::of_degrees(*latitude, *longitude);
-            place.map(|place| Position::Fixed(Fix { place, uncertainty: Some(1), speed: 0, heading: 0 }))
-        }
-        PositionTable { latitude: None, longitude: None, gpsd: Some(server) } if server.contains(':') => {
-            Some(Position::Gpsd(server.clone()))
-        }
+    let written = table.get_ref();
+    let PositionTable { latitude, longitude, gpsd, nmea, track, repeat } = written;
+    let is_fixed = latitude.is_some() || longitude.is_some();
+    let sources = [is_fixed, gpsd.is_some(), nmea.is_some(), track.is_some()];
+    let found = match sources.iter().filter(|written| **written).count() {
+        1 if repeat.is_none() || track.is_some() => source(written, review)?,
         _ => None,
     };
     if found.is_none() {
+        let hint = "write one of { latitude = 48.1, longitude = 11.5 } in degrees, { gpsd = \"127.0.0.1:2947\" }, \
+                    { nmea = \"/dev/ttyUSB0\" }, { track = \"drive.gpx\", repeat = true }";
         review.blame(table.span(), "no position", hint);
     }
     found
+}
+
+/// The one source that is written: `Some(None)` if it is wrong, `None` if that was told already.
+fn source(written: &PositionTable, review: &mut Review<'_>) -> Option<Option<Position>> {
+    if let Some(file) = &written.track {
+        let path = review.source.resolve(file);
+        return match Track::read(&path, written.repeat == Some(true)) {
+            Ok(track) => Some(Some(Position::Track(track))),
+            Err(why) => {
+                let hint = "write GPX with times, or lines of seconds,latitude,longitude";
+                review.add(vec![Problem::of_file(&path, why, hint)]);
+                None
+            }
+        };
+    }
+    if let Some(file) = &written.nmea {
+        return Some(Some(Position::Nmea(review.source.resolve(file))));
+    }
+    if let Some(server) = &written.gpsd {
+        return Some(server.contains(':').then(|| Position::Gpsd(server.clone())));
+    }
+    let place = written.latitude.zip(written.longitude).and_then(|(north, east)| Place::of_degrees(north, east));
+    Some(place.map(|place| Position::Fixed(Fix { place, uncertainty: Some(1), speed: 0, heading: 0 })))
 }
 
 fn link(table: &LinkTable, review: &mut Review<'_>) -> Option<VirtualLink> {

@@ -1,0 +1,90 @@
+//! Positions of a gpsd, which is asked again when the connection is lost; meanwhile nothing is known.
+
+use super::{AGAIN, SILENCE, Teller};
+use roam6_proto::Fix;
+use roam6_wire::geo::Place;
+use serde::Deserialize;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+/// Longest line of gpsd read, octets.
+const LONGEST: u64 = 64 * 1024;
+
+/// Until nobody wants to know any more.
+pub(super) fn follow(server: &str, tell: &mut Teller) {
+    loop {
+        let heard = listen(server, tell);
+        if heard.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) || !tell.tell(None) {
+            return;
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+/// One connection to gpsd, until it is lost; `BrokenPipe` once nobody wants to know any more.
+fn listen(server: &str, tell: &mut Teller) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.set_read_timeout(Some(SILENCE))?;
+    stream.write_all(b"?WATCH={\"enable\":true,\"json\":true}\n")?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        if reader.by_ref().take(LONGEST).read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        if let Some(fix) = fix(&line)
+            && !tell.tell(fix)
+        {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+    }
+}
+
+/// The members of gpsd's TPV object that matter; speed in metres a second, track in degrees, eph in metres.
+#[derive(Deserialize)]
+struct Tpv {
+    class: String,
+    mode: Option<u8>,
+    lat: Option<f64>,
+    lon: Option<f64>,
+    eph: Option<f64>,
+    speed: Option<f64>,
+    track: Option<f64>,
+}
+
+/// Two dimensions at least are known.
+const MODE_2D: u8 = 2;
+
+/// What a line of gpsd says of the position; `None` if it is about something else.
+fn fix(line: &str) -> Option<Option<Fix>> {
+    let tpv: Tpv = serde_json::from_str(line).ok().filter(|tpv: &Tpv| tpv.class == "TPV")?;
+    let place = match (tpv.mode, tpv.lat, tpv.lon) {
+        (Some(mode), Some(latitude), Some(longitude)) if mode >= MODE_2D => Place::of_degrees(latitude, longitude),
+        _ => None,
+    };
+    // Casts of floats saturate, and turn what is no number into 0.
+    Some(place.map(|place| Fix {
+        place,
+        uncertainty: tpv.eph.filter(|eph| *eph >= 0.0).map(|eph| eph.ceil() as u32),
+        speed: (tpv.speed.unwrap_or(0.0) * 100.0) as i16,
+        heading: (tpv.track.unwrap_or(0.0).rem_euclid(360.0) * 10.0) as u16,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TPV: &str = r#"{"class":"TPV","mode":3,"lat":48.5,"lon":-11.25,"eph":4.2,"speed":13.9,"track":271.5}"#;
+
+    #[test]
+    fn a_report_becomes_a_position_and_the_loss_of_satellites_none() {
+        let place = Place::of_degrees(48.5, -11.25).unwrap();
+        assert_eq!(fix(TPV), Some(Some(Fix { place, uncertainty: Some(5), speed: 1390, heading: 2715 })));
+        assert_eq!(fix(r#"{"class":"TPV","mode":1}"#), Some(None));
+        for other in ["", "{}", r#"{"class":"SKY"}"#, "\u{0}"] {
+            assert_eq!(fix(other), None, "{other:?}");
+        }
+        assert_eq!(fix(&TPV.replace("48.5", "98.5")), Some(None));
+    }
+}

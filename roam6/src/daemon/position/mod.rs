@@ -1,0 +1,117 @@
+//! Where this host is, from whoever knows: a thread follows a gpsd, a receiver or a track and tells the loop over a
+//! socket pair, a line of JSON for each change; when its source falls silent it says that nothing is known.
+
+mod gpsd;
+mod nmea;
+pub(crate) mod track;
+
+use crate::config::geo::Position;
+use core::time::Duration;
+use roam6_proto::Fix;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+/// Without a word for so long, nothing is known.
+const SILENCE: Duration = Duration::from_secs(3);
+/// Time until a source that is lost is asked for again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// What tells positions.
+pub(crate) struct Positions {
+    first: Option<Option<Fix>>,
+    lines: Option<BufReader<UnixStream>>,
+}
+
+/// The end that tells the loop.
+struct Teller(UnixStream);
+
+impl Teller {
+    /// Tells it; false once nobody wants to know.
+    fn tell(&mut self, fix: Option<Fix>) -> bool {
+        let line = serde_json::to_string(&fix).unwrap_or_else(|_| "null".to_owned());
+        writeln!(self.0, "{line}").is_ok()
+    }
+}
+
+impl Positions {
+    /// Begins to ask.
+    pub(crate) fn begin(position: &Position) -> std::io::Result<Positions> {
+        match position.clone() {
+            Position::Fixed(fix) => Ok(Positions { first: Some(Some(fix)), lines: None }),
+            Position::Gpsd(server) => Positions::follow("gpsd", move |tell| gpsd::follow(&server, tell)),
+            Position::Nmea(path) => Positions::follow("nmea", move |tell| nmea::follow(&path, tell)),
+            Position::Track(track) => Positions::follow("track", move |tell| track.follow(tell)),
+        }
+    }
+
+    fn follow(name: &str, source: impl FnOnce(&mut Teller) + Send + 'static) -> std::io::Result<Positions> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        thread.spawn(move || source(&mut Teller(theirs)))?;
+        Ok(Positions { first: None, lines: Some(BufReader::new(ours)) })
+    }
+
+    /// Readable when a position is there; `None` where it never changes.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.lines.as_ref().map(|lines| lines.get_ref().as_fd())
+    }
+
+    /// Takes what was told, oldest first.
+    pub(crate) fn take(&mut self) -> Vec<Option<Fix>> {
+        let mut fixes: Vec<Option<Fix>> = self.first.take().into_iter().collect();
+        let mut line = String::new();
+        while let Some(lines) = &mut self.lines
+            && lines.read_line(&mut line).is_ok_and(|length| length > 0)
+        {
+            fixes.extend(serde_json::from_str::<Option<Fix>>(&line).ok());
+            line.clear();
+        }
+        fixes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    const TPV: &str = r#"{"class":"TPV","mode":3,"lat":48.5,"lon":-11.25}"#;
+
+    fn await_told(positions: &mut Positions, count: usize) -> Vec<Option<Fix>> {
+        let mut told = Vec::new();
+        for _ in 0..500 {
+            told.extend(positions.take());
+            if told.len() >= count {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        told
+    }
+
+    #[test]
+    fn what_a_server_says_arrives_and_its_end_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap().to_string();
+        let mut positions = Positions::begin(&Position::Gpsd(server)).unwrap();
+        let (mut client, _) = listener.accept().unwrap();
+        writeln!(client, "{{\"class\":\"VERSION\"}}\n{TPV}").unwrap();
+        drop(client);
+        let told = await_told(&mut positions, 2);
+        assert_eq!(told.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn a_file_of_a_receiver_is_replayed_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("drive.nmea");
+        let lines = "$GPRMC,123519.00,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*44\r\n\
+                     $GPRMC,123519.10,V,,,,,,,,,,N*71\r\n\
+                     $GPRMC,123519.20,A,4807.040,N,01131.000,E,022.4,084.4,230394,003.1,W*49\r\n";
+        std::fs::write(&path, lines).unwrap();
+        let told = await_told(&mut Positions::begin(&Position::Nmea(path)).unwrap(), 4);
+        assert_eq!(told.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true, false]);
+    }
+}

@@ -1,0 +1,178 @@
+//! Positions as receivers write them, line by line (NMEA 0183): RMC says where and how fast, GGA how exactly. A file is
+//! replayed at the pace of its own times; a device is heard as it speaks.
+
+use super::{AGAIN, SILENCE, Teller};
+use core::time::Duration;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use roam6_proto::Fix;
+use roam6_wire::geo::Place;
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// Longest sentence read, octets; the standard has 82.
+const LONGEST: u64 = 256;
+/// A receiver's error in metres with 95 % confidence, for each unit of HDOP.
+const METRES_A_DILUTION: f64 = 6.0;
+/// Metres a second of one knot.
+const KNOT: f64 = 1852.0 / 3600.0;
+/// Longest pause between two sentences of a file that is waited for.
+const PAUSE: Duration = Duration::from_secs(10);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Follows a file to its end, or a device for ever; until nobody wants to know any more.
+pub(super) fn follow(path: &Path, tell: &mut Teller) {
+    loop {
+        if let Ok(file) = File::open(path) {
+            let is_file = file.metadata().is_ok_and(|data| data.is_file());
+            let heard = listen(file, is_file, tell);
+            if heard.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) || !tell.tell(None) || is_file {
+                return;
+            }
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+fn listen(file: File, is_file: bool, tell: &mut Teller) -> std::io::Result<()> {
+    let mut reader = BufReader::new(file);
+    let mut sentences = Sentences::default();
+    let mut last = None;
+    loop {
+        if !is_file && reader.buffer().is_empty() && !speaks(reader.get_ref())? && !tell.tell(None) {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let mut line = Vec::new();
+        if reader.by_ref().take(LONGEST).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let Some((time, fix)) = std::str::from_utf8(&line).ok().and_then(|line| sentences.take(line)) else { continue };
+        if is_file && let Some(last) = last.replace(time) {
+            // Times of day begin anew at midnight.
+            let pause = if time >= last { time - last } else { time + DAY.saturating_sub(last) };
+            std::thread::sleep(pause.min(PAUSE));
+        }
+        if !tell.tell(fix) {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+    }
+}
+
+/// Whether a device says something before the silence is too long.
+fn speaks(file: &File) -> std::io::Result<bool> {
+    let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
+    let timeout = PollTimeout::try_from(SILENCE.as_millis()).unwrap_or(PollTimeout::MAX);
+    Ok(poll(&mut fds, timeout)? > 0)
+}
+
+/// What was said so far.
+#[derive(Default)]
+struct Sentences {
+    /// Of the last GGA: how much the places of the satellites dilute the precision.
+    dilution: Option<f64>,
+}
+
+impl Sentences {
+    /// The time of day and the position of an RMC sentence; `None` for all else, and for what is not whole.
+    fn take(&mut self, line: &str) -> Option<(Duration, Option<Fix>)> {
+        let fields: Vec<&str> = body(line)?.split(',').collect();
+        let kind = fields.first()?.get(2..)?;
+        match (kind, fields.as_slice()) {
+            ("GGA", [_, _, _, _, _, _, quality, _, dilution, ..]) => {
+                self.dilution = dilution.parse().ok().filter(|_| *quality != "0");
+                None
+            }
+            ("RMC", [_, time, status, latitude, north, longitude, east, speed, course, ..]) => {
+                let place = place(latitude, north, longitude, east).filter(|_| *status == "A");
+                Some((time_of_day(time)?, place.map(|place| self.fix(place, speed, course))))
+            }
+            _ => None,
+        }
+    }
+
+    fn fix(&self, place: Place, speed: &str, course: &str) -> Fix {
+        let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite()).unwrap_or(0.0);
+        // Casts of floats saturate.
+        Fix {
+            place,
+            uncertainty: self.dilution.map(|dilution| (dilution * METRES_A_DILUTION).ceil() as u32),
+            speed: (number(speed) * KNOT * 100.0) as i16,
+            heading: (number(course).rem_euclid(360.0) * 10.0) as u16,
+        }
+    }
+}
+
+/// What is between `$` and `*`, if the checksum behind it is right.
+fn body(line: &str) -> Option<&str> {
+    let (body, sum) = line.trim().strip_prefix('$')?.split_once('*')?;
+    let sum = u8::from_str_radix(sum, 16).ok()?;
+    (body.bytes().fold(0, |sum, octet| sum ^ octet) == sum).then_some(body)
+}
+
+/// Degrees and minutes are written together: `4807.038`, or `01131.000` with three digits of degrees.
+fn place(latitude: &str, north: &str, longitude: &str, east: &str) -> Option<Place> {
+    let degrees = |text: &str, digits: usize, negative: bool| {
+        let (degrees, minutes) = text.split_at_checked(digits)?;
+        let (degrees, minutes): (f64, f64) = (degrees.parse::<u16>().ok()?.into(), minutes.parse().ok()?);
+        let sum = degrees + minutes / 60.0;
+        (0.0..60.0).contains(&minutes).then_some(if negative { -sum } else { sum })
+    };
+    Place::of_degrees(degrees(latitude, 2, north == "S")?, degrees(longitude, 3, east == "W")?)
+}
+
+/// `123519.00` as time since midnight.
+fn time_of_day(text: &str) -> Option<Duration> {
+    let (hours, rest) = text.split_at_checked(2)?;
+    let (minutes, seconds) = rest.split_at_checked(2)?;
+    let (hours, minutes): (u8, u8) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let seconds: f64 = seconds.parse().ok().filter(|seconds| (0.0..61.0).contains(seconds))?;
+    let whole = Duration::from_secs(u64::from(hours) * 3600 + u64::from(minutes) * 60);
+    (hours < 24 && minutes < 60).then_some(whole + Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentence(body: &str) -> String {
+        format!("${body}*{:02X}\r\n", body.bytes().fold(0, |sum, octet| sum ^ octet))
+    }
+
+    #[test]
+    fn the_well_known_example_is_read() {
+        let mut sentences = Sentences::default();
+        assert_eq!(sentences.take("$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n"), None);
+        let told = sentences.take("$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A\r\n");
+        let (time, fix) = told.unwrap();
+        let place = Place::of_degrees(48.0 + 7.038 / 60.0, 11.0 + 31.0 / 60.0).unwrap();
+        assert_eq!(time, Duration::from_secs(12 * 3600 + 35 * 60 + 19));
+        assert_eq!(fix, Some(Fix { place, uncertainty: Some(6), speed: 1152, heading: 844 }));
+    }
+
+    #[test]
+    fn without_satellites_nothing_is_known() {
+        let mut sentences = Sentences::default();
+        assert_eq!(
+            sentences.take(&sentence("GNRMC,000001.50,V,,,,,,,,,,N")),
+            Some((Duration::from_millis(1500), None))
+        );
+    }
+
+    #[test]
+    fn what_is_not_whole_says_nothing() {
+        let mut sentences = Sentences::default();
+        let good = sentence("GPRMC,123519,A,4807.038,S,01131.000,W,022.4,084.4,230394,,");
+        assert!(sentences.take(&good).unwrap().1.is_some());
+        for length in 0..good.trim_end().len() {
+            assert_eq!(sentences.take(&good[..length]), None, "{length}");
+        }
+        for wrong in ["GPRMC", "GPRMC,", "GPRMC,256060,A,4807.0,N,01131.0,E,0,0", "GPGSV,1,1", "G", ""] {
+            assert_eq!(sentences.take(&sentence(wrong)), None, "{wrong}");
+        }
+        for elsewhere in ["9960.038,N,01131.000,E", "4860.000,N,01131.000,E", "NaN,N,inf,E", "48,N,é,E"] {
+            let told = sentences.take(&sentence(&format!("GPRMC,123519,A,{elsewhere},0,0,,")));
+            assert_eq!(told.and_then(|(_, fix)| fix), None, "{elsewhere}");
+        }
+    }
+}

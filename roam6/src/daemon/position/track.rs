@@ -1,0 +1,208 @@
+//! A track to be driven: places with times, from a GPX file (topografix.com/GPX/1/1) or from lines of
+//! `seconds,latitude,longitude`. Between two of them the way is straight and the speed the same.
+
+use super::Teller;
+use core::time::Duration;
+use roam6_proto::Fix;
+use roam6_proto::geo::geometry::Plane;
+use roam6_wire::geo::Place;
+use std::path::Path;
+use std::time::Instant;
+
+/// Points of one track.
+const MAX_POINTS: usize = 1_000_000;
+/// Octets of a file.
+const MAX_OCTETS: u64 = 256 << 20;
+/// Time from one position to the next.
+const STEP: Duration = Duration::from_millis(100);
+
+/// Places and the times since the start at which they are reached; in order, one at least.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Track {
+    points: Vec<(Duration, Place)>,
+    /// Whether it is driven anew from its end.
+    repeat: bool,
+}
+
+impl Track {
+    /// Reads a file; by its first letter it is GPX or lines.
+    pub(crate) fn read(path: &Path, repeat: bool) -> Result<Track, String> {
+        let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+        if length > MAX_OCTETS {
+            return Err(format!("{length} octets are more than {MAX_OCTETS}"));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let points = if text.trim_start().starts_with('<') { gpx(&text)? } else { lines(&text)? };
+        if let Some(at) = points.windows(2).position(|pair| matches!(pair, [(one, _), (next, _)] if next <= one)) {
+            return Err(format!("point {} is not later than the one before", at + 2));
+        }
+        match points.len() {
+            0 => Err("no point has a place and a time".to_owned()),
+            count if count > MAX_POINTS => Err(format!("more than {MAX_POINTS} points")),
+            _ => Ok(Track { points, repeat }),
+        }
+    }
+
+    /// Drives it, until nobody wants to know any more. At its end the host stands still, or begins anew.
+    #[allow(clippy::disallowed_methods, reason = "the daemon's clock is the track's")]
+    pub(super) fn follow(&self, tell: &mut Teller) {
+        let began = Instant::now();
+        while tell.tell(Some(self.at(began.elapsed()))) {
+            std::thread::sleep(STEP);
+        }
+    }
+
+    /// Where the host is so long after the start.
+    fn at(&self, since: Duration) -> Fix {
+        let whole = self.points.last().map_or(Duration::ZERO, |(time, _)| *time);
+        let since = match self.repeat && !whole.is_zero() {
+            true => Duration::from_micros((since.as_micros() % whole.as_micros()) as u64),
+            false => since,
+        };
+        let next = self.points.partition_point(|(time, _)| *time <= since);
+        let before = next.checked_sub(1).and_then(|at| self.points.get(at));
+        match (before, self.points.get(next)) {
+            (Some(from), Some(to)) => between(from, to, since),
+            (Some((_, place)), None) | (None, Some((_, place))) => standing(*place),
+            (None, None) => standing(Place { latitude: 0, longitude: 0 }),
+        }
+    }
+}
+
+fn standing(place: Place) -> Fix {
+    Fix { place, uncertainty: Some(1), speed: 0, heading: 0 }
+}
+
+fn between((begin, from): &(Duration, Place), (end, to): &(Duration, Place), since: Duration) -> Fix {
+    let plane = Plane::at(*from);
+    let mut offset = plane.offset(*to);
+    let length = offset.east.hypot(offset.north);
+    let (span, gone) = ((*end - *begin).as_secs_f64(), since.saturating_sub(*begin).as_secs_f64());
+    let heading = offset.east.atan2(offset.north).to_degrees().rem_euclid(360.0);
+    offset.east *= gone / span;
+    offset.north *= gone / span;
+    // Casts of floats saturate; a heading that rounds up to all around is north.
+    let (speed, heading) = ((length / span * 100.0) as i16, (heading * 10.0) as u16 % 3600);
+    Fix { place: plane.place(offset), uncertainty: Some(1), speed, heading }
+}
+
+/// Lines of seconds, latitude and longitude; what begins with no number is a heading or a comment.
+fn lines(text: &str) -> Result<Vec<(Duration, Place)>, String> {
+    let mut points = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        if !line.trim_start().starts_with(|letter: char| letter.is_ascii_digit() || letter == '.') {
+            continue;
+        }
+        let wrong = || format!("line {number}: not seconds, latitude and longitude as 1.5,48.1,11.5");
+        let mut values = line.split([',', ';']).map(|value| value.trim().parse::<f64>());
+        let mut next = || values.next().and_then(Result::ok).ok_or_else(wrong);
+        let time = Duration::try_from_secs_f64(next()?).map_err(|_| wrong())?;
+        let place = Place::of_degrees(next()?, next()?).ok_or_else(wrong)?;
+        points.push((time, place));
+    }
+    Ok(from_start(points))
+}
+
+/// The points of all tracks and routes of a GPX file that have a time.
+fn gpx(text: &str) -> Result<Vec<(Duration, Place)>, String> {
+    let document = roxmltree::Document::parse(text).map_err(|error| error.to_string())?;
+    let is_point = |node: &roxmltree::Node<'_, '_>| matches!(node.tag_name().name(), "trkpt" | "rtept");
+    let mut points = Vec::new();
+    for node in document.descendants().filter(is_point) {
+        let degrees = |name| node.attribute(name).and_then(|value| value.trim().parse::<f64>().ok());
+        let place = degrees("lat").zip(degrees("lon")).and_then(|(lat, lon)| Place::of_degrees(lat, lon));
+        let time = node.children().find(|child| child.tag_name().name() == "time").and_then(|time| time.text());
+        points.extend(time.and_then(moment).zip(place));
+    }
+    Ok(from_start(points))
+}
+
+fn from_start(mut points: Vec<(Duration, Place)>) -> Vec<(Duration, Place)> {
+    let first = points.first().map_or(Duration::ZERO, |(time, _)| *time);
+    for (time, _) in &mut points {
+        *time = time.saturating_sub(first);
+    }
+    points
+}
+
+/// `2026-11-21T20:50:00.5Z` as time since 1970; also without fraction, and with an offset, which is the same for all.
+fn moment(text: &str) -> Option<Duration> {
+    let (date, time) = text.trim().split_once('T')?;
+    let [year, month, day] = numbers::<3>(date, '-')?;
+    let time = time.split(['Z', '+', '-']).next()?;
+    let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let [hour, minute, second] = numbers::<3>(clock, ':')?;
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 24 || minute > 59 || second > 60 {
+        return None;
+    }
+    // Days, counted in years that begin in March, so that the day that comes and goes is the last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
+    let seconds = days.checked_sub(719_469)? * 86_400 + hour * 3600 + minute * 60 + second;
+    let fraction: f64 = format!("0.{fraction}").parse().ok()?;
+    Some(Duration::from_secs(seconds) + Duration::try_from_secs_f64(fraction).ok()?)
+}
+
+fn numbers<const N: usize>(text: &str, between: char) -> Option<[u64; N]> {
+    let parts: Vec<u64> =
+        text.split(between).map(|part| part.parse::<u32>().ok().map(u64::from)).collect::<Option<_>>()?;
+    parts.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roam6_proto::geo::geometry;
+
+    fn track(text: &str, repeat: bool) -> Result<Track, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("track");
+        std::fs::write(&path, text).unwrap();
+        Track::read(&path, repeat)
+    }
+
+    const GPX: &str = r#"<?xml version="1.0"?><gpx xmlns="http://www.topografix.com/GPX/1/1"><trk><trkseg>
+        <trkpt lat="48.0" lon="11.0"><ele>1</ele><time>2024-02-29T23:59:55Z</time></trkpt>
+        <trkpt lat="48.0" lon="11.1"/>
+        <trkpt lat="48.001" lon="11.0"><time>2024-03-01T00:00:05.000Z</time></trkpt>
+        </trkseg></trk></gpx>"#;
+
+    #[test]
+    fn a_track_is_driven_at_its_own_speed_and_ends_or_begins_anew() {
+        for text in [GPX, "time,lat,lon\n0, 48.0, 11.0\n10, 48.001, 11.0\n"] {
+            let (once, again) = (track(text, false).unwrap(), track(text, true).unwrap());
+            let half = once.at(Duration::from_secs(5));
+            let middle = Place::of_degrees(48.0005, 11.0).unwrap();
+            assert!(geometry::distance(half.place, middle) < 0.1, "{half:?}");
+            assert!((1110..1114).contains(&half.speed) && half.heading == 0, "{half:?}");
+            let end = once.at(Duration::from_secs(20));
+            assert_eq!((end.place, end.speed), (Place::of_degrees(48.001, 11.0).unwrap(), 0));
+            assert_eq!(again.at(Duration::from_secs(15)), again.at(Duration::from_secs(5)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_track_is_told() {
+        for (text, why) in [
+            ("", "no point"),
+            ("<gpx>", "never closed"),
+            ("<gpx/>", "no point"),
+            ("0,48.0", "line 1"),
+            ("0,98.0,11.0", "line 1"),
+            ("0,48.0,11.0\n0,48.1,11.0", "point 2"),
+            ("1e300,48.0,11.0", "line 1"),
+        ] {
+            let told = track(text, false).unwrap_err();
+            assert!(told.contains(why), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn moments_are_those_of_the_calendar() {
+        assert_eq!(moment("1970-01-01T00:00:00Z"), Some(Duration::ZERO));
+        assert_eq!(moment("2026-12-31T23:59:59.5+00:00"), Some(Duration::from_millis(1_798_761_599_500)));
+        for wrong in ["", "T", "2026-13-01T00:00:00Z", "1969-12-31T23:59:59Z", "2026-01-01T00:00", "a-b-cTd:e:f"] {
+            assert_eq!(moment(wrong), None, "{wrong}");
+        }
+    }
+}
