@@ -56,7 +56,7 @@ fn everything(link: LinkId) -> Vec<Item> {
         Item::Guard(Guard {
             link,
             sources: vec![prefix("2001:db8:5::/57")],
-            never: vec!["2001:db8:5::1".parse().unwrap()],
+            own: vec!["2001:db8:5::1".parse().unwrap()],
         }),
         tunnel(7, 1400, "2001:db8:f::7", "2001:db8:70::/48"),
         Item::Route(Route { mtu: Some(1400), ..route("::/0", Target::Gateway { link, router }) }),
@@ -464,11 +464,13 @@ fn a_source_that_does_not_belong_is_told_so_and_goes_nowhere() {
         codes
     };
     assert_eq!(codes(), [0, 0, 0, 0]);
-    let never = vec!["2001:db8:5::1".parse().unwrap()];
-    let guard = Item::Guard(Guard { link, sources: vec![prefix("2001:db8:5::/57")], never });
+    let own = ["2001:db8:5::1", "2001:db8:9::1"].map(|address| address.parse().unwrap()).to_vec();
+    let guard = Item::Guard(Guard { link, sources: vec![prefix("2001:db8:5::/57")], own });
     here.enter();
     put(&mut host, std::slice::from_ref(&guard));
     assert_eq!(codes(), [5, 0, 0, 5]);
+    run("ip -6 neigh flush all");
+    assert_eq!(codes(), [5, 0, 0, 5], "also a neighbour who has to be found first");
     run("nft flush ruleset");
     host.settle().unwrap();
     assert_eq!(codes(), [5, 0, 0, 5], "put again");

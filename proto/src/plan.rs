@@ -169,15 +169,16 @@ pub struct Proxy {
 }
 
 /// Which sources packets may have that come in by an interface, beside link-local ones and none. All others are answered
-/// with Destination Unreachable, code 5 (RFC 4443 §3.1), and go nowhere.
+/// with Destination Unreachable, code 5 (RFC 4443 §3.1), and go nowhere; but for neighbour discovery with this host, or
+/// a node could not be found that the answer is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     /// The interface.
     pub link: LinkId,
     /// Sources that pass.
     pub sources: Vec<Prefix>,
-    /// Sources that do not, although they lie in one of those: this host's own addresses.
-    pub never: Vec<Ipv6Addr>,
+    /// This host's own addresses: sources that do not pass although they may lie in one of those.
+    pub own: Vec<Ipv6Addr>,
 }
 
 /// Names a tunnel within one node. 0 is not used.

@@ -13,6 +13,8 @@ use std::net::Ipv6Addr;
 
 /// Priority of the rule that looks into the main table.
 const MAIN_RULE: u32 = 32766;
+/// The interface that a host's own packets seem to come in by.
+const LOOPBACK: &str = "lo";
 /// Metric of the routes that come with addresses.
 const CONNECTED_METRIC: u32 = 256;
 
@@ -119,14 +121,14 @@ impl Kernel {
         }
     }
 
-    /// Where a packet that came in by the interface `arrived`, or is the host's own, goes: rules in order, in each table the longest destination, then the longest source, then the
-    /// lowest metric, of the routes for which `usable`.
+    /// Where a packet that came in by the interface `arrived`, or is the host's own, goes: rules in order, in each table the
+    /// longest destination, then the longest source, then the lowest metric, of the routes for which `usable`.
     pub fn route(&self, header: &Header, arrived: Option<&str>, usable: impl Fn(&Target) -> bool) -> Option<Target> {
         let matches = |prefix: Prefix, address| prefix.contains(address);
         self.rules
             .iter()
             .filter(|rule| matches(rule.source, header.source) && matches(rule.destination, header.destination))
-            .filter(|rule| rule.incoming.is_none() || rule.incoming.as_deref() == arrived)
+            .filter(|rule| rule.incoming.as_deref().is_none_or(|wanted| wanted == arrived.unwrap_or(LOOPBACK)))
             .filter_map(|rule| self.routes.get(&rule.table))
             .flatten()
             .find(|route| {
@@ -140,7 +142,7 @@ impl Kernel {
     /// Whether a packet from `source` that came in by `link` may be passed on.
     pub fn passes(&self, source: Ipv6Addr, link: LinkId) -> bool {
         match self.find(&Key::Guard(link)) {
-            Some(Item::Guard(guard)) => within(&guard.sources, source) && !guard.never.contains(&source),
+            Some(Item::Guard(guard)) => within(&guard.sources, source) && !guard.own.contains(&source),
             _ => true,
         }
     }

@@ -50,10 +50,20 @@ pub(crate) fn from_link(link: LinkId) -> [Vec<u8>; 2] {
 
 /// Only packets with a source in `prefix`.
 pub(crate) fn from_source(prefix: Prefix) -> [Vec<u8>; 3] {
-    const NETWORK: u32 = 1;
     const SOURCE_AT: u32 = 8;
+    address_in(SOURCE_AT, prefix)
+}
+
+/// Only packets with a destination in `prefix`.
+pub(crate) fn to_destination(prefix: Prefix) -> [Vec<u8>; 3] {
+    const DESTINATION_AT: u32 = 24;
+    address_in(DESTINATION_AT, prefix)
+}
+
+fn address_in(offset: u32, prefix: Prefix) -> [Vec<u8>; 3] {
+    const NETWORK: u32 = 1;
     let mask = u128::MAX.checked_shl(128 - u32::from(prefix.length())).unwrap_or(0);
-    let place = [number(2, NETWORK), number(3, SOURCE_AT), number(4, 16)];
+    let place = [number(2, NETWORK), number(3, offset), number(4, 16)];
     let bits = |kind, bits: u128| group(kind, &[attribute(1, &bits.to_be_bytes())]);
     let registers = [number(1, REGISTER), number(2, REGISTER), number(3, 16)];
     [

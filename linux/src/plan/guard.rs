@@ -2,7 +2,8 @@
 //! §4.3), whatever the routes say, which look at a source but not at the interface a packet came in by.
 
 use crate::error::Error;
-use crate::netfilter::expression::{answer_unreachable, from_link, from_source, pass};
+use crate::netfilter::expression::{answer_unreachable, between, equal, from_link, from_source};
+use crate::netfilter::expression::{load_icmp_type, load_protocol, pass, to_destination};
 use crate::netfilter::{Hook, Netfilter};
 use roam6_proto::LinkId;
 use roam6_proto::plan::Guard;
@@ -14,6 +15,13 @@ use std::net::Ipv6Addr;
 const TABLE: &str = "roam6-guard";
 /// Source address failed ingress/egress policy (RFC 4443 §3.1).
 const FAILED_POLICY: u8 = 5;
+const ICMPV6: u8 = 58;
+/// Neighbour Solicitation and Neighbour Advertisement (RFC 4861 §4.3, §4.4).
+const NEIGHBOUR_MESSAGES: [u8; 2] = [135, 136];
+/// Unicast that does not leave the link (RFC 4291 §2.5.6).
+const LINK_LOCAL: (Ipv6Addr, u8) = (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10);
+/// Multicast that does not leave the link (RFC 4291 §2.7).
+const ON_LINK: (Ipv6Addr, u8) = (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0), 16);
 
 /// All guards; the table holds all their rules, and is written whole.
 #[derive(Default)]
@@ -63,14 +71,26 @@ impl Guards {
 
 /// The rules of one guard, the first that matches decides.
 fn rules(guard: &Guard) -> Vec<Vec<Vec<u8>>> {
-    let rule = |prefix: Option<Prefix>, verdict: Vec<u8>| {
-        let source = prefix.map(from_source).into_iter().flatten();
-        from_link(guard.link).into_iter().chain(source).chain([verdict]).collect()
-    };
-    let never = guard.never.iter().map(|address| rule(Some(Prefix::host(*address)), answer_unreachable(FAILED_POLICY)));
+    let from = |source: Prefix, verdict| rule(guard.link, from_source(source).into(), verdict);
+    let own = guard.own.iter().map(|address| from(Prefix::host(*address), answer_unreachable(FAILED_POLICY)));
     // What stays on the link, and what has no address yet.
-    let link_local = Prefix::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10);
-    let near = [link_local, Some(Prefix::host(Ipv6Addr::UNSPECIFIED))].into_iter().flatten();
-    let sources = near.chain(guard.sources.iter().copied()).map(|prefix| rule(Some(prefix), pass()));
-    never.chain(sources).chain([rule(None, answer_unreachable(FAILED_POLICY))]).collect()
+    let nobody = Prefix::host(Ipv6Addr::UNSPECIFIED);
+    let [link_local, on_link] = [LINK_LOCAL, ON_LINK].map(|(address, length)| Prefix::new(address, length));
+    let near = link_local.into_iter().chain([nobody]);
+    let sources = near.chain(guard.sources.iter().copied()).map(|source| from(source, pass()));
+    let here = link_local.into_iter().chain(on_link).chain(guard.own.iter().copied().map(Prefix::host));
+    let neighbours = here.map(|destination| rule(guard.link, neighbour_discovery(destination), pass()));
+    let rest = rule(guard.link, Vec::new(), answer_unreachable(FAILED_POLICY));
+    own.chain(sources).chain(neighbours).chain([rest]).collect()
+}
+
+fn rule(link: LinkId, conditions: Vec<Vec<u8>>, verdict: Vec<u8>) -> Vec<Vec<u8>> {
+    from_link(link).into_iter().chain(conditions).chain([verdict]).collect()
+}
+
+/// Only neighbour solicitations and advertisements to somewhere in `destination`: a node speaks of itself as the address
+/// it is asked for or asks from, which may be one that is over (RFC 4861 §7.2.2, §7.2.4).
+fn neighbour_discovery(destination: Prefix) -> Vec<Vec<u8>> {
+    let message = [load_protocol(), equal(ICMPV6), load_icmp_type(), between(NEIGHBOUR_MESSAGES)];
+    message.into_iter().chain(to_destination(destination)).collect()
 }

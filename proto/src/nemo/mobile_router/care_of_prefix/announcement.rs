@@ -12,6 +12,7 @@ use crate::view::PrefixView;
 use core::time::Duration;
 use roam6_wire::{Bid, Prefix};
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 /// Prefixes of visited networks told of on one interface; of those that are over, the one to be forgotten first makes room.
 const MAX_TOLD: usize = 16;
@@ -29,6 +30,8 @@ pub(in super::super) struct Told {
     /// What it is part of, if it was delegated.
     of: Option<Prefix>,
     on_link: bool,
+    /// Its addresses inside, if others are outside.
+    nodes: Option<Vec<Ipv6Addr>>,
     over: bool,
 }
 
@@ -181,7 +184,12 @@ fn remember(told: &mut BTreeMap<Prefix, Told>, (now, most): (Time, Duration), li
         }
         let until = now + one.grant.valid_until.since(now).min(most);
         let of = Some(one.grant.prefix).filter(|_| one.grant.kind == Kind::Delegated);
-        told.insert(one.prefix, Told { until, bid: one.grant.bid, of, on_link: one.on_link, over: false });
+        let nodes = match &one.grant.kind {
+            Kind::Shared { nodes, .. } => nodes.clone(),
+            Kind::Delegated => None,
+        };
+        let (bid, on_link) = (one.grant.bid, one.on_link);
+        told.insert(one.prefix, Told { until, bid, of, on_link, nodes, over: false });
     }
 }
 
@@ -189,5 +197,15 @@ impl Told {
     /// When it may be forgotten.
     pub(in super::super) fn until(&self) -> Time {
         self.until
+    }
+
+    /// Whether it leads nowhere any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// The addresses of it that are, or were, inside; `None` if all of them are.
+    pub(super) fn nodes(&self) -> Option<&[Ipv6Addr]> {
+        self.nodes.as_deref()
     }
 }

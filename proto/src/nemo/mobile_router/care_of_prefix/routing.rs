@@ -2,7 +2,7 @@
 //! what comes from inside with another source is told so (RFC 8028 §3, RFC 7084 §4.2 and §4.3, RFC 3963 §9).
 
 use super::super::MobileRouter;
-use super::super::forwarding::{RULE_DIRECT, RULE_INSIDE, address_item, route, rule, uplink_table};
+use super::super::forwarding::{RULE_DIRECT, RULE_INSIDE, TUNNEL_TABLE, address_item, route, rule, uplink_table};
 use super::super::ingress::Inside;
 use super::{Grant, Kind};
 use crate::access::delegation::Subnets;
@@ -16,13 +16,14 @@ use std::net::Ipv6Addr;
 const INSIDE_METRIC: u32 = 256;
 /// Identifier of our own address in each subnet.
 const ROUTER: u64 = 1;
+/// Where the nodes of prefixes are that are over.
+const FORMER: Table = Table(TUNNEL_TABLE.0 - 2);
+/// The interface that packets of the host's own seem to come in by.
+const THIS_HOST: &str = "lo";
 
 impl MobileRouter {
-    /// All that the prefixes need to work, and the guards.
+    /// All that the prefixes need to work, what those need that are over, and the guards.
     pub(in super::super) fn put_care_of_prefixes(&self, now: Time, plan: &mut Plan) {
-        if self.config.care_of_prefixes.is_none() {
-            return;
-        }
         let grants = self.grants(now);
         for grant in &grants {
             for item in self.ways(grant).into_iter().chain(self.extras(grant)) {
@@ -30,7 +31,13 @@ impl MobileRouter {
             }
         }
         for inside in &self.ingress {
-            if let Some(interface) = inside.interface.as_ref().filter(|interface| interface.up) {
+            let Some(interface) = inside.interface.as_ref().filter(|interface| interface.up) else { continue };
+            let former = inside.told.iter().filter(|(_, told)| told.is_over());
+            for (prefix, told) in former.filter(|(prefix, _)| !grants.iter().any(|grant| grant.prefix.covers(**prefix)))
+            {
+                self.put_former((interface.link, *prefix), told.nodes(), plan);
+            }
+            if self.config.care_of_prefixes.is_some() {
                 plan.put(Item::Guard(self.guard(interface.link, &grants)));
             }
         }
@@ -85,15 +92,30 @@ impl MobileRouter {
             Kind::Delegated => subnets.find(link, grant.prefix),
             Kind::Shared { inside, .. } => Some(grant.prefix).filter(|_| *inside == link),
         }));
-        let own = self.uplinks.iter().filter_map(|uplink| Some(uplink.formed.as_ref()?.address.0));
+        let care_of = self.uplinks.iter().filter_map(|uplink| Some(uplink.formed.as_ref()?.address.0));
         let inside = sources.iter().filter_map(|prefix| prefix.with_identifier(ROUTER));
-        let mut never: Vec<Ipv6Addr> = std::iter::once(self.config.home_address.0).chain(own).chain(inside).collect();
-        never.extend(self.ingress.iter().filter_map(Inside::address));
-        never.sort();
-        never.dedup();
-        // Only what would pass otherwise.
-        never.retain(|address| sources.iter().any(|prefix| prefix.contains(*address)));
-        Guard { link, sources, never }
+        let mut own: Vec<Ipv6Addr> = std::iter::once(self.config.home_address.0).chain(care_of).chain(inside).collect();
+        own.extend(self.ingress.iter().filter_map(Inside::address));
+        own.sort();
+        own.dedup();
+        Guard { link, sources, own }
+    }
+
+    /// What leads back to the nodes of a prefix that is over, so that they can be told: for packets of this host's own
+    /// only, since all else has another way or none (RFC 7084 §4.3, L-14). While we are on the link the prefix was
+    /// shared with, only its nodes behind us are inside.
+    fn put_former(&self, (link, prefix): (LinkId, Prefix), nodes: Option<&[Ipv6Addr]>, plan: &mut Plan) {
+        let still_there =
+            self.uplinks.iter().any(|up| up.formed.as_ref().is_some_and(|formed| formed.prefix == prefix));
+        let destinations = match nodes.filter(|_| still_there) {
+            Some(nodes) => nodes.iter().copied().map(Prefix::host).collect(),
+            None => vec![prefix],
+        };
+        for destination in destinations {
+            plan.put(route(FORMER, destination, INSIDE_METRIC, Target::Link(link)));
+        }
+        let (priority, source, destination, table) = (RULE_INSIDE, Prefix::ALL, prefix, FORMER);
+        plan.put(Item::Rule(Rule { priority, source, destination, incoming: Some(THIS_HOST.to_owned()), table }));
     }
 
     /// Which part of a delegated prefix each interface inside has.

@@ -199,6 +199,21 @@ impl Road {
         }
     }
 
+    /// Where the host's own packets to nodes of prefixes go that are over, if rules lead there.
+    fn back_to_former(&self) -> Vec<Prefix> {
+        let former = Table(6_275_000 - 2);
+        let items = || self.bench.plan.iter().map(|(_, item)| item);
+        let ruled = |destination: Prefix| {
+            let rule = |rule: &Rule| rule.table == former && rule.destination.covers(destination);
+            items().any(|item| matches!(item, Item::Rule(it) if it.incoming.as_deref() == Some("lo") && rule(it)))
+        };
+        let routes = items().filter_map(|item| match item {
+            Item::Route(route) if route.table == former && route.target == Target::Link(LAN) => Some(route.destination),
+            _ => None,
+        });
+        routes.filter(|destination| ruled(*destination)).collect()
+    }
+
     fn has_rule(&self, priority: u32, source: &str, destination: &str) -> bool {
         self.bench.plan.find(&Key::Rule(priority, net(source), net(destination), None)).is_some()
     }
@@ -255,7 +270,7 @@ fn a_delegated_prefix_is_advertised_once_its_way_out_stands() {
     assert!(road.bench.plan.find(&Key::Address(LAN, ip("2001:db8:a00::1"))).is_some());
     let guard = road.guard();
     assert_eq!(guard.sources, [net("2001:db8:f00::/56"), subnet]);
-    assert_eq!(guard.never, [ip("2001:db8:a00::1"), ip("2001:db8:f00::1")]);
+    assert_eq!(guard.own, ["2001:db8::100", "2001:db8:1::ff:fe00:2", "2001:db8:a00::1", "2001:db8:f00::1"].map(ip));
     // Renewed at half its time, and told on as if nothing had happened.
     road.wait(900_000);
     assert_eq!(road.last()[&subnet], (120, 60, true));
@@ -300,6 +315,7 @@ fn on_a_move_the_old_prefix_is_over_at_once_and_the_new_one_in_the_same_advertis
     assert!(road.last()[&net(HOME_NET)].1 > 0, "something is always preferred");
     assert!(!road.guard().sources.contains(&old), "what still comes from it is told so");
     assert!(!road.bench.plan.iter().any(|(key, _)| matches!(key, Key::Rule(1105, ..))));
+    assert_eq!(road.back_to_former(), [old], "so that they can be told");
     road.servers.insert(WIFI, vec![("2001:db8:b00::/56", 1000, 500)]);
     road.attach(WIFI, "2001:db8:2::/64");
     road.wait(1000);
@@ -308,6 +324,7 @@ fn on_a_move_the_old_prefix_is_over_at_once_and_the_new_one_in_the_same_advertis
     assert!((4..10).contains(&quickly), "{quickly}: a frame may be lost");
     road.wait(121_000);
     assert!(!road.last().contains_key(&old), "nobody believes in it any more");
+    assert_eq!(road.back_to_former(), []);
     assert_eq!(
         road.events()[1..],
         [
@@ -442,7 +459,10 @@ fn proxies_are_not_chained_nor_put_back_to_back() {
         road.attach(WIFI, "2001:db8:1::/64");
         road.wait(5000);
         assert!(road.last()[&net("2001:db8:1::/64")].1 > 0);
+        road.hear(LAN, "::", checks("2001:db8:1::9"));
+        road.wait(1100);
         road.hear(side, "fe80::99", proxied("2001:db8:1::/64"));
+        assert_eq!(road.back_to_former(), [net("2001:db8:1::9/128")], "all others are outside");
         assert_eq!(road.last()[&net("2001:db8:1::/64")].1, 0, "{side}");
         assert!(!road.told.last().unwrap().1.proxy);
         assert!(!road.has_rule(1105, "2001:db8:1::/64", "::/0"));
