@@ -43,6 +43,8 @@ pub enum Item {
     Heard(Heard),
     /// An interface of our own making, behind which the engines are.
     Virtual(VirtualInterface),
+    /// A port the engines answer.
+    Port(Port),
     /// An uplink whose packets the shim looks at.
     Shimmed(Shimmed),
     /// When a conversation is worth a context.
@@ -83,6 +85,8 @@ pub enum Key {
     Heard(LinkId, u16),
     /// See [`VirtualInterface`].
     Virtual(String),
+    /// See [`Port`].
+    Port(LinkId, u16),
     /// See [`Shimmed`].
     Shimmed(LinkId),
     /// See [`Trigger`].
@@ -339,6 +343,15 @@ pub struct Heard {
     pub ethertype: u16,
 }
 
+/// A UDP port of one interface that the engines answer: the kernel says nothing of what comes there (RFC 4443 §3.1, code 4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// The interface.
+    pub link: LinkId,
+    /// The port.
+    pub number: u16,
+}
+
 /// An interface of our own making that looks like Ethernet: what the host sends by it comes as [`crate::Frame`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VirtualInterface {
@@ -518,6 +531,7 @@ impl Item {
             Item::Endpoint(endpoint) => Key::Endpoint(endpoint.address),
             Item::Heard(heard) => Key::Heard(heard.link, heard.ethertype),
             Item::Virtual(interface) => Key::Virtual(interface.name.clone()),
+            Item::Port(port) => Key::Port(port.link, port.number),
             Item::Shimmed(shimmed) => Key::Shimmed(shimmed.link),
             Item::Trigger(_) => Key::Trigger,
             Item::Context(context) => Key::Context(context.id),

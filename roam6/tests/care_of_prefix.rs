@@ -284,10 +284,14 @@ fn beyond(address: &str) -> String {
     Ipv6Addr::from_bits(address.to_bits() | 0x77 << 64).to_string()
 }
 
-/// The server was asked, and it answered.
+/// The server was asked, it answered, and the kernel did not say that nobody listens.
 fn check_delegation(uplink: &Dissected) {
     assert!(uplink.count("dhcpv6.msgtype == 1") > 0 && uplink.count("dhcpv6.msgtype == 7") > 0);
     assert!(uplink.count("dhcpv6.iaprefix.pref_addr") > 0);
+    // Whoever gives a prefix back and ends does not wait for the answer.
+    let released = uplink.fields("dhcpv6.msgtype == 8", &["frame.number"]).into_iter().next();
+    let before = released.map_or(String::new(), |frame| format!(" && frame.number < {}", frame[0][0]));
+    assert_eq!(uplink.count(&format!("icmpv6.type == 1 && icmpv6.code == 4{before}")), 0, "port unreachable");
 }
 
 #[test]

@@ -2,5 +2,6 @@
 
 pub(crate) mod frames;
 pub(crate) mod packet;
+pub(crate) mod port;
 pub(crate) mod quiet;
 pub(crate) mod raw;

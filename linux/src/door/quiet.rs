@@ -64,10 +64,12 @@ fn install() -> Result<Netfilter, Error> {
 pub(crate) fn sink(protocol: libc::c_int) -> Result<OwnedFd, Error> {
     let what = format_args!("raw socket of protocol {protocol}");
     let socket = sys::raw_socket(protocol).context(what)?;
-    let refuse = FilterStep { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
-    sys::attach_filter(&socket, &[refuse]).context(what)?;
+    sys::attach_filter(&socket, &[REFUSE]).context(what)?;
     Ok(socket)
 }
+
+/// A socket with this filter receives nothing.
+pub(super) const REFUSE: FilterStep = FilterStep { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
 
 #[cfg(test)]
 mod tests {

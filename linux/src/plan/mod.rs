@@ -9,6 +9,7 @@ mod setting;
 mod shim;
 
 use crate::door::frames::Frames;
+use crate::door::port::Ports;
 use crate::error::Error;
 use crate::journal::Journal;
 use crate::mptcp::Mptcp;
@@ -21,7 +22,7 @@ use anycast::Anycasts;
 use guard::Guards;
 use holdings::{Holdings, mask};
 use nix::net::if_::if_indextoname;
-use roam6_proto::plan::{ContextId, Knob, Route, Setting, Target, Tunnel, TunnelId};
+use roam6_proto::plan::{ContextId, Knob, Port, Route, Setting, Target, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Outcome, Report};
 use roam6_wire::Prefix;
 use setting::{Name, Settings};
@@ -40,6 +41,7 @@ pub(crate) struct Executor {
     settings: Settings,
     anycasts: Anycasts,
     guards: Guards,
+    ports: Ports,
     mptcp: Mptcp,
     journal: Journal,
     /// Opened when it is first needed.
@@ -86,6 +88,7 @@ impl Executor {
             settings: Settings::open(run_dir)?,
             anycasts: Anycasts::open()?,
             guards: Guards::default(),
+            ports: Ports::default(),
             mptcp: Mptcp::open(run_dir)?,
             journal,
             shim: None,
@@ -284,6 +287,15 @@ impl Executor {
                 self.frames.make(interface)?;
                 Vec::new()
             }
+            (Item::Port(port), _) => {
+                if !self.ports.take(port)? {
+                    let Port { link, number } = *port;
+                    self.notice(format!(
+                        "another program listens on UDP port {number} of {link}: two answer there now"
+                    ));
+                }
+                Vec::new()
+            }
             (Item::Shimmed(shimmed), _) => {
                 self.put_shimmed(shimmed)?;
                 Vec::new()
@@ -339,6 +351,10 @@ impl Executor {
             }
             Item::Virtual(old) => {
                 self.frames.unmake(&old.name);
+                Vec::new()
+            }
+            Item::Port(old) => {
+                self.ports.leave(old);
                 Vec::new()
             }
             Item::Shimmed(old) => {

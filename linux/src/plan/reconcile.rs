@@ -178,7 +178,7 @@ impl Executor {
             Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Guard(_) => None,
             Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => None,
             // They go with the process.
-            Item::Heard(_) | Item::Virtual(_) => None,
+            Item::Heard(_) | Item::Virtual(_) | Item::Port(_) => None,
         }
     }
 
@@ -202,7 +202,7 @@ impl Executor {
             Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Guard(_) => None,
             Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => None,
             // They go with the process.
-            Item::Heard(_) | Item::Virtual(_) => None,
+            Item::Heard(_) | Item::Virtual(_) | Item::Port(_) => None,
         }
     }
 }

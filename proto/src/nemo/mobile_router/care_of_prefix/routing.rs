@@ -4,12 +4,14 @@
 use super::super::MobileRouter;
 use super::super::forwarding::{RULE_DIRECT, RULE_INSIDE, TUNNEL_TABLE, address_item, route, rule, uplink_table};
 use super::super::ingress::Inside;
+use super::super::uplink::Uplink;
 use super::{Grant, Kind};
 use crate::access::delegation::Subnets;
 use crate::input::LinkId;
-use crate::plan::{Guard, Item, Plan, Proxy, Rule, Table, Target};
+use crate::plan::{Guard, Item, Plan, Port, Proxy, Rule, Table, Target};
 use crate::time::Time;
 use roam6_wire::Prefix;
+use roam6_wire::dhcp6::CLIENT_PORT;
 use std::net::Ipv6Addr;
 
 /// Metric of the way to a node or a link inside.
@@ -30,6 +32,9 @@ impl MobileRouter {
                 plan.put(item);
             }
         }
+        for link in self.asking_links() {
+            plan.put(Item::Port(Port { link, number: CLIENT_PORT }));
+        }
         for inside in &self.ingress {
             let Some(interface) = inside.interface.as_ref().filter(|interface| interface.up) else { continue };
             let former = inside.told.iter().filter(|(_, told)| told.is_over());
@@ -41,6 +46,13 @@ impl MobileRouter {
                 plan.put(Item::Guard(self.guard(interface.link, &grants)));
             }
         }
+    }
+
+    /// The uplinks on which servers are asked for prefixes, or will be.
+    fn asking_links(&self) -> impl Iterator<Item = LinkId> {
+        let asks = self.config.care_of_prefixes.is_some_and(|config| config.delegation);
+        let may = move |uplink: &&Uplink| asks && uplink.config.care_of_prefix;
+        self.uplinks.iter().filter(may).filter_map(Uplink::up)
     }
 
     /// The items without which a prefix must not be advertised.

@@ -271,6 +271,7 @@ fn a_delegated_prefix_is_advertised_once_its_way_out_stands() {
     let guard = road.guard();
     assert_eq!(guard.sources, [net("2001:db8:f00::/56"), subnet]);
     assert_eq!(guard.own, ["2001:db8::100", "2001:db8:1::ff:fe00:2", "2001:db8:a00::1", "2001:db8:f00::1"].map(ip));
+    assert!(road.bench.plan.find(&Key::Port(WIFI, CLIENT_PORT)).is_some(), "the kernel keeps quiet");
     // Renewed at half its time, and told on as if nothing had happened.
     road.wait(900_000);
     assert_eq!(road.last()[&subnet], (120, 60, true));
