@@ -84,7 +84,7 @@ impl Checks {
                 Fact::Told(host, Report::AckReceived { home_agent, status, sequence, .. }) => {
                     self.see_believed(map, (*host, *home_agent), (*status, *sequence))?;
                 }
-                Fact::Died(_) | Fact::Told(..) => {}
+                Fact::Died(_) | Fact::Told(..) | Fact::Left(..) | Fact::Slipped(..) => {}
                 Fact::Sent(host, packet) => match signal::read(packet) {
                     Some(Signal::Update(update)) => self.see_update(now, *host, update, map)?,
                     Some(Signal::Acknowledgement(ack)) => self.see_acknowledgement(now, *host, &ack, map)?,

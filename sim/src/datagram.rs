@@ -97,6 +97,21 @@ pub fn icmp6(header: Header, message: &[u8]) -> Vec<u8> {
     packet
 }
 
+/// A UDP packet; its checksum is filled in.
+pub fn udp(header: Header, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(payload.len().saturating_add(8)).unwrap_or(u16::MAX);
+    let words = [ports.0, ports.1, length, 0];
+    let mut datagram: Vec<u8> = words.into_iter().flat_map(u16::to_be_bytes).chain(payload.iter().copied()).collect();
+    let sum = match checksum(header, UDP, &datagram) {
+        0 => u16::MAX,
+        sum => sum,
+    };
+    if let Some(field) = datagram.get_mut(6..8) {
+        field.copy_from_slice(&sum.to_be_bytes());
+    }
+    build(Header { next: UDP, ..header }, &datagram)
+}
+
 /// The multicast address on which the owner of `address` is solicited (RFC 4291 §2.7.1).
 pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits((0xff02_0000_0000_0000_0000_0001_ff00_0000) | (address.to_bits() & 0x00ff_ffff))

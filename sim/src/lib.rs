@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attacker;
+pub mod care_of;
 pub mod check;
 pub mod clock;
 pub mod datagram;

@@ -7,6 +7,8 @@
 //!        +-- ar1 -- visited 1 ...
 //! ```
 
+use crate::care_of::passenger::{Ledger, Passenger, Seat};
+use crate::care_of::server::{Manner, Server};
 use crate::host::{Brain, Host, HostId};
 use crate::link::LinkSpec;
 use crate::medium::MediumId;
@@ -44,7 +46,21 @@ pub struct Map {
     pub agents: Vec<Agent>,
     /// Mobile routers, the outermost first.
     pub mobiles: Vec<Mobile>,
+    /// Who delegates prefixes in each visited network, if anybody does.
+    pub servers: Vec<Option<HostId>>,
+    access: Vec<Access>,
     units: u16,
+}
+
+/// The router of a visited network.
+#[derive(Debug, Clone, Copy)]
+struct Access {
+    host: HostId,
+    /// Its interface there.
+    link: LinkId,
+    /// How the core reaches it.
+    core_link: LinkId,
+    address: Ipv6Addr,
 }
 
 /// A home agent.
@@ -75,6 +91,9 @@ pub struct Mobile {
     pub upward: Rc<RefCell<Tally>>,
     /// What the correspondent sent.
     pub downward: Rc<RefCell<Tally>>,
+    /// What became of a passenger's packets, if it has one.
+    pub passenger: Option<Rc<RefCell<Ledger>>>,
+    ingress: LinkId,
 }
 
 /// An engine without a will: routers and switches.
@@ -115,6 +134,11 @@ pub fn visited_prefix(index: u16) -> Prefix {
     prefix(0xf0 + index)
 }
 
+/// What the `index`-th visited network delegates from.
+pub fn pool(index: u16) -> Prefix {
+    Prefix::new(prefix(0xd000 + (index << 8)).address(), 40).unwrap_or(Prefix::ALL)
+}
+
 /// Name of the interface of home agents, and of the first uplink of mobile routers.
 pub const FIRST_INTERFACE: &str = "eth0";
 /// Name of the second uplink of mobile routers.
@@ -139,6 +163,8 @@ impl Map {
             backbone: vec![home],
             agents: Vec::new(),
             mobiles: Vec::new(),
+            servers: Vec::new(),
+            access: Vec::new(),
             units: 0,
         };
         map.add_home_router();
@@ -185,8 +211,66 @@ impl Map {
         let outside = self.world.add_medium(&format!("cn link {index}"), calm());
         let (_, router) = self.attach_core(outside, &format!("cn{index}"), Some(self::prefix(0xc000 + index)));
         self.add_talker(&format!("cn{index}"), talk, (&downward, &upward), (outside, router));
-        self.mobiles.push(Mobile { host, uplinks, inside, home_address, prefix, upward, downward });
+        let passenger = None;
+        self.mobiles.push(Mobile { host, uplinks, inside, home_address, prefix, upward, downward, passenger, ingress });
         self.announce(index.into(), 0);
+    }
+
+    /// Adds a server that delegates prefixes in the visited network `index`; `manner` is told where it is, and from what it
+    /// delegates.
+    pub fn add_server(&mut self, index: u16, manner: impl Fn(LinkId, LinkAddress, Prefix) -> Manner) {
+        let at = usize::from(index);
+        let (Some(access), Some(medium)) = (self.access.get(at).copied(), self.visited.get(at).copied()) else {
+            return;
+        };
+        let pool = pool(index);
+        let mut host = Host::new(&format!("pd{index}"), |_| Box::new(Idle));
+        let link = self.add_interface(&mut host, FIRST_INTERFACE);
+        let address = host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address);
+        let manner = manner(link, address, pool);
+        host.birth = Box::new(move |life| Box::new(Server::new(manner, life)));
+        let host = self.world.add_host(host);
+        self.world.plug(host, link, Some(medium));
+        if let Some(server) = self.servers.get_mut(at) {
+            *server = Some(host);
+        }
+        self.world.host_mut(access.host).kernel.fix(route(pool, LAST_METRIC, Target::Unreachable));
+        let back = Target::Gateway { link: access.core_link, router: access.address };
+        self.world.host_mut(self.core).kernel.fix(route(pool, DEFAULT_METRIC, back));
+    }
+
+    /// The router of the visited network `index` sends what is for `prefix` to the client that has it.
+    pub fn lend(&mut self, index: usize, prefix: Prefix, client: Ipv6Addr) {
+        let Some(access) = self.access.get(index).copied() else { return };
+        let target = Target::Gateway { link: access.link, router: client };
+        self.world.host_mut(access.host).kernel.fix(route(prefix, DEFAULT_METRIC, target));
+    }
+
+    /// Adds a node to the mobile network `index` that uses whatever it is told of, and watches what leaves.
+    pub fn add_passenger(&mut self, index: usize) {
+        let Some(mobile) = self.mobiles.get(index) else { return };
+        let (inside, home, router) =
+            (mobile.inside, mobile.prefix, link_local(self.link_address((mobile.host, mobile.ingress))));
+        let watched: Vec<_> = mobile.uplinks.iter().map(|link| (mobile.host, *link)).collect();
+        self.world.watched.extend(watched);
+        let ledger: Rc<RefCell<Ledger>> = Rc::default();
+        let peer = self.peer();
+        let mut host = Host::new(&format!("pax{index}"), |_| Box::new(Idle));
+        let link = self.add_interface(&mut host, FIRST_INTERFACE);
+        let address = host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address);
+        host.kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, Target::Gateway { link, router }));
+        let (seat, shared) = (Seat { link, address, peer, home }, Rc::clone(&ledger));
+        host.birth = Box::new(move |_| Box::new(Passenger::new(seat, &shared)));
+        let host = self.world.add_host(host);
+        self.world.plug(host, link, Some(inside));
+        if let Some(mobile) = self.mobiles.get_mut(index) {
+            mobile.passenger = Some(ledger);
+        }
+    }
+
+    /// Whom passengers speak to: the core itself, which answers echo requests.
+    pub fn peer(&self) -> Ipv6Addr {
+        within(self::prefix(0xc000), 1)
     }
 
     /// The routing protocol of the home network: the mobile network of `mobile` is behind `agent` now.
@@ -278,6 +362,8 @@ impl Map {
         let router = link_local(self.link_address((host, outside)));
         let back = route(prefix, DEFAULT_METRIC, Target::Gateway { link: core_link, router });
         self.world.host_mut(self.core).kernel.fix(back);
+        self.access.push(Access { host, link: offer.link, core_link, address: router });
+        self.servers.push(None);
         self.visited.push(medium);
         self.backbone.push(cable);
     }

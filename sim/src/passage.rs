@@ -14,6 +14,8 @@ use std::net::Ipv6Addr;
 use std::rc::Rc;
 
 const MTU: usize = 1500;
+const UNREACHABLE: u8 = 1;
+const FAILED_POLICY: u8 = 5;
 const ECHO_REQUEST: u8 = 128;
 const ECHO_REPLY: u8 = 129;
 const SOLICITATION: u8 = 135;
@@ -77,11 +79,23 @@ impl World {
         if packet.len() > MTU {
             return self.lose(host, "too big for the medium");
         }
+        self.note_leaving((host, link), medium, &packet);
         let frame = Frame { sender, bytes: Rc::new(packet) };
         let to = to.filter(|address| address.0[0] & GROUP == 0);
         let carried = self.carry(medium, (host, link), to, &frame);
         if !carried {
             self.lose(host, "swallowed by the medium");
+        }
+    }
+
+    fn note_leaving(&mut self, (host, link): Port, medium: MediumId, packet: &[u8]) {
+        if !self.watched.contains(&(host, link)) {
+            return;
+        }
+        let source = Header::parse(packet).map(|header| header.source);
+        let global = |source: &Ipv6Addr| !source.is_unspecified() && !source.is_unicast_link_local();
+        if let Some(source) = source.filter(global) {
+            self.facts.push(Fact::Left((host, link), medium, source));
         }
     }
 
@@ -189,12 +203,23 @@ impl World {
             }
         }
         if !self.host(host).kernel.passes(header.source, link) {
-            return self.lose(host, "source failed policy");
+            self.lose(host, "source failed policy");
+            return self.refuse((host, link), header.source, &packet);
         }
         if !datagram::take_hop(&mut packet) {
             return self.lose(host, "hop limit");
         }
         self.forward((host, Some(link)), header, packet, None);
+    }
+
+    /// Tells the sender that its source address failed ingress or egress policy (RFC 4443 §3.1, code 5).
+    fn refuse(&mut self, (host, link): Port, to: Ipv6Addr, packet: &[u8]) {
+        let own = self.host(host).kernel.addresses(link).into_iter().find(|own| !own.is_unicast_link_local());
+        let Some(source) = own else { return };
+        let message: Vec<u8> =
+            [UNREACHABLE, FAILED_POLICY, 0, 0, 0, 0, 0, 0].into_iter().chain(packet.iter().copied()).collect();
+        let header = Header { source, destination: to, next: ICMPV6, hop_limit: HOP_LIMIT };
+        self.send(host, datagram::icmp6(header, &message), None);
     }
 
     fn forward(
@@ -210,8 +235,8 @@ impl World {
             }
             Target::Tunnel(_) | Target::Unreachable => only.is_none(),
         };
-        let arrived = arrived.and_then(|link| self.host(host).interfaces.get(&link));
-        let arrived = arrived.map(|interface| interface.name.as_str());
+        let name = |link| self.host(host).interfaces.get(&link).map_or("tunnels", |interface| interface.name.as_str());
+        let arrived = arrived.map(name);
         match self.host(host).kernel.route(&header, arrived, usable) {
             Some(Target::Link(link)) => self.hand_over((host, link), header.destination, packet),
             Some(Target::Gateway { link, router }) => self.hand_over((host, link), router, packet),
@@ -242,10 +267,25 @@ impl World {
                 if self.sought.insert((port.0, port.1, next_hop)) {
                     let silence = Event::Silence { host: port.0, link: port.1, address: next_hop };
                     self.push(self.now() + PATIENCE, silence);
+                    if !self.watched.is_empty() {
+                        self.ask_for(port, next_hop);
+                    }
                 }
                 self.lose(port.0, "no such neighbour");
             }
         }
+    }
+
+    /// Asks everybody on a link for a neighbour: an engine may know where it is, or find out (RFC 4389 §4.1.3.2).
+    fn ask_for(&mut self, port: Port, target: Ipv6Addr) {
+        let Some(own) = self.link_address(port) else { return };
+        let Some(source) = self.host(port.0).kernel.addresses(port.1).into_iter().next() else { return };
+        let mut message = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
+        message.extend(target.octets());
+        message.extend([1, 1]);
+        message.extend(own.0);
+        let header = Header { source, destination: datagram::solicited_node(target), next: ICMPV6, hop_limit: 255 };
+        self.emit(port, None, datagram::icmp6(header, &message));
     }
 
     fn hear(&mut self, (host, link): Port, sender: Option<LinkAddress>, packet: &[u8]) {

@@ -1,6 +1,7 @@
 //! Plays a scenario to its end and says what came of it.
 
 use crate::attacker::Attacker;
+use crate::care_of::watch::Watch;
 use crate::check::Checks;
 use crate::scenario::{Kind, Scenario};
 use core::fmt;
@@ -59,7 +60,8 @@ impl fmt::Display for Failure {
 pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
     let mut scenario = Scenario::new(seed);
     scenario.map.world.loud = loud;
-    let mut play = Play { attacker: Attacker::new(seed), checks: Checks::default(), events: 0, scenario };
+    let (attacker, checks, watch) = (Attacker::new(seed), Checks::default(), Watch::default());
+    let mut play = Play { attacker, checks, watch, events: 0, scenario };
     let kind = play.scenario.kind;
     play.run().map_err(|what| Failure { seed, kind, at: play.scenario.map.world.now(), what })
 }
@@ -67,6 +69,7 @@ pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
 struct Play {
     scenario: Scenario,
     checks: Checks,
+    watch: Watch,
     attacker: Attacker,
     events: u64,
 }
@@ -94,6 +97,7 @@ impl Play {
         if missing > 0 {
             return Err(format!("{missing} packets lost in peace"));
         }
+        self.contented(end, end + QUIET - TRANSIT)?;
         Ok(Tale {
             kind: self.scenario.kind,
             settled_after: end.since(calm) - STREAK,
@@ -111,6 +115,9 @@ impl Play {
                 continue;
             }
             self.checks.look(&mut self.scenario.map, &facts)?;
+            if self.scenario.care_of_prefixes.is_some() {
+                self.watch.look(&mut self.scenario.map, &facts)?;
+            }
             if hostile && self.scenario.map.world.now() < Time::ZERO + self.scenario.calm {
                 self.attacker.act(&mut self.scenario.map, &facts);
             }
@@ -131,7 +138,25 @@ impl Play {
             }
         }
         let missing = self.missing(now - STREAK - TRANSIT, now - TRANSIT);
-        if missing > 0 { Err(format!("{missing} packets lost lately")) } else { Ok(()) }
+        if missing > 0 {
+            return Err(format!("{missing} packets lost lately"));
+        }
+        self.contented(now - STREAK - TRANSIT, now - TRANSIT)
+    }
+
+    /// Whether all passengers were answered in the meantime, and have a way past the tunnel if there is one.
+    fn contented(&self, since: Time, until: Time) -> Result<(), String> {
+        for (index, mobile) in self.scenario.map.mobiles.iter().enumerate() {
+            let Some(ledger) = &mobile.passenger else { continue };
+            let (ledger, name) = (ledger.borrow(), &self.scenario.map.world.host(mobile.host).name);
+            if let Some((source, sent)) = ledger.unanswered(since, until) {
+                return Err(format!("in {name} nobody has answered {source}, which asked at {sent}"));
+            }
+            if self.scenario.lends(index) && !ledger.has_way_out(since) {
+                return Err(format!("in {name} no way past the tunnel, with {:?}", ledger.addresses));
+            }
+        }
+        Ok(())
     }
 
     fn missing(&self, since: Time, until: Time) -> usize {

@@ -1,5 +1,6 @@
 //! Worlds made from a number: who is there, how it is configured, and what goes wrong until it stops going wrong.
 
+use crate::care_of::server::Manner;
 use crate::host::{Brain, HostId};
 use crate::link::LinkSpec;
 use crate::map::{self, Map};
@@ -9,11 +10,11 @@ use core::fmt;
 use core::time::Duration;
 use roam6_proto::case::Role;
 use roam6_proto::nemo::config::{
-    Authentication, DuplicateDetection, HomeAgentConfig, Ingress, MobileRouterConfig, PrefixMode, PrefixTable,
-    PrefixTableRow, Probe, SharedKey, Sharing, Uplink,
+    Authentication, CareOfPrefixes, DuplicateDetection, HomeAgentConfig, Ingress, MobileRouterConfig, Prefer,
+    PrefixMode, PrefixTable, PrefixTableRow, Probe, Share, SharedKey, Sharing, Uplink,
 };
 use roam6_proto::{Entropy, LinkId, Node};
-use roam6_wire::Bid;
+use roam6_wire::{Bid, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// What a world is about.
@@ -55,6 +56,8 @@ pub const KINDS: [Kind; 10] = [
     Kind::Conflict,
 ];
 
+/// In one of so many worlds nodes inside may use prefixes of visited networks.
+const LENDING: u64 = 4;
 const VISITED: u16 = 3;
 const SECOND: u64 = 1_000_000;
 
@@ -71,6 +74,8 @@ pub struct Scenario {
     pub calm: Duration,
     /// Mobile routers that are at home in the end.
     pub home: Vec<usize>,
+    /// Nodes inside may use prefixes of visited networks, in this way.
+    pub care_of_prefixes: Option<CareOfPrefixes>,
 }
 
 impl Scenario {
@@ -92,20 +97,51 @@ impl Scenario {
             let seed = dice.0.bits();
             map.add_agent(birth(Role::HomeAgent(config), seed));
         }
+        let mut lot = Dice(Entropy::from_number(seed ^ 0x8415_0000));
+        let care_of_prefixes = lot.one_in(LENDING).then(|| lending(&mut lot));
         for (index, row) in rows.iter().enumerate() {
-            let config = mobile_router(u16::try_from(index).unwrap_or(0), kind, row, &mut dice);
+            let mut config = mobile_router(u16::try_from(index).unwrap_or(0), kind, row, &mut dice);
+            config.care_of_prefixes = care_of_prefixes;
             let uplinks = config.uplinks.len();
             let seed = dice.0.bits();
             map.add_mobile(uplinks, birth(Role::MobileRouter(Box::new(config)), seed));
         }
         let calm = Duration::from_micros(dice.between(30 * SECOND, 70 * SECOND));
-        let mut scenario = Scenario { kind, map, script: Vec::new(), calm, home: Vec::new() };
+        let mut scenario = Scenario { kind, map, script: Vec::new(), calm, home: Vec::new(), care_of_prefixes };
         scenario.set_clocks(&mut dice);
         scenario.set_squatters(&mut dice);
         scenario.write_beginning(&mut dice);
         scenario.write_chaos(&mut dice);
         scenario.write_end(allowed, &mut dice);
+        if care_of_prefixes.is_some() {
+            scenario.write_lending(&mut lot);
+        }
         scenario
+    }
+
+    /// Whether nodes inside the mobile network `index` have a preferred address of a visited network in the end, whoever
+    /// delegates there: the visited link is there to be shared, unless its router may be a proxy itself.
+    pub fn lends(&self, index: usize) -> bool {
+        let nested = self.kind == Kind::Nested && index > 0;
+        let shares = |config: CareOfPrefixes| config.share == Share::Proxy && config.prefer != Prefer::Home;
+        self.care_of_prefixes.is_some_and(shares) && !nested && !self.home.contains(&index)
+    }
+
+    /// Adds servers in some of the visited networks, which come and go, and passengers.
+    fn write_lending(&mut self, dice: &mut Dice) {
+        for index in (0..VISITED).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
+            let manner = manner(dice);
+            self.map.add_server(index, |link, address, pool| Manner { link, address, pool, ..manner });
+            let Some(server) = self.map.servers.get(usize::from(index)).copied().flatten() else { continue };
+            for _ in 0..dice.below(4) {
+                let at = Duration::from_micros(dice.below(u64::try_from(self.calm.as_micros()).unwrap_or(0)));
+                let until = at + Duration::from_micros(dice.between(SECOND / 2, 30 * SECOND));
+                self.script.extend([(at, Happening::Kill(server)), (until.min(self.calm), Happening::Start(server))]);
+            }
+            let last = if dice.one_in(4) { Happening::Kill(server) } else { Happening::Start(server) };
+            self.script.push((self.calm, last));
+        }
+        (0..self.map.mobiles.len()).for_each(|index| self.map.add_passenger(index));
     }
 
     fn set_clocks(&mut self, dice: &mut Dice) {
@@ -347,6 +383,36 @@ fn birth(role: Role, seed: u64) -> impl Fn(u32) -> Brain + 'static {
         let mut bytes = [0; 32];
         Entropy::from_number(seed.wrapping_add(u64::from(life))).fill(&mut bytes);
         Box::new(Node::of_roles(core::slice::from_ref(&role), bytes))
+    }
+}
+
+fn lending(dice: &mut Dice) -> CareOfPrefixes {
+    CareOfPrefixes {
+        delegation: !dice.one_in(6),
+        length: if dice.one_in(2) { 0 } else { 56 },
+        share: if dice.one_in(4) { Share::Never } else { Share::Proxy },
+        prefer: match dice.below(5) {
+            0 => Prefer::Home,
+            1 => Prefer::Either,
+            _ => Prefer::CareOf,
+        },
+    }
+}
+
+/// How a server goes about it; where it is remains to be said.
+fn manner(dice: &mut Dice) -> Manner {
+    let valid = u32::try_from(dice.between(12, 600)).unwrap_or(60);
+    Manner {
+        link: LinkId(0),
+        address: LinkAddress([0; 6]),
+        pool: Prefix::ALL,
+        length: dice.pick(&[56, 60, 64]).unwrap_or(56),
+        valid,
+        timers: if dice.one_in(2) { (0, 0) } else { (valid / 4, valid / 3) },
+        rapid: dice.one_in(2),
+        preference: if dice.one_in(2) { 255 } else { 0 },
+        empty: dice.one_in(8),
+        frank: dice.one_in(2),
     }
 }
 

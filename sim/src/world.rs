@@ -28,6 +28,8 @@ pub struct World {
     pub(crate) facts: Vec<Fact>,
     /// Neighbours that are asked for just now.
     pub(crate) sought: BTreeSet<(HostId, LinkId, Ipv6Addr)>,
+    /// Interfaces by which every packet that leaves is told as a [`Fact::Left`].
+    pub(crate) watched: BTreeSet<(HostId, LinkId)>,
     /// Ways on which forwarding hosts lose everything.
     pub(crate) cuts: BTreeSet<(Ipv6Addr, Ipv6Addr)>,
     /// Whose conversation is written down, and what was said in its engine's present life.
@@ -114,6 +116,10 @@ pub enum Fact {
     Told(HostId, Report),
     /// An engine is asked again and again without time going on.
     Busy(HostId),
+    /// A packet with this global source went onto a medium by an interface that is watched.
+    Left((HostId, LinkId), MediumId, Ipv6Addr),
+    /// An interface is elsewhere, and its host was not told.
+    Slipped(HostId, LinkId),
 }
 
 impl World {
@@ -129,6 +135,7 @@ impl World {
             chance: Entropy::from_number(seed),
             facts: Vec::new(),
             sought: BTreeSet::new(),
+            watched: BTreeSet::new(),
             cuts: BTreeSet::new(),
             record: None,
             loud: false,
@@ -276,6 +283,7 @@ impl World {
             Happening::Slip(host, link, medium) => {
                 let was_up = self.is_up(host, link);
                 self.slip(host, link, Some(medium));
+                self.facts.push(Fact::Slipped(host, link));
                 if self.is_up(host, link) != was_up {
                     self.announce_link(host, link);
                 }

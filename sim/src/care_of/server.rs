@@ -1,0 +1,127 @@
+//! A server that delegates prefixes on one link, more or less as servers do (RFC 8415 §18.3). Its leases are lost with
+//! its life: what it finds when it is back is another pool, as after a renumbering.
+
+use super::dhcp::{Lease, Message, SERVERS, kind, status};
+use crate::datagram::Header;
+use crate::router::link_local;
+use roam6_proto::{Engine, Input, LinkId, Outbox, Time, Transmit, Via, View};
+use roam6_wire::{LinkAddress, Prefix};
+use std::net::Ipv6Addr;
+
+/// Prefixes of one life.
+const CLIENTS: usize = 16;
+
+/// How a server goes about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner {
+    /// The interface it serves.
+    pub link: LinkId,
+    /// Its link-layer address there.
+    pub address: LinkAddress,
+    /// What it delegates from: each of its lives has a /48.
+    pub pool: Prefix,
+    /// Length of what it delegates, 52 to 64.
+    pub length: u8,
+    /// Valid lifetime, seconds; preferred for half of it.
+    pub valid: u32,
+    /// T1 and T2; 0 leaves them to the client.
+    pub timers: (u32, u32),
+    /// Two messages will do.
+    pub rapid: bool,
+    /// How much it wants to be chosen.
+    pub preference: u8,
+    /// It has nothing to give.
+    pub empty: bool,
+    /// Asked to extend what it does not know it says so; else it takes it back and grants anew at once.
+    pub frank: bool,
+}
+
+/// The server.
+#[derive(Debug)]
+pub struct Server {
+    manner: Manner,
+    life: u32,
+    clients: Vec<(Vec<u8>, u32)>,
+}
+
+impl Server {
+    /// A server in its `life`-th life.
+    pub fn new(manner: Manner, life: u32) -> Server {
+        Server { manner, life, clients: Vec::new() }
+    }
+
+    /// The prefix of a client's association, one of its own for each.
+    fn prefix(&mut self, asked: &Message) -> Option<Prefix> {
+        let name = (asked.client.clone(), asked.association);
+        let index = match self.clients.iter().position(|known| *known == name) {
+            Some(index) => index,
+            None if self.manner.empty || self.clients.len() >= CLIENTS => return None,
+            None => {
+                self.clients.push(name);
+                self.clients.len() - 1
+            }
+        };
+        let (life, index) = (u128::from(self.life) << 80, u128::try_from(index).unwrap_or(0) + 1);
+        let bits = self.manner.pool.address().to_bits() | life | index << (128 - u32::from(self.manner.length));
+        Prefix::new(Ipv6Addr::from_bits(bits), self.manner.length)
+    }
+
+    fn answer(&mut self, asked: &Message) -> Option<Message> {
+        let manner = self.manner;
+        let own = manner.address.0.to_vec();
+        let ours = asked.server.is_empty() || asked.server == own;
+        let mut answer = Message {
+            kind: kind::REPLY,
+            transaction: asked.transaction,
+            client: asked.client.clone(),
+            server: own,
+            preference: Some(manner.preference),
+            association: asked.association,
+            timers: manner.timers,
+            ..Message::default()
+        };
+        match asked.kind {
+            kind::SOLICIT if asked.rapid_commit && manner.rapid && !manner.empty => answer.rapid_commit = true,
+            kind::SOLICIT => answer.kind = kind::ADVERTISE,
+            kind::REQUEST | kind::RENEW | kind::REBIND if ours => {}
+            kind::RELEASE if ours => {
+                self.clients.retain(|known| *known != (asked.client.clone(), asked.association));
+                return Some(answer);
+            }
+            _ => return None,
+        }
+        let extends = matches!(asked.kind, kind::RENEW | kind::REBIND);
+        let known = self.clients.contains(&(asked.client.clone(), asked.association));
+        if extends && !known && manner.frank {
+            answer.status = Some(status::NO_BINDING);
+            return Some(answer);
+        }
+        let granted = self.prefix(asked);
+        let lease = |prefix, valid| Lease { prefix, preferred: valid / 2, valid };
+        let gone = asked.leases.iter().filter(|lease| extends && Some(lease.prefix) != granted);
+        answer.leases = gone.map(|gone| lease(gone.prefix, 0)).collect();
+        answer.leases.extend(granted.map(|prefix| lease(prefix, manner.valid)));
+        if granted.is_none() {
+            answer.status = Some(status::NO_PREFIXES);
+        }
+        Some(answer)
+    }
+}
+
+impl Engine for Server {
+    fn handle(&mut self, _: Time, input: &Input, out: &mut Outbox) {
+        let Input::Packet(packet) = input else { return };
+        let Some(header) = Header::parse(&packet.bytes).filter(|header| header.destination == SERVERS) else { return };
+        let Some(asked) = Message::read(&packet.bytes) else { return };
+        if let Some(answer) = self.answer(&asked) {
+            let bytes = answer.answer(link_local(self.manner.address), header.source);
+            out.transmit(Transmit { via: Via::Link(self.manner.link), bytes });
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    fn view(&self, _: Time, _: &mut View) {}
+}

@@ -1,0 +1,177 @@
+//! What must hold of prefixes of visited networks, whatever happens: no node is told to prefer one that leads nowhere,
+//! nothing leaves an uplink with a source that does not belong there (RFC 8028 §3, RFC 2827, RFC 7084 §4.3).
+
+use super::dhcp::{Message, kind};
+use super::passenger::prefix_information;
+use crate::datagram::{self, Header, ICMPV6, UDP};
+use crate::host::HostId;
+use crate::map::{self, Map, Mobile};
+use crate::medium::MediumId;
+use crate::world::Fact;
+use core::time::Duration;
+use roam6_proto::plan::Target;
+use roam6_proto::{LinkId, Time};
+use roam6_wire::Prefix;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+const ADVERTISEMENT: u8 = 134;
+/// A client counts a lifetime from when it hears of it.
+const SLACK: Duration = Duration::from_secs(1);
+/// How long a mobile router come back to life may take to put right what it finds.
+const WAKING: Duration = Duration::from_secs(1);
+/// How long it may take to find out that its uplink is elsewhere, if no carrier told it.
+const UNNOTICED: Duration = Duration::from_secs(20);
+
+/// The onlooker.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// What servers have granted: on which medium, until when.
+    leases: BTreeMap<(MediumId, Prefix), Time>,
+    /// What nodes inside were told last: valid until when, and whether to be preferred until when.
+    told: BTreeMap<(HostId, Prefix), Told>,
+    born: BTreeMap<HostId, Time>,
+    slipped: BTreeMap<(HostId, LinkId), Time>,
+    /// Prefixes granted, and advertisements of them.
+    pub granted: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    valid_until: Time,
+    preferred_until: Time,
+}
+
+impl Watch {
+    /// Looks at everything after one event.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn look(&mut self, map: &mut Map, facts: &[Fact]) -> Result<(), String> {
+        let now = map.world.now();
+        for fact in facts {
+            match fact {
+                Fact::Born(host) => {
+                    self.born.insert(*host, now);
+                    // What an earlier life told is known to nobody.
+                    self.told
+                        .iter_mut()
+                        .filter(|((of, _), _)| of == host)
+                        .for_each(|(_, told)| told.preferred_until = now);
+                }
+                Fact::Slipped(host, link) => drop(self.slipped.insert((*host, *link), now)),
+                Fact::Sent(host, packet) => self.see_packet(now, map, *host, packet),
+                Fact::Left(port, medium, source) if self.is_sober(now, map, port.0) => {
+                    self.see_leaving(now, map, *port, (*medium, *source))?;
+                }
+                _ => {}
+            }
+        }
+        // An event may be told to a host in parts: what counts is how it ends.
+        let handled = |mobile: &&Mobile| facts.contains(&Fact::Handled(mobile.host));
+        let mut handled = map.mobiles.iter().filter(handled).filter(|mobile| self.is_sober(now, map, mobile.host));
+        handled.try_for_each(|mobile| self.see_told(now, map, mobile))
+    }
+
+    /// Whether an engine is at work, and has had time to find its way.
+    fn is_sober(&self, now: Time, map: &Map, host: HostId) -> bool {
+        let settled = map.world.host(host).life.as_ref().is_some_and(|life| life.settled);
+        settled && self.born.get(&host).is_none_or(|born| now > *born + WAKING)
+    }
+
+    fn see_packet(&mut self, now: Time, map: &mut Map, host: HostId, packet: &[u8]) {
+        let Some(header) = Header::parse(packet) else { return };
+        if header.next == UDP
+            && let Some(index) = map.servers.iter().position(|server| *server == Some(host))
+            && let Some(answer) = Message::read(packet).filter(|answer| answer.kind == kind::REPLY)
+        {
+            for lease in answer.leases.iter().filter(|lease| lease.valid > 0) {
+                map.lend(index, lease.prefix, header.destination);
+                let until = now + Duration::from_secs(lease.valid.into());
+                let Some(medium) = map.visited.get(index).copied() else { continue };
+                let known = self.leases.entry((medium, lease.prefix)).or_insert(until);
+                *known = until.max(*known);
+                self.granted += 1;
+            }
+        }
+        let Some(mobile) = map.mobiles.iter().find(|mobile| mobile.host == host) else { return };
+        let message = datagram::payload(packet);
+        if header.next == ICMPV6 && message.first() == Some(&ADVERTISEMENT) {
+            let mut options = message.get(16..).unwrap_or_default();
+            while let [_, length, ..] = options
+                && let Some((option, rest)) = options.split_at_checked(usize::from((*length).max(1)) * 8)
+            {
+                if let Some((prefix, [valid, preferred])) = prefix_information(option)
+                    && prefix != mobile.prefix
+                {
+                    let until = |seconds: u32| now + Duration::from_secs(seconds.into());
+                    let known = self.told.get(&(host, prefix)).map_or(now, |told| told.valid_until);
+                    let valid_until = known.max(until(valid));
+                    self.told.insert((host, prefix), Told { valid_until, preferred_until: until(preferred) });
+                }
+                options = rest;
+            }
+        }
+    }
+
+    /// What nodes were told to prefer has a way out, by a network it belongs to.
+    fn see_told(&self, now: Time, map: &Map, mobile: &Mobile) -> Result<(), String> {
+        let host = mobile.host;
+        let mine = self.told.range((host, Prefix::ALL)..).take_while(|((of, _), _)| *of == host);
+        for ((_, prefix), _) in mine.filter(|(_, told)| told.preferred_until > now) {
+            let source = prefix.with_identifier(0x9999).unwrap_or(Ipv6Addr::UNSPECIFIED);
+            let header = Header { source, destination: map.peer(), next: UDP, hop_limit: 64 };
+            let target = map.world.host(host).kernel.route(&header, Some(map::INSIDE_INTERFACE), |_| true);
+            let name = &map.world.host(host).name;
+            let Some(Target::Gateway { link, .. }) = target else {
+                return Err(format!("{name} advertises {prefix}, which leads to {target:?}"));
+            };
+            let medium = map.world.host(host).interfaces.get(&link).and_then(|interface| interface.medium);
+            let there = map.world.is_up(host, link) && medium.is_some_and(|it| self.belongs(now, map, it, source));
+            if !mobile.uplinks.contains(&link) || !there && !self.has_slipped(now, (host, link)) {
+                return Err(format!("{name} advertises {prefix}, which leads out by {link}, where it does not belong"));
+            }
+        }
+        Ok(())
+    }
+
+    fn see_leaving(
+        &self,
+        now: Time,
+        map: &Map,
+        port: (HostId, LinkId),
+        (medium, source): (MediumId, Ipv6Addr),
+    ) -> Result<(), String> {
+        // What others sent is theirs: a packet for an address just given up goes back where it came from.
+        let ours = |mobile: &Mobile| mobile.prefix.contains(source) || mobile.home_address.0 == source;
+        let visited = (0..).zip(&map.visited).flat_map(|(index, _)| [map::visited_prefix(index), map::pool(index)]);
+        let inside = map.mobiles.iter().any(ours) || visited.into_iter().any(|prefix| prefix.contains(source));
+        if !inside || self.belongs(now, map, medium, source) || self.has_slipped(now, port) {
+            return Ok(());
+        }
+        let (name, medium) = (&map.world.host(port.0).name, &map.world.medium(medium).name);
+        Err(format!("{name} sends from {source} into {medium}, where it does not belong"))
+    }
+
+    fn has_slipped(&self, now: Time, port: (HostId, LinkId)) -> bool {
+        self.slipped.get(&port).is_some_and(|at| now < *at + UNNOTICED)
+    }
+
+    /// Whether `source` may be used on `medium`.
+    fn belongs(&self, now: Time, map: &Map, medium: MediumId, source: Ipv6Addr) -> bool {
+        let advertised = map.visited.iter().position(|visited| *visited == medium);
+        let advertised = advertised.and_then(|index| u16::try_from(index).ok()).map(map::visited_prefix);
+        let lent = || self.leases.iter().filter(|((on, _), until)| *on == medium && now <= **until + SLACK);
+        let inside = map.mobiles.iter().find(|mobile| mobile.inside == medium);
+        let told = |host| {
+            let mine = self.told.range((host, Prefix::ALL)..).take_while(move |((of, _), _)| *of == host);
+            mine.filter(|(_, told)| now <= told.valid_until + SLACK).map(|((_, prefix), _)| *prefix)
+        };
+        let home = (medium == map.home).then(map::home_prefix);
+        let own = map.mobiles.iter().filter(|_| medium == map.home).map(|mobile| mobile.prefix);
+        advertised.into_iter().chain(home).chain(own).any(|prefix| prefix.contains(source))
+            || lent().any(|((_, prefix), _)| prefix.contains(source))
+            || inside
+                .is_some_and(|outer| outer.prefix.contains(source) || told(outer.host).any(|it| it.contains(source)))
+    }
+}
