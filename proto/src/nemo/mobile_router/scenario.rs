@@ -7,17 +7,19 @@ use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::input::{Clock, Input, LinkEvent, LinkId, NeighbourEvent, Order, Outcome, Packet};
 use crate::nemo::config::{
-    Authentication, DuplicateDetection, Ingress, MobileRouterConfig, PrefixMode, Probe, SecurityPair, SharedKey,
-    Sharing, Uplink,
+    Authentication, CareOfPrefixes, DuplicateDetection, Ingress, MobileRouterConfig, Prefer, PrefixMode, Probe,
+    SecurityPair, Share, SharedKey, Sharing, Uplink,
 };
-use crate::output::Output;
+use crate::output::{Output, Transmit, Via};
 use crate::plan::{Item, Key, Plan};
 use crate::time::Time;
 use crate::view::View;
 use core::time::Duration;
+use roam6_wire::dhcp6::{self, CLIENT_PORT, DhcpOption, Duid, Exchange, Kind, PrefixAssociation, SERVER_PORT, Timers};
 use roam6_wire::icmp6::{self, NeighbourAdvertisement, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{self, AckFlags, BindingAcknowledgement, MobilityOption, Status};
+use roam6_wire::udp::Udp;
 use roam6_wire::{Bid, CareOfAddress, HomeAddress, LinkAddress, Prefix, Reader};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -26,10 +28,15 @@ use std::net::Ipv6Addr;
 const MAX_OUTPUTS: usize = 400;
 const MAX_TICKS: usize = 64;
 /// Items a host holds for a mobile router at most.
-const MAX_ITEMS: usize = 120;
+const MAX_ITEMS: usize = 300;
+/// Actions from here on are answers of DHCPv6 servers; from there on, the host has done all it was asked for.
+const DELEGATION: u8 = 0xe0;
+const OBEDIENCE: u8 = 0xf0;
 const KEY: [u8; 16] = [7; 16];
 const HOME: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x100);
 const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+/// The interface of the mobile network.
+const INSIDE: LinkId = LinkId(3);
 const PEER: LinkAddress = LinkAddress([2, 0, 0, 0, 1, 1]);
 
 /// Lives through what `data` says, and asserts what must hold throughout.
@@ -41,6 +48,7 @@ pub fn scenario(data: &[u8]) {
         let choice = reader.u8().unwrap_or_default();
         match world.cause(action, choice, &mut reader) {
             Some(input) => world.feed(&input),
+            None if action >= OBEDIENCE => world.obey(),
             None => world.wait(Duration::from_millis(u64::from(choice) * u64::from(choice) / 8)),
         }
     }
@@ -55,19 +63,28 @@ struct World {
     up: BTreeMap<LinkId, bool>,
     /// The last Binding Update: the source it came from and what it said.
     update: Option<(Ipv6Addr, mobility::BindingUpdate)>,
+    /// The last DHCPv6 message: by which interface, the source, and what it said.
+    asked: Option<(LinkId, Ipv6Addr, Exchange)>,
+    /// What nodes inside were told to prefer last, and until when.
+    preferred: BTreeMap<Prefix, Time>,
 }
 
 impl World {
     fn new(seed: u8) -> World {
         let router = MobileRouter::new(config(seed), Entropy::from_number(seed.into()));
-        let mut world = World { router, now: Time::ZERO, plan: Plan::new(), up: BTreeMap::new(), update: None };
+        let (plan, up) = (Plan::new(), BTreeMap::new());
+        let mut world =
+            World { router, now: Time::ZERO, plan, up, update: None, asked: None, preferred: BTreeMap::new() };
         world.feed(&Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
         world
     }
 
-    /// What happens next; `None`: time passes.
+    /// What happens next; `None`: time passes, or the host has done all it was asked for.
     fn cause(&mut self, action: u8, choice: u8, reader: &mut Reader<'_>) -> Option<Input> {
         let link = LinkId(u32::from(choice % 3) + 1);
+        if action >= DELEGATION {
+            return self.delegate(choice, reader.u8().unwrap_or_default()).filter(|_| action < OBEDIENCE);
+        }
         Some(match action % 10 {
             0 | 1 => Input::Link(LinkEvent {
                 link,
@@ -172,6 +189,41 @@ impl World {
         Some(Input::Packet(Packet { link: LinkId(1), sender: Some(PEER), bytes }))
     }
 
+    /// A server's answer to the last DHCPv6 message, more or less as it should be.
+    fn delegate(&self, choice: u8, detail: u8) -> Option<Input> {
+        let (link, client, asked) = self.asked.as_ref()?;
+        let kind = if choice & 3 == 0 { Kind::Advertise } else { Kind::Reply };
+        let mut options = vec![DhcpOption::ServerId(Duid::from_uuid([choice >> 6; 16])), DhcpOption::RapidCommit];
+        options.extend(asked.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned());
+        let lease = |number: u8| {
+            let network = u16::from((detail & 7).wrapping_add(number));
+            let address = Ipv6Addr::new(0x2001, 0xdb8, 0xa0 + network, 0, 0, 0, 0, 0);
+            let prefix = Prefix::new(address, 56 + (choice >> 2 & 8)).unwrap_or(Prefix::ALL);
+            let valid = u32::from(detail >> 3) * u32::from(detail);
+            DhcpOption::Prefix(dhcp6::Prefix { prefix, preferred: valid / 2, valid, options: Vec::new() })
+        };
+        let id = asked.options.iter().find_map(|option| match option {
+            DhcpOption::Prefixes(association) => Some(association.id),
+            _ => None,
+        })?;
+        let inside = (0..choice >> 3 & 3).map(lease).collect();
+        options.push(DhcpOption::Prefixes(PrefixAssociation { id, timers: Timers::default(), options: inside }));
+        let exchange = Exchange { kind, transaction: asked.transaction, options };
+        let payload = dhcp6::Message::Exchange(exchange).emit();
+        let server = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x547);
+        let udp = Udp { source: SERVER_PORT, destination: CLIENT_PORT, payload: &payload };
+        let bytes = ip6::emit(&Header::new(server, *client), protocol::UDP, &udp.emit(server, *client));
+        Some(Input::Packet(Packet { link: *link, sender: Some(PEER), bytes }))
+    }
+
+    /// The host has done all it was asked for.
+    fn obey(&mut self) {
+        let keys: Vec<Key> = self.plan.iter().map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            self.feed(&Input::Outcome(Outcome { key, refused: None }));
+        }
+    }
+
     fn wait(&mut self, span: Duration) {
         let end = self.now + span;
         let mut ticks = 0;
@@ -187,6 +239,10 @@ impl World {
     fn feed(&mut self, input: &Input) {
         if let Input::Link(event) = input {
             self.up.insert(event.link, event.up);
+            if event.link == INSIDE {
+                // Nobody hears, or somebody else.
+                self.preferred.clear();
+            }
         }
         let mut out = Outbox::new();
         self.router.handle(self.now, input, &mut out);
@@ -199,7 +255,7 @@ impl World {
                 Output::Drop(key) => {
                     assert!(self.plan.drop(&key).is_some(), "dropped what was never put: {key:?}");
                 }
-                Output::Transmit(transmit) => self.remember(&transmit.bytes),
+                Output::Transmit(transmit) => self.remember(&transmit),
                 Output::Report(_) | Output::Sample(_) | Output::Frame(_) => {}
             }
         }
@@ -207,11 +263,16 @@ impl World {
         self.check();
     }
 
-    fn remember(&mut self, bytes: &[u8]) {
-        let Ok(datagram) = Datagram::parse(bytes) else {
-            panic_on(bytes);
+    fn remember(&mut self, transmit: &Transmit) {
+        let Ok(datagram) = Datagram::parse(&transmit.bytes) else {
+            panic_on(&transmit.bytes);
             return;
         };
+        match datagram.protocol {
+            protocol::UDP => self.asked = asked(transmit, &datagram),
+            protocol::ICMPV6 => self.preferred.extend(preferred(self.now, &datagram)),
+            _ => {}
+        }
         let payload = match datagram.protocol {
             protocol::ESP => {
                 pair().to_home_agent.open(datagram.payload).map(|opened| opened.payload).unwrap_or_default()
@@ -228,6 +289,10 @@ impl World {
     /// Nothing stale is held, and nothing without end.
     fn check(&self) {
         assert!(self.plan.len() < MAX_ITEMS, "{} items", self.plan.len());
+        for (prefix, _) in self.preferred.iter().filter(|(_, until)| **until > self.now) {
+            let leads = |item: &Item| matches!(item, Item::Rule(rule) if rule.source.covers(*prefix));
+            assert!(self.plan.iter().any(|(_, item)| leads(item)), "{prefix} is preferred and leads nowhere");
+        }
         let Some(Item::Tunnel(tunnel)) = self.plan.find(&Key::Tunnel(forwarding::TUNNEL)) else {
             return;
         };
@@ -241,6 +306,27 @@ impl World {
     }
 }
 
+/// The prefixes of an advertisement, and until when they are preferred.
+fn preferred(now: Time, datagram: &Datagram<'_>) -> Vec<(Prefix, Time)> {
+    let Ok(icmp6::Message::RouterAdvertisement(message)) = icmp6::Message::parse(datagram) else { return Vec::new() };
+    let until = |option: &NeighbourOption| match option {
+        NeighbourOption::PrefixInformation { prefix, preferred, .. } if *prefix != mobile_network() => {
+            Some((*prefix, now + Duration::from_secs((*preferred).into())))
+        }
+        _ => None,
+    };
+    message.options.iter().filter_map(until).collect()
+}
+
+/// What a DHCPv6 server hears.
+fn asked(transmit: &Transmit, datagram: &Datagram<'_>) -> Option<(LinkId, Ipv6Addr, Exchange)> {
+    let udp = Udp::parse(datagram.payload, datagram.source, datagram.destination).ok()?;
+    match (dhcp6::Message::parse(udp.payload), transmit.via) {
+        (Ok(dhcp6::Message::Exchange(exchange)), Via::Link(link)) => Some((link, datagram.source, exchange)),
+        _ => None,
+    }
+}
+
 /// A packet of our own that does not parse is a fault of ours.
 fn panic_on(bytes: &[u8]) {
     assert!(bytes.is_empty(), "sent what is no packet: {bytes:02x?}");
@@ -251,6 +337,10 @@ fn pair() -> SecurityPair {
     SecurityPair { to_home_agent: association(256), to_mobile: association(257) }
 }
 
+fn mobile_network() -> Prefix {
+    Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, 0xf00, 0, 0, 0, 0, 0), 64).unwrap_or(Prefix::ALL)
+}
+
 fn config(choice: u8) -> MobileRouterConfig {
     let uplink = |number: u8| Uplink {
         interface: format!("if{number}"),
@@ -259,8 +349,7 @@ fn config(choice: u8) -> MobileRouterConfig {
         weight: (choice >> 6).into(),
         care_of_prefix: true,
     };
-    let inside = Ipv6Addr::new(0x2001, 0xdb8, 0xf00, 0, 0, 0, 0, 0);
-    let prefixes: Vec<Prefix> = Prefix::new(inside, 64).into_iter().collect();
+    let prefixes = vec![mobile_network()];
     MobileRouterConfig {
         home_address: HomeAddress(HOME),
         home_prefix: Prefix::new(HOME, 64).unwrap_or(Prefix::ALL),
@@ -294,7 +383,12 @@ fn config(choice: u8) -> MobileRouterConfig {
         },
         probe: (choice & 0x20 == 0).then(Probe::default),
         flows: Vec::new(),
-        care_of_prefixes: None,
+        care_of_prefixes: (!choice.is_multiple_of(3)).then_some(CareOfPrefixes {
+            delegation: !choice.is_multiple_of(5),
+            length: choice & 0x38,
+            share: if choice & 4 == 0 { Share::Proxy } else { Share::Never },
+            prefer: if choice & 2 == 0 { Prefer::CareOf } else { Prefer::Either },
+        }),
     }
 }
 
