@@ -184,12 +184,15 @@ pub(crate) struct Call {
     pub(crate) arguments: [u64; 6],
 }
 
+/// The family of requests to who is asked (`SECCOMP_IOC_MAGIC`). Their numbers depend on the processor.
+const SECCOMP: u8 = b'!';
+
 /// Waits for the next call.
 pub(crate) fn next_call(listener: impl AsFd) -> io::Result<Call> {
-    const RECEIVE: libc::c_ulong = 0xc050_2100;
+    let request = nix::request_code_readwrite!(SECCOMP, 0, size_of::<Call>());
     let mut call = Call::default();
     // SAFETY: `Call` is all zeros and of the form and size the request names.
-    check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), RECEIVE as _, std::ptr::from_mut(&mut call)) })?;
+    check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), request, std::ptr::from_mut(&mut call)) })?;
     Ok(call)
 }
 
@@ -203,13 +206,13 @@ pub(crate) fn answer_call(listener: impl AsFd, id: u64, socket: impl AsFd, close
         to: u32,
         descriptor_flags: u32,
     }
-    const ADD: libc::c_ulong = 0x4018_2103;
     const SEND: u32 = 2;
+    let request = nix::request_code_write!(SECCOMP, 3, size_of::<Add>());
     let from = socket.as_fd().as_raw_fd().cast_unsigned();
     let descriptor_flags = if close_on_exec { libc::O_CLOEXEC.cast_unsigned() } else { 0 };
     let add = Add { id, flags: SEND, from, to: 0, descriptor_flags };
     // SAFETY: `Add` is of the form and size the request names, and only read.
-    check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), ADD as _, std::ptr::from_ref(&add)) }).map(drop)
+    check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), request, std::ptr::from_ref(&add)) }).map(drop)
 }
 
 /// Lets the kernel carry out a call as if nobody had asked.
@@ -221,11 +224,11 @@ pub(crate) fn pass_call(listener: impl AsFd, id: u64) -> io::Result<()> {
         error: i32,
         flags: u32,
     }
-    const SEND: libc::c_ulong = 0xc018_2101;
     const CONTINUE: u32 = 1;
+    let request = nix::request_code_readwrite!(SECCOMP, 1, size_of::<Answer>());
     let mut answer = Answer { id, value: 0, error: 0, flags: CONTINUE };
     // SAFETY: `Answer` is of the form and size the request names.
-    check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), SEND as _, std::ptr::from_mut(&mut answer)) }).map(drop)
+    check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), request, std::ptr::from_mut(&mut answer)) }).map(drop)
 }
 
 fn packet_address(link: LinkId, destination: Option<LinkAddress>) -> libc::sockaddr_ll {

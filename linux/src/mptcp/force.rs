@@ -132,7 +132,7 @@ fn filter() -> Option<[FilterStep; 15]> {
     const ALLOW: u32 = 0x7fff_0000;
     /// Of an argument, the half that counts.
     const HALF: u32 = if cfg!(target_endian = "little") { 0 } else { 4 };
-    let architecture = match std::env::consts::ARCH {
+    let architecture: u32 = match std::env::consts::ARCH {
         "x86_64" => 0xc000_003e,
         "aarch64" => 0xc000_00b7,
         "riscv64" => 0xc000_00f3,
@@ -142,22 +142,22 @@ fn filter() -> Option<[FilterStep; 15]> {
     let step = |code: u32, jt, jf, k| FilterStep { code: code as u16, jt, jf, k };
     let load = |at| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at);
     let argument = |number: u32| load(16 + 8 * number + HALF);
-    let is = |value: libc::c_long, yes, no| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, value as u32);
+    let is = |value: u32, yes, no| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, value);
     let answer = |value| step(libc::BPF_RET | libc::BPF_K, 0, 0, value);
     Some([
         load(ARCHITECTURE),
         is(architecture, 0, 12),
         load(NUMBER),
-        is(libc::SYS_socket, 0, 10),
+        is(libc::SYS_socket as u32, 0, 10),
         argument(0),
-        is(libc::AF_INET6.into(), 1, 0),
-        is(libc::AF_INET.into(), 0, 7),
+        is(libc::AF_INET6.cast_unsigned(), 1, 0),
+        is(libc::AF_INET.cast_unsigned(), 0, 7),
         argument(1),
         step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0xf),
-        is(libc::SOCK_STREAM.into(), 0, 4),
+        is(libc::SOCK_STREAM.cast_unsigned(), 0, 4),
         argument(2),
         is(0, 1, 0),
-        is(libc::IPPROTO_TCP.into(), 0, 1),
+        is(libc::IPPROTO_TCP.cast_unsigned(), 0, 1),
         answer(ASK),
         answer(ALLOW),
     ])

@@ -9,8 +9,7 @@ pub use lanes::Method;
 
 use std::num::NonZero;
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Candidates a thread takes at a time.
 const CHUNK: u64 = 1 << 20;
@@ -20,6 +19,38 @@ const CHUNK: u64 = 1 << 20;
 pub struct Progress {
     /// All candidates below this one have been tried, counted from where the search began.
     pub tried: u64,
+}
+
+/// What the threads of a search tell one another. A lock is enough: a chunk takes milliseconds, and not every processor
+/// knows numbers of 64 bits that need none.
+struct Desk {
+    /// Where the next chunk begins; `None` once it is over.
+    next: Option<u64>,
+    /// Where the chunk begins that each thread is at.
+    under_way: Vec<u64>,
+    found: Option<u64>,
+}
+
+impl Desk {
+    /// The next chunk for a thread, if there is one, and how far all have come.
+    fn hand_out(&mut self, thread: usize, end: u64) -> Option<(Range<u64>, Progress)> {
+        let place = self.under_way.get_mut(thread)?;
+        let Some(start) = self.next.filter(|next| *next < end) else {
+            *place = u64::MAX;
+            return None;
+        };
+        let chunk = start..end.min(start.saturating_add(CHUNK));
+        *place = start;
+        self.next = Some(chunk.end);
+        let tried = self.under_way.iter().copied().min().unwrap_or(start);
+        Some((chunk, Progress { tried }))
+    }
+
+    /// The answer is the first of all, and a thread may still be at an earlier chunk.
+    fn note(&mut self, hit: u64) {
+        self.found = Some(self.found.map_or(hit, |other| other.min(hit)));
+        self.next = None;
+    }
 }
 
 /// A search over all candidates of `job` within `range`, on several threads.
@@ -33,35 +64,31 @@ pub fn search(
     range: Range<u64>,
     watch: impl Fn(Progress) -> bool + Sync,
 ) -> Option<u64> {
-    let (next, over) = (AtomicU64::new(range.start), AtomicBool::new(false));
-    // Candidate found, and how far each thread has come.
-    let found: Mutex<Option<u64>> = Mutex::new(None);
-    let starts: Vec<AtomicU64> = (0..threads.get()).map(|_| AtomicU64::new(range.start)).collect();
-    let work = |mine: &AtomicU64| {
-        while !over.load(Ordering::Relaxed) {
-            let start = next.fetch_add(CHUNK, Ordering::Relaxed);
-            if start >= range.end {
-                break;
+    let under_way = vec![range.start; threads.get()];
+    let desk = Mutex::new(Desk { next: Some(range.start), under_way, found: None });
+    let next = |thread| lock(&desk).hand_out(thread, range.end);
+    let work = |thread| {
+        while let Some((chunk, progress)) = next(thread) {
+            if let Some(hit) = job.scan(method, chunk) {
+                lock(&desk).note(hit);
             }
-            mine.store(start, Ordering::Relaxed);
-            let hit = job.scan(method, start..range.end.min(start.saturating_add(CHUNK)));
-            if let (Some(hit), Ok(mut found)) = (hit, found.lock()) {
-                *found = Some(found.map_or(hit, |other| other.min(hit)));
-                over.store(true, Ordering::Relaxed);
-            }
-            let tried = starts.iter().map(|start| start.load(Ordering::Relaxed)).min().unwrap_or(start);
-            if !watch(Progress { tried }) {
-                over.store(true, Ordering::Relaxed);
+            if !watch(progress) {
+                lock(&desk).next = None;
             }
         }
-        mine.store(u64::MAX, Ordering::Relaxed);
     };
     std::thread::scope(|scope| {
-        for mine in &starts {
-            scope.spawn(|| work(mine));
+        for thread in 0..threads.get() {
+            let work = &work;
+            scope.spawn(move || work(thread));
         }
     });
-    found.into_inner().ok().flatten()
+    lock(&desk).found
+}
+
+/// Nothing is half done when a thread ends badly.
+fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
+    desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
