@@ -1,12 +1,15 @@
 # The whole of roam6 by name. Each goal installs what it needs first and says what it does.
 CARGO ?= cargo
 
-.PHONY: help build demo demo-mptcp demo-shim6 test test-vm lint fuzz report clean deps
+# What the goal at hand needs installed; each goal narrows it down.
+DEPS = build lab browser fuzz vm manual
+
+.PHONY: help build demo demo-mptcp demo-shim6 test test-vm lint fuzz report manual clean deps
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-deps: ## install the Debian packages that are missing (asks for root)
+deps: ## install the Debian packages that are missing for all goals (asks for root)
 	@scripts/install-deps $(DEPS)
 
 build: DEPS = build
@@ -35,6 +38,10 @@ test: deps lint ## every test there is; ends with one line that counts them
 test-vm: DEPS = build lab vm
 test-vm: deps ## what needs another kernel (ip6tnl, IPsec), on Debian's in a virtual machine; minutes
 	@scripts/test-vm
+
+manual: DEPS = build manual
+manual: deps ## manual pages and shell completions into target/manual/
+	@scripts/make-manual
 
 lint: ## formatting and clippy, no warning allowed
 	$(CARGO) fmt --all --check

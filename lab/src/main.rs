@@ -25,7 +25,7 @@ mod topology;
 mod traffic;
 
 use anyhow::{Result, bail};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -115,6 +115,11 @@ enum Command {
     },
     /// Ends what an earlier run has left behind: nothing, unless it hangs.
     Clean,
+    /// Prints what a shell completes these commands by.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 fn main() -> ExitCode {
@@ -154,6 +159,10 @@ fn obey(command: Command) -> Result<bool> {
         }
         Command::Live { port } => live::run(port),
         Command::Clean => bed::cage::clean(),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "roam6-lab", &mut std::io::stdout());
+            Ok(true)
+        }
         Command::Run { name, json, quick } => run(&name, json.as_deref(), quick),
     }
 }

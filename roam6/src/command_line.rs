@@ -129,6 +129,10 @@ Examples:
 Example: roam6 hba generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml h2.toml"
     )]
     Hba(Hba),
+    /// Write the manual pages and completions into a folder
+    #[cfg(feature = "manual")]
+    #[command(hide = true)]
+    Manual { folder: PathBuf },
 }
 
 /// See [`Verb::Shim`].

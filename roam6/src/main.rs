@@ -8,6 +8,8 @@ mod daemon;
 mod enroll;
 mod geo;
 mod identity;
+#[cfg(any(test, feature = "manual"))]
+mod manual;
 mod mptcp;
 mod render;
 
@@ -50,6 +52,14 @@ fn main() -> ExitCode {
         Verb::Geo(verb) => geo::run(&verb),
         Verb::Cga(verb) => identity::cga(&verb),
         Verb::Hba(verb) => identity::hba(&verb),
+        #[cfg(feature = "manual")]
+        Verb::Manual { folder } => match manual::write(&folder) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("roam6: {}: {why}", folder.display());
+                ExitCode::from(FAILED)
+            }
+        },
     }
 }
 
