@@ -3,7 +3,7 @@
 use super::netlink::{all, find, u32_of};
 use crate::error::{Context, Error};
 use crate::netlink::socket::{errno, messages, refusal};
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST};
 use netlink_sys::{Socket, SocketAddr, protocols};
 use roam6_proto::input::{SubflowChange, SubflowEvent, Token};
 use serde::{Deserialize, Serialize};
@@ -126,6 +126,24 @@ pub fn connections() -> Result<Connections, Error> {
     Ok(Connections { connections: found.into_values().collect(), left_out })
 }
 
+/// Ends the subflows from `address` that were added beside a first one from there: the kernel makes such a twin where
+/// the endpoint is younger than the connection, and takes one of the peer's few places for it.
+///
+/// # Errors
+/// The kernel's, as where it cannot end sockets (`CONFIG_INET_DIAG_DESTROY`).
+pub(crate) fn end_twins(address: Ipv6Addr) -> Result<(), Error> {
+    let mut diag = Diag::open()?;
+    for connection in connections()?.iter() {
+        let here = |subflow: &&Subflow| subflow.local.ip() == address;
+        let Some(first) = connection.subflows.iter().filter(here).find(|subflow| subflow.first) else { continue };
+        let twin = |subflow: &&Subflow| !subflow.first && subflow.remote == first.remote;
+        for twin in connection.subflows.iter().filter(here).filter(twin) {
+            diag.end(twin)?;
+        }
+    }
+    Ok(())
+}
+
 /// Below all addresses.
 const LEAST: net::SocketAddr = net::SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
@@ -152,6 +170,7 @@ impl Connection {
 
 /// Message type and protocols (linux/sock_diag.h, linux/in.h).
 const BY_FAMILY: u16 = 20;
+const DESTROY: u16 = 21;
 const PROTOCOL_TCP: u32 = 6;
 const PROTOCOL_MPTCP: u32 = 262;
 const DONE: u16 = 3;
@@ -173,6 +192,10 @@ const FLAG_BACKUP: u32 = 0b11_0000;
 const FLAG_FALLBACK: u32 = 1;
 /// All states but that of listeners.
 const STATES: u32 = 0xfff & !(1 << 10);
+/// Octets of what names a socket (`struct inet_diag_sockid`), and its end where nobody knows the socket's cookie.
+const SOCKET: usize = 48;
+const NO_COOKIE: [u8; 8] = [0xff; 8];
+const TCP: u8 = 6;
 /// Octets before the attributes of an answer (`struct inet_diag_msg`).
 const ANSWER: usize = 72;
 
@@ -200,16 +223,37 @@ impl Diag {
     }
 
     fn dump_family(&mut self, family: u8, protocol: u32, answers: &mut Vec<Vec<u8>>) -> Result<(), Error> {
-        let what = "connections";
         let short = u8::try_from(protocol).unwrap_or(255);
         let mut request = vec![family, short, 1 << (INFO - 1), 0];
         request.extend(STATES.to_ne_bytes());
-        request.extend([0; 48]);
+        request.extend([0; SOCKET]);
         request.extend(super::netlink::attribute(REQUEST_PROTOCOL, &protocol.to_ne_bytes()));
+        self.ask(BY_FAMILY, NLM_F_DUMP, &request, answers)
+    }
+
+    /// Ends a subflow; its connection goes on by the others, and the peer is told (RST).
+    fn end(&mut self, subflow: &Subflow) -> Result<(), Error> {
+        let (net::SocketAddr::V6(local), net::SocketAddr::V6(remote)) = (subflow.local, subflow.remote) else {
+            return Ok(());
+        };
+        let mut request = vec![u8::try_from(libc::AF_INET6).unwrap_or_default(), TCP, 0, 0];
+        request.extend(STATES.to_ne_bytes());
+        request.extend(local.port().to_be_bytes());
+        request.extend(remote.port().to_be_bytes());
+        request.extend(local.ip().octets());
+        request.extend(remote.ip().octets());
+        request.extend(subflow.link.to_ne_bytes());
+        request.extend(NO_COOKIE);
+        self.ask(DESTROY, NLM_F_ACK, &request, &mut Vec::new())
+    }
+
+    /// Asks, and adds what is answered, until all is.
+    fn ask(&mut self, kind: u16, flags: u16, request: &[u8], answers: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+        let what = "connections";
         let length = HEADER.saturating_add(u32::try_from(request.len()).unwrap_or(u32::MAX));
         let mut message = length.to_ne_bytes().to_vec();
-        message.extend(BY_FAMILY.to_ne_bytes());
-        message.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+        message.extend(kind.to_ne_bytes());
+        message.extend((NLM_F_REQUEST | flags).to_ne_bytes());
         message.extend([0; 8]);
         message.extend(request);
         self.socket.send(&message, 0).context(what)?;
@@ -219,7 +263,7 @@ impl Diag {
                 match message.message_type() {
                     DONE => return Ok(()),
                     // A kernel without the part that tells has no such sockets either, or cannot say.
-                    ERROR => return Err(Error::new(what, refusal(&message).map_or(String::new(), |(_, why)| why))),
+                    ERROR => return refusal(&message).map_or(Ok(()), |(_, why)| Err(Error::new(what, why))),
                     _ => answers.push(message.payload().to_vec()),
                 }
             }

@@ -152,6 +152,8 @@ impl Mptcp {
         match there {
             None => {
                 manager.add(endpoint)?;
+                // A twin too many does no harm but for its place; not every kernel can end it.
+                let _ = diag::end_twins(endpoint.address);
                 if !endpoint.flags.backup {
                     return Ok(());
                 }
