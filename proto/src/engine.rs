@@ -71,6 +71,11 @@ impl Outbox {
         self.outputs.push(Output::Report(report));
     }
 
+    /// Moves everything from `other` behind what is here.
+    pub fn append(&mut self, other: &mut Outbox) {
+        self.outputs.append(&mut other.outputs);
+    }
+
     /// Takes everything out, oldest first.
     pub fn drain(&mut self) -> impl Iterator<Item = Output> + '_ {
         self.outputs.drain(..)

@@ -110,6 +110,18 @@ impl MobileRouter {
         live
     }
 
+    /// Whether packets to the mobile network arrive: it is at home, or the home agent has acknowledged a care-of address
+    /// that still works.
+    pub(super) fn is_reachable(&self) -> bool {
+        if let Some(home) = self.home.as_ref().filter(|_| !self.is_away_too()) {
+            return home.done;
+        }
+        let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
+        held.iter()
+            .filter_map(|care_of| self.uplink_of(care_of))
+            .any(|uplink| uplink.is_up() && !uplink.prober.is_silent())
+    }
+
     fn path(&self, care_of: &CareOf, weight: u16) -> Option<Path> {
         if care_of.home {
             return self.direct_path(care_of, weight);

@@ -201,9 +201,12 @@ impl MobileRouter {
             messages.extend(self.update(now, &wanted, out));
         }
         self.settle_sources(now, out);
-        self.settle_inside(now, out);
+        // What nodes are told they act on at once: the way they turn to stands by then.
+        let mut told = Outbox::new();
+        self.settle_inside(now, &mut told);
         let plan = self.plan();
         self.held.put(now, &plan, out);
+        out.append(&mut told);
         for message in messages {
             out.transmit(message);
         }

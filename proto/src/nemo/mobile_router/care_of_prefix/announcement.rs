@@ -87,12 +87,14 @@ impl MobileRouter {
         let refused = self.refused;
         let prefer = self.config.care_of_prefixes.map(|config| config.prefer);
         let mobile_network: Vec<Prefix> = if prefer.is_some() { self.config.prefixes.clone() } else { Vec::new() };
+        let cut_off = prefer.is_some_and(|prefer| prefer != Prefer::Home) && !self.is_reachable();
         let Some(inside) = self.ingress.get_mut(index) else { return Content::default() };
         let interval = inside.config.advertise;
         let router = Duration::from_secs(router_lifetime(interval).into());
         let most = (router * 4).clamp(LEAST_VALID, LONGEST_VALID);
         let yields = prefer == Some(Prefer::CareOf) && live.iter().any(|one| one.preferred);
-        let preferred = if refused || yields { Lifetime::Over } else { Lifetime::Fixed(PREFERRED) };
+        // Nodes with other prefixes need to know when theirs leads nowhere, and when it does again.
+        let preferred = if refused || yields || cut_off { Lifetime::Over } else { Lifetime::Fixed(PREFERRED) };
         let own = Advertised { prefix: inside.config.prefix, on_link: true, valid: Lifetime::Fixed(VALID), preferred };
         let mut prefixes = vec![own];
         let lasting = if refused { Lifetime::Over } else { Lifetime::Fixed(router) };

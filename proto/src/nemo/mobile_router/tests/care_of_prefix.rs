@@ -313,7 +313,7 @@ fn on_a_move_the_old_prefix_is_over_at_once_and_the_new_one_in_the_same_advertis
     assert_eq!(road.told[before].0, moved, "told in the same instant");
     assert_eq!(road.last()[&old], (0, 0, true));
     assert_eq!(routes(&road.told.last().unwrap().1)[&net("2001:db8:a00::/56")], 0);
-    assert!(road.last()[&net(HOME_NET)].1 > 0, "something is always preferred");
+    assert_eq!(road.last()[&net(HOME_NET)].1, 0, "without an uplink there is no tunnel");
     assert!(!road.guard().sources.contains(&old), "what still comes from it is told so");
     assert!(!road.bench.plan.iter().any(|(key, _)| matches!(key, Key::Rule(1105, ..))));
     assert_eq!(road.back_to_former(), [old], "so that they can be told");
@@ -333,6 +333,26 @@ fn on_a_move_the_old_prefix_is_over_at_once_and_the_new_one_in_the_same_advertis
             "link 2: prefix 2001:db8:b00::/56 delegated, bid 1, for 1000s"
         ]
     );
+}
+
+#[test]
+fn the_mobile_network_is_preferred_while_the_home_agent_knows_a_way_to_it() {
+    let mut road = delegated(Prefer::Either);
+    let home = |road: &Road| road.last()[&net(HOME_NET)];
+    assert!(home(&road).1 > 0);
+    road.detach(WIFI);
+    assert!(home(&road).0 > 0 && home(&road).1 == 0, "its addresses stay, but lead nowhere");
+    let outputs = road.bench.link(WIFI, true);
+    road.note(outputs);
+    let outputs = road.bench.advertise(WIFI, "2001:db8:2::/64");
+    let update = update(&outputs);
+    road.note(outputs);
+    road.wait(20);
+    assert_eq!(home(&road).1, 0, "the home agent has been told, and not answered");
+    let (before, outputs) = (road.told.len(), road.bench.answer(&update, Status::ACCEPTED));
+    road.note(outputs);
+    assert_eq!(road.told[before].0, road.bench.now, "told at once");
+    assert!(home(&road).1 > 0);
 }
 
 #[test]
