@@ -10,8 +10,12 @@ use std::net::Ipv6Addr;
 
 /// Routers remembered on one link; the one to end first makes room.
 pub const MAX_ROUTERS: usize = 8;
-/// Prefixes remembered of one router; more are ignored.
+/// Prefixes remembered of one router; of those deprecated the first to end makes room, and what is beyond is ignored.
 pub const MAX_PREFIXES: usize = 16;
+
+/// RFC 4862 §5.5.3 e: an advertisement makes no address end sooner than this. One whose prefix was withdrawn is deprecated,
+/// and stays for what needs it.
+const TWO_HOURS: Duration = Duration::from_secs(7200);
 
 /// What the routers of one link have advertised.
 #[derive(Debug, Clone, Default)]
@@ -49,14 +53,17 @@ impl Advertised {
         for option in &message.options {
             let NeighbourOption::PrefixInformation { prefix, valid, preferred, .. } = option else { continue };
             // RFC 4862 §5.5.3: preferred beyond valid is an error.
-            let full = known.prefixes.len() == MAX_PREFIXES && !known.prefixes.contains_key(prefix);
-            if full || preferred > valid || prefix.length() < SHORTEST || prefix.address().is_unicast_link_local() {
+            if preferred > valid || prefix.length() < SHORTEST || prefix.address().is_unicast_link_local() {
+                continue;
+            }
+            let news = !known.prefixes.contains_key(prefix);
+            if news && (*valid == 0 || !known.make_room(now)) {
                 continue;
             }
             let until = |seconds: u32| now + Duration::from_secs(seconds.into());
-            known
-                .prefixes
-                .insert(*prefix, Lifetimes { preferred_until: until(*preferred), valid_until: until(*valid) });
+            let before = known.prefixes.get(prefix).map_or(now, |lifetimes| lifetimes.valid_until);
+            let valid_until = until(*valid).max(before.min(now + TWO_HOURS));
+            known.prefixes.insert(*prefix, Lifetimes { preferred_until: until(*preferred), valid_until });
         }
         room
     }
@@ -95,6 +102,18 @@ impl Advertised {
             router.prefixes.retain(|_, until| until.valid_until > now);
             router.expires > now
         });
+    }
+}
+
+impl Router {
+    /// Forgets a prefix that is deprecated if there is no room for another; `false` if there is still none.
+    fn make_room(&mut self, now: Time) -> bool {
+        if self.prefixes.len() < MAX_PREFIXES {
+            return true;
+        }
+        let over = self.prefixes.iter().filter(|(_, until)| until.preferred_until <= now);
+        let over = over.min_by_key(|(_, until)| until.valid_until).map(|(prefix, _)| *prefix);
+        over.is_some_and(|prefix| self.prefixes.remove(&prefix).is_some())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::advertised::Advertised;
 use crate::engine::Outbox;
-use crate::input::{AddressEvent, LinkEvent, LinkId, RouteEvent};
+use crate::input::{AddressEvent, AddressState, LinkEvent, LinkId, RouteEvent};
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
@@ -16,6 +16,9 @@ pub const MAX_ADDRESSES: usize = 32;
 
 /// RFC 7559 §2, but for the first interval, which nobody has to wait for.
 const SOLICITATION: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+/// The kernel tells of one address after the other what a single advertisement says of all: it is heard first, or a little
+/// later.
+const NEWS: Duration = Duration::from_millis(100);
 /// Length of a prefix no advertisement tells of.
 const SUBNET: u8 = 64;
 
@@ -25,8 +28,8 @@ pub(super) struct Link {
     pub(super) name: String,
     pub(super) up: bool,
     pub(super) mtu: u32,
-    /// Usable ones, and whether each is deprecated.
-    pub(super) addresses: BTreeMap<Ipv6Addr, bool>,
+    /// Usable ones, and from when on each counts as deprecated for what the kernel says, if it does.
+    pub(super) addresses: BTreeMap<Ipv6Addr, Option<Time>>,
     pub(super) advertised: Advertised,
     /// Of a default route that no advertisement made.
     static_router: Option<Ipv6Addr>,
@@ -70,7 +73,7 @@ impl Link {
         self.name.clone_from(&event.name);
     }
 
-    pub(super) fn take_address(&mut self, event: &AddressEvent, out: &mut Outbox) {
+    pub(super) fn take_address(&mut self, now: Time, event: &AddressEvent, out: &mut Outbox) {
         let address = event.address;
         if address.is_unicast_link_local() || address.is_multicast() || address.is_loopback() {
             return;
@@ -78,7 +81,9 @@ impl Link {
         if !event.state.is_usable() {
             self.addresses.remove(&address);
         } else if self.addresses.len() < MAX_ADDRESSES || self.addresses.contains_key(&address) {
-            self.addresses.insert(address, event.state == crate::input::AddressState::Deprecated);
+            let deprecated = event.state == AddressState::Deprecated;
+            let known = self.addresses.get(&address).copied().flatten();
+            self.addresses.insert(address, deprecated.then(|| known.unwrap_or(now + NEWS)));
         } else {
             out.report(Report::TableFull { table: "addresses".to_owned(), limit: MAX_ADDRESSES });
         }
@@ -94,7 +99,7 @@ impl Link {
 
     /// By what one of its addresses works; `None` if it does not.
     pub(super) fn find(&self, now: Time, address: Ipv6Addr) -> Option<Route> {
-        let deprecated = *self.addresses.get(&address).filter(|_| self.up)?;
+        let deprecated = self.addresses.get(&address).filter(|_| self.up)?.is_some_and(|from| from <= now);
         if let Some((prefix, router, until)) = self.advertised.find(now, address) {
             return Some(Route { prefix, router, deprecated: deprecated || until.preferred_until <= now });
         }
@@ -124,7 +129,8 @@ impl Link {
     /// When something that is true now ends, or it asks again.
     pub(super) fn deadline(&self, now: Time) -> Option<Time> {
         let asked = self.asks(now).then_some(self.solicit_at);
-        [asked, self.advertised.deadline(now)].into_iter().flatten().min().filter(|_| self.up)
+        let told = self.addresses.values().flatten().filter(|from| **from > now).min().copied();
+        [asked, told, self.advertised.deadline(now)].into_iter().flatten().min().filter(|_| self.up)
     }
 }
 

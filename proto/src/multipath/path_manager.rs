@@ -63,7 +63,8 @@ struct Held {
     since: Time,
     /// There are connections, and none of them uses it.
     unused_since: Option<Time>,
-    deprecated: bool,
+    /// Connections are to move away from it, since then.
+    left_since: Option<Time>,
 }
 
 /// An address that works.
@@ -71,6 +72,15 @@ struct Held {
 struct Candidate {
     endpoint: Endpoint,
     deprecated: bool,
+    home: bool,
+}
+
+impl Candidate {
+    /// Connections are to move away from it. From an address of the mobile network they do not: it is there for the time
+    /// when nothing else works, and that it is deprecated says that this is not its time yet.
+    fn is_left(&self) -> bool {
+        self.deprecated && !self.home
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +118,7 @@ impl PathManager {
             Input::Subflow(event) => self.take_subflow(event, out),
             Input::Address(event) => {
                 if let Some(link) = self.links.get_mut(&event.link) {
-                    link.take_address(event, out);
+                    link.take_address(now, event, out);
                 }
             }
             Input::Route(event) => {
@@ -213,7 +223,7 @@ impl PathManager {
                 let signal = if home { self.config.signal_home } else { self.config.signal_care_of };
                 let deprecated = route.deprecated;
                 let flags = EndpointFlags { signal, subflow: true, backup: home || deprecated };
-                let candidate = Candidate { endpoint: Endpoint { address, link: id, flags }, deprecated };
+                let candidate = Candidate { endpoint: Endpoint { address, link: id, flags }, deprecated, home };
                 let rank = |one: &Candidate| (one.deprecated, !self.held.contains_key(&one.endpoint.address));
                 // One address of a prefix is one path: the one in use stays, of temporary ones the lowest serves.
                 let place = best.entry((id, route.prefix)).or_insert(candidate);
@@ -235,7 +245,8 @@ impl PathManager {
         let preferred = |at: &Ipv6Addr| candidates.get(at).is_some_and(|candidate| !candidate.deprecated);
         let others = || self.held.iter().filter(|(at, _)| **at != address && preferred(at));
         let addresses: Vec<Ipv6Addr> = others().map(|(at, _)| *at).collect();
-        let moved = others().any(|(_, held)| held.since + MOVE <= now);
+        let left_since = self.held.get(&address).and_then(|held| held.left_since).unwrap_or(now);
+        let moved = others().any(|(_, held)| held.since.max(left_since) + MOVE <= now);
         !addresses.is_empty() && (moved || self.subflows.can_do_without(address, &addresses))
     }
 
@@ -246,14 +257,14 @@ impl PathManager {
         let old: Vec<Ipv6Addr> = self.held.keys().copied().collect();
         for address in old {
             let candidate = wanted.get(&address).copied();
-            let stays = candidate.filter(|it| !it.deprecated || !self.is_replaced(now, address, &wanted));
+            let stays = candidate.filter(|it| !it.is_left() || !self.is_replaced(now, address, &wanted));
             match stays {
-                Some(candidate) => self.keep(candidate, out),
+                Some(candidate) => self.keep(now, candidate, out),
                 None => self.give_up(now, address, RETURN, out),
             }
         }
         // No new subflows from a deprecated address (RFC 4862 §5.5.4).
-        wanted.retain(|address, candidate| !candidate.deprecated && !self.held.contains_key(address));
+        wanted.retain(|address, candidate| !candidate.is_left() && !self.held.contains_key(address));
         self.waiting.retain(|address, until| *until > now || wanted.contains_key(address));
         for (address, candidate) in wanted {
             if *self.waiting.entry(address).or_insert(now + SETTLED) > now {
@@ -272,17 +283,17 @@ impl PathManager {
     fn add(&mut self, now: Time, endpoint: Endpoint, out: &mut Outbox) {
         let Endpoint { address, link, flags } = endpoint;
         self.waiting.remove(&address);
-        self.held.insert(address, Held { endpoint, since: now, unused_since: None, deprecated: false });
+        self.held.insert(address, Held { endpoint, since: now, unused_since: None, left_since: None });
         self.put_limits(now, out);
         out.put(Item::Endpoint(endpoint));
         out.report(Report::EndpointUp { link, address, backup: flags.backup });
     }
 
     /// An endpoint stays; what it is for may change, of which connections hear at once (MP_PRIO).
-    fn keep(&mut self, candidate: Candidate, out: &mut Outbox) {
-        let Candidate { endpoint, deprecated } = candidate;
+    fn keep(&mut self, now: Time, candidate: Candidate, out: &mut Outbox) {
+        let endpoint = candidate.endpoint;
         let Some(held) = self.held.get_mut(&endpoint.address) else { return };
-        held.deprecated = deprecated;
+        held.left_since = candidate.is_left().then(|| held.left_since.unwrap_or(now));
         if held.endpoint != endpoint {
             held.endpoint = endpoint;
             out.put(Item::Endpoint(endpoint));
@@ -312,7 +323,7 @@ impl PathManager {
     }
 
     fn revived_at(&self, address: Ipv6Addr) -> Option<Time> {
-        let held = self.held.get(&address).filter(|held| !held.deprecated)?;
+        let held = self.held.get(&address).filter(|held| held.left_since.is_none())?;
         Some(held.unused_since? + *self.patience.get(&address).unwrap_or(&REVIVE.0))
     }
 
@@ -365,7 +376,7 @@ impl PathManager {
 
     fn state_of(&self, now: Time, link: &Link, address: Ipv6Addr, held: Option<&Held>) -> &'static str {
         match (held, link.find(now, address)) {
-            (Some(held), _) if held.deprecated => "deprecated",
+            (Some(held), _) if held.left_since.is_some() => "deprecated",
             (Some(_), _) => "in use",
             (None, _) if !link.up => "link down",
             (None, None) => "no router",
@@ -400,8 +411,9 @@ impl Engine for PathManager {
         let links = self.used_links().filter_map(|(_, link)| link.deadline(self.now));
         let waiting = self.waiting.values().copied();
         let revived = self.held.keys().filter_map(|address| self.revived_at(*address));
-        let deprecated = self.held.values().any(|held| held.deprecated);
-        let moved = self.held.values().map(|held| held.since + MOVE).filter(|at| deprecated && *at > self.now);
+        let left = self.held.values().filter_map(|held| held.left_since);
+        let moved = left.flat_map(|left| self.held.values().map(move |held| held.since.max(left) + MOVE));
+        let moved = moved.filter(|at| *at > self.now);
         let limits = match self.limits {
             Limits::Refused { until } => Some(until).filter(|_| !self.held.is_empty()),
             _ => None,

@@ -23,6 +23,10 @@ use std::net::{Ipv6Addr, SocketAddrV6};
 const MAX_TICKS: usize = 4;
 /// Everything that waits has come to an end by then: what was refused is put again after a minute.
 const SETTLED: Duration = Duration::from_secs(75);
+/// No advertisement ends an address sooner.
+const TWO_HOURS: Duration = Duration::from_secs(7200);
+/// What the kernel says of an address counts so much later.
+const NEWS: Duration = Duration::from_millis(100);
 /// Longer than any wait of a scenario, so that the end is judged by lifetimes that still run.
 const LONG: u32 = 1_000_000;
 const LINKS: u32 = 3;
@@ -58,8 +62,8 @@ struct Router {
 #[derive(Default)]
 struct Link {
     up: bool,
-    /// And whether each is deprecated.
-    addresses: BTreeMap<Ipv6Addr, bool>,
+    /// And from when on each is deprecated.
+    addresses: BTreeMap<Ipv6Addr, Option<Time>>,
     routers: BTreeMap<Ipv6Addr, Router>,
     static_router: Option<Ipv6Addr>,
 }
@@ -127,9 +131,10 @@ impl World {
         };
         self.introduce(link);
         if let Some(link) = self.links.get_mut(&link) {
-            link.addresses.remove(&address);
+            let known = link.addresses.remove(&address).flatten();
             if state.is_usable() {
-                link.addresses.insert(address, state == AddressState::Deprecated);
+                let from = known.unwrap_or(self.now + NEWS);
+                link.addresses.insert(address, (state == AddressState::Deprecated).then_some(from));
             }
         }
         self.feed(Input::Address(AddressEvent { link, address, state }));
@@ -150,7 +155,9 @@ impl World {
         if let Some(link) = self.links.get_mut(&link).filter(|link| link.up) {
             let router = link.routers.entry(source).or_default();
             (router.expires, router.unreachable) = (now + seconds(lifetime.into()), false);
-            router.prefixes.insert(prefix(number), (now + seconds(preferred), now + seconds(valid)));
+            let before = router.prefixes.get(&prefix(number)).map_or(now, |(_, valid)| *valid);
+            let valid_until = (now + seconds(valid)).max(before.min(now + TWO_HOURS));
+            router.prefixes.insert(prefix(number), (now + seconds(preferred), valid_until));
             // What is over is forgotten: a router that is back has to say everything anew.
             link.routers.retain(|_, router| router.expires > now);
         }
@@ -265,7 +272,7 @@ impl World {
                 let deprecated = path.is_some_and(|deprecated| deprecated);
                 assert_eq!(endpoint.flags.backup, home || deprecated, "{endpoint:?}");
                 let new = self.endpoints.insert(endpoint.address, endpoint).is_none();
-                assert!(!new || !deprecated, "new subflows from a deprecated address");
+                assert!(!new || !deprecated || home, "new subflows from a deprecated address");
             }
             Item::Route(route) => drop(self.routes.insert(route.source, route.target)),
             other => panic!("{other:?}"),
@@ -289,7 +296,7 @@ impl World {
     /// Whether an address works by a router that is there, and then whether it is deprecated.
     fn find(&self, endpoint: &Endpoint) -> Option<bool> {
         let link = self.links.get(&endpoint.link).filter(|link| link.up)?;
-        let deprecated = *link.addresses.get(&endpoint.address)?;
+        let deprecated = link.addresses.get(&endpoint.address)?.is_some_and(|from| from <= self.now);
         let there = link.routers.values().filter(|router| !router.unreachable && router.expires > self.now);
         let prefixes = there.flat_map(|router| &router.prefixes);
         let holding = prefixes.filter(|(prefix, (_, valid))| prefix.contains(endpoint.address) && *valid > self.now);
@@ -326,7 +333,8 @@ impl World {
         for (id, link) in self.links.iter().filter(|(id, _)| self.config.interfaces.contains(&name(**id))) {
             for &address in link.addresses.keys() {
                 let endpoint = Endpoint { address, link: *id, flags: Default::default() };
-                if self.find(&endpoint) == Some(false) && all.insert(address) {
+                let found = self.find(&endpoint).is_some_and(|deprecated| !deprecated || self.is_home(address));
+                if found && all.insert(address) {
                     expected.extend(Prefix::new(address, 64).map(|prefix| (prefix, *id)));
                 }
             }

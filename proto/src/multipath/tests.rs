@@ -195,6 +195,36 @@ fn a_move_keeps_the_old_for_connections_that_have_nothing_else_yet() {
 }
 
 #[test]
+fn what_was_left_goes_when_the_way_home_is_there_again_and_not_before() {
+    let told = |home: u32| [("2001:db8:f00::/64", home, 1200), ("2001:db8:a00::/64", 0, 0)];
+    let mut bench = inside();
+    bench.subflow(1, HOME, SubflowChange::Connected);
+    bench.subflow(1, CARE_OF, SubflowChange::Opened);
+    // The kernel tells of each address, before and after the advertisement.
+    bench.address(LAN, CARE_OF, AddressState::Deprecated);
+    bench.wait(5);
+    bench.advertise(LAN, 600, &told(0));
+    bench.wait(5);
+    bench.address(LAN, HOME, AddressState::Deprecated);
+    bench.wait(500);
+    assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "no way to tell the peer");
+    bench.advertise(LAN, 600, &told(600));
+    bench.address(LAN, HOME, AddressState::Assigned);
+    assert_eq!(bench.held(), ["2001:db8:f00::5 b"], "the peer hears of it by the tunnel");
+}
+
+#[test]
+fn an_address_of_the_mobile_network_is_a_backup_though_it_is_deprecated() {
+    let mut bench = Bench::new();
+    bench.link(LAN, true);
+    bench.address(LAN, HOME, AddressState::Deprecated);
+    bench.address(LAN, CARE_OF, AddressState::Assigned);
+    bench.advertise(LAN, 600, &[("2001:db8:f00::/64", 0, 1200), ("2001:db8:a00::/64", 600, 1200)]);
+    bench.wait(9_000);
+    assert_eq!(bench.held(), ["2001:db8:a00::5 s", "2001:db8:f00::5 b"]);
+}
+
+#[test]
 fn a_connection_that_does_not_move_is_not_waited_for_for_long() {
     let mut bench = inside();
     bench.wait(60_000);
