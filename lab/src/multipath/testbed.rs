@@ -110,8 +110,6 @@ impl Testbed {
         let paths = Paths::watch(&world.air, vehicle.inside);
         let adverts = Adverts::watch(&world.air, vehicle.inside);
         let uplinks = Uplinks::watch(&world.air, vehicle.uplinks.clone(), networks);
-        // Two, the default, are full when the removal of an address was lost with its network (RFC 8684 §3.4.2).
-        world.cn.output("ip", &["mptcp", "limits", "set", "subflows", "8"])?;
         let testbed = Testbed { world, vehicle, paths, adverts, uplinks, node: None, shape, _delegators: delegators };
         testbed.reshape(shape);
         Ok(testbed)
@@ -176,9 +174,10 @@ impl Testbed {
         clock::wait_for(PATIENCE, reached).ok_or_else(|| anyhow!("no way by the home agent"))
     }
 
-    /// Lets the correspondent take up addresses it is offered, which a stock kernel does not (net.mptcp defaults).
+    /// Lets the correspondent take up an address it is offered, which a kernel as it comes does not: it has to where it
+    /// begins the connection, because nobody can join it at the port it began from.
     pub(crate) fn accept_offers(&self) -> Result<()> {
-        self.world.cn.output("ip", &["mptcp", "limits", "set", "add_addr_accepted", "8"]).map(drop)
+        self.world.cn.output("ip", &["mptcp", "limits", "set", "add_addr_accepted", "2"]).map(drop)
     }
 
     /// Waits until `host` has an address from access network `number` that reaches the correspondent; which.
