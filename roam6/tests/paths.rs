@@ -58,8 +58,7 @@ impl Scene {
         ));
         peer.shell(&format!(
             "sysctl -qw net.ipv6.conf.eth0.accept_ra=0 && ip link set eth0 up && \
-             ip address add {PEER}/64 dev eth0 nodad && ip route add default via 2001:db8:9::1 && \
-             ip mptcp limits set subflows 8 add_addr_accepted 8"
+             ip address add {PEER}/64 dev eth0 nodad && ip route add default via 2001:db8:9::1"
         ));
         node.shell("sysctl -qw net.ipv6.conf.eth0.accept_dad=0 && ip link set eth0 up && ip token set ::5 dev eth0");
         Some(Scene { node, router, peer, folder: tempfile::tempdir().unwrap() })
@@ -307,6 +306,24 @@ fn a_connection_lives_while_its_networks_come_and_go() {
     assert_eq!(left.split_whitespace().collect::<Vec<_>>(), ["add_addr_accepted", "0", "subflows", "2"]);
     drop(tcpdump);
     check_options(&capture);
+}
+
+#[test]
+fn a_connection_older_than_the_path_manager_gets_no_twin() {
+    let Some(scene) = Scene::new("a_connection_older_than_the_path_manager_gets_no_twin") else { return };
+    let _radvd = scene.advertise(&[("2001:db8:100", 1800), ("2001:db8:a", 1800)]);
+    let mut echo = scene.program(&scene.peer, "echo");
+    await_word(&mut echo, "listening");
+    let reaches = || scene.node.command(&["ping", "-nqc1", "-W1", "-I", HOME, PEER]).output().unwrap().status.success();
+    wait_for("the home address works", reaches);
+    let mut talk = scene.program(&scene.node, "talk");
+    await_word(&mut talk, "connected");
+    let _daemon = scene.start();
+    let both = [format!("{HOME} b"), FIRST.to_owned()];
+    scene.await_paths("one path from each address", &both);
+    scene.await_progress();
+    assert_eq!(scene.paths(), both);
+    end(talk);
 }
 
 #[test]
