@@ -172,7 +172,8 @@ impl Peer {
 /// All contexts, found by whatever a message names.
 #[derive(Debug, Default)]
 pub(super) struct Contexts {
-    slots: BTreeMap<Slot, Context>,
+    /// Each in its own place: a tree's nodes are half empty.
+    slots: BTreeMap<Slot, Box<Context>>,
     by_id: BTreeMap<ContextId, Slot>,
     by_tag: BTreeMap<Tag, Slot>,
     by_peer_tag: BTreeSet<(Tag, Slot)>,
@@ -188,7 +189,7 @@ impl Contexts {
         self.by_id.insert(context.id, slot);
         self.by_tag.insert(context.tag, slot);
         self.by_peer_tag.extend(context.peer.as_ref().map(|peer| (peer.tag, slot)));
-        self.slots.insert(slot, context);
+        self.slots.insert(slot, Box::new(context));
         slot
     }
 
@@ -203,12 +204,12 @@ impl Contexts {
         if let Some(opening) = &context.opening {
             self.by_nonce.remove(&opening.nonce);
         }
-        Some(context)
+        Some(*context)
     }
 
     /// A context, to be changed; its name and tags only by the functions below.
     pub(super) fn get(&mut self, slot: Slot) -> Option<&mut Context> {
-        self.slots.get_mut(&slot)
+        self.slots.get_mut(&slot).map(Box::as_mut)
     }
 
     /// Records what the peer says.
@@ -234,7 +235,7 @@ impl Contexts {
 
     /// Ends the handshake.
     pub(super) fn settle(&mut self, slot: Slot) {
-        if let Some(nonce) = self.slots.get_mut(&slot).and_then(Context::settle) {
+        if let Some(nonce) = self.slots.get_mut(&slot).and_then(|context| context.settle()) {
             self.by_nonce.remove(&nonce);
         }
     }
@@ -257,7 +258,7 @@ impl Contexts {
     /// Those with this CT(peer).
     pub(super) fn with_peer_tag(&self, tag: Tag) -> impl Iterator<Item = (Slot, &Context)> {
         let slots = self.by_peer_tag.range((tag, Slot(0))..=(tag, Slot(u64::MAX)));
-        slots.filter_map(|(_, slot)| Some((*slot, self.slots.get(slot)?)))
+        slots.filter_map(|(_, slot)| Some((*slot, &**self.slots.get(slot)?)))
     }
 
     /// A tag no context has (RFC 5533 §7.1).
@@ -282,7 +283,7 @@ impl Contexts {
 
     /// All.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Context)> {
-        self.slots.iter().map(|(slot, context)| (*slot, context))
+        self.slots.iter().map(|(slot, context)| (*slot, &**context))
     }
 
     /// How many.

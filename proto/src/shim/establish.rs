@@ -391,7 +391,7 @@ impl Shim {
         }
     }
 
-    fn is_ours(&self, ulid: Ipv6Addr) -> bool {
+    fn is_ours(&mut self, ulid: Ipv6Addr) -> bool {
         // One whose interface is gone is still ours if we can prove it.
         self.uplinks.find(ulid).is_some() || !self.identities.announce(ulid).options.is_empty()
     }

@@ -10,12 +10,15 @@ use crate::plan::MOST_LOCATORS;
 use crate::time::Time;
 use roam6_wire::Prefix;
 use roam6_wire::shim6::{LocatorList, Message, Method, Nonce, ShimOption, Tag};
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 /// CGA message type tag of Shim6 (RFC 5533 §5.15.5).
 const MESSAGE_TYPE: [u8; 16] =
     [0x4a, 0x30, 0x56, 0x62, 0x48, 0x58, 0x57, 0x4b, 0x36, 0x55, 0x41, 0x6f, 0x50, 0x6a, 0x6d, 0x48];
+/// Announcements kept for the next context of the same ULID.
+const MOST_ANNOUNCED: usize = 64;
 /// Octets of list, parameters and signature in a message, so that with all else it stays below 1280 (RFC 5533 §5.1).
 const MOST_OCTETS: usize = 1104;
 
@@ -30,7 +33,11 @@ pub(super) struct Announcement {
 
 /// All that proves our addresses.
 #[derive(Debug, Default)]
-pub(super) struct Identities(Vec<Own>);
+pub(super) struct Identities {
+    own: Vec<Own>,
+    /// What ULIDs were announced with since the list was made: all contexts of one share it.
+    announced: BTreeMap<Ipv6Addr, Arc<Announcement>>,
+}
 
 #[derive(Debug)]
 struct Own {
@@ -56,20 +63,32 @@ impl Identities {
             }
             Own { is_set: hba::prefixes(&parameters).is_some(), parameters, key, list: None }
         });
-        (Identities(own.collect()), complaints)
+        (Identities { own: own.collect(), announced: BTreeMap::new() }, complaints)
     }
 
     /// Makes lists of `locators` and signs them, once for all peers.
     pub(super) fn put(&mut self, locators: &[Ipv6Addr], entropy: &mut Entropy) {
-        for own in &mut self.0 {
+        self.announced.clear();
+        for own in &mut self.own {
             own.put(locators, entropy);
         }
     }
 
     /// What `ulid` is announced with; just itself if nothing proves it.
-    pub(super) fn announce(&self, ulid: Ipv6Addr) -> Arc<Announcement> {
-        let proven = self.0.iter().find_map(|own| own.announce(ulid));
-        Arc::new(proven.unwrap_or_else(|| Announcement { locators: vec![ulid], options: Vec::new() }))
+    pub(super) fn announce(&mut self, ulid: Ipv6Addr) -> Arc<Announcement> {
+        if let Some(known) = self.announced.get(&ulid) {
+            return Arc::clone(known);
+        }
+        let Some(proven) = self.own.iter().find_map(|own| own.announce(ulid)) else {
+            return Arc::new(Announcement { locators: vec![ulid], options: Vec::new() });
+        };
+        // A key proves an address in every prefix, so strangers can ask for any number of them.
+        if self.announced.len() >= MOST_ANNOUNCED {
+            self.announced.clear();
+        }
+        let proven = Arc::new(proven);
+        self.announced.insert(ulid, Arc::clone(&proven));
+        proven
     }
 }
 
