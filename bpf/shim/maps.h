@@ -10,7 +10,7 @@
 		__uint(max_entries, size); \
 		__uint(map_flags, flags); \
 	} name SEC(".maps")
-#define CONTEXTS 65536
+#define CONTEXTS 1  /* the daemon says how many */
 
 MAP(shim_settings, BPF_MAP_TYPE_ARRAY, __u32, struct settings6, 1, 0);
 MAP(contexts, BPF_MAP_TYPE_HASH, struct context_key, struct context, CONTEXTS, BPF_F_NO_PREALLOC);

@@ -58,6 +58,8 @@ pub struct HostOptions {
     pub device: String,
     /// Most tunnels.
     pub tunnels: u32,
+    /// Most contexts of the shim.
+    pub contexts: u32,
 }
 
 /// Something [`Host::wait`] brings.
@@ -142,7 +144,7 @@ impl Host {
     pub fn with_tunnels(options: HostOptions, tunnels: Box<dyn Tunnels + Send>) -> Result<Host, Error> {
         let alone = be_alone()?;
         let (journal, recalled) = Journal::open(&options.state_dir)?;
-        let executor = Executor::open(&options.run_dir, journal, tunnels)?;
+        let executor = Executor::open(&options, journal, tunnels)?;
         let (quiet, lesser) = Quiet::keep()?;
         let mut host = Host {
             _alone: alone,

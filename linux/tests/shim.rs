@@ -41,6 +41,7 @@ impl Side {
             backend: Backend::Bpf,
             device: "nemo0".to_owned(),
             tunnels: 16,
+            contexts: 64,
         };
         let daemon = host.enter(|| Daemon::new(options).unwrap());
         let links = [LinkId(host.index("u0")), LinkId(host.index("u1"))];

@@ -1,5 +1,5 @@
 //! What the host holds, in little room: a home agent has a tunnel, its routes and a proxy entry for each of 100 000
-//! bindings. Tunnels are remembered by their back end, records by the journal.
+//! bindings. Tunnels and contexts are remembered by what carries them, records by the journal.
 
 use roam6_proto::plan::{Proxy, Route, Table, Target, TunnelId};
 use roam6_proto::{Item, Key, LinkId};
@@ -7,7 +7,7 @@ use roam6_wire::Prefix;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-/// Every item but tunnels and records.
+/// Every item but tunnels, contexts and records.
 #[derive(Default)]
 pub(super) struct Holdings {
     /// Settings, addresses, anycast addresses, neighbours and rules: a few of each.
@@ -40,7 +40,7 @@ impl Holdings {
                 let key = (proxy.link, proxy.address);
                 self.proxies.insert(key, proxy.router).map(|former| proxy_of(&key, &former))
             }
-            Item::Tunnel(_) | Item::Record(_) => None,
+            Item::Tunnel(_) | Item::Context(_) | Item::Record(_) => None,
             item => self.few.insert(item.key(), item.clone()),
         }
     }

@@ -11,6 +11,7 @@ mod shim;
 use crate::door::frames::Frames;
 use crate::door::port::Ports;
 use crate::error::Error;
+use crate::host::HostOptions;
 use crate::journal::Journal;
 use crate::mptcp::Mptcp;
 use crate::netlink::route::KernelRoute;
@@ -28,7 +29,6 @@ use roam6_wire::Prefix;
 use setting::{Name, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
-use std::path::Path;
 
 /// Tunnels through tunnels followed when a path's packet size changes.
 const DEPTH: usize = 8;
@@ -44,8 +44,9 @@ pub(crate) struct Executor {
     ports: Ports,
     mptcp: Mptcp,
     journal: Journal,
-    /// Opened when it is first needed.
+    /// Opened when it is first needed, with room for so many contexts.
     shim: Option<Shim>,
+    contexts: u32,
     /// Routes that contexts need while packets are rewritten.
     led_out: BTreeMap<ContextId, Route>,
     held: Holdings,
@@ -80,7 +81,12 @@ struct Put {
 }
 
 impl Executor {
-    pub(crate) fn open(run_dir: &Path, journal: Journal, tunnels: Box<dyn Tunnels + Send>) -> Result<Executor, Error> {
+    pub(crate) fn open(
+        options: &HostOptions,
+        journal: Journal,
+        tunnels: Box<dyn Tunnels + Send>,
+    ) -> Result<Executor, Error> {
+        let run_dir = &options.run_dir;
         Ok(Executor {
             tunnels,
             frames: Frames::open()?,
@@ -92,6 +98,7 @@ impl Executor {
             mptcp: Mptcp::open(run_dir)?,
             journal,
             shim: None,
+            contexts: options.contexts,
             led_out: BTreeMap::new(),
             held: Holdings::default(),
             remotes: BTreeSet::new(),
@@ -135,6 +142,7 @@ impl Executor {
         let result = match key {
             Key::Record(record) => self.journal.drop(record).map(|()| Vec::new()),
             Key::Tunnel(id) => self.drop_tunnel(*id).map(|()| Vec::new()),
+            Key::Context(id) => self.drop_context(*id).map(|()| Vec::new()),
             key => self.held.drop(key).map_or(Ok(Vec::new()), |item| self.unapply(&item)),
         };
         self.missing.remove(key);
@@ -365,17 +373,13 @@ impl Executor {
                 self.put_trigger(None)?;
                 Vec::new()
             }
-            Item::Context(old) => {
-                self.drop_context(old.id)?;
-                Vec::new()
-            }
             Item::Guard(old) => {
                 // What leads out goes first.
                 self.flush();
                 self.guards.drop(old.link)?;
                 Vec::new()
             }
-            Item::Tunnel(_) | Item::Record(_) => Vec::new(),
+            Item::Tunnel(_) | Item::Context(_) | Item::Record(_) => Vec::new(),
         };
         Ok(requests)
     }

@@ -93,7 +93,7 @@ impl Executor {
 
     fn open_shim(&mut self) -> Result<&mut Shim, Error> {
         if self.shim.is_none() {
-            let (shim, lesser) = Shim::open()?;
+            let (shim, lesser) = Shim::open(self.contexts)?;
             self.shim = Some(shim);
             if let Some(error) = lesser {
                 self.notice(error);

@@ -4,8 +4,6 @@ use core::time::Duration;
 use roam6_proto::plan::{Context, ContextId, MOST_LOCATORS, Pair, Trigger};
 use std::net::Ipv6Addr;
 
-/// Most contexts, which is also the number of slots.
-pub(super) const CONTEXTS: u32 = 65_536;
 /// Tell when the next packet is sent, or received.
 pub(super) const TELL_SENT: u32 = 1;
 pub(super) const TELL_RECEIVED: u32 = 2;

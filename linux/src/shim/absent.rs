@@ -12,7 +12,7 @@ pub(crate) const HEADER: usize = 8;
 pub(crate) enum Shim {}
 
 impl Shim {
-    pub(crate) fn open() -> Result<(Shim, Option<Error>), Error> {
+    pub(crate) fn open(_: u32) -> Result<(Shim, Option<Error>), Error> {
         Err(Error::new("shim by BPF", "not part of this build"))
     }
 

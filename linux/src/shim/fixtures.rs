@@ -55,7 +55,7 @@ struct Stage(Programs);
 impl Stage {
     /// A context that rewrites, by the interface on which the kernel runs programs by hand: the loopback.
     fn new() -> Stage {
-        let mut programs = Programs::load().unwrap();
+        let mut programs = Programs::load(8).unwrap();
         let rewriting = context(PEER, pair(LOCATOR, PEERS_LOCATOR), 1);
         let idle = context(IDLE_PEER, pair(ULID, IDLE_PEER), 1);
         for (slot, context) in [(Slot(1), &idle), (Slot(0), &rewriting)] {

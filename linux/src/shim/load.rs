@@ -1,8 +1,6 @@
 //! The shim's programs and maps: loaded, put on uplinks, and gone with the daemon (TCX from kernel 6.6, clsact before).
 
-use super::abi::{
-    CONTEXTS, CarriedValue, ContextKey, ContextValue, Event, SettingsValue, Slot, TaggedValue, decode_event,
-};
+use super::abi::{CarriedValue, ContextKey, ContextValue, Event, SettingsValue, Slot, TaggedValue, decode_event};
 use crate::bpf::attach::whole;
 use crate::bpf::maps::Entries;
 use crate::error::{Context as _, Error};
@@ -60,9 +58,13 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    pub(super) fn load() -> Result<Programs, Error> {
-        let mut ebpf =
-            EbpfLoader::new().load(OBJECT).map_err(|error| Error::new("load the shim's BPF object", whole(&error)))?;
+    /// With room for so many contexts.
+    pub(super) fn load(contexts: u32) -> Result<Programs, Error> {
+        let mut loader = EbpfLoader::new();
+        for map in ["contexts", "tags", "carried", "asked"] {
+            loader.map_max_entries(map, contexts.max(1));
+        }
+        let mut ebpf = loader.load(OBJECT).map_err(|error| Error::new("load the shim's BPF object", whole(&error)))?;
         let mut take = |name| ebpf.take_map(name).ok_or_else(|| Error::new(name, "no such map in the BPF object"));
         Ok(Programs {
             contexts: Entries::new("contexts", take("contexts")?)?,
@@ -138,11 +140,6 @@ impl Programs {
             }
         }
         None
-    }
-
-    /// All slots, the lowest last.
-    pub(super) fn slots() -> Vec<Slot> {
-        (0..CONTEXTS).rev().map(Slot).collect()
     }
 }
 

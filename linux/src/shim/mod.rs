@@ -40,10 +40,13 @@ pub(crate) struct Shim {
     transport: Transport,
     uplinks: BTreeMap<LinkId, [SchedClassifierLink; 2]>,
     contexts: BTreeMap<ContextId, Held>,
-    /// Names of contexts by where they are counted, and by what errors of the network show of them.
-    by_slot: BTreeMap<Slot, ContextId>,
+    /// Names of contexts by where they are counted.
+    by_slot: Vec<Option<ContextId>>,
+    /// Names of those that rewrite, by what errors of the network show of them.
     by_quote: BTreeMap<(Tag, Pair), ContextId>,
+    /// Places below the highest in use where nothing is counted.
     free: Vec<Slot>,
+    most: u32,
     /// ULIDs whose path has changed and whose transport does not know yet.
     moved: BTreeSet<Pair>,
     /// Keeps the kernel from answering that it knows no such protocol.
@@ -51,15 +54,27 @@ pub(crate) struct Shim {
     _cut: SchedClassifierLink,
 }
 
+/// What has to be known of a context that is in the maps; the rest is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Held {
-    context: Context,
     slot: Slot,
+    locators: Pair,
+    tag_in: Tag,
+    tag_out: Tag,
+}
+
+impl Held {
+    /// What a packet of it shows, if it shows anything.
+    fn quote(&self, id: ContextId) -> Option<(Tag, Pair)> {
+        (self.locators != id.ulids).then_some((self.tag_out, self.locators))
+    }
 }
 
 impl Shim {
-    /// Loads the programs and makes the devices; the second is what cannot be done on this kernel.
-    pub(crate) fn open() -> Result<(Shim, Option<Error>), Error> {
-        let mut programs = Programs::load()?;
+    /// Loads the programs, with room for `most` contexts, and makes the devices; the second is what cannot be done on
+    /// this kernel.
+    pub(crate) fn open(most: u32) -> Result<(Shim, Option<Error>), Error> {
+        let mut programs = Programs::load(most)?;
         let bounce = Bounce::make()?;
         let cut = programs.attach(Program::Cut, Bounce::lower())?;
         let (transport, lesser) = Transport::open()?;
@@ -70,9 +85,10 @@ impl Shim {
             transport,
             uplinks: BTreeMap::new(),
             contexts: BTreeMap::new(),
-            by_slot: BTreeMap::new(),
+            by_slot: Vec::new(),
             by_quote: BTreeMap::new(),
-            free: Programs::slots(),
+            free: Vec::new(),
+            most,
             moved: BTreeSet::new(),
             _sink: sink(shim6::PROTOCOL.into())?,
             _cut: cut,
@@ -108,22 +124,22 @@ impl Shim {
         if context.from.len() > MOST_LOCATORS {
             return Err(Error::new("context", format_args!("{} sources, at most {MOST_LOCATORS}", context.from.len())));
         }
-        let former = self.contexts.get(&id).map(|held| held.context.clone());
-        let slot = match self.contexts.get(&id) {
+        let former = self.contexts.get(&id).copied();
+        let slot = match former {
             Some(held) => held.slot,
             None => self.take_slot()?,
         };
+        let held = Held { slot, locators: context.locators, tag_in: context.tag_in, tag_out: context.tag_out };
         // What arrives is understood before anything is sent that asks for it.
         self.programs.tags.put(&context.tag_in.bits(), &abi::tagged(context, slot))?;
         self.programs.contexts.put(&abi::context_key(id), &abi::context(context, slot))?;
-        self.by_slot.insert(slot, id);
-        self.contexts.insert(id, Held { context: context.clone(), slot });
-        self.by_quote.insert((context.tag_out, context.locators), id);
-        let Some(former) = former else { return Ok(()) };
-        let quote = |context: &Context| (context.tag_out, context.locators);
-        if quote(&former) != quote(context) {
-            self.by_quote.remove(&quote(&former));
+        self.name(slot, Some(id));
+        self.contexts.insert(id, held);
+        if let Some(quote) = former.and_then(|former| former.quote(id)) {
+            self.by_quote.remove(&quote);
         }
+        self.by_quote.extend(held.quote(id).map(|quote| (quote, id)));
+        let Some(former) = former else { return Ok(()) };
         if former.locators != context.locators {
             self.moved.insert(id.ulids);
         }
@@ -132,15 +148,15 @@ impl Shim {
 
     /// Takes a context away; one that does not exist is no error.
     pub(crate) fn drop(&mut self, id: ContextId) -> Result<(), Error> {
-        let Some(Held { context, slot }) = self.contexts.remove(&id) else { return Ok(()) };
-        self.by_slot.remove(&slot);
-        self.by_quote.remove(&(context.tag_out, context.locators));
-        if context.locators != id.ulids {
+        let Some(held) = self.contexts.remove(&id) else { return Ok(()) };
+        self.name(held.slot, None);
+        if let Some(quote) = held.quote(id) {
+            self.by_quote.remove(&quote);
             self.moved.insert(id.ulids);
         }
         let outgoing = self.programs.contexts.drop(&abi::context_key(id));
-        let incoming = self.programs.tags.drop(&context.tag_in.bits());
-        self.free.push(slot);
+        let incoming = self.programs.tags.drop(&held.tag_in.bits());
+        self.free.push(held.slot);
         outgoing.and(incoming)
     }
 
@@ -174,9 +190,19 @@ impl Shim {
         if moved.is_empty() { Ok(()) } else { self.transport.wake(&moved) }
     }
 
+    fn name(&mut self, Slot(slot): Slot, id: Option<ContextId>) {
+        if let Some(place) = self.by_slot.get_mut(slot as usize) {
+            *place = id;
+        }
+    }
+
     fn take_slot(&mut self) -> Result<Slot, Error> {
-        let slot = self.free.pop();
-        let slot = slot.ok_or_else(|| Error::new("context", format_args!("{} are the most", abi::CONTEXTS)))?;
+        let next = u32::try_from(self.by_slot.len()).ok().filter(|next| *next < self.most).map(Slot);
+        let full = || format!("there is room for {}; max_contexts says how much from the next start on", self.most);
+        let slot = self.free.pop().or(next).ok_or_else(|| Error::new("context", full()))?;
+        if Some(slot) == next {
+            self.by_slot.push(None);
+        }
         self.programs.clear(slot).inspect_err(|_| self.free.push(slot))?;
         Ok(slot)
     }
@@ -195,7 +221,7 @@ impl Shim {
     }
 
     fn activity(&self, now: Time, slot: Slot) -> Result<Option<Activity>, Error> {
-        let Some(context) = self.by_slot.get(&slot).copied() else { return Ok(None) };
+        let Some(context) = self.by_slot.get(slot.0 as usize).copied().flatten() else { return Ok(None) };
         let carried: Carried = abi::decode_carried(&self.programs.carried(slot)?);
         let moment = Moment::of(now);
         Ok(Some(Activity {

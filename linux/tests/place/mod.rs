@@ -80,6 +80,7 @@ pub fn options(directory: &tempfile::TempDir, interfaces: &[&str]) -> HostOption
         backend: Backend::Auto,
         device: "roam6".to_owned(),
         tunnels: 16,
+        contexts: 64,
     }
 }
 

@@ -15,8 +15,8 @@ use toml::Spanned;
 
 /// Most identities or prefixes.
 const MAX_LIST: usize = 64;
-/// Most contexts the data plane holds.
-const MAX_CONTEXTS: usize = 65_536;
+/// Most contexts the data plane holds; it keeps 68 octets of the kernel's memory ready for each.
+const MAX_CONTEXTS: usize = 1_000_000;
 /// A peer is told of the Send Timeout in whole seconds, 16 bits of them (RFC 5534 §5.3).
 const MAX_SEND_TIMEOUT: Duration = Duration::from_secs(u16::MAX as u64);
 const IDLE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(7 * 86_400));

@@ -208,7 +208,7 @@ fn a_shim_is_a_role_alone_and_must_make_sense() {
     assert_eq!(answering.shim.unwrap().trigger, None);
     let cases = [
         ("[shim.t", "send_timeout = \"50ms\"\n[shim.t", "send_timeout = 50ms is out of bounds; write 100ms to 18h12m"),
-        ("[shim.t", "max_contexts = 0\n[shim.t", "max_contexts = 0 is out of bounds; write 1 to 65536"),
+        ("[shim.t", "max_contexts = 0\n[shim.t", "max_contexts = 0 is out of bounds; write 1 to 1000000"),
         ("[shim.t", "identities = [\"none.toml\"]\n[shim.t", "No such file or directory (os error 2); make one with"),
     ];
     for (old, new, line) in cases {

@@ -57,6 +57,7 @@ pub(super) fn use_esp(config: &Config) -> bool {
 
 /// What the host must know.
 pub(super) fn host_options(config: &Config) -> HostOptions {
+    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let bindings = config.home_agent.as_ref().map_or(0, |agent| agent.config.max_bindings);
     HostOptions {
         run_dir: config.run_dir.clone(),
@@ -69,6 +70,7 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
             DataPlane::Ip6tnl => Backend::Ip6tnl,
         },
         device: DEVICE.to_owned(),
-        tunnels: u32::try_from(bindings).unwrap_or(u32::MAX).saturating_add(MORE_TUNNELS),
+        tunnels: number(bindings).saturating_add(MORE_TUNNELS),
+        contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
     }
 }
