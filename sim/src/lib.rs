@@ -6,6 +6,7 @@
 
 pub mod attacker;
 pub mod care_of;
+pub mod campus;
 pub mod check;
 pub mod clock;
 pub mod datagram;

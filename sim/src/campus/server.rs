@@ -1,0 +1,294 @@
+//! The server: an engine of the shim, the trigger that counts what it exchanges with each peer, and peers that answer at
+//! once.
+
+use super::trace::{Flow, Trace};
+use core::cmp::Reverse;
+use core::time::Duration;
+use roam6_proto::input::{Activity, AddressEvent, AddressState, Amount, FlowEvent, LinkEvent, Packet};
+use roam6_proto::plan::{ContextId, Pair, Trigger};
+use roam6_proto::shim::{Shim, ShimConfig};
+use roam6_proto::{Engine, Entropy, Input, Key, LinkId, Outbox, Outcome, Output, Time};
+use roam6_wire::ip6::{self, Datagram, Header};
+use roam6_wire::shim6::{self, Message, Nonce, ShimOption, Tag};
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::Ipv6Addr;
+
+const SERVER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xa, 0, 0, 0, 0, 1);
+/// The first peer's address.
+const PEERS: u128 = 0x2001_0db9 << 96;
+const LINK: LinkId = LinkId(1);
+
+/// Contexts there were at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Busy {
+    /// At most.
+    pub most: usize,
+    /// Over the whole day.
+    pub mean: f64,
+    /// No more for 95 % of the day.
+    pub p95: usize,
+    /// Made.
+    pub made: u64,
+    /// Flows there were.
+    pub flows: u64,
+    /// Left at the end, when nothing had happened for long.
+    pub left: usize,
+}
+
+/// Lets a day pass at a server that gives up contexts nobody has used for `idle_timeout`.
+pub fn run(trace: Trace, idle_timeout: Duration) -> Busy {
+    let mut server = Server::new(idle_timeout);
+    let mut flows = 0;
+    for flow in trace {
+        server.pass(flow.begin);
+        server.begin(flow);
+        flows += 1;
+    }
+    let end = server.now;
+    let (most, mean, p95) = server.tally.sum_up(end);
+    // All flows end, and all contexts after them.
+    server.pass(end + Duration::from_secs(2 * 86_400) + idle_timeout * 4);
+    Busy { most, mean, p95, made: server.tally.made, flows, left: server.tally.present }
+}
+
+/// What is exchanged with a peer.
+#[derive(Debug, Clone, Copy, Default)]
+struct Conversation {
+    since: Time,
+    /// The last packet of the last flow.
+    until: Time,
+    octets: u64,
+    told: Option<Time>,
+    has_context: bool,
+}
+
+struct Server {
+    shim: Shim,
+    now: Time,
+    trigger: Trigger,
+    conversations: BTreeMap<u32, Conversation>,
+    /// Who is to be told of, and when.
+    due: BinaryHeap<Reverse<(Time, u32)>>,
+    tally: Tally,
+}
+
+impl Server {
+    fn new(idle_timeout: Duration) -> Server {
+        let interfaces = ["u0".to_owned()].into();
+        let config = ShimConfig { interfaces, idle_timeout, max_contexts: usize::MAX, ..ShimConfig::default() };
+        let mut server = Server {
+            shim: Shim::new(config, Entropy::from_number(1)),
+            now: Time::ZERO,
+            trigger: Trigger::default(),
+            conversations: BTreeMap::new(),
+            due: BinaryHeap::new(),
+            tally: Tally::default(),
+        };
+        server.feed(Input::Link(LinkEvent { link: LINK, name: "u0".to_owned(), address: None, up: true, mtu: 1500 }));
+        let state = AddressState::Assigned;
+        server.feed(Input::Address(AddressEvent { link: LINK, address: SERVER, state }));
+        server
+    }
+
+    /// Does all that is due until `until`.
+    fn pass(&mut self, until: Time) {
+        loop {
+            let told = self.due.peek().map(|Reverse((at, _))| *at);
+            let Some(next) = told.into_iter().chain(self.shim.deadline()).min().filter(|next| *next <= until) else {
+                break;
+            };
+            self.now = self.now.max(next);
+            match self.due.peek() {
+                Some(Reverse((at, peer))) if *at <= self.now => {
+                    let peer = *peer;
+                    self.due.pop();
+                    self.tell(peer);
+                }
+                _ => self.feed(Input::Tick),
+            }
+        }
+        self.now = until;
+    }
+
+    /// A flow begins: its packets count towards the trigger, as the data plane counts them.
+    fn begin(&mut self, flow: Flow) {
+        let (limit, age, idle) = (self.trigger.octets, self.trigger.age, self.trigger.idle);
+        let conversation = self.conversations.entry(flow.peer).or_default();
+        if conversation.until + idle < flow.begin {
+            // Whether it has a context, the engine alone knows.
+            let has_context = conversation.has_context;
+            *conversation = Conversation { since: flow.begin, has_context, ..Conversation::default() };
+        }
+        let lasts = flow.end.since(flow.begin);
+        let missing = limit.map(|limit| limit.saturating_sub(conversation.octets));
+        let by_octets = missing
+            .filter(|missing| flow.octets >= *missing)
+            .map(|missing| flow.begin + lasts.mul_f64(missing as f64 / flow.octets.max(1) as f64));
+        let by_age = age.map(|age| (conversation.since + age).max(flow.begin)).filter(|at| *at <= flow.end);
+        conversation.octets = conversation.octets.saturating_add(flow.octets);
+        conversation.until = conversation.until.max(flow.end);
+        if let Some(at) = by_octets.into_iter().chain(by_age).min()
+            && !conversation.has_context
+        {
+            self.due.push(Reverse((at, flow.peer)));
+        }
+    }
+
+    /// The data plane tells of a conversation, unless it has a context or was told of lately.
+    fn tell(&mut self, peer: u32) {
+        let (now, again) = (self.now, self.trigger.again);
+        let Some(conversation) = self.conversations.get_mut(&peer) else { return };
+        if conversation.has_context || conversation.told.is_some_and(|told| now < told + again) {
+            return;
+        }
+        conversation.told = Some(now);
+        let (octets, since) = (conversation.octets, conversation.since);
+        let pair = Pair { local: SERVER, peer: address(peer) };
+        self.feed(Input::Flow(FlowEvent { pair, link: LINK, packets: 1, octets, since }));
+    }
+
+    fn feed(&mut self, input: Input) {
+        let mut out = Outbox::new();
+        self.shim.handle(self.now, &input, &mut out);
+        loop {
+            let outputs: Vec<Output> = out.drain().collect();
+            if outputs.is_empty() {
+                return;
+            }
+            for output in outputs {
+                if let Some(answer) = self.answer(output) {
+                    self.shim.handle(self.now, &answer, &mut out);
+                }
+            }
+        }
+    }
+
+    /// What the host or the peer says to it.
+    fn answer(&mut self, output: Output) -> Option<Input> {
+        match output {
+            Output::Transmit(transmit) => reply(&transmit.bytes),
+            Output::Put(item) => {
+                if let Key::Context(id) = item.key() {
+                    self.note(id, true);
+                }
+                Some(Input::Outcome(Outcome { key: item.key(), refused: None }))
+            }
+            Output::Drop(Key::Context(id)) => {
+                self.note(id, false);
+                None
+            }
+            Output::Sample(sample) => Some(Input::Activity(self.activity(sample.context))),
+            _ => None,
+        }
+    }
+
+    fn note(&mut self, id: ContextId, stands: bool) {
+        let Some(conversation) = number(id.ulids.peer).and_then(|peer| self.conversations.get_mut(&peer)) else {
+            return;
+        };
+        if conversation.has_context != stands {
+            conversation.has_context = stands;
+            self.tally.put(self.now, stands);
+        }
+    }
+
+    fn activity(&self, context: ContextId) -> Activity {
+        let conversation = number(context.ulids.peer).and_then(|peer| self.conversations.get(&peer));
+        let last = conversation.map(|conversation| conversation.until.min(self.now));
+        let (out, into) = (Amount::default(), Amount::default());
+        Activity { context, sent: last, received: last, unanswered: None, unreturned: None, out, into }
+    }
+}
+
+/// How many contexts there were for how long.
+#[derive(Debug, Default)]
+struct Tally {
+    present: usize,
+    made: u64,
+    since: Time,
+    /// Microseconds by number.
+    lasted: Vec<u64>,
+}
+
+impl Tally {
+    fn put(&mut self, now: Time, more: bool) {
+        self.pass(now);
+        if more {
+            (self.present, self.made) = (self.present + 1, self.made + 1);
+        } else {
+            self.present = self.present.saturating_sub(1);
+        }
+    }
+
+    fn pass(&mut self, now: Time) {
+        if self.lasted.len() <= self.present {
+            self.lasted.resize(self.present + 1, 0);
+        }
+        let span = u64::try_from(now.since(self.since).as_micros()).unwrap_or(u64::MAX);
+        if let Some(lasted) = self.lasted.get_mut(self.present) {
+            *lasted += span;
+        }
+        self.since = now;
+    }
+
+    /// Most, mean, and 95th percentile.
+    fn sum_up(&mut self, now: Time) -> (usize, f64, usize) {
+        self.pass(now);
+        let whole: u64 = self.lasted.iter().sum();
+        let weighted: f64 = self.lasted.iter().enumerate().map(|(count, span)| count as f64 * *span as f64).sum();
+        let mut passed = 0;
+        let p95 = self.lasted.iter().position(|span| {
+            passed += span;
+            passed as f64 >= whole as f64 * 0.95
+        });
+        (self.lasted.len().saturating_sub(1), weighted / (whole as f64).max(1.0), p95.unwrap_or_default())
+    }
+}
+
+/// What a peer answers to a message of the handshake: it has no locators but its ULID.
+fn reply(packet: &[u8]) -> Option<Input> {
+    let datagram = Datagram::parse(packet).ok().filter(|datagram| datagram.protocol == shim6::PROTOCOL)?;
+    let answer = match Message::parse(datagram.payload).ok()? {
+        Message::I1 { nonce, .. } => Message::R1 {
+            initiator_nonce: nonce,
+            responder_nonce: Nonce(1),
+            options: vec![ShimOption::Validator(vec![0; 16])],
+        },
+        Message::I2 { initiator_nonce, .. } => {
+            let tag = Tag::of_low(u64::from(number(datagram.destination)?) + 1);
+            Message::R2 { tag, nonce: initiator_nonce, options: Vec::new() }
+        }
+        _ => return None,
+    };
+    let bytes = ip6::emit(&Header::new(datagram.destination, datagram.source), shim6::PROTOCOL, &answer.emit());
+    Some(Input::Packet(Packet { link: LINK, sender: None, bytes }))
+}
+
+fn address(peer: u32) -> Ipv6Addr {
+    Ipv6Addr::from_bits(PEERS + u128::from(peer))
+}
+
+fn number(peer: Ipv6Addr) -> Option<u32> {
+    u32::try_from(peer.to_bits().checked_sub(PEERS)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trace::Shape;
+    use super::*;
+
+    fn busy(idle: u64) -> Busy {
+        let shape = Shape { flows: 4000, peers: 500, day: Duration::from_secs(3600) };
+        run(Trace::new(shape, 7), Duration::from_secs(idle))
+    }
+
+    #[test]
+    fn who_forgets_sooner_has_fewer_contexts_and_makes_more() {
+        let [short, long] = [busy(10), busy(300)];
+        assert_eq!(short, busy(10), "the same seed is the same day");
+        assert!(short.mean < long.mean && short.most < long.most, "{short:?} {long:?}");
+        assert!(short.made > long.made && long.made > 100, "{short:?} {long:?}");
+        assert!((3500..4500).contains(&short.flows));
+        assert_eq!((short.left, long.left), (0, 0), "none is kept for ever");
+    }
+}
