@@ -32,7 +32,7 @@ pub(crate) fn run(svg: Option<&Path>, capture: Option<&Path>) -> Result<bool> {
     let screen = Arc::new(Screen::new());
     let recorded = capture.map_or_else(|| Path::new(WORK).join("demo.pcapng"), Path::to_path_buf);
     screen.moment(Tone::Plain, "building two hosts, each with a cable to provider a and one to provider b");
-    let mut world = Providers::build(Settings { delay: DELAY, shim: SHIM })?;
+    let mut world = Providers::build(Settings { delay: DELAY, shim: SHIM, label: "" })?;
     world.air.capture(&recorded)?;
     for side in &world.sides {
         let [a, b] = side.addresses;

@@ -20,6 +20,7 @@ mod progress;
 mod providers;
 mod report;
 mod screen;
+mod shim6;
 mod sys;
 mod topology;
 mod traffic;

@@ -28,6 +28,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) delay: Duration,
     /// Added to `[shim]` of both hosts.
     pub(crate) shim: &'a str,
+    /// Behind the names of all hosts, where there are several such worlds at once.
+    pub(crate) label: &'a str,
 }
 
 /// Hosts and providers.
@@ -56,13 +58,14 @@ impl Providers {
     /// Builds everything; the daemons run.
     pub(crate) fn build(settings: Settings<'_>) -> Result<Providers> {
         let air = Air::new(1)?;
-        let routers = [Host::new("provider-a")?, Host::new("provider-b")?];
+        let named = |name: &str| format!("{name}{}", settings.label);
+        let routers = [Host::new(&named("provider-a"))?, Host::new(&named("provider-b"))?];
         for router in &routers {
             router.set("ipv6/conf/all/forwarding", "1")?;
             router.set("ipv6/conf/default/accept_dad", "0")?;
         }
         let spec = LinkSpec { delay: settings.delay, ..LinkSpec::default() };
-        let side = |name, number| Side::build(&air, &routers, (name, number), spec, settings.shim);
+        let side = |name, number| Side::build(&air, &routers, (&named(name), number), spec, settings.shim);
         let sides = [side("left", 1)?, side("right", 2)?];
         Ok(Providers { air, sides, spec, _routers: routers })
     }
@@ -95,6 +98,19 @@ impl Providers {
     /// The provider carries again.
     pub(crate) fn mend(&self, provider: usize) -> Result<u64> {
         self.shape(provider, self.spec)
+    }
+
+    /// Keeps from TCP that its path has changed: what each roam6 tells its own host by ICMPv6 (RFC 6069) leads nowhere.
+    pub(crate) fn hush(&self) -> Result<()> {
+        for Side { host, addresses: [ulid, _], .. } in &self.sides {
+            let ulid = ulid.to_string();
+            let told = ["to", &ulid, "ipproto", "ipv6-icmp", "iif", "lo", "blackhole"];
+            // Before the rule for what is our own, which therefore has to make room.
+            host.output("ip", &[&["-6", "rule", "add", "pref", "1"], &told[..]].concat())?;
+            host.output("ip", &["-6", "rule", "add", "pref", "2", "lookup", "local"])?;
+            host.output("ip", &["-6", "rule", "del", "pref", "0"])?;
+        }
+        Ok(())
     }
 
     fn shape(&self, provider: usize, spec: LinkSpec) -> Result<u64> {
@@ -152,7 +168,7 @@ impl Side {
 }
 
 /// A set of two addresses, in the host's folder as the file its daemon reads.
-fn make_addresses(host: &Host, number: u8) -> Result<[Ipv6Addr; 2]> {
+pub(crate) fn make_addresses(host: &Host, number: u8) -> Result<[Ipv6Addr; 2]> {
     let file = host.folder().join("host.toml");
     let prefixes = [format!("2001:db8:a{number}::/64"), format!("2001:db8:b{number}::/64")];
     let words = prefixes.iter().flat_map(|prefix| ["--prefix", prefix]);

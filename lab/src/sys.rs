@@ -1,5 +1,5 @@
 //! The only unsafe code of the lab: what a child does between fork and exec, TAP devices, MPTCP sockets,
-//! and thread priorities.
+//! offloads, thread priorities, and what memory is in use.
 #![allow(unsafe_code, reason = "system calls without a safe wrapper, each in a function of its own")]
 
 use nix::sched::{CloneFlags, setns};
@@ -37,6 +37,9 @@ pub(crate) fn at_birth(command: &mut Command, birth: Birth) {
     }
 }
 
+/// Of linux/sockios.h.
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+
 nix::ioctl_write_int!(tun_set_interface, b'T', 202);
 nix::ioctl_write_ptr!(tun_set_carrier, b'T', 226, libc::c_int);
 
@@ -45,16 +48,22 @@ nix::ioctl_write_ptr!(tun_set_carrier, b'T', 226, libc::c_int);
 /// The device lives as long as the file. Reading never blocks.
 pub(crate) fn open_tap(name: &str) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
-    // SAFETY: `ifreq` is plain data for which all zeroes is a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (slot, byte) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
-        *slot = byte.cast_signed();
-    }
+    let mut request = about(name);
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_TAP | libc::IFF_NO_PI).unwrap_or(0);
     let address = std::ptr::from_ref(&request) as u64;
     // SAFETY: the kernel reads one `ifreq` at `address`, which lives until the call returns.
     unsafe { tun_set_interface(file.as_raw_fd(), address)? };
     Ok(file)
+}
+
+/// A question about the device `name`, still without its contents.
+fn about(name: &str) -> libc::ifreq {
+    // SAFETY: `ifreq` is plain data for which all zeroes is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (slot, byte) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
+        *slot = byte.cast_signed();
+    }
+    request
 }
 
 /// Plugs (`true`) or pulls (`false`) the cable of a TAP device.
@@ -76,6 +85,18 @@ pub(crate) fn mptcp_socket() -> io::Result<OwnedFd> {
     }
 }
 
+/// Lets the network device `name` of the calling thread's network namespace cut what TCP hands down (TSO), or not.
+pub(crate) fn set_tso(name: &str, on: bool) -> io::Result<()> {
+    const ETHTOOL_STSO: u32 = 0x1f;
+    let socket = std::net::UdpSocket::bind("[::1]:0")?;
+    let mut value = [ETHTOOL_STSO, u32::from(on)];
+    let mut request = about(name);
+    request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+    // SAFETY: the kernel reads one `ifreq` and the two words it points to, which all live until the call returns.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Lets the calling thread run before ordinary ones, so that the testbed's timing does not depend on the tested programs.
 ///
 /// Without the privilege nothing changes.
@@ -85,4 +106,11 @@ pub(crate) fn run_first(priority: i32) {
     unsafe {
         libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters);
     }
+}
+
+/// Octets this process has allocated and not given back.
+pub(crate) fn allocated() -> usize {
+    // SAFETY: reads counters of the allocator; takes and keeps no pointer.
+    let all = unsafe { libc::mallinfo2() };
+    all.uordblks + all.hblkhd
 }

@@ -12,8 +12,12 @@ mod nemo_hostile;
 mod nemo_idle;
 mod nemo_nested;
 mod nemo_scale;
+mod shim6_contexts;
 mod shim6_generation;
+mod shim6_negotiation;
 mod shim6_recovery;
+mod shim6_servers;
+mod shim6_throughput;
 
 use crate::figures::Findings;
 use anyhow::Result;
@@ -42,6 +46,10 @@ pub(crate) const ALL: &[Experiment] = &[
     nemo_idle::EXPERIMENT,
     nemo_nested::EXPERIMENT,
     nemo_scale::EXPERIMENT,
+    shim6_contexts::EXPERIMENT,
     shim6_generation::EXPERIMENT,
+    shim6_negotiation::EXPERIMENT,
     shim6_recovery::EXPERIMENT,
+    shim6_servers::EXPERIMENT,
+    shim6_throughput::EXPERIMENT,
 ];

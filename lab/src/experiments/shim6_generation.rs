@@ -18,6 +18,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
+/// What OpenSSL is to make of a processor with AVX2 but without instructions for SHA-1: bit 29 of CPUID leaf 7, EBX.
+const NO_SHA: &str = ":~0x20000000";
 /// What is generated: the words behind `roam6`.
 const KINDS: [(&str, &[&str]); 5] = [
     ("hba", &["hba", "generate"]),
@@ -33,17 +35,21 @@ fn run(quick: bool) -> Result<Findings> {
     let mut progress = Progress::new(1 + KINDS.len() as u64);
     progress.say("rates");
     let mut rates: Vec<Value> =
-        serde_json::from_str(&pinned(&[&binary()?.to_string_lossy(), "cga", "speed", "--json"])?)?;
+        serde_json::from_str(&output(&mut on_first_core(&[&binary()?.to_string_lossy(), "cga", "speed", "--json"]))?)?;
     for row in &mut rates {
         let octets = row["octets"].as_u64().context("no length")?;
-        let plain = openssl(octets)?;
         let rate = row["hashes_per_s"].as_f64().context("no rate")?;
-        row["openssl_hashes_per_s"] = plain.round().into();
-        row["over_openssl"] = round(rate / plain).into();
+        for (name, processor) in [("openssl", None), ("openssl_without_sha", Some(NO_SHA))] {
+            let plain = openssl(octets, processor)?;
+            row[format!("{name}_hashes_per_s")] = plain.round().into();
+            row[format!("over_{name}")] = round(rate / plain).into();
+        }
     }
     // The fastest way is the first of its input.
     let best = rates.iter().find(|row| row["input"] == "hba").context("no rate for HBA")?;
     findings.sum_up("rate_over_openssl", best["over_openssl"].clone());
+    let avx2 = rates.iter().find(|row| row["input"] == "hba" && row["method"] == "AVX2");
+    findings.sum_up("avx2_over_openssl_without_sha", avx2.map(|row| row["over_openssl_without_sha"].clone()));
     findings.sum_up("method", best["method"].clone());
     findings.sum_up("sec2_hba_seconds", round(best["sec2_seconds"].as_f64().unwrap_or(f64::NAN)));
     findings.rows = rates;
@@ -74,16 +80,21 @@ fn generate(words: &[&str], sec: &str, threads: &str) -> Result<f64> {
     Ok(took)
 }
 
-/// Hashes of so many octets a second that OpenSSL makes one after the other, in processor time.
-fn openssl(octets: u64) -> Result<f64> {
-    let text = pinned(&["openssl", "speed", "-mr", "-bytes", &octets.to_string(), "-seconds", "1", "sha1"])?;
+/// Hashes of so many octets a second that OpenSSL makes one after the other, in processor time; `processor` is what it is to
+/// make of the processor it runs on.
+fn openssl(octets: u64, processor: Option<&str>) -> Result<f64> {
+    let octets_text = octets.to_string();
+    let words = ["openssl", "speed", "-mr", "-bytes", &octets_text, "-seconds", "1", "sha1"];
+    let text = output(on_first_core(&words).envs(processor.map(|processor| ("OPENSSL_ia32cap", processor))))?;
     let line = text.lines().find(|line| line.starts_with("+F:")).context("openssl speed says nothing")?;
     let per_second: f64 =
         line.rsplit(':').next().unwrap_or_default().parse().context("openssl speed says no number")?;
     Ok(per_second / octets as f64)
 }
 
-/// Runs a command on the first core.
-fn pinned(command: &[&str]) -> Result<String> {
-    output(Command::new("taskset").args(["-c", "0"]).args(command))
+/// A command that runs on the first core.
+fn on_first_core(words: &[&str]) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0"]).args(words);
+    command
 }

@@ -1,4 +1,5 @@
-//! How long connections are silent when a provider fails without a word, by Send Timeout (the paper's Fig 9).
+//! How long connections are silent when a provider fails without a word, by Send Timeout, and how long if TCP is not told
+//! that its path has changed (the paper's Fig 9).
 
 use super::Experiment;
 use crate::clock;
@@ -6,9 +7,10 @@ use crate::figures::{Findings, percentile, round, spread};
 use crate::progress::Progress;
 use crate::providers::{Providers, Settings};
 use crate::traffic::{Load, Protocol, Stamp, Train, Transfer};
-use anyhow::Result;
+use anyhow::{Context, Result, anyhow};
 use roam6_proto::Report;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -16,60 +18,122 @@ use std::time::Duration;
 pub(crate) const EXPERIMENT: Experiment =
     Experiment { name: "shim6/recovery", about: "a provider fails silently: how long TCP and UDP stand still", run };
 
-/// Send Timeouts, milliseconds, and how often a provider fails with each.
-const RUNS: [(u64, usize); 7] = [(500, 20), (1000, 20), (2000, 20), (3000, 10), (5000, 5), (10_000, 3), (15_000, 3)];
-const QUICK: [(u64, usize); 2] = [(500, 4), (1000, 3)];
+/// Send Timeouts, milliseconds, and how often a provider fails with each; one list after the other takes too long.
+const RUNS: [&[(u64, usize)]; 2] =
+    [&[(500, 20), (1000, 20), (2000, 20)], &[(3000, 8), (5000, 5), (10_000, 3), (15_000, 3)]];
+const QUICK: [&[(u64, usize)]; 1] = [&[(500, 4), (1000, 3)]];
 /// One-way delay of a cable; a round trip passes four.
 const DELAY: Duration = Duration::from_millis(3);
 /// How long all is well between two failures.
-const PEACE: Duration = Duration::from_millis(1500);
+const PEACE: Duration = Duration::from_secs(1);
+/// How long a connection may take to go on: longer than the longest pause between two tries of TCP here.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// What came of one Send Timeout, milliseconds.
+struct Case {
+    timeout: u64,
+    /// Whether TCP was told of the change of path.
+    told: bool,
+    tcp: Vec<f64>,
+    udp: Vec<f64>,
+    search: Vec<f64>,
+}
 
 fn run(quick: bool) -> Result<Findings> {
-    let runs: &[(u64, usize)] = if quick { &QUICK } else { &RUNS };
+    let lists: &[&[(u64, usize)]] = if quick { &QUICK } else { &RUNS };
+    let steps = lists.iter().flat_map(|list| *list).map(|(_, count)| 2 * *count as u64).sum();
+    let progress = Mutex::new(Progress::new(steps));
+    let mut cases = side_by_side(lists, &progress)?;
+    cases.sort_by_key(|case| (!case.told, case.timeout));
     let mut findings = Findings { sound: true, ..Findings::default() };
-    let mut progress = Progress::new(runs.iter().map(|(_, count)| *count as u64).sum());
-    let mut beyond = Vec::new();
-    for (timeout, count) in runs {
-        progress.say(&format!("Send Timeout {timeout} ms"));
-        let (tcp, udp, found) = measure(*timeout, *count, &mut progress)?;
-        beyond.extend(tcp.iter().map(|silence| silence - *timeout as f64));
-        findings.rows.push(json!({
-            "send_timeout_ms": timeout,
-            "tcp_silent_ms": spread(&tcp),
-            "udp_silent_ms": spread(&udp),
-            "search_ms": spread(&found),
-        }));
+    for (told, key) in [(true, "art_minus_tsend_ms"), (false, "art_minus_tsend_untold_ms")] {
+        let cases = || cases.iter().filter(|case| case.told == told);
+        let beyond: Vec<f64> =
+            cases().flat_map(|case| case.tcp.iter().map(|silence| silence - case.timeout as f64)).collect();
+        findings.sum_up(&format!("{key}_p50"), percentile(&beyond, 0.5).map(round));
+        findings.sum_up(&format!("{key}_p95"), percentile(&beyond, 0.95).map(round));
     }
-    findings.sum_up("art_minus_tsend_ms_p50", percentile(&beyond, 0.5).map(round));
-    findings.sum_up("art_minus_tsend_ms_p95", percentile(&beyond, 0.95).map(round));
     findings.sum_up("round_trip_ms", (DELAY * 4).as_millis() as u64);
+    findings.rows = cases.iter().map(Case::row).collect();
     Ok(findings)
 }
 
-/// Silences of TCP and UDP and times of the search, milliseconds.
-fn measure(timeout: u64, count: usize, progress: &mut Progress) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
+/// Each list of Send Timeouts with TCP told and not told, all at once, for most of the time nothing happens.
+fn side_by_side(lists: &[&[(u64, usize)]], progress: &Mutex<Progress>) -> Result<Vec<Case>> {
+    std::thread::scope(|scope| {
+        let mut lanes = Vec::new();
+        for (number, list) in lists.iter().enumerate() {
+            for told in [true, false] {
+                let label = format!("{number}{}", if told { "t" } else { "n" });
+                lanes.push(scope.spawn(move || {
+                    let one = |(timeout, count): &(u64, usize)| measure((*timeout, told), *count, &label, progress);
+                    list.iter().map(one).collect::<Result<Vec<Case>>>()
+                }));
+            }
+        }
+        let mut cases = Vec::new();
+        for lane in lanes {
+            cases.extend(lane.join().map_err(|_| anyhow!("a measurement failed"))??);
+        }
+        Ok(cases)
+    })
+}
+
+impl Case {
+    fn row(&self) -> Value {
+        json!({
+            "send_timeout_ms": self.timeout,
+            "tcp_is_told": self.told,
+            "tcp_silent_ms": spread(&self.tcp),
+            "udp_silent_ms": spread(&self.udp),
+            "search_ms": spread(&self.search),
+        })
+    }
+}
+
+fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &Mutex<Progress>) -> Result<Case> {
     let shim = format!("send_timeout = \"{timeout}ms\"\n");
-    let world = Providers::build(Settings { delay: DELAY, shim: &shim })?;
+    let world = Providers::build(Settings { delay: DELAY, shim: &shim, label })?;
+    if !told {
+        world.hush()?;
+    }
     // A thousand octets every ten milliseconds, each way.
     let load = Load { message: 1000, ..Load::steady(Protocol::Tcp, 9700, 100_000) };
     let transfer = Transfer::carry(world.ends(), load)?;
     let mut train = Train::start(world.ends(), 9800, 100)?;
     world.await_both(0, "a context", |report| matches!(report, Report::ContextUp { .. }))?;
-    let (mut tcp, mut udp, mut found) = (Vec::new(), Vec::new(), Vec::new());
+    let mut case = Case { timeout, told, tcp: Vec::new(), udp: Vec::new(), search: Vec::new() };
     for round in 0..count {
         sleep(PEACE);
         // Each time the provider that carries it.
-        let provider = round % 2;
+        case.lose(&world, round % 2, &transfer, &train)?;
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.step();
+        progress.say(&format!("Send Timeout {timeout} ms"));
+    }
+    train.stop();
+    transfer.finish(Duration::from_secs(20))?;
+    Ok(case)
+}
+
+impl Case {
+    /// One provider fails, and is mended once all goes by the other.
+    fn lose(&mut self, world: &Providers, provider: usize, transfer: &Transfer, train: &Train) -> Result<()> {
         let at = world.silence(provider)?;
         let changed = |report: &Report| matches!(report, Report::PathChanged { .. });
-        world.await_both(at, "another path", changed)?;
+        let moved = world.await_both(at, "another path", changed)?;
+        let goes_on = || {
+            let now = clock::unix_micros();
+            transfer.arrivals().iter().all(|arrivals| arrivals.until(now) > arrivals.until(moved)).then_some(())
+        };
+        clock::wait_for(PATIENCE, goes_on).context("TCP does not go on")?;
         sleep(PEACE);
         world.mend(provider)?;
         let now = clock::unix_micros();
         let most = |silences: [u64; 2]| silences.into_iter().max().unwrap_or_default() as f64 / 1000.0;
         let [there, back] = transfer.arrivals();
-        tcp.push(most([there.longest_silence(at, now), back.longest_silence(at, now)]));
-        udp.push(most([
+        self.tcp.push(most([there.longest_silence(at, now), back.longest_silence(at, now)]));
+        self.udp.push(most([
             train.forth.longest_silence(Stamp::Received, at, now),
             train.back.longest_silence(Stamp::Received, at, now),
         ]));
@@ -77,12 +141,9 @@ fn measure(timeout: u64, count: usize, progress: &mut Progress) -> Result<(Vec<f
             if let Some(Report::PathChanged { after, .. }) =
                 side.daemon.events().first(at, changed).map(|event| event.report)
             {
-                found.push(after.as_secs_f64() * 1000.0);
+                self.search.push(after.as_secs_f64() * 1000.0);
             }
         }
-        progress.step();
+        Ok(())
     }
-    train.stop();
-    transfer.finish(Duration::from_secs(20))?;
-    Ok((tcp, udp, found))
 }

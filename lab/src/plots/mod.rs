@@ -4,6 +4,7 @@ mod lab;
 mod mptcp;
 mod nemo;
 mod read;
+mod shim6;
 
 use crate::chart::{self, Chart};
 use anyhow::{Context, Result};
@@ -24,6 +25,12 @@ const FIGURES: &[(&str, Draw)] = &[
     ("nemo/home-and-away", nemo::home_and_away),
     ("nemo/nested", nemo::nested),
     ("nemo/scale", nemo::scale),
+    ("shim6/contexts", shim6::contexts),
+    ("shim6/generation", shim6::generation),
+    ("shim6/negotiation", shim6::negotiation),
+    ("shim6/recovery", shim6::recovery),
+    ("shim6/servers", shim6::servers),
+    ("shim6/throughput", shim6::throughput),
 ];
 
 /// The figures of a result; none if nobody has drawn that experiment.

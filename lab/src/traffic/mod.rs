@@ -1,8 +1,10 @@
 //! Traffic whose every packet or byte is accounted for.
 
+pub(crate) mod flood;
 pub(crate) mod forge;
 pub(crate) mod train;
 pub(crate) mod transfer;
 
+pub(crate) use flood::Flood;
 pub(crate) use train::{End, Flow, Stamp, Train};
 pub(crate) use transfer::{Delivery, Load, Protocol, Transfer};

@@ -1,0 +1,201 @@
+//! What contexts cost a host that has many: time to handle an I2 with a signature to verify, and memory, with 1 000 to
+//! 100 000 contexts (the paper's Fig 10). The engine alone, and the daemon with all it keeps.
+
+use super::Experiment;
+use crate::bed::tap::Tap;
+use crate::bed::{Daemon, Host};
+use crate::clock;
+use crate::figures::{Findings, percentile, round, spread};
+use crate::progress::Progress;
+use crate::shim6::bench::{self, Bench};
+use crate::shim6::crowd::{Answer, Crowd, answer};
+use crate::sys;
+use anyhow::{Context, Result, bail};
+use roam6_proto::plan::{ContextId, Pair};
+use roam6_proto::shim::ShimConfig;
+use roam6_proto::{Engine, Input, Order, Outbox};
+use roam6_wire::shim6::Fork;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::time::{Duration, Instant};
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment =
+    Experiment { name: "shim6/contexts", about: "1 000 to 100 000 contexts: time of an I2, memory", run };
+
+/// Whose contexts they are.
+const HOST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xa, 0, 0, 0, 0, 1);
+/// Bits of the peers' RSA key.
+const KEY: u32 = 2048;
+/// I2s timed with each number of contexts, in turns.
+const TIMED: u32 = 1000;
+/// Handshakes under way at once while contexts are made with the daemon.
+const WINDOW: usize = 64;
+/// A handshake with the daemon that is not over then is begun anew.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn run(quick: bool) -> Result<Findings> {
+    let sizes: &[u32] = if quick { &[1000, 10_000] } else { &[1000, 10_000, 100_000] };
+    let mut progress = Progress::new(2 * sizes.len() as u64 + 1);
+    let crowd = Crowd::new(HOST, KEY)?;
+    let mut engines = Vec::new();
+    for size in sizes {
+        progress.say(&format!("an engine with {size} contexts"));
+        engines.push(Engines::fill(&crowd, *size)?);
+        progress.step();
+    }
+    progress.say("I2s in turns");
+    for turn in 0..TIMED {
+        for engine in &mut engines {
+            engine.time(&crowd, turn)?;
+        }
+    }
+    progress.step();
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut largest = (0.0, 0.0);
+    for engine in engines {
+        progress.say(&format!("a daemon with {} contexts", engine.size));
+        let (daemon, delays) = measure_daemon(&crowd, engine.size)?;
+        findings.rows.push(json!({
+            "contexts": engine.size,
+            "key": format!("RSA-{KEY}"),
+            "i2_us": spread(&engine.times),
+            "engine_bytes_per_context": round(engine.memory),
+            "daemon_bytes_per_context": round(daemon),
+            "daemon_i2_to_r2_ms": spread(&delays),
+        }));
+        findings.sum_up(&format!("i2_us_p50_at_{}", engine.size), percentile(&engine.times, 0.5).map(round));
+        largest = (engine.memory, daemon);
+        progress.step();
+    }
+    let medians: Vec<f64> =
+        findings.rows.iter().filter_map(|row| row.pointer("/i2_us/p50").and_then(|p50| p50.as_f64())).collect();
+    let most = medians.iter().copied().fold(0.0, f64::max);
+    let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
+    findings.sum_up("i2_us_p50_max_over_min", round(most / least));
+    findings.sum_up("engine_bytes_per_context", largest.0.round());
+    findings.sum_up("bytes_per_context", largest.1.round());
+    Ok(findings)
+}
+
+/// An engine with contexts, and what they cost.
+struct Engines {
+    bench: Bench,
+    size: u32,
+    /// Octets for each context.
+    memory: f64,
+    /// Microseconds of each timed I2.
+    times: Vec<f64>,
+}
+
+impl Engines {
+    fn fill(crowd: &Crowd, size: u32) -> Result<Engines> {
+        let config = ShimConfig {
+            max_contexts: usize::MAX,
+            verifications_per_second: 1_000_000,
+            idle_timeout: Duration::from_secs(1_000_000),
+            ..ShimConfig::default()
+        };
+        let mut bench = Bench::new(config, &[HOST]);
+        let before = sys::allocated();
+        for number in 0..size {
+            handshake(&mut bench, crowd, number)?;
+        }
+        let memory = sys::allocated().saturating_sub(before) as f64 / f64::from(size);
+        Ok(Engines { bench, size, memory, times: Vec::new() })
+    }
+
+    /// One context more, and away with it again.
+    fn time(&mut self, crowd: &Crowd, turn: u32) -> Result<()> {
+        let number = self.size + turn;
+        self.times.push(handshake(&mut self.bench, crowd, number)?.as_secs_f64() * 1e6);
+        let ulids = Pair { local: HOST, peer: crowd.ulid(number) };
+        self.bench.feed(&Input::Order(Order::EndContext(ContextId { ulids, fork: Fork::NONE })));
+        Ok(())
+    }
+}
+
+/// Makes a context; how long the I2 took, from the packet to the request that the host hold the context.
+fn handshake(bench: &mut Bench, crowd: &Crowd, number: u32) -> Result<Duration> {
+    bench.now = bench.now + Duration::from_millis(1);
+    let Some(Answer::R1(_, said)) = bench.hear(crowd.first(number)).first().and_then(|packet| answer(packet)) else {
+        bail!("no R1 for peer {number}")
+    };
+    let second = bench::packet(crowd.second(number, &said));
+    let mut out = Outbox::new();
+    let began = clock::now();
+    bench.shim.handle(bench.now, &second, &mut out);
+    let took = began.elapsed();
+    let answers = bench.settle(out);
+    if !answers.iter().any(|packet| matches!(answer(packet), Some(Answer::R2(to)) if to == number)) {
+        bail!("no R2 for peer {number}")
+    }
+    Ok(took)
+}
+
+/// Memory of the daemon for each context, octets; and milliseconds from I2 to R2 when all contexts are there.
+fn measure_daemon(crowd: &Crowd, size: u32) -> Result<(f64, Vec<f64>)> {
+    let host = Host::new(&format!("host{size}"))?;
+    host.set("ipv6/conf/default/accept_dad", "0")?;
+    let tap = Tap::open(&host, "u0")?;
+    host.ip(&[&format!("address add {HOST}/64 dev u0"), "route add default via fe80::1 dev u0"])?;
+    let config = format!(
+        "[shim]\ninterfaces = [\"u0\"]\nmax_contexts = {}\nverifications_per_second = 1000000\nidle_timeout = \"604800s\"\n",
+        size + TIMED
+    );
+    let daemon = Daemon::start(&host, &config)?;
+    let mut peers = Peers { tap, crowd };
+    let before = daemon.memory()?;
+    peers.meet(&(0..size).collect::<Vec<_>>(), WINDOW)?;
+    let memory = daemon.memory()?.saturating_sub(before) as f64 / f64::from(size);
+    let delays = peers.meet(&(size..size + TIMED / 4).collect::<Vec<_>>(), 1)?;
+    Ok((memory, delays))
+}
+
+/// The crowd before a daemon.
+struct Peers<'a> {
+    tap: Tap,
+    crowd: &'a Crowd,
+}
+
+impl Peers<'_> {
+    /// Makes contexts of these, `window` at a time; milliseconds from each I2 to its R2.
+    fn meet(&mut self, who: &[u32], window: usize) -> Result<Vec<f64>> {
+        let mut queue = who.iter().copied();
+        let mut begun: BTreeMap<u32, Instant> = BTreeMap::new();
+        let mut delays = Vec::new();
+        loop {
+            while begun.len() < window {
+                let Some(next) = queue.next() else { break };
+                self.begin(next, &mut begun)?;
+            }
+            if begun.is_empty() {
+                return Ok(delays);
+            }
+            self.tap.wait(20);
+            while let Some(answer) = self.tap.receive().map(answer) {
+                match answer {
+                    Some(Answer::R1(number, said)) if begun.contains_key(&number) => {
+                        begun.insert(number, clock::now());
+                        self.tap.send(&self.crowd.second(number, &said))?;
+                    }
+                    Some(Answer::R2(number)) => {
+                        let sent = begun.remove(&number).context("an R2 nobody waits for")?;
+                        delays.push(sent.elapsed().as_secs_f64() * 1000.0);
+                    }
+                    _ => {}
+                }
+            }
+            let late = begun.iter().filter(|(_, sent)| sent.elapsed() > PATIENCE).map(|(number, _)| *number);
+            for number in late.collect::<Vec<_>>() {
+                self.begin(number, &mut begun)?;
+            }
+        }
+    }
+
+    fn begin(&mut self, number: u32, begun: &mut BTreeMap<u32, Instant>) -> Result<()> {
+        begun.insert(number, clock::now());
+        Ok(self.tap.send(&self.crowd.first(number))?)
+    }
+}

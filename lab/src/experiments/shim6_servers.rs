@@ -1,0 +1,69 @@
+//! A campus server with millions of flows a day, in virtual time: contexts at once, by how soon those nobody uses are
+//! given up (the paper's Fig 11). The same figures each time.
+
+use super::Experiment;
+use crate::figures::{Findings, round};
+use crate::progress::Progress;
+use anyhow::{Result, anyhow};
+use roam6_sim::campus::{Busy, Shape, Trace, run as pass};
+use serde_json::json;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "shim6/servers",
+    about: "a campus server of millions of flows: contexts at once (simulated)",
+    run,
+};
+
+/// After so many seconds contexts nobody uses are given up.
+const TIMEOUTS: [u64; 6] = [5, 10, 30, 60, 120, 300];
+const QUICK: [u64; 2] = [10, 60];
+/// Which day.
+const SEED: u64 = 2010;
+
+fn run(quick: bool) -> Result<Findings> {
+    let (timeouts, flows) = if quick { (&QUICK[..], 100_000) } else { (&TIMEOUTS[..], 3_000_000) };
+    // A shorter day is as busy as a long one.
+    let usual = Shape { flows: 3_000_000, ..Shape::default() };
+    let shape = Shape { flows, day: usual.day.mul_f64(flows as f64 / usual.flows as f64), ..usual };
+    let progress = Mutex::new(Progress::new(timeouts.len() as u64));
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    for (timeout, busy) in side_by_side(timeouts, shape, &progress)? {
+        findings.rows.push(json!({
+            "idle_timeout_s": timeout,
+            "flows": busy.flows,
+            "contexts_made": busy.made,
+            "contexts_at_once_max": busy.most,
+            "contexts_at_once_p95": busy.p95,
+            "contexts_at_once_mean": round(busy.mean),
+        }));
+        findings.sum_up(&format!("contexts_at_once_max_after_{timeout}_s"), busy.most);
+        findings.sound &= busy.left == 0;
+    }
+    Ok(findings)
+}
+
+/// One day for each timeout, as many at once as there are processors.
+fn side_by_side(timeouts: &[u64], shape: Shape, progress: &Mutex<Progress>) -> Result<Vec<(u64, Busy)>> {
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    let day = |timeout: u64| {
+        let busy = pass(Trace::new(shape, SEED), Duration::from_secs(timeout));
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.step();
+        progress.say(&format!("given up after {timeout} s"));
+        (timeout, busy)
+    };
+    let mut days = std::thread::scope(|scope| {
+        let lane = |lane| timeouts.iter().skip(lane).step_by(lanes).map(|timeout| day(*timeout)).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..lanes).map(|number| scope.spawn(move || lane(number))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| anyhow!("a day ended early")))
+            .collect::<Result<Vec<_>>>()
+    })?
+    .concat();
+    days.sort_by_key(|(timeout, _)| *timeout);
+    Ok(days)
+}

@@ -1,0 +1,84 @@
+//! A shim on a bench: the engine alone, in virtual time; whatever it wants the host to hold is granted at once.
+
+use roam6_proto::input::{Activity, AddressEvent, AddressState, Amount, LinkEvent, Packet};
+use roam6_proto::plan::ContextId;
+use roam6_proto::shim::{Shim, ShimConfig};
+use roam6_proto::{Engine, Entropy, Input, LinkId, Outbox, Outcome, Output, Time};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+/// The one uplink.
+const LINK: LinkId = LinkId(1);
+const NAME: &str = "u0";
+/// Time until the engine has seen that its addresses have settled.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// The engine and its time.
+pub(crate) struct Bench {
+    /// The engine.
+    pub(crate) shim: Shim,
+    /// Its time.
+    pub(crate) now: Time,
+}
+
+impl Bench {
+    /// A host with these addresses on one uplink; what `config` says of uplinks does not count.
+    pub(crate) fn new(config: ShimConfig, addresses: &[Ipv6Addr]) -> Bench {
+        let config = ShimConfig { interfaces: [NAME.to_owned()].into(), ..config };
+        let shim = Shim::new(config, Entropy::from_number(1));
+        let mut bench = Bench { shim, now: Time::ZERO };
+        bench.feed(&Input::Link(LinkEvent { link: LINK, name: NAME.to_owned(), address: None, up: true, mtu: 1500 }));
+        for address in addresses {
+            let event = AddressEvent { link: LINK, address: *address, state: AddressState::Assigned };
+            bench.feed(&Input::Address(event));
+        }
+        bench.now = bench.now + SETTLED;
+        bench.feed(&Input::Tick);
+        bench
+    }
+
+    /// The packets that come of an input; what the engine asks of contexts is answered with silence.
+    pub(crate) fn feed(&mut self, input: &Input) -> Vec<Vec<u8>> {
+        let mut out = Outbox::new();
+        self.shim.handle(self.now, input, &mut out);
+        self.settle(out)
+    }
+
+    /// Answers what the engine wants of its host; the packets it sends.
+    pub(crate) fn settle(&mut self, mut out: Outbox) -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        loop {
+            let outputs: Vec<Output> = out.drain().collect();
+            if outputs.is_empty() {
+                return packets;
+            }
+            for output in outputs {
+                let answer = match output {
+                    Output::Transmit(transmit) => {
+                        packets.push(transmit.bytes);
+                        continue;
+                    }
+                    Output::Put(item) => Input::Outcome(Outcome { key: item.key(), refused: None }),
+                    Output::Sample(sample) => Input::Activity(silence(sample.context)),
+                    _ => continue,
+                };
+                self.shim.handle(self.now, &answer, &mut out);
+            }
+        }
+    }
+
+    /// The packets that come of a packet.
+    pub(crate) fn hear(&mut self, bytes: Vec<u8>) -> Vec<Vec<u8>> {
+        self.feed(&packet(bytes))
+    }
+}
+
+/// A packet as it comes by the uplink.
+pub(crate) fn packet(bytes: Vec<u8>) -> Input {
+    Input::Packet(Packet { link: LINK, sender: None, bytes })
+}
+
+fn silence(context: ContextId) -> Activity {
+    let (out, into) = (Amount::default(), Amount::default());
+    Activity { context, sent: None, received: None, unanswered: None, unreturned: None, out, into }
+}

@@ -1,0 +1,165 @@
+//! Peers by the hundred thousand, played by this program. Each has a ULID of its own, a CGA in a prefix of its own; all are
+//! of one key and name the same two further locators, so that one signature serves them all and is verified for each.
+
+use super::bench::Bench;
+use crate::bed::host::run as output;
+use anyhow::{Context, Result, anyhow, bail};
+use roam6_proto::Input;
+use roam6_proto::crypto::cga::{Parameters, Sec};
+use roam6_proto::crypto::signature::PrivateKey;
+use roam6_proto::input::FlowEvent;
+use roam6_proto::plan::Pair;
+use roam6_proto::shim::{Identity, ShimConfig};
+use roam6_proto::{LinkId, Time};
+use roam6_wire::Prefix;
+use roam6_wire::ip6::{self, Datagram, Header};
+use roam6_wire::shim6::{self, Message, Nonce, ShimOption, Tag};
+use std::net::Ipv6Addr;
+use std::process::Command;
+
+/// The first of the peers' prefixes, a /32.
+const PREFIXES: u128 = 0x2001_0db9 << 96;
+/// Where the peers can be reached too.
+const LOCATORS: [&str; 2] = ["2001:db8:c1::/64", "2001:db8:c2::/64"];
+
+/// The peers of one host.
+pub(crate) struct Crowd {
+    host: Ipv6Addr,
+    parameters: Parameters,
+    /// The locator all packets come from.
+    from: Ipv6Addr,
+    /// List and signature.
+    proof: Vec<ShimOption>,
+}
+
+/// What an R1 says.
+#[derive(Debug, Clone)]
+pub(crate) struct Validated {
+    responder_nonce: Nonce,
+    validator: Vec<u8>,
+}
+
+/// What a host has answered.
+#[derive(Debug, Clone)]
+pub(crate) enum Answer {
+    /// R1, to the peer of this number.
+    R1(u32, Validated),
+    /// R2, to the peer of this number.
+    R2(u32),
+}
+
+impl Crowd {
+    /// Peers of `host`, with an RSA key of so many bits.
+    pub(crate) fn new(host: Ipv6Addr, bits: u32) -> Result<Crowd> {
+        let identity = identity(private_key(bits)?).context("openssl made no key")?;
+        let parameters = identity.parameters.clone();
+        let mut locators = Vec::new();
+        for prefix in LOCATORS {
+            let prefix = prefix.parse().map_err(|_| anyhow!("no prefix"))?;
+            locators.push(address(&parameters, prefix).context("no /64")?);
+        }
+        let proof = announced(identity, &locators, host)?;
+        let from = *locators.first().context("no locator")?;
+        Ok(Crowd { host, parameters, from, proof })
+    }
+
+    /// The ULID of a peer.
+    pub(crate) fn ulid(&self, number: u32) -> Ipv6Addr {
+        prefix(number).and_then(|prefix| address(&self.parameters, prefix)).unwrap_or(Ipv6Addr::UNSPECIFIED)
+    }
+
+    /// The I1 of a peer, a whole packet.
+    pub(crate) fn first(&self, number: u32) -> Vec<u8> {
+        let options = vec![self.naming(number)];
+        self.packet(&Message::I1 { tag: tag(number), nonce: Nonce(number), options })
+    }
+
+    /// Its I2.
+    pub(crate) fn second(&self, number: u32, said: &Validated) -> Vec<u8> {
+        let parameters = prefix(number).and_then(|prefix| self.parameters.in_prefix(prefix));
+        let mut options = vec![ShimOption::Validator(said.validator.clone()), self.naming(number)];
+        options.extend(self.proof.iter().cloned());
+        options.extend(parameters.map(|parameters| ShimOption::Parameters(parameters.emit())));
+        let (initiator_nonce, responder_nonce) = (Nonce(number), said.responder_nonce);
+        self.packet(&Message::I2 { tag: tag(number), initiator_nonce, responder_nonce, options })
+    }
+
+    fn naming(&self, number: u32) -> ShimOption {
+        ShimOption::Ulids { sender: self.ulid(number), receiver: self.host }
+    }
+
+    fn packet(&self, message: &Message) -> Vec<u8> {
+        ip6::emit(&Header::new(self.from, self.host), shim6::PROTOCOL, &message.emit())
+    }
+}
+
+/// What a packet of the host says to the crowd; `None` if it is another.
+pub(crate) fn answer(packet: &[u8]) -> Option<Answer> {
+    let datagram = Datagram::parse(packet).ok().filter(|datagram| datagram.protocol == shim6::PROTOCOL)?;
+    match Message::parse(datagram.payload).ok()? {
+        Message::R1 { initiator_nonce, responder_nonce, options } => {
+            let validator = options.into_iter().find_map(|option| match option {
+                ShimOption::Validator(validator) => Some(validator),
+                _ => None,
+            });
+            Some(Answer::R1(initiator_nonce.0, Validated { responder_nonce, validator: validator? }))
+        }
+        Message::R2 { nonce, .. } => Some(Answer::R2(nonce.0)),
+        _ => None,
+    }
+}
+
+/// An RSA key, PKCS #8 DER.
+fn private_key(bits: u32) -> Result<Vec<u8>> {
+    let folder = tempfile::tempdir()?;
+    let pem = folder.path().join("key.pem");
+    let length = format!("rsa_keygen_bits:{bits}");
+    output(Command::new("openssl").args(["genpkey", "-algorithm", "RSA", "-pkeyopt", &length, "-out"]).arg(&pem))?;
+    let mut convert = Command::new("openssl");
+    convert.args(["pkcs8", "-topk8", "-nocrypt", "-outform", "DER", "-in"]).arg(&pem);
+    Ok(convert.output().context("cannot start openssl")?.stdout)
+}
+
+/// A key and what makes addresses of it.
+fn identity(private_key: Vec<u8>) -> Option<Identity> {
+    let public = PrivateKey::parse(&private_key)?.public()?;
+    let parameters = Parameters::new([6; 16], prefix(0)?, public)?;
+    Some(Identity { parameters, private_key })
+}
+
+/// List and signature, as an engine with this identity tells them.
+fn announced(identity: Identity, locators: &[Ipv6Addr], host: Ipv6Addr) -> Result<Vec<ShimOption>> {
+    let config = ShimConfig { identities: vec![identity], ..ShimConfig::default() };
+    let mut peer = Bench::new(config, locators);
+    let pair = Pair { local: *locators.first().context("no locator")?, peer: host };
+    let flow = FlowEvent { pair, link: LinkId(1), packets: 9, octets: 3000, since: Time::ZERO };
+    let Some(Message::I1 { nonce, .. }) = peer.feed(&Input::Flow(flow)).first().and_then(|packet| message(packet))
+    else {
+        bail!("the peer asks for no context")
+    };
+    let options = vec![ShimOption::Validator(vec![0; 16])];
+    let first = Message::R1 { initiator_nonce: nonce, responder_nonce: Nonce(1), options };
+    let packet = ip6::emit(&Header::new(pair.peer, pair.local), shim6::PROTOCOL, &first.emit());
+    let Some(Message::I2 { options, .. }) = peer.hear(packet).first().and_then(|packet| message(packet)) else {
+        bail!("the peer does not go on")
+    };
+    let proof = |option: &ShimOption| matches!(option, ShimOption::Locators(_) | ShimOption::Signature(_));
+    Ok(options.into_iter().filter(proof).collect())
+}
+
+fn message(packet: &[u8]) -> Option<Message> {
+    Message::parse(Datagram::parse(packet).ok()?.payload).ok()
+}
+
+/// The prefix of a peer's ULID.
+fn prefix(number: u32) -> Option<Prefix> {
+    Prefix::new(Ipv6Addr::from_bits(PREFIXES + (u128::from(number) << 64)), 64)
+}
+
+fn address(parameters: &Parameters, prefix: Prefix) -> Option<Ipv6Addr> {
+    Some(parameters.in_prefix(prefix)?.address(Sec::new(0)?))
+}
+
+fn tag(number: u32) -> Tag {
+    Tag::of_low(u64::from(number) + 1)
+}

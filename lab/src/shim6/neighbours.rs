@@ -1,0 +1,180 @@
+//! Two hosts at one cable, each with so many addresses that prove themselves in one way or another, and the time their
+//! handshakes take.
+
+use crate::bed::daemon::binary;
+use crate::bed::host::run as output;
+use crate::bed::{Air, Daemon, Host};
+use crate::clock;
+use anyhow::{Context, Result, bail};
+use roam6_sim::LinkSpec;
+use roam6_wire::ip6::Datagram;
+use roam6_wire::shim6::{self, kind};
+use std::fs;
+use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a handshake may take before it has failed: its messages are sent again after seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A context after the first packet, and after a second of pause again.
+const CONFIG: &str = "[shim]\ninterfaces = [\"u0\"]\nverifications_per_second = 10000\n";
+const TRIGGER: &str = "[shim.trigger]\npackets = 1\nidle = \"1s\"\nagain = \"1s\"\n";
+/// Where nobody listens.
+const PORT: u16 = 9;
+
+/// How addresses prove that they are one host's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// They do not: each is used alone.
+    None,
+    /// By the hash all are made of (RFC 5535).
+    Hba,
+    /// By the hash, and there is a key of this kind too.
+    HbaWithKey(&'static str),
+    /// By signature of a key of this kind (RFC 3972).
+    Cga(&'static str),
+}
+
+impl Proof {
+    /// Its name in results.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Proof::None => "none".to_owned(),
+            Proof::Hba => "hba".to_owned(),
+            Proof::HbaWithKey(key) => format!("hba with {key}"),
+            Proof::Cga(key) => format!("cga {key}"),
+        }
+    }
+}
+
+/// Two hosts.
+pub(crate) struct Neighbours {
+    sides: [Side; 2],
+    seen: Seen,
+    _air: Air,
+}
+
+struct Side {
+    host: Host,
+    daemon: Daemon,
+    ulid: Ipv6Addr,
+}
+
+/// When I1 and R2 were seen leaving, microseconds since 1970.
+#[derive(Debug, Clone, Default)]
+struct Seen(Arc<Mutex<(Option<u64>, Option<u64>)>>);
+
+impl Neighbours {
+    /// Builds both, with `count` addresses each; `label` tells them from others.
+    pub(crate) fn build(proof: Proof, count: u8, label: &str) -> Result<Neighbours> {
+        let air = Air::new(1)?;
+        let seen = Seen::default();
+        let observed = seen.clone();
+        air.observe(move |sighting| {
+            sighting.packet().into_iter().for_each(|packet| observed.note(sighting.unix_micros, packet));
+        });
+        let hosts = [Host::new(&format!("l{label}"))?, Host::new(&format!("r{label}"))?];
+        let [left, right] = &hosts;
+        air.cable([air.port(left, "u0")?, air.port(right, "u0")?], LinkSpec::default())?;
+        let [left, right] = hosts;
+        let sides = [Side::build(left, 1, proof, count)?, Side::build(right, 2, proof, count)?];
+        Ok(Neighbours { sides, seen, _air: air })
+    }
+
+    /// Lets the left host ask for a context, then ends it; the time from I1 to R2.
+    pub(crate) fn negotiate(&self) -> Result<Duration> {
+        *self.seen.lock() = (None, None);
+        let [left, right] = &self.sides;
+        left.say_something_to(right.ulid)?;
+        let both = || {
+            let seen = *self.seen.lock();
+            seen.0.zip(seen.1)
+        };
+        let (first, last) = clock::wait_for(PATIENCE, both).context("no context came about")?;
+        for (from, to) in [(left, right), (right, left)] {
+            from.daemon.ask(&["shim", "end", &from.ulid.to_string(), &to.ulid.to_string()])?;
+        }
+        Ok(Duration::from_micros(last.saturating_sub(first)))
+    }
+}
+
+impl Seen {
+    fn note(&self, at: u64, packet: &[u8]) {
+        let Ok(datagram) = Datagram::parse(packet) else { return };
+        if datagram.protocol != shim6::PROTOCOL {
+            return;
+        }
+        match datagram.payload.get(2) {
+            Some(&kind::I1) => self.lock().0 = Some(at),
+            Some(&kind::R2) => self.lock().1 = Some(at),
+            _ => {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Option<u64>, Option<u64>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Side {
+    fn build(host: Host, number: u8, proof: Proof, count: u8) -> Result<Side> {
+        host.set("ipv6/conf/default/accept_dad", "0")?;
+        host.set("ipv6/conf/u0/accept_dad", "0")?;
+        let prefixes: Vec<String> = (0..count).map(|place| format!("2001:db8:{number}0{place:x}::/64")).collect();
+        let (addresses, identities) = match proof {
+            Proof::None => (plain(&prefixes)?, String::new()),
+            _ => {
+                let file = host.folder().join("host.toml");
+                let addresses = generate(&host, proof, &prefixes)?;
+                (addresses, format!("identities = [\"{}\"]\n", file.display()))
+            }
+        };
+        for address in &addresses {
+            host.ip(&[&format!("address add {address}/64 dev u0 nodad")])?;
+        }
+        host.ip(&["route add 2001:db8::/32 dev u0"])?;
+        let daemon = Daemon::start(&host, &format!("{CONFIG}{identities}{TRIGGER}"))?;
+        Ok(Side { daemon, ulid: *addresses.first().context("no address")?, host })
+    }
+
+    fn say_something_to(&self, peer: Ipv6Addr) -> Result<()> {
+        let socket = self.host.inside(|| UdpSocket::bind(SocketAddrV6::new(self.ulid, 0, 0, 0)))??;
+        socket.send_to(&[0], SocketAddrV6::new(peer, PORT, 0, 0))?;
+        Ok(())
+    }
+}
+
+fn plain(prefixes: &[String]) -> Result<Vec<Ipv6Addr>> {
+    prefixes.iter().map(|prefix| Ok(prefix.replace("::/64", "::1").parse()?)).collect()
+}
+
+/// Makes the addresses, and in the host's folder the file its daemon reads.
+fn generate(host: &Host, proof: Proof, prefixes: &[String]) -> Result<Vec<Ipv6Addr>> {
+    let file = host.folder().join("host.toml");
+    let mut command = Command::new(binary()?);
+    let (verb, key) = match proof {
+        Proof::Hba => ("hba", None),
+        Proof::HbaWithKey(kind) => ("hba", Some(kind)),
+        Proof::Cga(kind) => ("cga", Some(kind)),
+        Proof::None => bail!("nothing is proved"),
+    };
+    command.args([verb, "generate"]).args(prefixes.iter().flat_map(|prefix| ["--prefix", prefix]));
+    if let Some(kind) = key {
+        // OpenSSL finds the primes of a long key sooner.
+        let pem = host.folder().join("key.pem");
+        let algorithm = match kind.strip_prefix("rsa-") {
+            Some(bits) => ["RSA".to_owned(), format!("rsa_keygen_bits:{bits}")],
+            None => ["EC".to_owned(), "ec_paramgen_curve:P-256".to_owned()],
+        };
+        let [name, length] = &algorithm;
+        output(Command::new("openssl").args(["genpkey", "-algorithm", name, "-pkeyopt", length, "-out"]).arg(&pem))?;
+        fs::set_permissions(&pem, fs::Permissions::from_mode(0o600))?;
+        command.arg("--key-file").arg(&pem);
+    }
+    output(command.arg(&file))?;
+    let shown = output(Command::new(binary()?).args(["cga", "show", "--json"]).arg(&file))?;
+    let shown: serde_json::Value = serde_json::from_str(&shown)?;
+    Ok(serde_json::from_value(shown.get("addresses").cloned().unwrap_or_default())?)
+}

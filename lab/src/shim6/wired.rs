@@ -1,0 +1,115 @@
+//! Two hosts and two providers at cables of the kernel's own (veth), as fast as it can: no frame passes this program.
+
+use crate::bed::{Daemon, Host};
+use crate::clock;
+use crate::providers::make_addresses;
+use crate::sys;
+use crate::traffic::End;
+use anyhow::{Context, Result};
+use roam6_proto::Report;
+use std::net::{Ipv6Addr, UdpSocket};
+use std::time::Duration;
+
+/// How long a context or a change of path may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// A word of a conversation, and how many make it worth a context.
+const WORD: [u8; 1000] = [0; 1000];
+
+/// The hosts.
+pub(crate) struct Wired {
+    sides: [Side; 2],
+    _routers: [Host; 2],
+}
+
+struct Side {
+    host: Host,
+    daemon: Option<Daemon>,
+    /// By provider; the first is the ULID.
+    addresses: [Ipv6Addr; 2],
+}
+
+impl Wired {
+    /// Builds them; `label` tells them from others.
+    pub(crate) fn build(label: &str) -> Result<Wired> {
+        let routers = [Host::new(&format!("a{label}"))?, Host::new(&format!("b{label}"))?];
+        for router in &routers {
+            router.set("ipv6/conf/all/forwarding", "1")?;
+            router.set("ipv6/conf/default/accept_dad", "0")?;
+        }
+        let sides = [Side::build(&routers, 1, label)?, Side::build(&routers, 2, label)?];
+        Ok(Wired { sides, _routers: routers })
+    }
+
+    /// Starts the shim at both hosts, and lets them make a context of their ULIDs.
+    pub(crate) fn start_shim(&mut self) -> Result<()> {
+        for Side { host, daemon, .. } in &mut self.sides {
+            let file = host.folder().join("host.toml");
+            let config = format!("[shim]\ninterfaces = [\"u0\", \"u1\"]\nidentities = [\"{}\"]\n", file.display());
+            *daemon = Some(Daemon::start(host, &config)?);
+        }
+        let [left, right] = self.ends();
+        let socket = left.host.inside(|| UdpSocket::bind((left.address, 0)))??;
+        for side in &self.sides {
+            let daemon = side.daemon.as_ref().context("no shim")?;
+            let talk = || {
+                socket.send_to(&WORD, (right.address, 9)).ok();
+                daemon.ask(&["show", "contexts", "--json"]).ok().filter(|shown| shown.contains("\"established\""))
+            };
+            clock::wait_for(PATIENCE, talk).context("no context came about")?;
+        }
+        Ok(())
+    }
+
+    /// Lets both hosts send by the second provider from now on, which means to rewrite.
+    pub(crate) fn rewrite(&self) -> Result<()> {
+        let [left, right] = &self.sides;
+        for (from, to) in [(left, right), (right, left)] {
+            let ([_, local], [_, peer]) = (from.addresses, to.addresses);
+            let daemon = from.daemon.as_ref().context("no shim")?;
+            let asked = clock::unix_micros();
+            daemon.ask(&["shim", "use", &local.to_string(), &peer.to_string()])?;
+            let changed = |report: &Report| matches!(report, Report::PathChanged { .. });
+            daemon.events().wait(asked, PATIENCE, changed).context("the path does not change")?;
+            // The peer is still being told of the first search.
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        Ok(())
+    }
+
+    /// Whether the uplinks of both hosts take large packets whole, as network cards do (TSO).
+    pub(crate) fn set_segmentation(&self, by_device: bool) -> Result<()> {
+        for side in &self.sides {
+            for link in ["u0", "u1"] {
+                side.host.inside(|| sys::set_tso(link, by_device))?.context("TCP segmentation offload")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Both ULIDs.
+    pub(crate) fn ends(&self) -> [End<'_>; 2] {
+        self.sides.each_ref().map(|Side { host, addresses: [ulid, _], .. }| End { host, address: *ulid })
+    }
+}
+
+impl Side {
+    fn build(routers: &[Host; 2], number: u8, label: &str) -> Result<Side> {
+        let host = Host::new(&format!("h{number}{label}"))?;
+        let addresses = make_addresses(&host, number)?;
+        for (provider, (router, address)) in routers.iter().zip(addresses).enumerate() {
+            let (link, there, table) = (format!("u{provider}"), format!("h{number}"), 100 + provider);
+            let gateway = Ipv6Addr::from_bits(address.to_bits() >> 64 << 64 | 0xff);
+            host.ip(&[&format!("link add {link} type veth peer name {there} netns {}", router.name())])?;
+            router.ip(&[&format!("link set {there} up"), &format!("address add {gateway}/64 dev {there} nodad")])?;
+            host.ip(&[
+                &format!("link set {link} up"),
+                &format!("address add {address}/64 dev {link} nodad"),
+                &format!("route add default via {gateway} dev {link} table {table}"),
+                &format!("route add default via {gateway} dev {link} metric {table}"),
+            ])?;
+            let (from, lookup) = (address.to_string(), table.to_string());
+            host.output("ip", &["-6", "rule", "add", "from", &from, "lookup", &lookup, "priority", "1000"])?;
+        }
+        Ok(Side { host, daemon: None, addresses })
+    }
+}

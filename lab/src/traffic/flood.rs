@@ -1,0 +1,69 @@
+//! As many bytes as TCP carries from one host to another, over one connection or several; nobody looks at them.
+
+use crate::clock;
+use crate::traffic::train::End;
+use anyhow::{Context, Result};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddrV6, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{JoinHandle, sleep};
+use std::time::Duration;
+
+/// Octets written and read at once.
+const CHUNK: usize = 128 * 1024;
+
+/// Running connections. Dropped, they end.
+pub(crate) struct Flood {
+    received: Arc<AtomicU64>,
+    streams: Vec<TcpStream>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Flood {
+    /// Starts so many connections from the first end to TCP `port` of the second.
+    pub(crate) fn start(ends: [End<'_>; 2], port: u16, connections: usize) -> Result<Flood> {
+        let [from, to] = ends;
+        let address = SocketAddrV6::new(to.address, port, 0, 0);
+        let listener = to.host.inside(|| TcpListener::bind(address))?.context("cannot listen")?;
+        let mut flood = Flood { received: Arc::default(), streams: Vec::new(), threads: Vec::new() };
+        for _ in 0..connections {
+            let mut near = from.host.inside(|| TcpStream::connect(address))?.context("the flood cannot begin")?;
+            let (mut far, _) = listener.accept()?;
+            flood.streams.extend([near.try_clone()?, far.try_clone()?]);
+            flood.threads.push(std::thread::spawn(move || {
+                let chunk = vec![0; CHUNK];
+                while near.write_all(&chunk).is_ok() {}
+            }));
+            let received = flood.received.clone();
+            flood.threads.push(std::thread::spawn(move || {
+                let mut chunk = vec![0; CHUNK];
+                while let Ok(length) = far.read(&mut chunk)
+                    && length > 0
+                {
+                    received.fetch_add(length as u64, Ordering::Relaxed);
+                }
+            }));
+        }
+        Ok(flood)
+    }
+
+    /// Gigabits a second that arrive in the next `span`.
+    pub(crate) fn rate(&self, span: Duration) -> f64 {
+        let (before, began) = (self.received.load(Ordering::Relaxed), clock::now());
+        sleep(span);
+        let arrived = self.received.load(Ordering::Relaxed) - before;
+        arrived as f64 * 8.0 / began.elapsed().as_secs_f64() / 1e9
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        for stream in &self.streams {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+        for thread in self.threads.drain(..) {
+            thread.join().ok();
+        }
+    }
+}
