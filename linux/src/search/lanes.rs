@@ -2,6 +2,7 @@
 //! to run it on a processor without the unit would not be, which only a check at run time can know.
 #![allow(unsafe_code)]
 
+mod schedules;
 #[cfg(target_arch = "x86_64")]
 mod sha_ni;
 mod vector;
@@ -12,9 +13,9 @@ use std::fmt;
 /// How candidates are hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Sixteen at once.
+    /// Twice sixteen at once.
     Avx512,
-    /// Eight at once.
+    /// Twice eight at once.
     Avx2,
     /// Two at once, by the instructions made for SHA-1.
     ShaNi,
