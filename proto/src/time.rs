@@ -1,32 +1,54 @@
 //! Time as a number: microseconds since the node began, so that it can be written down and replayed.
 
 use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Microseconds since the node began. Never wall-clock time; see [`crate::Clock`] for that.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Time(u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "u64", into = "u64")]
+pub struct Time(
+    /// One more than the microseconds: so that no more room is needed for a time there may not be.
+    NonZeroU64,
+);
 
 impl Time {
     /// The moment the node began.
-    pub const ZERO: Time = Time(0);
+    pub const ZERO: Time = Time(NonZeroU64::MIN);
 
     /// `micros` microseconds after the node began.
     pub const fn from_micros(micros: u64) -> Time {
-        Time(micros)
+        Time(NonZeroU64::MIN.saturating_add(micros))
     }
 
     /// Microseconds since the node began.
     pub const fn as_micros(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// Time from `earlier` to `self`; zero if `earlier` is later.
     pub fn since(self, earlier: Time) -> Duration {
-        Duration::from_micros(self.0.saturating_sub(earlier.0))
+        Duration::from_micros(self.as_micros().saturating_sub(earlier.as_micros()))
+    }
+}
+
+impl Default for Time {
+    fn default() -> Time {
+        Time::ZERO
+    }
+}
+
+impl From<u64> for Time {
+    fn from(micros: u64) -> Time {
+        Time::from_micros(micros)
+    }
+}
+
+impl From<Time> for u64 {
+    fn from(time: Time) -> u64 {
+        time.as_micros()
     }
 }
 
@@ -42,12 +64,12 @@ impl Sub<Duration> for Time {
     type Output = Time;
 
     fn sub(self, span: Duration) -> Time {
-        Time(self.0.saturating_sub(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)))
+        Time::from_micros(self.as_micros().saturating_sub(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)))
     }
 }
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
+        write!(f, "{}.{:06}", self.as_micros() / 1_000_000, self.as_micros() % 1_000_000)
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Context {
     /// An update of it the peer has not acknowledged.
     pub(super) update: Option<Box<Update>>,
     /// R2s that wait until the data plane holds the context.
-    pub(super) owed: Option<(Pair, Nonce)>,
+    pub(super) owed: Option<Box<(Pair, Nonce)>>,
     /// Send and Keepalive Timer.
     pub(super) watch: Watch,
     /// REAP's state other than Operational.
@@ -82,7 +82,7 @@ pub(super) struct Peer {
     /// CT(peer).
     pub(super) tag: Tag,
     /// Ls(peer), all of them verified.
-    pub(super) locators: Vec<PeerLocator>,
+    pub(super) locators: Box<[PeerLocator]>,
     /// Names the list; `None` before the first.
     pub(super) generation: Option<u32>,
     /// Its CGA parameters.

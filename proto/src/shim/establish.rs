@@ -182,7 +182,7 @@ impl Shim {
         }
         self.accept(now, slot, peer, path, out);
         if let Some(context) = self.contexts.get(slot) {
-            context.owed = Some((path, initiator_nonce));
+            context.owed = Some(Box::new((path, initiator_nonce)));
         }
     }
 
@@ -250,7 +250,7 @@ impl Shim {
     pub(super) fn pay(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return };
         let id = context.id;
-        if let Some((path, nonce)) = context.owed.take() {
+        if let Some((path, nonce)) = context.owed.take().map(|owed| *owed) {
             self.grant(slot, path, nonce, out);
         }
         self.sample(id, out);
@@ -268,7 +268,7 @@ impl Shim {
     ) -> Result<Peer, Disbelief> {
         let fresh = || Peer {
             tag,
-            locators: vec![PeerLocator { address: ulid, method: Method(0), broken: false }],
+            locators: Box::new([PeerLocator { address: ulid, method: Method(0), broken: false }]),
             generation: None,
             parameters: Box::default(),
             keepalive: KEEPALIVE,

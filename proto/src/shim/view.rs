@@ -10,7 +10,7 @@ impl Shim {
     pub(super) fn show(&self, now: Time, view: &mut View) {
         for (_, context) in self.contexts.iter() {
             let peer = context.peer.as_ref();
-            let locators = peer.map(|peer| peer.locators.as_slice()).unwrap_or_default();
+            let locators = peer.map(|peer| &*peer.locators).unwrap_or_default();
             let method = |method: Method| match method {
                 Method::HBA => "hba",
                 Method::CGA => "cga",
