@@ -6,12 +6,14 @@ use crate::providers::make_addresses;
 use crate::sys;
 use crate::traffic::End;
 use anyhow::{Context, Result};
-use roam6_proto::Report;
+use serde_json::Value;
 use std::net::{Ipv6Addr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a context or a change of path may take.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// When what was asked for in vain is asked for again.
+const AGAIN: Duration = Duration::from_secs(2);
 /// A word of a conversation, and how many make it worth a context.
 const WORD: [u8; 1000] = [0; 1000];
 
@@ -50,10 +52,9 @@ impl Wired {
         let [left, right] = self.ends();
         let socket = left.host.inside(|| UdpSocket::bind((left.address, 0)))??;
         for side in &self.sides {
-            let daemon = side.daemon.as_ref().context("no shim")?;
             let talk = || {
                 socket.send_to(&WORD, (right.address, 9)).ok();
-                daemon.ask(&["show", "contexts", "--json"]).ok().filter(|shown| shown.contains("\"established\""))
+                side.shows("state", &"established".into()).then_some(())
             };
             clock::wait_for(PATIENCE, talk).context("no context came about")?;
         }
@@ -65,13 +66,19 @@ impl Wired {
         let [left, right] = &self.sides;
         for (from, to) in [(left, right), (right, left)] {
             let ([_, local], [_, peer]) = (from.addresses, to.addresses);
-            let daemon = from.daemon.as_ref().context("no shim")?;
-            let asked = clock::unix_micros();
-            daemon.ask(&["shim", "use", &local.to_string(), &peer.to_string()])?;
-            let changed = |report: &Report| matches!(report, Report::PathChanged { .. });
-            daemon.events().wait(asked, PATIENCE, changed).context("the path does not change")?;
-            // The peer is still being told of the first search.
-            std::thread::sleep(Duration::from_secs(1));
+            let path = [local, peer].map(|address| address.to_string());
+            let mut asked: Option<Instant> = None;
+            let rewrites = || {
+                let rewrites = from.shows("rewriting", &true.into());
+                // The peer may have changed with us, or still be told of the search.
+                if !rewrites && asked.is_none_or(|asked| asked.elapsed() > AGAIN) {
+                    asked = Some(clock::now());
+                    let [local, peer] = &path;
+                    from.daemon.as_ref()?.ask(&["shim", "use", local, peer]).ok()?;
+                }
+                rewrites.then_some(())
+            };
+            clock::wait_for(PATIENCE, rewrites).context("the path does not change")?;
         }
         Ok(())
     }
@@ -93,6 +100,13 @@ impl Wired {
 }
 
 impl Side {
+    /// Whether the first context has such a field.
+    fn shows(&self, name: &str, value: &Value) -> bool {
+        let shown = self.daemon.as_ref().and_then(|daemon| daemon.ask(&["show", "contexts", "--json"]).ok());
+        let contexts = shown.and_then(|shown| serde_json::from_str::<Value>(&shown).ok());
+        contexts.is_some_and(|contexts| contexts.pointer(&format!("/0/{name}")) == Some(value))
+    }
+
     fn build(routers: &[Host; 2], number: u8, label: &str) -> Result<Side> {
         let host = Host::new(&format!("h{number}{label}"))?;
         let addresses = make_addresses(&host, number)?;
