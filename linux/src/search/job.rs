@@ -105,7 +105,7 @@ fn padded(input: &[u8]) -> Vec<[u32; 16]> {
 }
 
 /// All 80 words of a block.
-fn schedule(block: &[u32; 16]) -> [u32; 80] {
+pub(super) fn schedule(block: &[u32; 16]) -> [u32; 80] {
     let mut recent = *block;
     std::array::from_fn(|_| {
         let [oldest, _, third, _, _, _, _, _, ninth, _, _, _, _, fourteenth, _, _] = recent;
