@@ -53,7 +53,7 @@ fn run(quick: bool) -> Result<Findings> {
     }
     progress.step();
     let mut findings = Findings { sound: true, ..Findings::default() };
-    let mut largest = (0.0, 0.0);
+    let mut largest = (0.0, None);
     for engine in engines {
         progress.say(&format!("a daemon with {} contexts", engine.size));
         let (daemon, delays) = measure_daemon(&crowd, engine.size)?;
@@ -62,7 +62,7 @@ fn run(quick: bool) -> Result<Findings> {
             "key": format!("RSA-{KEY}"),
             "i2_us": spread(&engine.times),
             "engine_bytes_per_context": round(engine.memory),
-            "daemon_bytes_per_context": round(daemon),
+            "daemon_bytes_per_context": daemon.map(round),
             "daemon_i2_to_r2_ms": spread(&delays),
         }));
         findings.sum_up(&format!("i2_us_p50_at_{}", engine.size), percentile(&engine.times, 0.5).map(round));
@@ -75,7 +75,7 @@ fn run(quick: bool) -> Result<Findings> {
     let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
     findings.sum_up("i2_us_p50_max_over_min", round(most / least));
     findings.sum_up("engine_bytes_per_context", largest.0.round());
-    findings.sum_up("bytes_per_context", largest.1.round());
+    findings.sum_up("bytes_per_context", largest.1.map(f64::round));
     Ok(findings)
 }
 
@@ -135,8 +135,8 @@ fn handshake(bench: &mut Bench, crowd: &Crowd, number: u32) -> Result<Duration> 
 }
 
 /// By how much the daemon's memory grew for each of the second half of the contexts, octets, for the first fill what it has
-/// needed at its start; and milliseconds from I2 to R2 when all are there.
-fn measure_daemon(crowd: &Crowd, size: u32) -> Result<(f64, Vec<f64>)> {
+/// needed at its start; `None` if they all fit there; and milliseconds from I2 to R2 when all are there.
+fn measure_daemon(crowd: &Crowd, size: u32) -> Result<(Option<f64>, Vec<f64>)> {
     let host = Host::new(&format!("host{size}"))?;
     host.set("ipv6/conf/default/accept_dad", "0")?;
     let tap = Tap::open(&host, "u0")?;
@@ -151,7 +151,8 @@ fn measure_daemon(crowd: &Crowd, size: u32) -> Result<(f64, Vec<f64>)> {
     peers.meet(&(0..half).collect::<Vec<_>>(), WINDOW)?;
     let before = daemon.memory()?;
     peers.meet(&(half..size).collect::<Vec<_>>(), WINDOW)?;
-    let memory = daemon.memory()?.saturating_sub(before) as f64 / f64::from(size - half);
+    let grown = daemon.memory()?.saturating_sub(before) as f64 / f64::from(size - half);
+    let memory = (grown > 1.0).then_some(grown);
     let delays = peers.meet(&(size..size + TIMED / 4).collect::<Vec<_>>(), 1)?;
     Ok((memory, delays))
 }
