@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod attacker;
-pub mod care_of;
 pub mod campus;
+pub mod care_of;
 pub mod check;
 pub mod clock;
 pub mod datagram;
