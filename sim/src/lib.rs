@@ -19,6 +19,7 @@ pub mod map;
 pub mod medium;
 pub mod multihomed;
 mod passage;
+pub mod paths;
 pub mod plane;
 pub mod play;
 pub mod remark;

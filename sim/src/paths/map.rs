@@ -1,0 +1,191 @@
+//! Who is there: a node in a mobile network, its mobile router, and correspondents.
+
+use super::autoconf::Autoconf;
+use super::lender::{Lender, Offer};
+use super::node::{Kernel, Node};
+use super::peer::{Known, Peer};
+use super::sockets::Sockets;
+use crate::host::{Brain, Host, HostId};
+use crate::link::LinkSpec;
+use crate::medium::MediumId;
+use crate::router::link_local;
+use crate::world::World;
+use core::time::Duration;
+use roam6_proto::case::Role;
+use roam6_proto::multipath::PathManagerConfig;
+use roam6_proto::plan::{Address, Route, Table, Target};
+use roam6_proto::{Engine, Entropy, Input, Item, LinkId, Outbox, Time, View};
+use roam6_wire::{LinkAddress, Prefix};
+use std::cell::RefCell;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+/// Networks the mobile router visits.
+pub const VISITED: u16 = 4;
+/// Correspondents, each of one connection.
+const PEERS: u16 = 2;
+/// Name of the node's interface.
+const INTERFACE: &str = "eth0";
+const METRIC: u32 = 1024;
+
+/// Everything scripts and checks point at.
+#[derive(Debug)]
+pub struct Map {
+    /// The world.
+    pub world: World,
+    /// The node.
+    pub node: HostId,
+    /// Its interface.
+    pub link: LinkId,
+    /// The link inside the mobile network.
+    pub inside: MediumId,
+    /// The node's kernel.
+    pub kernel: Rc<RefCell<Kernel>>,
+    /// The correspondents, and what each knows of the connection to it.
+    pub peers: Vec<(Ipv6Addr, Rc<RefCell<Known>>)>,
+}
+
+/// A host without a will.
+struct Idle;
+
+impl Engine for Idle {
+    fn handle(&mut self, _: Time, _: &Input, _: &mut Outbox) {}
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    fn view(&self, _: Time, _: &mut View) {}
+}
+
+impl Map {
+    /// A map whose mobile router offers what `schedule` says.
+    pub fn new(seed: u64, schedule: Vec<(Time, Offer)>) -> Map {
+        let mut world = World::new(seed);
+        let inside = world.add_medium("inside", LinkSpec::default());
+        let cable = world.add_medium("core-lender", calm());
+        let mut core = Host::new("core", |_| Box::new(Idle));
+        core.forwards = true;
+        let down = interface(&mut core, "lender", 1);
+        let mut lender = Host::new("lender", |_| Box::new(Idle));
+        lender.forwards = true;
+        let up = interface(&mut lender, "core", 2);
+        let serves = interface(&mut lender, INTERFACE, 3);
+        let (core_address, lender_address) = (link_local(own(&core, down)), link_local(own(&lender, up)));
+        lender.kernel.fix(route(Prefix::ALL, Target::Gateway { link: up, router: core_address }));
+        for number in 0..=VISITED {
+            lender.kernel.fix(route(prefix(number), Target::Link(serves)));
+            core.kernel.fix(route(prefix(number), Target::Gateway { link: down, router: lender_address }));
+        }
+        let address = own(&lender, serves);
+        lender.birth = Box::new(move |_| Box::new(Lender::new(serves, address, schedule.clone())));
+        let mut peers = Vec::new();
+        let mut ends = Vec::new();
+        for number in 0..PEERS {
+            let known: Rc<RefCell<Known>> = Rc::default();
+            let medium = world.add_medium(&format!("peer {number}"), calm());
+            let there = interface(&mut core, &format!("peer{number}"), 10 + number);
+            core.kernel.fix(route(Prefix::host(peer(number)), Target::Link(there)));
+            peers.push((peer(number), Rc::clone(&known)));
+            ends.push((number, medium, there, link_local(own(&core, there)), known));
+        }
+        let core = world.add_host(core);
+        world.plug(core, down, Some(cable));
+        let lender = world.add_host(lender);
+        world.plug(lender, up, Some(cable));
+        world.plug(lender, serves, Some(inside));
+        for (number, medium, there, router, known) in ends {
+            let mut host = Host::new(&format!("peer{number}"), move |_| Box::new(Peer::new(&known)));
+            let link = interface(&mut host, INTERFACE, 20 + number);
+            host.kernel.fix(Item::Address(Address {
+                link,
+                address: peer(number),
+                prefix_length: 128,
+                preferred: true,
+            }));
+            host.kernel.fix(route(Prefix::ALL, Target::Gateway { link, router }));
+            let host = world.add_host(host);
+            world.plug(host, link, Some(medium));
+            world.plug(core, there, Some(medium));
+        }
+        let (node, link, kernel) = add_node(&mut world, inside, &peers);
+        Map { world, node, link, inside, kernel, peers }
+    }
+
+    /// Starts every host.
+    pub fn start(&mut self) {
+        let all: Vec<HostId> = self.world.hosts().map(|(id, _)| id).collect();
+        for id in all {
+            self.world.start(id);
+        }
+    }
+
+    /// The node's address in the mobile network (0) or of a visited network.
+    pub fn address(&self, number: u16) -> Ipv6Addr {
+        self.kernel.borrow().autoconf.address_in(prefix(number))
+    }
+}
+
+fn add_node(
+    world: &mut World,
+    inside: MediumId,
+    peers: &[(Ipv6Addr, Rc<RefCell<Known>>)],
+) -> (HostId, LinkId, Rc<RefCell<Kernel>>) {
+    let mut host = Host::new("node", |_| Box::new(Idle));
+    let link = interface(&mut host, INTERFACE, 4);
+    let autoconf = Autoconf::new(link, own(&host, link));
+    let home = autoconf.address_in(prefix(0));
+    let ends: Vec<Ipv6Addr> = peers.iter().map(|(address, _)| *address).collect();
+    let kernel = Rc::new(RefCell::new(Kernel { autoconf, sockets: Sockets::new(home, &ends), changes: 0 }));
+    let shown = Rc::clone(&kernel);
+    host.birth = Box::new(move |_| -> Brain {
+        let mut bytes = [0; 32];
+        Entropy::from_number(1).fill(&mut bytes);
+        let engine = roam6_proto::Node::of_roles(&[Role::PathManager(config())], bytes);
+        Box::new(Node::new(engine, &kernel, link, home))
+    });
+    let node = world.add_host(host);
+    world.plug(node, link, Some(inside));
+    (node, link, shown)
+}
+
+fn config() -> PathManagerConfig {
+    PathManagerConfig {
+        interfaces: [INTERFACE.to_owned()].into(),
+        home_prefixes: vec![prefix(0)],
+        signal_home: false,
+        signal_care_of: false,
+        subflows: 8,
+        accepted: 0,
+        source_routing: false,
+    }
+}
+
+/// The mobile network (0), or what is delegated by a visited network.
+pub fn prefix(number: u16) -> Prefix {
+    Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, 0xa00 + number, 0, 0, 0, 0, 0), 64).unwrap_or(Prefix::ALL)
+}
+
+/// A link on which nothing goes wrong.
+pub fn calm() -> LinkSpec {
+    LinkSpec { delay: Duration::from_millis(5), ..LinkSpec::default() }
+}
+
+fn peer(number: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0xc00 + number, 0, 0, 0, 0, 1)
+}
+
+fn interface(host: &mut Host, name: &str, unit: u16) -> LinkId {
+    let link = host.add_interface(name, unit);
+    let address = link_local(own(host, link));
+    host.kernel.fix(Item::Address(Address { link, address, prefix_length: 128, preferred: true }));
+    link
+}
+
+fn own(host: &Host, link: LinkId) -> LinkAddress {
+    host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address)
+}
+
+fn route(destination: Prefix, target: Target) -> Item {
+    Item::Route(Route { table: Table::MAIN, destination, source: Prefix::ALL, metric: METRIC, target, mtu: None })
+}

@@ -1,0 +1,85 @@
+//! A correspondent: a stock kernel's Multipath TCP as far as it matters here. It takes two subflows beside the first of a
+//! connection, and does not know of one that is dead unless it is told.
+
+use super::message::{Kind, Message};
+use core::time::Duration;
+use roam6_proto::{Engine, Input, Outbox, Time, View};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+/// Subflows beside the first: the kernel's default.
+pub const LIMIT: usize = 2;
+/// A subflow not heard of for so long has ended for want of acknowledgements. In a kernel it takes some minutes.
+const DEAD: Duration = Duration::from_secs(60);
+
+/// The subflows of one connection, by the address they come from.
+pub type Known = BTreeMap<Ipv6Addr, Flow>;
+
+/// A subflow as the peer knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Flow {
+    id: u8,
+    first: bool,
+    heard: Time,
+}
+
+/// The correspondent of one connection.
+#[derive(Debug)]
+pub struct Peer {
+    flows: Rc<RefCell<Known>>,
+}
+
+impl Peer {
+    /// A peer that shows what it knows in `flows`.
+    pub fn new(flows: &Rc<RefCell<Known>>) -> Peer {
+        Peer { flows: Rc::clone(flows) }
+    }
+
+    fn answer(&mut self, now: Time, from: Ipv6Addr, message: Message) -> Option<Kind> {
+        let mut flows = self.flows.borrow_mut();
+        flows.retain(|_, flow| flow.heard + DEAD > now);
+        let known = flows.contains_key(&from);
+        if let Some(flow) = flows.get_mut(&from) {
+            flow.heard = now;
+        }
+        match message.kind {
+            Kind::Begin | Kind::Join if known => Some(Kind::Joined),
+            Kind::Begin => {
+                // It begins anew: what was is no more.
+                flows.clear();
+                flows.insert(from, Flow { id: message.id, first: true, heard: now });
+                Some(Kind::Joined)
+            }
+            Kind::Join if flows.values().filter(|flow| !flow.first).count() < LIMIT && !flows.is_empty() => {
+                flows.insert(from, Flow { id: message.id, first: false, heard: now });
+                Some(Kind::Joined)
+            }
+            Kind::Join => Some(Kind::Reset),
+            Kind::Data if known => Some(Kind::Acknowledged),
+            Kind::Data => Some(Kind::Reset),
+            Kind::Remove => {
+                flows.retain(|_, flow| flow.id != message.id);
+                None
+            }
+            Kind::Joined | Kind::Reset | Kind::Acknowledged => None,
+        }
+    }
+}
+
+impl Engine for Peer {
+    fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox) {
+        let Input::Packet(packet) = input else { return };
+        let Some((header, message)) = Message::read(&packet.bytes) else { return };
+        if let Some(kind) = self.answer(now, header.source, message) {
+            out.transmit(Message { kind, ..message }.send(header.destination, header.source));
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    fn view(&self, _: Time, _: &mut View) {}
+}

@@ -1,0 +1,183 @@
+//! Plays a world to its end and says what came of it.
+
+use super::map::prefix;
+use super::peer::LIMIT;
+use super::scenario::Scenario;
+use crate::world::Fact;
+use core::fmt;
+use core::time::Duration;
+use roam6_proto::plan::Endpoint;
+use roam6_proto::{Item, Time};
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+
+/// Within so long after the last fault every path there is is used: endpoints nobody uses are made anew ever more seldom.
+pub const SETTLE: Duration = Duration::from_secs(200);
+/// For so long afterwards nothing changes any more.
+const QUIET: Duration = Duration::from_secs(30);
+/// Data is acknowledged at least so often.
+const STREAK: Duration = Duration::from_secs(3);
+/// How often an endpoint the peers have no room for is tried in that time.
+const MOST_TRIES: u64 = 4;
+/// The kernel takes so long to do what it is asked for.
+const LATE: Duration = Duration::from_millis(5);
+/// Endpoints made and given up, a second of trouble, at most on average.
+const MOST_CHANGES: u64 = 8;
+
+/// What came of a world in which everything held.
+#[derive(Debug, Clone, Copy)]
+pub struct Tale {
+    /// From the last fault until all was as it should be.
+    pub settled_after: Duration,
+    /// Events.
+    pub events: u64,
+    /// Endpoints made and given up.
+    pub changes: u64,
+}
+
+/// What did not hold.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// Which world.
+    pub seed: u64,
+    /// When.
+    pub at: Time,
+    /// What.
+    pub what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { seed, at, what } = self;
+        writeln!(f, "world of paths {seed} at {at}: {what}")?;
+        write!(f, "  to see it: ROAM6_SEED={seed} cargo test -p roam6-sim one_world_of_paths -- --nocapture")
+    }
+}
+
+/// Plays the world of `seed`, telling every event on standard output if `loud`.
+///
+/// # Errors
+/// The first thing that does not hold.
+pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
+    let mut scenario = Scenario::new(seed);
+    scenario.map.world.loud = loud;
+    let mut play = Play { scenario, events: 0 };
+    play.run().map_err(|what| Failure { seed, at: play.scenario.map.world.now(), what })
+}
+
+/// What connections have of the paths there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Paths {
+    All,
+    /// Where the first subflow has ended, the peer has room for fewer than there are.
+    AsManyAsThePeersTake,
+}
+
+struct Play {
+    scenario: Scenario,
+    events: u64,
+}
+
+impl Play {
+    fn run(&mut self) -> Result<Tale, String> {
+        for (after, happening) in core::mem::take(&mut self.scenario.script) {
+            self.scenario.map.world.plan(after, happening);
+        }
+        self.scenario.map.start();
+        let calm = Time::ZERO + self.scenario.calm;
+        let mut end = calm + STREAK;
+        self.advance(end)?;
+        let changes = self.changes();
+        if changes > MOST_CHANGES * self.scenario.calm.as_secs() {
+            return Err(format!("{changes} endpoints made and given up in {} s", self.scenario.calm.as_secs()));
+        }
+        let patience = calm + SETTLE;
+        while self.settled(end) != Ok(Paths::All) && end <= patience {
+            end = end + Duration::from_secs(1);
+            self.advance(end)?;
+        }
+        let paths = self.settled(end).map_err(|why| format!("not settled after {} s: {why}", SETTLE.as_secs()))?;
+        let (settled_after, before) = (end.since(calm) - STREAK, self.changes());
+        self.advance(end + QUIET)?;
+        if self.settled(end + QUIET)? != paths {
+            return Err("paths come or go in peace".to_owned());
+        }
+        let most = if paths == Paths::All { 0 } else { MOST_TRIES };
+        match self.changes() - before {
+            more if more > most => Err(format!("{more} endpoints made and given up in peace")),
+            _ => Ok(Tale { settled_after, events: self.events, changes }),
+        }
+    }
+
+    fn advance(&mut self, end: Time) -> Result<(), String> {
+        while let Some(facts) = self.scenario.map.world.step(end) {
+            self.events += 1;
+            if facts.iter().any(|fact| matches!(fact, Fact::Busy(_))) {
+                return Err("the node turns in circles".to_owned());
+            }
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    fn changes(&self) -> u64 {
+        self.scenario.map.kernel.borrow().changes
+    }
+
+    /// Endpoints are addresses that work, as far as the node was told, and those of the mobile network are backups.
+    fn look(&self) -> Result<(), String> {
+        let map = &self.scenario.map;
+        let now = map.world.now();
+        for (_, item) in map.world.host(map.node).kernel.plan().iter() {
+            let Item::Endpoint(endpoint) = item else { continue };
+            // What has just ended by itself is known as soon as the engine is asked again.
+            if let Err(why) = self.judge(now, endpoint)
+                && self.judge(now - LATE, endpoint).is_err()
+            {
+                return Err(format!("endpoint {}: {why}", endpoint.address));
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&self, now: Time, endpoint: &Endpoint) -> Result<(), &'static str> {
+        let map = &self.scenario.map;
+        let autoconf = &map.kernel.borrow().autoconf;
+        let Some(preferred) = autoconf.preferred(now, endpoint.address) else { return Err("no address") };
+        if !map.world.is_up(map.node, map.link) || !autoconf.has_router(now) {
+            return Err("no way out");
+        }
+        let backup = prefix(0).contains(endpoint.address) || !preferred;
+        if endpoint.flags.backup == backup { Ok(()) } else { Err("a backup or not, and should be the other") }
+    }
+
+    /// Whether every path there is carries data, both ends agree on them, and no connection has more. The kernel tries a
+    /// subflow once: a connection may lack one that another has, for whose sake it is not made anew.
+    fn settled(&self, now: Time) -> Result<Paths, String> {
+        let map = &self.scenario.map;
+        let direct: BTreeSet<Ipv6Addr> = self.scenario.there.iter().map(|number| map.address(*number)).collect();
+        let mut all = direct.clone();
+        all.insert(map.address(0));
+        let kernel = map.kernel.borrow();
+        let (mut used, mut full) = (BTreeSet::new(), true);
+        for (connection, (peer, known)) in kernel.sockets.connections().iter().zip(&map.peers) {
+            let paths: BTreeSet<Ipv6Addr> = connection.paths().into_iter().collect();
+            let known: BTreeSet<Ipv6Addr> = known.borrow().keys().copied().collect();
+            if paths != known || !paths.is_subset(&all) {
+                return Err(format!("{peer} is reached from {paths:?} and knows {known:?}; there are {all:?}"));
+            }
+            let straight = !paths.is_disjoint(&direct);
+            match connection.acknowledged {
+                Some((at, by)) if at + STREAK >= now && direct.contains(&by) == straight => {}
+                other => return Err(format!("data to {peer} last went {other:?}")),
+            }
+            full &= paths.len() >= LIMIT;
+            used.extend(paths);
+        }
+        match used == all {
+            true => Ok(Paths::All),
+            false if full => Ok(Paths::AsManyAsThePeersTake),
+            false => Err(format!("used are {used:?}, there are {all:?}")),
+        }
+    }
+}
