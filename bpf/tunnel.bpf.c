@@ -1,6 +1,7 @@
 /* The tunnel's programs. `ethernet` and `bare` take packets off an interface with and without Ethernet headers: the fast
  * path, which does what needs no error message and leaves all else untouched to the kernel. The kernel's routes lead
- * what is left, and what this host itself sends, through the tunnel device, where `device` encapsulates it. */
+ * what is left, and what this host itself sends, through the tunnel device, where `device` encapsulates it. What it lets through
+ * to whoever has the device open is to be sent in fragments. */
 #include "find.h"
 #include "hop.h"
 #include "outer.h"
@@ -291,21 +292,44 @@ static __always_inline int hand_over(struct __sk_buff *skb, const struct path *p
 	return bpf_redirect_neigh(path->link, &next, sizeof(next), 0);
 }
 
+/* Longer than the path takes. What any link carries may not be refused: it gets its outer header and goes up to the
+ * daemon, which sends it in fragments; so does what has an outer header of ours already (RFC 2473 §7.2). */
+static __always_inline int leave_long(struct __sk_buff *skb, const struct path *path, const struct flow *flow,
+				      __be32 word, __u32 on_wire)
+{
+	__u32 length = skb->len;
+	struct ipv6hdr *ip;
+
+	if (flow->protocol == ENCAPSULATED_IP6 && bpf_map_lookup_elem(&ends, &flow->source)) {
+		count(TO_BE_CUT);
+		return TC_ACT_OK;
+	}
+	if (path->direct || on_wire > MIN_MTU)
+		return refuse(DROPPED_TOO_BIG);
+	if (grow(skb))
+		return refuse(DROPPED_ROOM);
+	ip = header(skb, 0, 0);
+	if (!ip)
+		return refuse(DROPPED_FORM);
+	write_outer(ip, word, path, flow->hash, length);
+	count(TO_BE_CUT);
+	return TC_ACT_OK;
+}
+
 /* Sent out of the tunnel device: hop limit and length have been dealt with by the kernel. */
 SEC("classifier") int device(struct __sk_buff *skb)
 {
 	struct settings *set = get_settings();
-	__u32 length = skb->len, link;
+	__u32 length = skb->len, on_wire, link;
 	struct tunnel *tunnel;
 	struct ipv6hdr *ip;
 	struct flow flow;
 	struct path path;
 	__be32 word;
 
-	/* The device has no link-layer header, but what leads to a neighbour must have room for one. */
-	if (!set || skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_change_head(skb, ETH_HLEN, 0) || pull(skb, SHALLOW))
+	if (!set || skb->protocol != bpf_htons(ETH_P_IPV6) || pull(skb, SHALLOW))
 		return refuse(DROPPED_FORM);
-	ip = header(skb, ETH_HLEN, 0);
+	ip = header(skb, 0, 0);
 	if (!ip)
 		return refuse(DROPPED_FORM);
 	read_flow(skb, ip, &flow);
@@ -317,8 +341,14 @@ SEC("classifier") int device(struct __sk_buff *skb)
 		return refuse(DROPPED_NO_TUNNEL);
 	if (!choose(tunnel, &flow, &path))
 		return refuse(DROPPED_NO_PATH);
-	if (length > 0xffff || (!skb->gso_size && length > path.mtu && length > MIN_MTU))
+	if (length > 0xffff)
 		return refuse(DROPPED_TOO_BIG);
+	on_wire = length_on_wire(skb, 0);
+	if (on_wire > path.mtu && (!skb->gso_size || on_wire <= MIN_MTU))
+		return leave_long(skb, &path, &flow, word, on_wire);
+	/* The device has no link-layer header, but what leads to a neighbour must have room for one. */
+	if (bpf_skb_change_head(skb, ETH_HLEN, 0))
+		return refuse(DROPPED_FORM);
 	if (path.direct)
 		return hand_over(skb, &path);
 	link = link_of(skb, set, &path);

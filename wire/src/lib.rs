@@ -11,6 +11,7 @@ extern crate alloc;
 pub mod address;
 pub mod checksum;
 pub mod dhcp6;
+pub mod fragment;
 pub mod geo;
 pub mod icmp6;
 pub mod ip6;

@@ -6,7 +6,7 @@ use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
 
 /// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
-pub(crate) const LAYOUT: u32 = 3;
+pub(crate) const LAYOUT: u32 = 4;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -16,7 +16,7 @@ pub(crate) const LENGTHS: usize = 16;
 /// Entries of the next hop cache of each processor; a power of two.
 pub(crate) const HOPS: u32 = 1024;
 /// What the programs count, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 14] = [
+pub(crate) const COUNTERS: [&str; 15] = [
     "encapsulated",
     "encapsulated_slow",
     "decapsulated",
@@ -31,6 +31,7 @@ pub(crate) const COUNTERS: [&str; 14] = [
     "dropped_too_big",
     "dropped_room",
     "handed_over",
+    "fragmented",
 ];
 
 const FENCES: usize = 6;

@@ -29,13 +29,15 @@ pub(crate) enum Program {
     Bare,
     /// Encapsulates what is sent out of the tunnel device.
     Device,
+    /// Takes packets off the tunnel device that came in fragments: another place for [`Program::Bare`].
+    Joined,
 }
 
 impl Program {
     fn name(self) -> &'static str {
         match self {
             Program::Ethernet => "ethernet",
-            Program::Bare => "bare",
+            Program::Bare | Program::Joined => "bare",
             Program::Device => "device",
         }
     }
@@ -82,7 +84,7 @@ impl Programs {
 
     /// Puts a program on an interface, in place of what an earlier life put there.
     pub(crate) fn attach(&mut self, which: Program, interface: Interface<'_>) -> Result<(), Error> {
-        let pin = self.pin(interface.link);
+        let pin = self.pin(which, interface.link);
         let program = self.program(which)?;
         let failed = |error: &dyn core::error::Error| {
             Error::new(format_args!("attach BPF program {} to {}", which.name(), interface.name), whole(error))
@@ -108,7 +110,7 @@ impl Programs {
 
     /// Takes the program off an interface, which may be gone.
     pub(crate) fn detach(&mut self, which: Program, interface: Interface<'_>) {
-        let _ = fs::remove_file(self.pin(interface.link));
+        let _ = fs::remove_file(self.pin(which, interface.link));
         let _ = tc::qdisc_detach_program(interface.name, which.direction(), which.name());
     }
 
@@ -133,8 +135,9 @@ impl Programs {
         Ok(program)
     }
 
-    fn pin(&self, link: LinkId) -> PathBuf {
-        self.pins.links().join(link.0.to_string())
+    fn pin(&self, which: Program, link: LinkId) -> PathBuf {
+        let second = if which == Program::Joined { "-joined" } else { "" };
+        self.pins.links().join(format!("{}{second}", link.0))
     }
 }
 

@@ -6,6 +6,7 @@ use crate::bpf::abi::{self, LENGTHS, Length, PATHS, PrefixKey, RULES, Settings, 
 use crate::bpf::attach::{Interface, Program, Programs};
 use crate::bpf::maps::Maps;
 use crate::bpf::pin::Pins;
+use crate::tunnel::pieces::Pieces;
 use crate::tunnel::{MIN_MTU, Tunnels, device, is_special_to};
 use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
@@ -48,6 +49,7 @@ pub struct Bpf {
     /// How many paths end at each of our addresses.
     ends: BTreeMap<Ipv6Addr, usize>,
     attached: BTreeMap<LinkId, Attached>,
+    _pieces: Pieces,
 }
 
 /// A tunnel the map does not tell whole, and the version its flow rules are found by.
@@ -88,11 +90,11 @@ impl Bpf {
             }
         }
         maps.set_settings(settings)?;
-        let interface = Interface { link: device, name: &options.device };
         if !pins.outdated {
-            programs.attach(Program::Device, interface)?;
+            attach_device(&mut programs, device, &options.device)?;
         }
         Ok(Bpf {
+            _pieces: Pieces::begin(&options.device, device)?,
             last_version: settings.generation << 16,
             // One more than there are, until `settle` knows better: none goes before its time.
             lengths: inherited.map(|side| {
@@ -222,7 +224,7 @@ impl Bpf {
     fn path_mtu(&self, path: &Path, deeper: u8) -> u32 {
         let outer = if path.link.is_none() && deeper > 0 { self.towards(path.remote) } else { None };
         match outer {
-            Some(outer) => path.mtu.min(self.tunnel_mtu(&outer, deeper - 1).saturating_sub(OVERHEAD)),
+            Some(outer) => path.mtu.min(self.tunnel_mtu(&outer, deeper - 1).max(MIN_MTU) - OVERHEAD),
             None => path.mtu,
         }
     }
@@ -343,8 +345,7 @@ impl Tunnels for Bpf {
     fn settle(&mut self) -> Result<(), Error> {
         self.sweep()?;
         if self.pins.outdated {
-            let interface = Interface { link: self.device, name: &self.options.device };
-            self.programs.attach(Program::Device, interface)?;
+            attach_device(&mut self.programs, self.device, &self.options.device)?;
             let waiting = self.attached.iter().filter(|(_, attached)| attached.waiting);
             for link in waiting.map(|(&link, _)| link).collect::<Vec<_>>() {
                 self.attach_now(link)?;
@@ -372,6 +373,13 @@ impl Tunnels for Bpf {
         device::remove(&self.options.device)?;
         self.pins.clean()
     }
+}
+
+/// Puts programs on the tunnel device: for what the kernel's routes lead to it, and for what is given it to be opened.
+fn attach_device(programs: &mut Programs, link: LinkId, name: &str) -> Result<(), Error> {
+    let device = Interface { link, name };
+    programs.attach(Program::Device, device)?;
+    programs.attach(Program::Joined, device)
 }
 
 /// Counts one more prefix of its length; true if the table of lengths must say so.

@@ -10,6 +10,8 @@ mod fixtures;
 pub mod ip6tnl;
 pub mod none;
 #[cfg(feature = "bpf")]
+mod pieces;
+#[cfg(feature = "bpf")]
 pub(crate) use device::has_ethernet;
 #[cfg(all(test, feature = "bpf"))]
 #[path = "../../tests/tunnel/world.rs"]

@@ -2,7 +2,8 @@
 
 use crate::scene::{CN, COA, HA, HOME, MNN, OTHER_MNN, arrives};
 use crate::scene_or_skip;
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, setsockopt, socket, sockopt};
+use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType};
+use nix::sys::socket::{recv, recvfrom, setsockopt, socket, sockopt};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -152,4 +153,53 @@ fn a_mobile_router_in_a_mobile_network_is_reached() {
     let (down, up) = (bulk(&client, &server, 16 << 20), bulk(&server, &client, 16 << 20));
     println!("TCP in two tunnels: {down:.1} Gbit/s down, {up:.1} up");
     assert!(other.count("encapsulated") > 0);
+}
+
+/// What passes an interface and is a fragment, while `act` runs.
+fn fragments(host: &crate::world::Host, interface: &str, act: impl FnOnce()) -> usize {
+    let family = AddressFamily::Packet;
+    let protocol = SockProtocol::EthAll;
+    let tap = host.enter(|| socket(family, SockType::Datagram, SockFlag::SOCK_NONBLOCK, protocol)).unwrap();
+    let index = host.index(interface);
+    act();
+    let mut buffer = [0; 2048];
+    let mut seen = 0;
+    while let Ok((length, from)) = recvfrom::<LinkAddr>(tap.as_raw_fd(), &mut buffer) {
+        let here = from.is_some_and(|from| from.ifindex() == index as usize);
+        assert!(!here || length <= 1280, "{length} octets do not pass");
+        seen += usize::from(here && buffer[6] == 44);
+    }
+    seen
+}
+
+#[test]
+fn a_path_of_the_least_size_carries_whole_inner_packets_in_fragments() {
+    let mut scene = scene_or_skip!("a_path_of_the_least_size_carries_whole_inner_packets_in_fragments");
+    for (host, link) in [(&scene.core, "core1"), (&scene.mr.host, "mr1")] {
+        host.ip(&format!("link set {link} mtu 1280"));
+    }
+    scene.bind_at(1240);
+    let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
+    // One that fits, two in two pieces, and one that the sender itself must cut.
+    for (octets, pieces) in [(1192, 0), (1193, 2), (1232, 2), (1233, 2)] {
+        for (from, to) in [(&cn, &mnn), (&mnn, &cn)] {
+            let (mut first, mut count) = (false, 0);
+            let sending = || first = arrives(from, to, octets) || arrives(from, to, octets);
+            count += fragments(&scene.core, "core1", sending);
+            assert!(first, "{octets} octets of payload arrive");
+            assert!(count >= pieces, "{octets} octets: {count} fragments");
+        }
+    }
+    for side in [&mut scene.ha, &mut scene.mr] {
+        assert!(side.count("fragmented") >= 2 && side.count("decapsulated") >= 4);
+    }
+    let listener = scene.mnn.enter(|| TcpListener::bind(format!("[{MNN}]:6000"))).unwrap();
+    let client = scene.cn.enter(|| TcpStream::connect(format!("[{MNN}]:6000"))).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    let (down, up) = (bulk(&client, &server, 1 << 20), bulk(&server, &client, 1 << 20));
+    println!("TCP in fragments: {down:.2} Gbit/s down, {up:.2} up");
+    // A stranger gains nothing by fragments.
+    scene.ha.put(&crate::scene::at_home_agent(1, (HOME, crate::scene::MNP), &[("2001:db8:2::99", 1, 1)]));
+    assert!(!arrives(&mnn, &cn, 1232));
+    assert_eq!(scene.ha.count("dropped_source"), 1);
 }

@@ -147,6 +147,21 @@ impl Scene {
         self.mr.put(&self.at_mobile_router(paths));
     }
 
+    /// The first path, with largest inner packets of `mtu` octets; routes say what any link carries.
+    pub fn bind_at(&mut self, mtu: u32) {
+        let narrow = |mut tunnel: Tunnel| {
+            tunnel.paths[0].mtu = mtu;
+            tunnel
+        };
+        let paths = [(COA, 1, 1)];
+        self.ha.put(&narrow(at_home_agent(1, (HOME, MNP), &paths)));
+        let tunnel = narrow(self.at_mobile_router(&paths));
+        self.mr.put(&tunnel);
+        let mtu = self.ha.act(|tunnels| tunnels.mtu(TunnelId(1))).unwrap();
+        self.ha.host.ip(&format!("route change {MNP} dev nemo0 mtu {mtu}"));
+        self.mr.host.ip(&format!("route change default dev nemo0 table 10 mtu {mtu}"));
+    }
+
     pub fn at_mobile_router(&self, paths: &[CareOf]) -> Tunnel {
         let links = [(COA, "mr1"), (SECOND_COA, "mr2")];
         let mut tunnel = turned(at_home_agent(1, (HOME, MNP), paths));

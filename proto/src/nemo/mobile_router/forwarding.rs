@@ -41,8 +41,8 @@ const DEFAULT_METRIC: u32 = 512;
 const LAST_METRIC: u32 = 1 << 30;
 /// An outer IPv6 header, octets.
 const OVERHEAD: u32 = 40;
-/// What any IPv6 link carries; an outer packet that does not fit is fragmented (RFC 2473 §7.1).
-const MIN_MTU: u32 = 1280;
+/// What any IPv6 link carries; an outer packet that does not fit is fragmented (RFC 2473 §7.2).
+pub(super) const MIN_MTU: u32 = 1280;
 
 impl MobileRouter {
     /// Everything the host should hold now.
@@ -133,7 +133,7 @@ impl MobileRouter {
             local: care_of.address.0,
             remote: self.registration.served()?,
             link: Some(care_of.link),
-            mtu: uplink.mtu().saturating_sub(OVERHEAD).max(MIN_MTU),
+            mtu: uplink.mtu().max(MIN_MTU).saturating_sub(OVERHEAD),
             weight,
             direct: false,
         })

@@ -3,6 +3,7 @@
 
 use super::MobileRouter;
 use super::care_of_prefix::Told;
+use super::forwarding::MIN_MTU;
 use super::uplink::Interface;
 use crate::access::advertiser::{Advertiser, Content};
 use crate::engine::Outbox;
@@ -80,7 +81,7 @@ impl Inside {
 impl MobileRouter {
     /// Tells the nodes inside what is now true: the prefix, and the largest packet that goes through in one piece.
     pub(super) fn settle_inside(&mut self, now: Time, out: &mut Outbox) {
-        let tunnel = self.paths().iter().filter(|path| path.weight > 0).map(|path| path.mtu).min();
+        let tunnel = self.paths().iter().filter(|path| path.weight > 0).map(|path| path.mtu.max(MIN_MTU)).min();
         self.inside_mtu = if self.home.is_some() && !self.is_away_too() { None } else { tunnel.or(self.inside_mtu) };
         let mtu = self.inside_mtu;
         for (index, live) in self.advertisable(now).into_iter().enumerate() {

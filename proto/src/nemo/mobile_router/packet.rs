@@ -3,6 +3,7 @@
 
 use super::MobileRouter;
 use super::discovery;
+use super::forwarding::MIN_MTU;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::crypto::esp::{PAYLOAD_AT, refusal};
@@ -21,8 +22,6 @@ use std::net::Ipv6Addr;
 
 /// RFC 8201 §5.2: a path MTU learnt is believed this long.
 const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
-/// Least path MTU (RFC 8200 §5).
-const MIN_MTU: u32 = 1280;
 
 impl MobileRouter {
     /// Takes a packet.

@@ -301,7 +301,7 @@ impl World {
             assert_eq!(self.up.get(&link), Some(&true), "a path over {link}, which is down");
             let needs = if path.direct { Key::Neighbour(link, path.remote) } else { Key::Address(link, path.local) };
             assert!(self.plan.find(&needs).is_some(), "a path without {needs:?}");
-            assert!(path.mtu >= 1280, "a path of {} octets", path.mtu);
+            assert!(path.mtu >= 1240, "a path of {} octets", path.mtu);
         }
     }
 }

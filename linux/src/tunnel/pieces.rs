@@ -1,0 +1,147 @@
+//! Outer packets in pieces, which the programs leave to the daemon. On the way out: what is longer than its path takes and
+//! may not be refused comes out of the tunnel device, and leaves in fragments (RFC 2473 §7.2). On the way in: what came in
+//! fragments was put together by the kernel, and goes into the device, whose program opens it like any other.
+
+use crate::door::raw::Exit;
+use crate::error::{Context, Error};
+use crate::sys;
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn6, recvmsg, setsockopt, sockopt};
+use roam6_proto::{LinkId, Transmit, Via};
+use roam6_wire::fragment;
+use roam6_wire::ip6::{self, Header, protocol};
+use std::fs::File;
+use std::io::{BufReader, IoSliceMut, Read, Write};
+use std::net::Ipv6Addr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+
+/// Octets of the longest packet.
+const LONGEST: usize = 1 << 16;
+/// Packets taken from one side before the other gets its turn.
+const BATCH: usize = 64;
+
+/// Works beside the daemon's loop as long as this value lives.
+pub(super) struct Pieces {
+    end: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pieces {
+    /// Begins to cut and to join for the tunnel device of this name and number.
+    pub(super) fn begin(device: &str, link: LinkId) -> Result<Pieces, Error> {
+        let what = "a thread for tunnelled packets in fragments";
+        let (end, ended) = UnixStream::pair().context(what)?;
+        let mut worker = Worker {
+            device: sys::open_tun(device, libc::IFF_TUN).context(format_args!("open {device}"))?.into(),
+            link,
+            joined: joined_packets()?,
+            exit: Exit::open()?,
+            random: BufReader::new(File::open("/dev/urandom").context("/dev/urandom")?),
+            buffer: vec![0; LONGEST],
+            ended,
+        };
+        let named = std::thread::Builder::new().name("fragments".to_owned());
+        let thread = named.spawn(move || while worker.turn().is_some() {}).context(what)?;
+        Ok(Pieces { end: Some(end), thread: Some(thread) })
+    }
+}
+
+impl Drop for Pieces {
+    /// The next life can open the device only once it is closed.
+    fn drop(&mut self) {
+        drop(self.end.take());
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Hears packets within packets to this host that no program took: those the kernel has put together.
+fn joined_packets() -> Result<OwnedFd, Error> {
+    let what = "raw socket for tunnelled packets";
+    let socket = sys::raw_socket(libc::IPPROTO_IPV6).context(what)?;
+    setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true).context(what)?;
+    setsockopt(&socket, sockopt::Ipv6RecvTClass, &true).context(what)?;
+    Ok(socket)
+}
+
+struct Worker {
+    device: File,
+    link: LinkId,
+    joined: OwnedFd,
+    exit: Exit,
+    random: BufReader<File>,
+    buffer: Vec<u8>,
+    ended: UnixStream,
+}
+
+impl Worker {
+    /// Waits for packets and deals with some; `None` once it is to end.
+    fn turn(&mut self) -> Option<()> {
+        let mut ready =
+            [self.device.as_fd(), self.joined.as_fd(), self.ended.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        match poll(&mut ready, PollTimeout::NONE) {
+            Err(Errno::EINTR) => return Some(()),
+            other => other.ok()?,
+        };
+        let [device, joined, ended] = ready.map(|fd| fd.any().unwrap_or(true));
+        if ended {
+            return None;
+        }
+        if device {
+            (0..BATCH).try_for_each(|_| self.cut());
+        }
+        if joined {
+            (0..BATCH).try_for_each(|_| self.join());
+        }
+        Some(())
+    }
+
+    /// Sends one packet in fragments; `None` if there is none. One that cannot be sent is lost, as on any link.
+    fn cut(&mut self) -> Option<()> {
+        let length = self.device.read(&mut self.buffer).ok()?;
+        let mut number = [0; 4];
+        self.random.read_exact(&mut number).ok()?;
+        // Not to be guessed (RFC 7739).
+        let pieces = fragment::cut(self.buffer.get(..length)?, u32::from_ne_bytes(number));
+        for bytes in pieces {
+            let _ = self.exit.send(&Transmit { via: Via::Route, bytes }, None);
+        }
+        Some(())
+    }
+
+    /// Puts one packet before the programs; `None` if there is none.
+    fn join(&mut self) -> Option<()> {
+        let (header, length) = self.receive()?;
+        // What the device has brought already is no tunnel's.
+        if let Some(header) = header {
+            let whole = ip6::emit(&header, protocol::IPV6, self.buffer.get(..length)?);
+            let _ = self.device.write(&whole);
+        }
+        Some(())
+    }
+
+    /// Takes one inner packet into the buffer: its outer header, if it is a tunnel's, and its length.
+    fn receive(&mut self) -> Option<(Option<Header>, usize)> {
+        let mut control = cmsg_space!(libc::in6_pktinfo, libc::c_int);
+        let mut parts = [IoSliceMut::new(&mut self.buffer)];
+        let fd = self.joined.as_raw_fd();
+        let message = recvmsg::<SockaddrIn6>(fd, &mut parts, Some(&mut control), MsgFlags::MSG_DONTWAIT).ok()?;
+        let source = message.address?.ip();
+        let (mut destination, mut traffic_class) = (None, 0);
+        for told in message.cmsgs().ok()? {
+            match told {
+                ControlMessageOwned::Ipv6PacketInfo(info) if info.ipi6_ifindex != self.link.0 => {
+                    destination = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr));
+                }
+                ControlMessageOwned::Ipv6TClass(class) => traffic_class = u8::try_from(class).unwrap_or_default(),
+                _ => {}
+            }
+        }
+        let header = destination.map(|destination| Header { traffic_class, ..Header::new(source, destination) });
+        Some((header, message.bytes))
+    }
+}
