@@ -6,6 +6,7 @@ use crate::plan::{Item, Key};
 use crate::report::Report;
 use crate::time::Time;
 use crate::view::View;
+use roam6_wire::HomeAddress;
 
 /// A protocol engine, or a node made of several.
 pub trait Engine {
@@ -27,6 +28,15 @@ pub trait Engine {
 
     /// Adds what an operator wants to see of this engine to `view`.
     fn view(&self, now: Time, view: &mut View);
+
+    /// Adds the same in pieces, none of which takes longer than a packet may wait: what comes first, or what comes after
+    /// `last`. Returns the last home address it has come to; `None` once that was all.
+    fn view_piece(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
+        if last.is_none() {
+            self.view(now, view);
+        }
+        None
+    }
 }
 
 /// What an engine wants done, in order.

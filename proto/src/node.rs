@@ -14,6 +14,7 @@ use crate::report::{DropReason, Report};
 use crate::shim::Shim;
 use crate::time::Time;
 use crate::view::View;
+use roam6_wire::HomeAddress;
 use std::collections::BTreeMap;
 
 /// The roles of one host. Every input is offered to each role in turn; what a role does not want it leaves alone.
@@ -86,15 +87,23 @@ impl Engine for Node {
     }
 
     fn view(&self, now: Time, view: &mut View) {
-        for role in &self.roles {
-            role.view(now, view);
+        let mut last = None;
+        while let Some(next) = self.view_piece(now, last, view) {
+            last = Some(next);
         }
-        // Also what never happened, so that nobody has to guess the names.
-        for reason in DropReason::ALL {
-            view.counters.entry(format!("dropped_{}", reason.name())).or_default();
+    }
+
+    fn view_piece(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
+        if last.is_none() {
+            // Also what never happened, so that nobody has to guess the names.
+            for reason in DropReason::ALL {
+                view.counters.entry(format!("dropped_{}", reason.name())).or_default();
+            }
+            for (name, count) in &self.counters {
+                *view.counters.entry(name.clone()).or_default() += count;
+            }
         }
-        for (name, count) in &self.counters {
-            *view.counters.entry(name.clone()).or_default() += count;
-        }
+        // A node has one role of many rows.
+        self.roles.iter().map(|role| role.view_piece(now, last, view)).max().flatten()
     }
 }

@@ -9,12 +9,12 @@ mod recorder;
 mod reload;
 mod roles;
 mod server;
+mod showing;
 mod start;
 mod table_watch;
 
 use crate::config::{Config, source::Problem};
-use crate::control::{Answer, Line, Request, State, What};
-use crate::render;
+use crate::control::{Answer, Line, Request, What};
 use ages::Ages;
 use core::time::Duration;
 pub(crate) use log::Level;
@@ -28,9 +28,10 @@ use reload::{File, Reading};
 use roam6_linux::mptcp::diag;
 use roam6_linux::{Host, Interest, Ready, Wake};
 use roam6_proto::plan::{ContextId, Pair};
-use roam6_proto::{Clock, Engine, Input, Node, Order, Outbox, Output, Report, Time, View};
+use roam6_proto::{Clock, Engine, Input, Node, Order, Outbox, Output, Report, Time};
 use roam6_wire::shim6::Fork;
 use server::{Asked, ClientId, Reactor, Server};
+use showing::{Form, Showing};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -41,7 +42,8 @@ const SIGNALS: u32 = 0;
 const TABLE: u32 = 1;
 const POSITION: u32 = 2;
 const READING: u32 = 3;
-const SERVER: u32 = 4;
+const SHOWING: u32 = 4;
+const SERVER: u32 = 5;
 /// A page of metrics is not made anew within this time: anybody on this machine may ask for it.
 const METRICS_TIME: Duration = Duration::from_secs(1);
 const READ: Interest = Interest { read: true, write: false };
@@ -103,7 +105,8 @@ struct Daemon {
     notify: Notify,
     voice: Voice,
     recorder: Option<Recorder>,
-    metrics: Option<(Time, String)>,
+    showing: Showing,
+    metrics: Option<(Time, Vec<u8>)>,
     settled: bool,
 }
 
@@ -153,6 +156,7 @@ impl Daemon {
             reading: Reading::default(),
             notify: Notify::from_environment(),
             recorder,
+            showing: Showing::default(),
             metrics: None,
             settled: false,
         };
@@ -209,7 +213,8 @@ impl Daemon {
 
     /// One turn; true if it was told to end.
     fn once(&mut self) -> Result<bool, Failure> {
-        let deadlines = [self.node.deadline(), self.server.deadline(), self.notify.deadline()];
+        let at_once = self.showing.is_gathering().then(|| self.host.now());
+        let deadlines = [at_once, self.node.deadline(), self.server.deadline(), self.notify.deadline()];
         let wakes = self.host.wait(deadlines.into_iter().flatten().min())?;
         let mut inputs = VecDeque::new();
         let mut end = false;
@@ -223,6 +228,7 @@ impl Daemon {
         }
         self.feed(inputs);
         self.settle()?;
+        self.gather();
         let now = self.host.now();
         self.server.expire(now, &mut self.host);
         self.notify.alive(now);
@@ -293,6 +299,8 @@ impl Daemon {
             self.tell_positions();
         } else if ready.token == READING {
             self.take_read();
+        } else if ready.token == SHOWING {
+            self.take_written();
         } else {
             while let Ok(Some(signal)) = self.signals.read_signal() {
                 if signal.ssi_signo != Signal::SIGHUP as u32 {
@@ -313,10 +321,8 @@ impl Daemon {
 
     fn answer(&mut self, client: ClientId, asked: Asked, now: Time) {
         match asked {
-            Asked::Control(Request::View) => {
-                let answer = Answer::State(Box::new(self.state(now)));
-                self.server.answer(client, &answer, now, &mut self.host);
-            }
+            Asked::Control(Request::View) => self.show(client, Form::Whole),
+            Asked::Control(Request::Watch) => self.show(client, Form::Lines),
             Asked::Control(Request::Subflows) => {
                 let answer = match diag::connections() {
                     Ok(mut connections) => {
@@ -327,14 +333,6 @@ impl Daemon {
                 };
                 self.server.answer(client, &answer, now, &mut self.host);
             }
-            Asked::Control(Request::Watch) => {
-                let mut lines = Vec::new();
-                for line in self.state(now).lines() {
-                    lines.extend(serde_json::to_vec(&line).unwrap_or_default());
-                    lines.push(b'\n');
-                }
-                self.server.watch(client, lines, now, &mut self.host);
-            }
             Asked::Control(Request::Unbind(home_address)) => self.obey(client, Order::Unbind(home_address), now),
             Asked::Control(Request::UsePath { context, path }) => {
                 let context = context.map(unforked);
@@ -344,33 +342,16 @@ impl Daemon {
             Asked::Control(Request::Ask(question)) => self.obey(client, Order::Ask(*question), now),
             Asked::Control(Request::PutArea(destination)) => self.obey(client, Order::PutArea(destination), now),
             Asked::Control(Request::DropArea(address)) => self.obey(client, Order::DropArea(address), now),
-            Asked::Metrics => {
-                let page = match self.metrics.take() {
-                    Some((made, page)) if now.since(made) < METRICS_TIME => (made, page),
-                    _ => (now, render::metrics::render(&self.state(now))),
-                };
-                self.server.answer_metrics(client, &page.1, now, &mut self.host);
-                self.metrics = Some(page);
-            }
+            Asked::Metrics => match self.recent_metrics(now) {
+                Some(page) => self.hand_out(client, Form::Metrics, page, now),
+                None => self.show(client, Form::Metrics),
+            },
         }
     }
 
     fn obey(&mut self, client: ClientId, order: Order, now: Time) {
         self.feed([(now, Input::Order(order))].into());
         self.server.answer(client, &Answer::Done, now, &mut self.host);
-    }
-
-    fn state(&mut self, now: Time) -> State {
-        let mut view = View { counters: self.voice.counters.clone(), ..View::default() };
-        self.node.view(now, &mut view);
-        State {
-            name: self.config.name.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            unix_micros: self.voice.unix_micros(now),
-            at: now.as_micros(),
-            packets: self.host.counters(),
-            view,
-        }
     }
 
     fn record(&mut self, at: Time, input: &Input, outputs: &[Output]) {

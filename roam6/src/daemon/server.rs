@@ -72,6 +72,8 @@ struct Client {
     sent: usize,
     /// Most octets that may wait.
     limit: usize,
+    /// Its answer is being made: nothing is written before.
+    waits: bool,
     /// Dropped at this time.
     deadline: Option<Time>,
     interest: Interest,
@@ -87,7 +89,7 @@ enum Kind {
 enum Stage {
     /// Its request is not complete.
     Asking,
-    /// It was answered, or will be at once, and is let go once it has read all.
+    /// It was answered, or will be, and is let go once it has read all.
     Answered,
     /// It hears every event.
     Watching,
@@ -126,20 +128,31 @@ impl Server {
 
     /// Gives a client its answer, after which it is let go.
     pub(crate) fn answer(&mut self, id: ClientId, answer: &Answer, now: Time, reactor: &mut impl Reactor) {
-        let line = serde_json::to_vec(answer).unwrap_or_default();
+        self.answer_line(id, serde_json::to_vec(answer).unwrap_or_default(), now, reactor);
+    }
+
+    /// The same with the answer as it is written.
+    pub(crate) fn answer_line(&mut self, id: ClientId, line: Vec<u8>, now: Time, reactor: &mut impl Reactor) {
         self.put(id, line, Stage::Answered, now, reactor);
     }
 
     /// Gives a client the page of metrics.
-    pub(crate) fn answer_metrics(&mut self, id: ClientId, page: &str, now: Time, reactor: &mut impl Reactor) {
+    pub(crate) fn answer_metrics(&mut self, id: ClientId, page: &[u8], now: Time, reactor: &mut impl Reactor) {
         let length = page.len();
-        let page = format!(
-            "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {length}\r\n\r\n{page}"
+        let head = format!(
+            "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {length}\r\n\r\n"
         );
-        self.put(id, page.into_bytes(), Stage::Answered, now, reactor);
+        self.put(id, [head.as_bytes(), page].concat(), Stage::Answered, now, reactor);
     }
 
-    /// Gives a client the state, and every event from now on.
+    /// Keeps every event from now on for a client, until it is given the state.
+    pub(crate) fn begin_to_watch(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.get_mut(&id.0) {
+            client.stage = Stage::Watching;
+        }
+    }
+
+    /// Gives a client the state, then the events kept for it, and every event from now on.
     pub(crate) fn watch(&mut self, id: ClientId, state: Vec<u8>, now: Time, reactor: &mut impl Reactor) {
         self.put(id, state, Stage::Watching, now, reactor);
     }
@@ -242,15 +255,18 @@ impl Server {
 
     fn put(&mut self, id: ClientId, answer: Vec<u8>, stage: Stage, now: Time, reactor: &mut impl Reactor) {
         let waiting: usize = self.clients.values().map(|client| client.queue.len()).sum();
-        let Some(client) = self.clients.get_mut(&id.0) else { return };
+        // One that was let go meanwhile waits no more.
+        let Some(client) = self.clients.get_mut(&id.0).filter(|client| client.waits) else { return };
+        client.waits = false;
         if waiting.saturating_add(answer.len()) > MAX_WAITING {
             client.refuse("busy: other clients have not read their answers; try again", now);
         } else {
             client.limit = answer.len().saturating_add(MAX_BACKLOG);
-            client.queue = answer;
+            let events = std::mem::replace(&mut client.queue, answer);
             if client.kind == Kind::Control && client.queue.last().is_some_and(|octet| *octet != b'\n') {
                 client.queue.push(b'\n');
             }
+            client.queue.extend(events);
             client.stage = stage;
             client.deadline = Some(now + READ_TIME);
         }
@@ -261,7 +277,8 @@ impl Server {
         let Some(client) = self.clients.get_mut(&token) else { return };
         let done = client.write(now).is_err() || client.is_done();
         // A client that was answered is no longer listened to, so it cannot keep the daemon busy by talking on.
-        let interest = Interest { read: client.stage != Stage::Answered, write: !client.queue.is_empty() };
+        let interest =
+            Interest { read: client.stage != Stage::Answered, write: !client.queue.is_empty() && !client.waits };
         if done {
             self.clients.remove(&token);
         } else if interest != client.interest {
@@ -290,6 +307,7 @@ impl Client {
             queue: Vec::new(),
             sent: 0,
             limit: MAX_BACKLOG,
+            waits: false,
             deadline: Some(now + ASK_TIME),
             interest: LISTEN,
         }
@@ -310,6 +328,7 @@ impl Client {
                 Some(Ok(asked)) => {
                     // Whatever the client says after this is not listened to.
                     self.stage = Stage::Answered;
+                    (self.waits, self.deadline) = (true, None);
                     return Heard::Request(asked);
                 }
                 Some(Err(why)) => {
@@ -331,7 +350,7 @@ impl Client {
         if self.queue.len().saturating_sub(self.sent).saturating_add(line.len()) >= self.limit {
             return self.refuse("too slow: more than one MiB of events was not read", now);
         }
-        if self.queue.is_empty() {
+        if self.queue.is_empty() && !self.waits {
             self.deadline = Some(now + READ_TIME);
         }
         self.queue.extend_from_slice(line.as_bytes());
@@ -346,10 +365,13 @@ impl Client {
         self.queue.truncate(self.sent.saturating_add(keep));
         self.queue.extend(self.kind.error(why));
         self.stage = Stage::Answered;
-        self.deadline = Some(now + READ_TIME);
+        (self.waits, self.deadline) = (false, Some(now + READ_TIME));
     }
 
     fn write(&mut self, now: Time) -> io::Result<()> {
+        if self.waits {
+            return Ok(());
+        }
         let until = self.sent.saturating_add(SHARE);
         while self.sent < self.queue.len().min(until) {
             match self.socket.write(self.queue.get(self.sent..self.queue.len().min(until)).unwrap_or_default()) {
@@ -367,7 +389,8 @@ impl Client {
             (self.queue, self.sent) = (Vec::new(), 0);
             self.limit = MAX_BACKLOG;
             self.deadline = (self.stage != Stage::Watching).then_some(now + READ_TIME);
-        } else if self.sent >= MAX_BACKLOG {
+        } else if self.sent >= MAX_BACKLOG && self.sent >= self.queue.len() / 2 {
+            // Not more often: what is left moves.
             self.queue.drain(..self.sent);
             self.sent = 0;
         }
@@ -375,7 +398,7 @@ impl Client {
     }
 
     fn is_done(&self) -> bool {
-        self.stage == Stage::Answered && self.queue.is_empty()
+        self.stage == Stage::Answered && self.queue.is_empty() && !self.waits
     }
 }
 

@@ -62,7 +62,7 @@ impl Bench {
                     Some((id, Asked::Control(_))) => {
                         self.server.answer(id, &Answer::Done, self.now, &mut Idle);
                     }
-                    Some((id, Asked::Metrics)) => self.server.answer_metrics(id, "up 1\n", self.now, &mut Idle),
+                    Some((id, Asked::Metrics)) => self.server.answer_metrics(id, b"up 1\n", self.now, &mut Idle),
                     None => {}
                 }
             }
@@ -123,6 +123,25 @@ fn watchers_hear_the_state_and_then_events() {
     drop(client);
     bench.serve();
     assert!(!bench.server.has_watchers(), "a watcher that left is forgotten");
+}
+
+#[test]
+fn events_follow_the_state_however_long_it_takes_to_write() {
+    let mut bench = Bench::new();
+    let mut client = bench.client("\"watch\"\n");
+    let token = FIRST_CLIENT;
+    let ready = |token| Ready { token: 2 + token, readable: true, writable: true };
+    assert!(bench.server.ready(ready(CONTROL), bench.now, &mut Idle).is_none());
+    let (id, _) = bench.server.ready(ready(token), bench.now, &mut Idle).unwrap();
+    bench.server.begin_to_watch(id);
+    bench.server.publish("{\"event\":\"bound\"}", bench.now, &mut Idle);
+    // However long that is.
+    bench.expire(ASK_TIME + READ_TIME);
+    bench.server.watch(id, b"{\"event\":\"state_link\"}\n".to_vec(), bench.now, &mut Idle);
+    let expected = "{\"event\":\"state_link\"}\n{\"event\":\"bound\"}\n";
+    let mut heard = vec![0; expected.len()];
+    client.read_exact(&mut heard).unwrap();
+    assert_eq!(String::from_utf8(heard).unwrap(), expected);
 }
 
 #[test]

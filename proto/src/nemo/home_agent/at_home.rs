@@ -2,11 +2,13 @@
 //! RFC 3963 §6.4 leaves the route to the operator; it stands always, and a route into a tunnel is better.
 
 use super::HomeAgent;
+use super::journal::rows_that_differ;
 use crate::engine::Outbox;
 use crate::input::LinkId;
+use crate::nemo::config::PrefixTable;
 use crate::plan::{Item, Route, Table, Target};
 use roam6_wire::{HomeAddress, Prefix};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Worse than any route into a tunnel ([`super::forwarding::TUNNEL_METRIC`]).
 pub(super) const HOME_METRIC: u32 = 4096;
@@ -14,15 +16,22 @@ pub(super) const HOME_METRIC: u32 = 4096;
 impl HomeAgent {
     /// Puts the ways by `link`, the home link.
     pub(super) fn put_ways_home(&mut self, link: LinkId, out: &mut Outbox) {
-        for (prefix, home) in self.ways_home() {
+        for (prefix, home) in ways_home(&self.config.table, |_| true) {
             self.put_own(way_home(link, prefix, home), out);
         }
     }
 
-    /// Makes the ways those of the present prefix table; `before` are those of the former one.
-    pub(super) fn change_ways_home(&mut self, before: &BTreeMap<Prefix, HomeAddress>, out: &mut Outbox) {
+    /// Makes the ways those of the present prefix table. Looks no closer than needed: `before` may be as long, and much
+    /// the same.
+    pub(super) fn change_ways_home(&mut self, before: &PrefixTable, out: &mut Outbox) {
         let Some(link) = self.home.link() else { return };
-        let after = self.ways_home();
+        let now = self.config.table.clone();
+        let rows = rows_that_differ(before, &now).chain(rows_that_differ(&now, before));
+        let touched: BTreeSet<Prefix> = rows.flat_map(|row| row.prefixes.iter().copied()).collect();
+        if touched.is_empty() {
+            return;
+        }
+        let [before, after] = [before, &now].map(|table| ways_home(table, |prefix| touched.contains(prefix)));
         for (prefix, home) in before.iter().filter(|(prefix, _)| !after.contains_key(prefix)) {
             out.drop(way_home(link, *prefix, *home).key());
         }
@@ -30,12 +39,13 @@ impl HomeAgent {
             self.put_own(way_home(link, prefix, home), out);
         }
     }
+}
 
-    /// Every prefix of the table with the first home address that may register it.
-    pub(super) fn ways_home(&self) -> BTreeMap<Prefix, HomeAddress> {
-        let rows = self.config.table.rows.iter().rev();
-        rows.flat_map(|row| row.prefixes.iter().map(|prefix| (*prefix, row.home_address))).collect()
-    }
+/// Prefixes of the table with the first home address that may register each.
+fn ways_home(table: &PrefixTable, wanted: impl Fn(&Prefix) -> bool) -> BTreeMap<Prefix, HomeAddress> {
+    let rows = table.rows.iter().rev();
+    let ways = rows.flat_map(|row| row.prefixes.iter().map(|prefix| (*prefix, row.home_address)));
+    ways.filter(|(prefix, _)| wanted(prefix)).collect()
 }
 
 fn way_home(link: LinkId, destination: Prefix, home: HomeAddress) -> Item {

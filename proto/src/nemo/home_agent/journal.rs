@@ -82,12 +82,10 @@ impl HomeAgent {
     /// Takes a new prefix table; bindings it no longer allows end.
     pub(super) fn reload(&mut self, now: Time, mut table: Arc<PrefixTable>, out: &mut Outbox) {
         sort(&mut table);
-        let ways = self.home.link().map(|_| self.ways_home());
         let former = core::mem::replace(&mut self.config.table, table);
-        if let Some(ways) = ways {
-            self.change_ways_home(&ways, out);
-        }
-        let lost = rows_that_differ(&former, &self.config.table).filter(|home| {
+        self.change_ways_home(&former, out);
+        let homes = rows_that_differ(&former, &self.config.table).map(|row| row.home_address);
+        let lost = homes.filter(|home| {
             let latest = self.bindings.get(home).and_then(|binding| binding.latest());
             let allowed = |latest| self.row(*home).is_some_and(|row| allows(row, latest));
             latest.is_some_and(|latest| !allowed(&latest.prefixes))
@@ -108,14 +106,17 @@ impl HomeAgent {
     }
 }
 
-/// The home addresses of those rows of `former` that `now` has not, or not with the same prefixes. Both are sorted.
-fn rows_that_differ<'a>(former: &'a PrefixTable, now: &'a PrefixTable) -> impl Iterator<Item = HomeAddress> + 'a {
+/// Those rows of `former` that `now` has not, or not with the same prefixes. Both are sorted.
+pub(super) fn rows_that_differ<'a>(
+    former: &'a PrefixTable,
+    now: &'a PrefixTable,
+) -> impl Iterator<Item = &'a PrefixTableRow> {
     let mut rows = now.rows.iter().peekable();
     let differs = move |row: &&PrefixTableRow| {
         while rows.next_if(|other| other.home_address < row.home_address).is_some() {}
         rows.peek().is_none_or(|other| other.home_address != row.home_address || other.prefixes != row.prefixes)
     };
-    former.rows.iter().filter(differs).map(|row| row.home_address)
+    former.rows.iter().filter(differs)
 }
 
 fn allows(row: &PrefixTableRow, prefixes: &[Prefix]) -> bool {

@@ -165,7 +165,17 @@ impl Engine for HomeAgent {
     }
 
     fn view(&self, now: Time, view: &mut View) {
-        self.show(now, view);
+        let mut last = None;
+        while let Some(next) = self.view_piece(now, last, view) {
+            last = Some(next);
+        }
+    }
+
+    fn view_piece(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
+        if last.is_none() {
+            self.show(now, view);
+        }
+        self.show_some(now, last, view)
     }
 }
 

@@ -6,42 +6,17 @@ use super::forwarding::Ground;
 use crate::plan::Item;
 use crate::time::Time;
 use crate::view::{BindingView, LinkView, TimerView, TunnelView, View};
+use core::ops::Bound;
 use roam6_wire::HomeAddress;
 
 /// So many of the nearest timers are shown.
 const TIMERS_SHOWN: usize = 16;
+/// So many bindings are shown in one piece.
+const ROWS: usize = 256;
 
 impl HomeAgent {
-    /// Adds bindings, tunnels, the home link and the nearest timers to `view`.
+    /// Adds the home link and the nearest timers to `view`.
     pub(super) fn show(&self, now: Time, view: &mut View) {
-        for (home, binding) in &self.bindings {
-            let Some(registration) = binding.latest() else { continue };
-            let row = |care_of| self.show_binding(now, *home, binding, registration, care_of);
-            view.bindings.extend(registration.care_of.iter().map(row));
-            let left = binding.leaving(registration);
-            let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
-            let tunnel = ground.tunnel(binding.tunnel, *home, registration, &left);
-            if let (Item::Tunnel(tunnel), Some(_)) = (tunnel, &binding.current) {
-                let used = tunnel.paths.len() - left.len();
-                view.tunnels.extend(tunnel.paths.iter().enumerate().map(|(at, path)| {
-                    TunnelView {
-                        tunnel: tunnel.id.0,
-                        bid: path.bid,
-                        local: path.local,
-                        remote: path.remote,
-                        mtu: path.mtu,
-                        weight: path.weight,
-                        far: tunnel.far.clone(),
-                        state: match (at < used, path.weight) {
-                            (false, _) => "left",
-                            (true, 0) => "standby",
-                            (true, _) => "up",
-                        }
-                        .into(),
-                    }
-                }));
-            }
-        }
         view.links.extend(self.config.home_link.iter().map(|name| self.show_link(name)));
         view.timers.extend(
             self.agenda
@@ -52,9 +27,48 @@ impl HomeAgent {
         let mut count = |name: &str, number: usize| {
             view.counters.insert(format!("home_agent_{name}"), u64::try_from(number).unwrap_or(u64::MAX));
         };
-        count("bindings", self.bindings.values().filter(|binding| binding.current.is_some()).count());
         count("timers", self.agenda.len());
         count("outcomes_awaited", self.transactions.len());
+    }
+
+    /// Adds some bindings and their tunnels, those after `last`. Returns the last of them, unless that was all.
+    pub(super) fn show_some(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
+        let after = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut some = self.bindings.range((after, Bound::Unbounded));
+        let (mut last, mut bound) = (None, 0);
+        for (home, binding) in some.by_ref().take(ROWS) {
+            self.show_rows(now, *home, binding, view);
+            bound += u64::from(binding.current.is_some());
+            last = Some(*home);
+        }
+        *view.counters.entry("home_agent_bindings".to_owned()).or_default() += bound;
+        last.filter(|_| some.next().is_some())
+    }
+
+    fn show_rows(&self, now: Time, home: HomeAddress, binding: &Binding, view: &mut View) {
+        let Some(registration) = binding.latest() else { return };
+        let row = |care_of| self.show_binding(now, home, binding, registration, care_of);
+        view.bindings.extend(registration.care_of.iter().map(row));
+        let left = binding.leaving(registration);
+        let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+        let tunnel = ground.tunnel(binding.tunnel, home, registration, &left);
+        let (Item::Tunnel(tunnel), Some(_)) = (tunnel, &binding.current) else { return };
+        let used = tunnel.paths.len() - left.len();
+        let state = |at, weight| match (at < used, weight) {
+            (false, _) => "left",
+            (true, 0) => "standby",
+            (true, _) => "up",
+        };
+        view.tunnels.extend(tunnel.paths.iter().enumerate().map(|(at, path)| TunnelView {
+            tunnel: tunnel.id.0,
+            bid: path.bid,
+            local: path.local,
+            remote: path.remote,
+            mtu: path.mtu,
+            weight: path.weight,
+            far: tunnel.far.clone(),
+            state: state(at, path.weight).into(),
+        }));
     }
 
     fn show_binding(

@@ -1,0 +1,156 @@
+//! Showing the state to whoever asks. A home agent's is long: it is gathered a piece a turn of the loop, so that updates
+//! are answered in between, and written down by a thread.
+
+use super::errand::Errand;
+use super::server::ClientId;
+use super::{Daemon, Level, METRICS_TIME, READ, SHOWING};
+use crate::control::{Answer, State};
+use crate::render;
+use roam6_proto::{Engine, Time, View};
+use roam6_wire::HomeAddress;
+
+/// How somebody wants the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As one document.
+    Whole,
+    /// A line for each part, and then events.
+    Lines,
+    /// As a page of metrics.
+    Metrics,
+}
+
+/// The state on its way to those who asked. What is asked for meanwhile waits for the next one.
+#[derive(Default)]
+pub(super) struct Showing {
+    asked: Vec<(ClientId, Form)>,
+    gathering: Option<Gathering>,
+    writing: Option<Errand<Vec<Written>>>,
+}
+
+struct Gathering {
+    whom: Vec<(ClientId, Form)>,
+    since: Time,
+    state: State,
+    last: Option<HomeAddress>,
+}
+
+struct Written {
+    whom: Vec<ClientId>,
+    form: Form,
+    since: Time,
+    text: Vec<u8>,
+}
+
+impl Showing {
+    /// Whether the loop has something to do for it, and need not wait for anything else.
+    pub(super) fn is_gathering(&self) -> bool {
+        self.gathering.is_some() || (self.writing.is_none() && !self.asked.is_empty())
+    }
+}
+
+impl Daemon {
+    /// Shows the state to a client.
+    pub(super) fn show(&mut self, client: ClientId, form: Form) {
+        if form == Form::Lines {
+            self.server.begin_to_watch(client);
+        }
+        self.showing.asked.push((client, form));
+    }
+
+    /// Gathers one more piece.
+    pub(super) fn gather(&mut self) {
+        if !self.showing.is_gathering() {
+            return;
+        }
+        let now = self.host.now();
+        let mut gathering = match self.showing.gathering.take() {
+            Some(gathering) => gathering,
+            None => self.begin_to_gather(now),
+        };
+        gathering.last = self.node.view_piece(now, gathering.last, &mut gathering.state.view);
+        if gathering.last.is_some() {
+            self.showing.gathering = Some(gathering);
+            return;
+        }
+        let begun = Errand::begin(move || gathering.write());
+        let watched = begun.and_then(|errand| {
+            self.host.watch(errand.fd(), SHOWING, READ).map_err(|error| error.to_string())?;
+            Ok(errand)
+        });
+        match watched {
+            Ok(errand) => self.showing.writing = Some(errand),
+            Err(why) => self.say(Level::Error, &format!("{why}; the state was not shown")),
+        }
+    }
+
+    fn begin_to_gather(&mut self, now: Time) -> Gathering {
+        let state = State {
+            name: self.config.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            unix_micros: self.voice.unix_micros(now),
+            at: now.as_micros(),
+            packets: self.host.counters(),
+            view: View { counters: self.voice.counters.clone(), ..View::default() },
+        };
+        Gathering { whom: std::mem::take(&mut self.showing.asked), since: now, state, last: None }
+    }
+
+    /// Hands out what was written.
+    pub(super) fn take_written(&mut self) {
+        let Some(errand) = self.showing.writing.take() else { return };
+        let now = self.host.now();
+        for Written { whom, form, since, text } in errand.finish().unwrap_or_default() {
+            if form == Form::Metrics {
+                self.metrics = Some((since, text.clone()));
+            }
+            let Some((last, others)) = whom.split_last() else { continue };
+            for client in others {
+                self.hand_out(*client, form, text.clone(), now);
+            }
+            self.hand_out(*last, form, text, now);
+        }
+    }
+
+    /// The page of metrics, if it is young enough.
+    pub(super) fn recent_metrics(&self, now: Time) -> Option<Vec<u8>> {
+        self.metrics.as_ref().filter(|(made, _)| now.since(*made) < METRICS_TIME).map(|(_, page)| page.clone())
+    }
+
+    pub(super) fn hand_out(&mut self, client: ClientId, form: Form, text: Vec<u8>, now: Time) {
+        match form {
+            Form::Whole => self.server.answer_line(client, text, now, &mut self.host),
+            Form::Lines => self.server.watch(client, text, now, &mut self.host),
+            Form::Metrics => self.server.answer_metrics(client, &text, now, &mut self.host),
+        }
+    }
+}
+
+impl Gathering {
+    /// Each form that somebody wants.
+    fn write(self) -> Vec<Written> {
+        let Gathering { whom, since, state, .. } = self;
+        let answer = Answer::State(Box::new(state));
+        let forms = [Form::Lines, Form::Metrics, Form::Whole].into_iter().filter_map(|form| {
+            let wants = whom.iter().filter(|(_, wanted)| *wanted == form);
+            let whom: Vec<ClientId> = wants.map(|(client, _)| *client).collect();
+            (!whom.is_empty()).then(|| Written { whom, form, since, text: write(&answer, form) })
+        });
+        forms.collect()
+    }
+}
+
+fn write(answer: &Answer, form: Form) -> Vec<u8> {
+    match (form, answer) {
+        (Form::Lines, Answer::State(state)) => {
+            let mut lines = Vec::new();
+            for line in state.lines() {
+                lines.extend(serde_json::to_vec(&line).unwrap_or_default());
+                lines.push(b'\n');
+            }
+            lines
+        }
+        (Form::Metrics, Answer::State(state)) => render::metrics::render(state).into_bytes(),
+        _ => serde_json::to_vec(answer).unwrap_or_default(),
+    }
+}
