@@ -8,6 +8,7 @@
 #define RULES 16    /* flow rules of one tunnel */
 #define LENGTHS 16  /* different prefix lengths in use, on each side */
 #define NO_LENGTH 255
+#define LOCALS 256  /* our ends of tunnels that ways can name */
 #define ANY_PROTOCOL 0xffff
 
 enum side { FAR, NEAR };
@@ -28,6 +29,19 @@ struct lengths { struct length of[LENGTHS]; };
 
 struct prefix { struct addr address; __u8 bits, side; __u16 zero; };
 
+/* What a prefix leads to. Nearly every tunnel of a home agent has one path and no flow rules, and holds every near
+ * address: then all that its packets need is here. With a hundred thousand tunnels each line of memory is one that no
+ * cache has, and an entry of this size takes two that lie together. */
+struct way {
+	__u32 tunnel;
+	__u32 era;      /* in which gateway and link were asked for; the daemon writes zero */
+	__u16 mtu;      /* largest inner packet, octets */
+	__u8 whole;     /* not 0: all is told here */
+	__u8 local;     /* our end of the path, by its place in `locals` */
+	__u32 link;     /* by which the gateway is reached */
+	struct addr remote, gateway;
+};
+
 struct path {
 	struct addr local, remote;
 	__u32 link;        /* 0: as the routing tables say */
@@ -39,8 +53,7 @@ struct path {
 /* Where a path leads: what the programs asked the routing tables last, and of which state of the tunnel. The daemon
  * writes zeros. */
 struct route {
-	__u64 stamp;       /* nanoseconds, coarse monotonic clock */
-	__u32 link, generation, version, zero;
+	__u32 link, era, version, zero;
 	struct addr gateway;
 };
 

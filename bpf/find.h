@@ -3,48 +3,55 @@
 #include "maps.h"
 #include "packet.h"
 
-/* The tunnel with the longest prefix of `side` that holds `a`; 0 for none. */
-__noinline __u32 longest(__u32 side, const struct addr *a)
+/* A prefix, and where it led when it was looked at. */
+struct found {
+	struct prefix prefix;
+	struct way way;
+};
+
+/* The longest prefix of `side` that holds `a`. Returns the number of its tunnel, 0 if there is none. */
+__noinline __u32 longest(__u32 side, const struct addr *a, struct found *found)
 {
 	struct settings *set = get_settings();
 	struct lengths *lens;
 	__u32 which;
 
-	if (!set || !a || side > NEAR)
+	if (!set || !a || !found || side > NEAR)
 		return 0;
+	found->prefix.side = side;
 	which = 2 * set->lengths + side;
 	lens = bpf_map_lookup_elem(&lengths, &which);
 	if (!lens)
 		return 0;
 	for (int i = 0; i < LENGTHS; i++) {
 		struct length *length = &lens->of[i];
-		struct prefix key = {};
-		__u32 *id;
+		struct way *way;
 
 		if (length->bits == NO_LENGTH)
 			break;
 		if (!inside(a, &length->around, &length->around_mask))
 			continue;
 		for (int w = 0; w < 4; w++)
-			key.address.w[w] = a->w[w] & length->mask.w[w];
-		key.bits = length->bits;
-		key.side = side;
-		id = bpf_map_lookup_elem(&prefixes, &key);
-		if (id)
-			return *id;
+			found->prefix.address.w[w] = a->w[w] & length->mask.w[w];
+		found->prefix.bits = length->bits;
+		way = bpf_map_lookup_elem(&prefixes, &found->prefix);
+		if (way) {
+			found->way = *way;
+			return found->way.tunnel;
+		}
 	}
 	return 0;
 }
 
-/* Whether `side` of the tunnel holds `a`. */
-__noinline int within(const struct tunnel *tunnel, __u32 side, const struct addr *a)
+/* Whether `side` of the tunnel holds `a`; `room` is for looking it up. */
+__noinline int within(const struct tunnel *tunnel, __u32 side, const struct addr *a, struct found *room)
 {
-	if (!tunnel || !a)
+	if (!tunnel || !a || !room)
 		return 0;
 	if (tunnel->flags & ALL << side)
 		return 1;
 	if (tunnel->flags & MORE << side)
-		return longest(side, a) == tunnel->id;
+		return longest(side, a, room) == tunnel->id;
 	for (int i = 0; i < FENCES; i++) {
 		if (i >= tunnel->fences)
 			break;
@@ -54,22 +61,31 @@ __noinline int within(const struct tunnel *tunnel, __u32 side, const struct addr
 	return 0;
 }
 
-/* The tunnel between `near` and `far`. One whose other side is everything is indexed by its special side only. */
-static __noinline struct tunnel *find(const struct addr *near, const struct addr *far)
+/* The tunnel between `near` and `far`; `found` is the longest prefix that holds `far`, and is used up. A tunnel whose other
+ * side is everything is indexed by its special side only. */
+static __noinline struct tunnel *find_by(struct found *found, const struct addr *near, const struct addr *far)
 {
 	struct tunnel *tunnel;
-	__u32 id = longest(FAR, far);
+	__u32 id = found->way.tunnel;
 
 	if (id) {
 		tunnel = bpf_map_lookup_elem(&tunnels, &id);
-		if (tunnel && within(tunnel, NEAR, near))
+		if (tunnel && within(tunnel, NEAR, near, found))
 			return tunnel;
 	}
-	id = longest(NEAR, near);
+	id = longest(NEAR, near, found);
 	if (id) {
 		tunnel = bpf_map_lookup_elem(&tunnels, &id);
-		if (tunnel && within(tunnel, FAR, far))
+		if (tunnel && within(tunnel, FAR, far, found))
 			return tunnel;
 	}
 	return 0;
+}
+
+static __noinline struct tunnel *find(const struct addr *near, const struct addr *far)
+{
+	struct found found = {};
+
+	longest(FAR, far, &found);
+	return find_by(&found, near, far);
 }

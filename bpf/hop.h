@@ -3,29 +3,28 @@
  * share the few neighbours there are. A neighbour's entry lives briefly, and at its end one packet goes the kernel's way,
  * which keeps the kernel's own entry in use and therefore probed. */
 #pragma once
-#include "maps.h"
-#include "packet.h"
+#include "find.h"
 
 #define HOP_LIFE_NS (256 * 1000 * 1000ULL)
-#define ROUTE_LIFE_NS (4 * 1000 * 1000 * 1000ULL)  /* the daemon voids it when it hears of a change */
+#define ERA_SHIFT 34  /* nanoseconds to eras of 17 s: routes are asked for anew, should nobody hear of changes */
 
 struct journey {
 	struct addr from, to;
-	__u32 wanted;   /* it must lead out by this interface; 0: as the routing tables say */
-	__u32 arrived;  /* the interface the packet comes from, for the tables */
+	__u32 wanted;  /* it must lead out by this interface; 0: as the routing tables say */
 };
 
-/* Asks the routing tables. What it returns is that of bpf_fib_lookup, and the MTU is in `mtu_result`. Always as for a
+/* Asks the routing tables of a packet that arrived by an interface. What it returns is that of bpf_fib_lookup, and the MTU is in `mtu_result`. Always as for a
  * packet that came in: asked as for one of this host's own, the kernel lets rules with a source choose that source
  * themselves, and an outer header's is chosen already. */
-static __always_inline long ask(struct __sk_buff *skb, const struct journey *journey, struct bpf_fib_lookup *answer)
+static __always_inline long ask(struct __sk_buff *skb, __u32 arrived, const struct addr *from, const struct addr *to,
+				struct bpf_fib_lookup *answer)
 {
 	__builtin_memset(answer, 0, sizeof(*answer));
 	answer->family = AF_INET6;
 	answer->tot_len = 1;
-	answer->ifindex = journey->arrived;
-	*(struct addr *)answer->ipv6_src = journey->from;
-	*(struct addr *)answer->ipv6_dst = journey->to;
+	answer->ifindex = arrived;
+	*(struct addr *)answer->ipv6_src = *from;
+	*(struct addr *)answer->ipv6_dst = *to;
 	return bpf_fib_lookup(skb, answer, sizeof(*answer), 0);
 }
 
@@ -68,7 +67,7 @@ static __noinline struct hop *find_hop(struct __sk_buff *skb, const struct setti
 	known = knows(hop, set, journey);
 	if (known && now - hop->stamp < HOP_LIFE_NS)
 		return hop;
-	if (ask(skb, journey, &answer) || answer.ifindex == set->device) {
+	if (ask(skb, skb->ifindex, &journey->from, &journey->to, &answer) || answer.ifindex == set->device) {
 		hop->generation = 0;
 		return 0;
 	}
@@ -76,46 +75,90 @@ static __noinline struct hop *find_hop(struct __sk_buff *skb, const struct setti
 	return known ? 0 : hop;
 }
 
-static __always_inline int holds(const struct route *route, const struct settings *set, __u32 version, __u64 now)
+/* What was learnt of the routing tables in another era is void: the daemon begins a new one when it hears of a change. */
+static __always_inline __u32 era_of(const struct settings *set, __u64 now)
 {
-	return route->generation == set->generation && route->version == version && now - route->stamp < ROUTE_LIFE_NS;
+	return (set->generation + (__u32)(now >> ERA_SHIFT)) | 1U << 31;
+}
+
+/* Asks for the next hop of a path. Null: let the kernel take the packet. */
+static __noinline struct hop *ask_way(struct __sk_buff *skb, const struct settings *set, const struct path *path,
+				      struct journey *last)
+{
+	__u64 now = bpf_ktime_get_coarse_ns();
+	struct bpf_fib_lookup answer;
+	struct hop *hop;
+	int known;
+
+	last->wanted = 0;
+	if (ask(skb, set->device, &path->local, &path->remote, &answer) || answer.ifindex == set->device ||
+	    (path->link && answer.ifindex != path->link))
+		return 0;
+	last->to = *(struct addr *)answer.ipv6_dst;
+	last->wanted = answer.ifindex;
+	hop = hop_of(set, last);
+	if (!hop)
+		return 0;
+	known = knows(hop, set, last);
+	if (known && now - hop->stamp < HOP_LIFE_NS)
+		return hop;
+	learn(hop, set, last, &answer, now);
+	return known ? 0 : hop;
+}
+
+/* The next hop of a path whose gateway is known. Null: it has to be asked for. */
+static __always_inline struct hop *recall(const struct settings *set, const struct journey *last, __u64 now)
+{
+	struct hop *hop = hop_of(set, last);
+
+	return hop && knows(hop, set, last) && now - hop->stamp < HOP_LIFE_NS ? hop : 0;
 }
 
 /* The next hop of a path, which is of this version of its tunnel. Null: let the kernel take the packet. */
 static __noinline struct hop *find_way(struct __sk_buff *skb, const struct settings *set, const struct path *path,
 				       struct route *route, __u32 version)
 {
-	struct journey journey = { path->local, path->remote, path->link, set->device };
 	struct journey last = { .to = route->gateway, .wanted = route->link };
 	__u64 now = bpf_ktime_get_coarse_ns();
-	struct bpf_fib_lookup answer;
-	struct hop *hop;
+	__u32 era = era_of(set, now);
+	struct hop *hop = 0;
 
-	if (holds(route, set, version, now)) {
-		hop = hop_of(set, &last);
-		if (hop && knows(hop, set, &last) && now - hop->stamp < HOP_LIFE_NS)
-			return hop;
-	}
+	if (route->era == era && route->version == version)
+		hop = recall(set, &last, now);
+	if (hop)
+		return hop;
 	route->version = 0;
-	if (ask(skb, &journey, &answer) || answer.ifindex == set->device ||
-	    (path->link && answer.ifindex != path->link))
-		return 0;
-	last.to = *(struct addr *)answer.ipv6_dst;
-	last.wanted = answer.ifindex;
-	hop = hop_of(set, &last);
-	if (!hop)
-		return 0;
-	route->gateway = last.to;
-	route->link = last.wanted;
-	route->generation = set->generation;
-	route->stamp = now;
-	route->version = version;
-	if (!knows(hop, set, &last)) {
-		learn(hop, set, &last, &answer, now);
-		return hop;
+	hop = ask_way(skb, set, path, &last);
+	if (last.wanted) {
+		route->gateway = last.to;
+		route->link = last.wanted;
+		route->era = era;
+		route->version = version;
 	}
-	if (now - hop->stamp < HOP_LIFE_NS)
+	return hop;
+}
+
+/* The same for a path that its prefix tells. */
+static __noinline struct hop *find_whole(struct __sk_buff *skb, const struct settings *set, const struct path *path,
+					 const struct found *found)
+{
+	struct journey last = { .to = found->way.gateway, .wanted = found->way.link };
+	__u64 now = bpf_ktime_get_coarse_ns();
+	__u32 era = era_of(set, now);
+	struct hop *hop = 0;
+	struct way *way;
+
+	if (found->way.era == era)
+		hop = recall(set, &last, now);
+	if (hop)
 		return hop;
-	learn(hop, set, &last, &answer, now);
-	return 0;
+	hop = ask_way(skb, set, path, &last);
+	way = bpf_map_lookup_elem(&prefixes, &found->prefix);
+	/* It may have moved meanwhile. */
+	if (last.wanted && way && same(&way->remote, &found->way.remote)) {
+		way->gateway = last.to;
+		way->link = last.wanted;
+		way->era = era;
+	}
+	return hop;
 }

@@ -17,11 +17,13 @@
 MAP(settings, BPF_MAP_TYPE_ARRAY, __u32, struct settings, 1, 0);
 /* Twice a table for each side, that of the side `s` at `2 * settings.lengths + s`. */
 MAP(lengths, BPF_MAP_TYPE_ARRAY, __u32, struct lengths, 4, 0);
-MAP(prefixes, BPF_MAP_TYPE_HASH, struct prefix, __u32, 64, BPF_F_NO_PREALLOC);
+MAP(prefixes, BPF_MAP_TYPE_HASH, struct prefix, struct way, 64, BPF_F_NO_PREALLOC);
 MAP(tunnels, BPF_MAP_TYPE_HASH, __u32, struct tunnel, 64, BPF_F_NO_PREALLOC);
 MAP(rules, BPF_MAP_TYPE_HASH, struct rules_key, struct rules, 64, BPF_F_NO_PREALLOC);
-/* Our ends of tunnels: only what is sent to one of these is ever taken for a tunnelled packet. */
+/* Our ends of tunnels, and the place of each in `locals`: only what is sent to one of these is ever taken for a tunnelled
+ * packet. */
 MAP(ends, BPF_MAP_TYPE_HASH, struct addr, __u32, 64, BPF_F_NO_PREALLOC);
+MAP(locals, BPF_MAP_TYPE_ARRAY, __u32, struct addr, LOCALS, 0);
 MAP(hops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct hop, 64, 0);
 MAP(counters, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, COUNTERS, 0);
 

@@ -36,19 +36,32 @@ __noinline int has_path(const struct tunnel *tunnel, const struct addr *local, c
 	return 0;
 }
 
+/* Whether the inner packet is one of the tunnel between these two. */
+static __noinline int may_come(const struct opened *opened, __u32 place, const struct addr *local,
+			       const struct addr *remote)
+{
+	struct found found = {};
+	struct tunnel *tunnel;
+
+	if (longest(FAR, &opened->source, &found) && found.way.whole && found.way.local == place && same(&found.way.remote, remote))
+		return 1;
+	tunnel = find_by(&found, &opened->destination, &opened->source);
+	return tunnel && has_path(tunnel, local, remote);
+}
+
 /* One outer header: whether it is ours to take off, and what is in it allowed (RFC 3963 §6.5, §9). */
 static __always_inline enum verdict open_one(struct __sk_buff *skb, __u32 at, struct opened *opened)
 {
 	struct ipv6hdr *outer = header(skb, at, 8), *inner;
 	struct addr local, remote;
-	struct tunnel *tunnel;
-	__u32 room;
+	__u32 room, *place;
 
 	if (!outer || !(room = outer_room(outer)))
 		return NOT_OURS;
 	local = read_addr(&outer->daddr);
 	remote = read_addr(&outer->saddr);
-	if (!bpf_map_lookup_elem(&ends, &local))
+	place = bpf_map_lookup_elem(&ends, &local);
+	if (!place)
 		return NOT_OURS;
 	inner = header(skb, at + room, 0);
 	if (!inner || inner->version != 6)
@@ -57,8 +70,7 @@ static __always_inline enum verdict open_one(struct __sk_buff *skb, __u32 at, st
 	opened->destination = read_addr(&inner->daddr);
 	if (stays_on_link(&opened->source) || stays_on_link(&opened->destination))
 		return drop(DROPPED_SCOPE);
-	tunnel = find(&opened->destination, &opened->source);
-	if (!tunnel || !has_path(tunnel, &local, &remote))
+	if (!may_come(opened, *place, &local, &remote))
 		return drop(DROPPED_SOURCE);
 	if (merge_ecn(outer, inner))
 		return drop(DROPPED_ECN);
@@ -126,7 +138,7 @@ static __always_inline int hairpin(struct __sk_buff *skb, __u32 l2, struct setti
  * it: it may be for this host, and whoever listens on the device (a tap for signalling, tcpdump) sees it there. */
 static __always_inline int leave(struct __sk_buff *skb, __u32 l2, struct settings *set, struct opened *opened)
 {
-	struct journey journey = { opened->source, opened->destination, 0, skb->ifindex };
+	struct journey journey = { opened->source, opened->destination, 0 };
 	struct ipv6hdr *inner;
 	struct hop *hop = 0;
 	void *frame;
@@ -174,16 +186,42 @@ static __always_inline int is_own(const struct addr *a)
 	return bpf_map_lookup_elem(&prefixes, &key) != 0;
 }
 
+/* The path of a tunnel that its prefix tells. */
+static __always_inline int tell(const struct way *way, struct path *path)
+{
+	__u32 place = way->local;
+	struct addr *local = bpf_map_lookup_elem(&locals, &place);
+
+	if (!local)
+		return 0;
+	*path = (struct path){ .local = *local, .remote = way->remote, .mtu = way->mtu };
+	return 1;
+}
+
+/* The path of any other, and what is known of its route. */
+static __always_inline struct route *find_path(struct found *found, const struct flow *flow, struct path *path,
+						__u32 *version)
+{
+	struct tunnel *tunnel = find_by(found, &flow->source, &flow->destination);
+
+	if (!tunnel)
+		return 0;
+	if (!(tunnel->flags & ALL << NEAR) && (within(tunnel, NEAR, &flow->destination, found) || is_own(&flow->source)))
+		return 0;
+	*version = tunnel->version;
+	return choose(tunnel, flow, path);
+}
+
 /* Into a tunnel. */
 static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 {
-	struct tunnel *tunnel;
-	struct route *route;
+	__u32 length = skb->len - ETH_HLEN, version = 0;
+	struct found found = {};
+	struct route *route = 0;
 	struct ipv6hdr *ip;
 	struct flow flow;
 	struct path path;
 	struct hop *hop;
-	__u32 length = skb->len - ETH_HLEN, version;
 	__be32 word;
 
 	ip = header(skb, ETH_HLEN, 0);
@@ -193,18 +231,14 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 	if (is_for_kernel(ip, &flow))
 		return TC_ACT_OK;
 	word = *(__be32 *)ip;
-	tunnel = find(&flow.source, &flow.destination);
-	if (!tunnel)
+	if (!(longest(FAR, &flow.destination, &found) && found.way.whole && tell(&found.way, &path))) {
+		route = find_path(&found, &flow, &path, &version);
+		if (!route)
+			return TC_ACT_OK;
+	}
+	if (same(&flow.destination, &path.local) || length_on_wire(skb, ETH_HLEN) > path.mtu || length > 0xffff)
 		return TC_ACT_OK;
-	if (!(tunnel->flags & ALL << NEAR) && (within(tunnel, NEAR, &flow.destination) || is_own(&flow.source)))
-		return TC_ACT_OK;
-	version = tunnel->version;
-	route = choose(tunnel, &flow, &path);
-	if (!route || same(&flow.destination, &path.local))
-		return TC_ACT_OK;
-	if (length_on_wire(skb, ETH_HLEN) > path.mtu || length > 0xffff)
-		return TC_ACT_OK;
-	hop = find_way(skb, set, &path, route, version);
+	hop = route ? find_way(skb, set, &path, route, version) : find_whole(skb, set, &path, &found);
 	ip = header(skb, ETH_HLEN, 0);
 	if (!hop || !ip)
 		return TC_ACT_OK;
@@ -261,13 +295,12 @@ SEC("classifier") int bare(struct __sk_buff *skb) { return arrive(skb, 0); }
 /* The interface towards the other end; 0 if there is no route. */
 static __always_inline __u32 link_of(struct __sk_buff *skb, struct settings *set, const struct path *path)
 {
-	struct journey journey = { path->local, path->remote, 0, set->device };
 	struct bpf_fib_lookup answer;
 	long refused;
 
 	if (path->link)
 		return path->link;
-	refused = ask(skb, &journey, &answer);
+	refused = ask(skb, set->device, &path->local, &path->remote, &answer);
 	return !refused || refused == BPF_FIB_LKUP_RET_NO_NEIGH ? answer.ifindex : 0;
 }
 

@@ -6,7 +6,7 @@ use roam6_wire::{Bid, Prefix};
 use std::net::Ipv6Addr;
 
 /// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
-pub(crate) const LAYOUT: u32 = 4;
+pub(crate) const LAYOUT: u32 = 5;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -34,10 +34,13 @@ pub(crate) const COUNTERS: [&str; 15] = [
     "fragmented",
 ];
 
+/// Our ends of tunnels that ways can name.
+pub(crate) const LOCALS: u32 = 256;
+
 const FENCES: usize = 6;
 const PATHS_AT: usize = 24;
 /// Octets of a path with what the programs note about its route.
-const LANE: usize = 88;
+const LANE: usize = 80;
 const FENCES_AT: usize = PATHS_AT + PATHS * LANE;
 const FENCE: usize = 32;
 const LENGTH: usize = 52;
@@ -49,6 +52,7 @@ const MORE: u8 = 4;
 pub(crate) type SettingsValue = [u8; 16];
 pub(crate) type LengthsValue = [u8; LENGTHS * LENGTH];
 pub(crate) type PrefixKey = [u8; 20];
+pub(crate) type WayValue = [u8; 48];
 pub(crate) type TunnelValue = [u8; FENCES_AT + FENCES * FENCE];
 pub(crate) type RulesKey = [u8; 8];
 pub(crate) type RulesValue = [u8; RULES * 76];
@@ -161,6 +165,34 @@ pub(crate) fn rules_key(id: TunnelId, version: Version) -> RulesKey {
         out.extend(id.0.to_ne_bytes());
         out.extend(version.0.to_ne_bytes());
     })
+}
+
+/// What the prefixes of a tunnel lead to; `place` is that of our end of its one path, if it has one. All of it is told
+/// there for a tunnel of one path that holds every near address and has no flow rules.
+pub(crate) fn way(tunnel: &Tunnel, place: Option<u8>) -> WayValue {
+    let whole = match tunnel.paths.as_slice() {
+        [path] if tunnel.near.contains(&Prefix::ALL) && tunnel.flows.is_empty() => {
+            let mtu = u16::try_from(path.mtu).ok();
+            let plain = path.weight > 0 && !path.direct && path.link.is_none();
+            mtu.zip(place).filter(|_| plain).map(|told| (told, path.remote))
+        }
+        _ => None,
+    };
+    layout(|out| {
+        out.extend(tunnel.id.0.to_ne_bytes());
+        out.extend(0_u32.to_ne_bytes());
+        if let Some(((mtu, place), remote)) = whole {
+            out.extend(mtu.to_ne_bytes());
+            out.extend([1, place]);
+            out.extend(0_u32.to_ne_bytes());
+            out.extend(remote.octets());
+        }
+    })
+}
+
+/// The tunnel that a prefix leads to.
+pub(crate) fn decode_way(value: &WayValue) -> TunnelId {
+    TunnelId(take_u32(&mut value.as_slice()).unwrap_or_default())
 }
 
 /// A tunnel without its flow rules. The caller has checked the limits.
@@ -324,6 +356,47 @@ mod tests {
         assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(whole.clone()));
         whole.near = (0..10).map(prefix).collect();
         assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(Tunnel { near: Vec::new(), ..whole }));
+    }
+
+    #[test]
+    fn a_way_tells_all_of_a_plain_tunnel_and_of_no_other() {
+        let path = Path {
+            bid: Bid(0),
+            local: "2001:db8::1".parse().unwrap(),
+            remote: "2001:db8:2::2".parse().unwrap(),
+            link: None,
+            mtu: 1460,
+            weight: 1,
+            direct: false,
+        };
+        let plain = Tunnel {
+            id: TunnelId(7),
+            near: vec![Prefix::ALL],
+            far: vec!["2001:db8:f0::/48".parse().unwrap()],
+            paths: vec![path.clone()],
+            flows: Vec::new(),
+        };
+        let value = way(&plain, Some(3));
+        assert_eq!(decode_way(&value), plain.id);
+        assert_eq!((&value[8..12], &value[16..32]), (&[0xb4, 5, 1, 3][..], &path.remote.octets()[..]));
+        let changed = |change: fn(&mut Tunnel)| {
+            let mut tunnel = plain.clone();
+            change(&mut tunnel);
+            tunnel
+        };
+        for other in [
+            changed(|tunnel| tunnel.near = vec!["2001:db8:5::/64".parse().unwrap()]),
+            changed(|tunnel| tunnel.paths.push(tunnel.paths[0].clone())),
+            changed(|tunnel| tunnel.paths.clear()),
+            changed(|tunnel| tunnel.paths[0].weight = 0),
+            changed(|tunnel| tunnel.paths[0].direct = true),
+            changed(|tunnel| tunnel.paths[0].link = Some(LinkId(2))),
+            changed(|tunnel| tunnel.paths[0].mtu = 1 << 16),
+        ] {
+            let value = way(&other, Some(3));
+            assert_eq!((decode_way(&value), &value[4..]), (plain.id, &[0; 44][..]), "{other:?}");
+        }
+        assert_eq!(way(&plain, None)[4..], [0; 44], "an end that has no place");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::bpf::abi::{
     COUNTERS, EndKey, Length, LengthsValue, PrefixKey, RulesKey, RulesValue, Settings, SettingsValue, Side,
-    TunnelValue, decode_lengths, lengths,
+    TunnelValue, WayValue, decode_lengths, decode_way, lengths,
 };
 use crate::{Error, error::Context};
 use aya::Ebpf;
@@ -15,14 +15,16 @@ type Table<K, V> = HashMap<MapData, K, V>;
 
 /// All maps.
 pub(crate) struct Maps {
-    /// Prefix to tunnel.
-    pub(crate) prefixes: Entries<PrefixKey, u32>,
+    /// Prefix to tunnel, or to all about it.
+    pub(crate) prefixes: Entries<PrefixKey, WayValue>,
     /// Tunnel to all about it but its flow rules.
     pub(crate) tunnels: Entries<u32, TunnelValue>,
     /// Tunnel and version to its flow rules.
     pub(crate) rules: Entries<RulesKey, RulesValue>,
-    /// Our ends of tunnels.
+    /// Our ends of tunnels, to their places.
     pub(crate) ends: Entries<EndKey, u32>,
+    /// Our ends by their places.
+    locals: Array<MapData, EndKey>,
     settings: Array<MapData, SettingsValue>,
     lengths: Array<MapData, LengthsValue>,
     counters: PerCpuArray<MapData, u64>,
@@ -37,6 +39,7 @@ impl Maps {
             tunnels: Entries::new("tunnels", take("tunnels")?)?,
             rules: Entries::new("rules", take("rules")?)?,
             ends: Entries::new("ends", take("ends")?)?,
+            locals: Array::try_from(take("locals")?).context("map locals")?,
             settings: Array::try_from(take("settings")?).context("map settings")?,
             lengths: Array::try_from(take("lengths")?).context("map lengths")?,
             counters: PerCpuArray::try_from(take("counters")?).context("map counters")?,
@@ -62,6 +65,11 @@ impl Maps {
     /// Writes one table of the pair that is not in use.
     pub(crate) fn set_lengths(&mut self, which: u32, side: Side, longest_first: &[Length]) -> Result<(), Error> {
         self.lengths.set(2 * which + side as u32, lengths(longest_first), 0).context("map lengths")
+    }
+
+    /// Names one of our ends.
+    pub(crate) fn set_local(&mut self, place: u8, end: &EndKey) -> Result<(), Error> {
+        self.locals.set(place.into(), end, 0).context("map locals")
     }
 
     /// Packets by what became of them, of all processors together.
@@ -110,10 +118,15 @@ impl<K: aya::Pod, V: aya::Pod> Entries<K, V> {
     }
 }
 
-impl Entries<PrefixKey, u32> {
+impl Entries<PrefixKey, WayValue> {
+    /// The tunnel that a prefix leads to.
+    pub(crate) fn tunnel(&self, key: &PrefixKey) -> Option<TunnelId> {
+        self.find(key).map(|value| decode_way(&value))
+    }
+
     /// Removes a prefix if it leads to `id`: another tunnel may have taken it over.
     pub(crate) fn drop_of(&mut self, key: &PrefixKey, id: TunnelId) -> Result<(), Error> {
-        if self.find(key) == Some(id.0) { self.drop(key) } else { Ok(()) }
+        if self.tunnel(key) == Some(id) { self.drop(key) } else { Ok(()) }
     }
 }
 

@@ -2,7 +2,7 @@
 //! on while no daemon runs, and the next life takes over the maps as they are (RFC 2473, RFC 3963 §6.5 and §9).
 
 use crate::Error;
-use crate::bpf::abi::{self, LENGTHS, Length, PATHS, PrefixKey, RULES, Settings, Side, Version};
+use crate::bpf::abi::{self, LENGTHS, LOCALS, Length, PATHS, PrefixKey, RULES, Settings, Side, Version};
 use crate::bpf::attach::{Interface, Program, Programs};
 use crate::bpf::maps::Maps;
 use crate::bpf::pin::Pins;
@@ -46,8 +46,8 @@ pub struct Bpf {
     held: BTreeMap<TunnelId, Option<Box<Held>>>,
     /// The prefixes of each length each side holds.
     lengths: [BTreeMap<u8, Used>; 2],
-    /// How many paths end at each of our addresses.
-    ends: BTreeMap<Ipv6Addr, usize>,
+    /// Our ends of paths.
+    ends: BTreeMap<Ipv6Addr, End>,
     attached: BTreeMap<LinkId, Attached>,
     _pieces: Pieces,
 }
@@ -62,6 +62,14 @@ struct Held {
 struct Used {
     count: usize,
     around: Prefix,
+}
+
+/// An address of ours where paths end.
+struct End {
+    /// How many.
+    count: usize,
+    /// What the programs call it, if there was a name left.
+    place: Option<u8>,
 }
 
 struct Attached {
@@ -102,7 +110,7 @@ impl Bpf {
                 side.into_iter().map(used).collect()
             }),
             held: BTreeMap::new(),
-            ends: BTreeMap::new(),
+            ends: inherited_ends(&maps)?,
             attached: BTreeMap::new(),
             options,
             pins,
@@ -122,16 +130,25 @@ impl Bpf {
     /// Writes what a tunnel needs besides its own value: before it, so that no packet finds half of it.
     fn prepare(&mut self, tunnel: &Tunnel, version: Version) -> Result<(), Error> {
         for path in encapsulating(tunnel) {
-            let count = self.ends.entry(path.local).or_default();
-            *count += 1;
-            if *count == 1 {
-                self.maps.ends.put(&path.local.octets(), &1)?;
+            let free = if self.ends.contains_key(&path.local) { None } else { self.free_place() };
+            let end = self.ends.entry(path.local).or_insert(End { count: 0, place: free });
+            end.count += 1;
+            if end.count == 1 {
+                if let Some(place) = end.place {
+                    self.maps.set_local(place, &path.local.octets())?;
+                }
+                self.maps.ends.put(&path.local.octets(), &end.place.map_or(LOCALS, u32::from))?;
             }
         }
         if !tunnel.flows.is_empty() {
             self.maps.rules.put(&abi::rules_key(tunnel.id, version), &abi::rules(&tunnel.flows))?;
         }
         Ok(())
+    }
+
+    fn free_place(&self) -> Option<u8> {
+        let taken: BTreeSet<u8> = self.ends.values().filter_map(|end| end.place).collect();
+        (0..=u8::MAX).find(|place| !taken.contains(place))
     }
 
     /// Lets packets find the tunnel by its prefixes.
@@ -143,8 +160,10 @@ impl Bpf {
         if changed {
             self.publish_lengths()?;
         }
+        let end = tunnel.paths.first().and_then(|path| self.ends.get(&path.local));
+        let way = abi::way(tunnel, end.and_then(|end| end.place));
         for (side, prefix) in indexed(tunnel) {
-            self.maps.prefixes.put(&abi::prefix_key(side, prefix), &tunnel.id.0)?;
+            self.maps.prefixes.put(&abi::prefix_key(side, prefix), &way)?;
         }
         Ok(())
     }
@@ -173,9 +192,9 @@ impl Bpf {
             self.maps.rules.drop(&abi::rules_key(former.id, version))?;
         }
         for path in encapsulating(former) {
-            if let Some(count) = self.ends.get_mut(&path.local) {
-                *count -= 1;
-                if *count == 0 {
+            if let Some(end) = self.ends.get_mut(&path.local) {
+                end.count = end.count.saturating_sub(1);
+                if end.count == 0 {
                     self.ends.remove(&path.local);
                     self.maps.ends.drop(&path.local.octets())?;
                 }
@@ -215,7 +234,7 @@ impl Bpf {
         let [far, _] = &self.lengths;
         let find = |&length: &u8| {
             let key = abi::prefix_key(Side::Far, Prefix::new(address, length)?);
-            self.find(TunnelId(self.maps.prefixes.find(&key)?))
+            self.find(self.maps.prefixes.tunnel(&key)?)
         };
         far.keys().rev().find_map(find)
     }
@@ -243,8 +262,8 @@ impl Bpf {
     /// Removes prefixes, tunnels, rules and ends that no tunnel of this life has.
     fn sweep(&mut self) -> Result<(), Error> {
         for key in self.maps.prefixes.keys()? {
-            let id = TunnelId(self.maps.prefixes.find(&key).unwrap_or_default());
-            let owned = self.find(id).is_some_and(|tunnel| owns(&tunnel, &key));
+            let tunnel = self.maps.prefixes.tunnel(&key).and_then(|id| self.find(id));
+            let owned = tunnel.is_some_and(|tunnel| owns(&tunnel, &key));
             if !owned {
                 self.maps.prefixes.drop(&key)?;
             }
@@ -259,6 +278,7 @@ impl Bpf {
         for key in self.maps.rules.keys()?.into_iter().filter(|key| !rules.contains(key)) {
             self.maps.rules.drop(&key)?;
         }
+        self.ends.retain(|_, end| end.count > 0);
         for key in self.maps.ends.keys()?.into_iter().filter(|&key| !self.ends.contains_key(&Ipv6Addr::from(key))) {
             self.maps.ends.drop(&key)?;
         }
@@ -380,6 +400,13 @@ fn attach_device(programs: &mut Programs, link: LinkId, name: &str) -> Result<()
     let device = Interface { link, name };
     programs.attach(Program::Device, device)?;
     programs.attach(Program::Joined, device)
+}
+
+/// The ends an earlier life named: its tunnels call them so until they are put again.
+fn inherited_ends(maps: &Maps) -> Result<BTreeMap<Ipv6Addr, End>, Error> {
+    let keys = maps.ends.keys()?.into_iter();
+    let end = |key| End { count: 0, place: maps.ends.find(&key).and_then(|place| u8::try_from(place).ok()) };
+    Ok(keys.map(|key| (Ipv6Addr::from(key), end(key))).collect())
 }
 
 /// Counts one more prefix of its length; true if the table of lengths must say so.
