@@ -3,6 +3,7 @@
 //! Never part of a router. It runs the built `roam6` as a process, as a user would.
 
 mod bed;
+mod chain;
 mod chart;
 mod check;
 mod clock;

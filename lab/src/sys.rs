@@ -88,8 +88,18 @@ pub(crate) fn mptcp_socket() -> io::Result<OwnedFd> {
 /// Lets the network device `name` of the calling thread's network namespace cut what TCP hands down (TSO), or not.
 pub(crate) fn set_tso(name: &str, on: bool) -> io::Result<()> {
     const ETHTOOL_STSO: u32 = 0x1f;
-    let socket = std::net::UdpSocket::bind("[::1]:0")?;
-    let mut value = [ETHTOOL_STSO, u32::from(on)];
+    set_offload(name, ETHTOOL_STSO, on)
+}
+
+/// Lets the same put together what arrives (GRO), or not.
+pub(crate) fn set_gro(name: &str, on: bool) -> io::Result<()> {
+    const ETHTOOL_SGRO: u32 = 0x2c;
+    set_offload(name, ETHTOOL_SGRO, on)
+}
+
+fn set_offload(name: &str, command: u32, on: bool) -> io::Result<()> {
+    let socket = std::net::UdpSocket::bind("[::]:0")?;
+    let mut value = [command, u32::from(on)];
     let mut request = about(name);
     request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
     // SAFETY: the kernel reads one `ifreq` and the two words it points to, which all live until the call returns.

@@ -236,7 +236,8 @@ fn home_agent_config(vehicles: u8, extra: &str) -> String {
     text
 }
 
-fn mobile_router_config(mr: &Host, number: u8, uplinks: &[&str]) -> Result<String> {
+/// What a mobile router is told; its key goes into a file.
+pub(crate) fn mobile_router_config(mr: &Host, number: u8, uplinks: &[&str]) -> Result<String> {
     let key_file = mr.folder().join("home.key");
     fs::write(&key_file, format!("spi = {}\nkey = \"{KEY}\"\n", FIRST_SPI + u32::from(number)))?;
     fs::set_permissions(&key_file, Permissions::from_mode(0o600))?;

@@ -1,7 +1,7 @@
 //! A host: a network namespace with a name and a folder for its files.
 
 use super::cage::WORK;
-use crate::sys::{Birth, at_birth};
+use crate::sys::{Birth, at_birth, set_gro};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::mount::{MntFlags, umount2};
 use nix::sched::{CloneFlags, setns};
@@ -76,6 +76,18 @@ impl Host {
     pub(crate) fn set(&self, setting: &str, value: &str) -> Result<()> {
         self.inside(|| fs::write(format!("/proc/sys/net/{setting}"), value))?
             .with_context(|| format!("{}: cannot set {setting} to {value}", self.0.name))
+    }
+
+    /// The number of one of its interfaces.
+    pub(crate) fn index(&self, interface: &str) -> Result<u32> {
+        let index = self.inside(|| nix::net::if_::if_nametoindex(interface))?;
+        index.with_context(|| format!("{}: no interface {interface}", self.0.name))
+    }
+
+    /// Lets an interface put arriving packets together, which a veth needs to take frames that have no buffer yet.
+    pub(crate) fn put_together_at(&self, interface: &str) -> Result<()> {
+        let done = self.inside(|| set_gro(interface, true))?;
+        done.with_context(|| format!("{}: generic receive offload of {interface}", self.0.name))
     }
 
     /// Runs `work` on a thread inside this host; sockets it opens stay there.

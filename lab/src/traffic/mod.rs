@@ -1,9 +1,11 @@
 //! Traffic whose every packet or byte is accounted for.
 
+pub(crate) mod bulk;
 pub(crate) mod flood;
 pub(crate) mod forge;
 pub(crate) mod train;
 pub(crate) mod transfer;
+pub(crate) mod wind;
 
 pub(crate) use flood::Flood;
 pub(crate) use train::{End, Flow, Stamp, Train};

@@ -1,0 +1,64 @@
+// Compiles BPF programs with clang, for the build scripts of the crates that have some.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// Compiles `folder/NAME.bpf.c` of each of `programs` to `NAME.bpf.o` in the folder of what is built.
+pub(crate) fn all(folder: &str, programs: &[&str]) -> ExitCode {
+    println!("cargo:rerun-if-changed={folder}");
+    println!("cargo:rerun-if-changed=../bpf/compile.rs");
+    println!("cargo:rerun-if-env-changed=CLANG");
+    match programs.iter().try_for_each(|program| compile(folder, program)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compile(folder: &str, program: &str) -> Result<(), String> {
+    let source = format!("{folder}/{program}.bpf.c");
+    let object = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join(format!("{program}.bpf.o"));
+    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let status = Command::new(&clang)
+        .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
+        .arg("-Wno-missing-field-initializers")
+        .args(include_folders())
+        .args(["-c", &source, "-o"])
+        .arg(&object)
+        .status()
+        .map_err(|error| {
+            format!(
+                "{clang}: {error}. The BPF programs need clang and two sets of headers: apt-get install clang libbpf-dev \
+                 linux-libc-dev. Without them, build with --no-default-features: tunnels are then kernel devices."
+            )
+        })?;
+    if !status.success() {
+        return Err(format!("{clang} could not compile {source} ({status}); is libbpf-dev installed?"));
+    }
+    strip(&object);
+    Ok(())
+}
+
+/// Debian keeps `asm/` in a folder of the machine's own, which clang does not look into for the target `bpf`.
+fn include_folders() -> Vec<String> {
+    let Ok(arch) = env::var("HOST").map(|triple| triple.split('-').next().unwrap_or_default().to_owned()) else {
+        return Vec::new();
+    };
+    let folder = format!("/usr/include/{arch}-linux-gnu");
+    if PathBuf::from(&folder).is_dir() { vec![format!("-I{folder}")] } else { Vec::new() }
+}
+
+/// Takes the debugger's tables away and keeps the types, which maps and functions need. Without the tool the object is only larger.
+fn strip(object: &PathBuf) {
+    let version = |n| format!("llvm-objcopy-{n}");
+    let names = std::iter::once("llvm-objcopy".to_owned()).chain((14..=22).map(version));
+    for name in names {
+        let tool = Command::new(name).args(["--strip-debug", "--remove-section=.rel.BTF.ext"]).arg(object).status();
+        if tool.is_ok_and(|status| status.success()) {
+            return;
+        }
+    }
+}

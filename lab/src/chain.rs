@@ -1,0 +1,213 @@
+//! Four hosts in a row, joined by bare cables: where a packet costs least, and so what a router adds shows most.
+//!
+//! ```text
+//!   source s0 ──── h0 agent h1 ──── up0 router in0 ──── d0 sink
+//! ```
+
+use crate::bed::{Advertiser, Daemon, Host};
+use crate::clock;
+use crate::topology::{self, HOME_AGENT};
+use crate::traffic::wind::Wind;
+use anyhow::{Context, Result, anyhow};
+use roam6_proto::output::hex;
+use roam6_wire::ip6::{self, Header, protocol};
+use roam6_wire::udp::Udp;
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+/// What the two routers in the middle do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Forward, as the kernel does.
+    Plain,
+    /// Are a home agent and a mobile router that is away.
+    Roam6,
+    /// Tunnel from agent to router by the kernel's segment routing, in its reduced form: the same packets on the wire.
+    Segments,
+    /// Pass frames on without a look at them.
+    Ceiling,
+}
+
+/// The hosts.
+pub(crate) struct Chain {
+    pub(crate) kind: Kind,
+    pub(crate) source: Host,
+    pub(crate) agent: Host,
+    pub(crate) router: Host,
+    pub(crate) sink: Host,
+    _works: Works,
+}
+
+/// What lives as long as the chain.
+#[derive(Default)]
+struct Works {
+    _daemons: Vec<Daemon>,
+    _radvd: Option<Advertiser>,
+    _winds: Vec<Wind>,
+}
+
+pub(crate) const SOURCE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 2);
+pub(crate) const SINK: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 0xd);
+/// The mobile router's, of its link-layer address.
+const CARE_OF: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0xff, 0xfe00, 4);
+/// The same host's where it is an ordinary router.
+const PLAIN_ROUTER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
+const SEGMENT: &str = "fc00:2::d6";
+/// How long it may take until the mobile router is bound.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// In the order of the picture; their places, from 1, are the last octets of their link-layer addresses.
+const INTERFACES: [&str; 6] = ["s0", "h0", "h1", "up0", "in0", "d0"];
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Plain => "plain",
+            Kind::Roam6 => "roam6",
+            Kind::Segments => "segments",
+            Kind::Ceiling => "ceiling",
+        }
+    }
+}
+
+impl Chain {
+    /// Builds it, and waits until packets pass from end to end.
+    pub(crate) fn build(kind: Kind) -> Result<Chain> {
+        let host = |part: &str, routes: bool| -> Result<Host> {
+            let host = Host::new(&format!("{}-{part}", kind.name()))?;
+            host.set("ipv6/conf/default/accept_dad", "0")?;
+            host.set("ipv6/conf/all/forwarding", if routes { "1" } else { "0" })?;
+            if kind == Kind::Segments {
+                host.set("ipv6/conf/all/seg6_enabled", "1")?;
+                host.set("ipv6/conf/default/seg6_enabled", "1")?;
+            }
+            Ok(host)
+        };
+        let (source, agent) = (host("source", false)?, host("agent", true)?);
+        let (router, sink) = (host("router", true)?, host("sink", false)?);
+        cable(&source, "s0", &agent, "h0")?;
+        cable(&agent, "h1", &router, "up0")?;
+        cable(&router, "in0", &sink, "d0")?;
+        let mut chain = Chain { kind, source, agent, router, sink, _works: Works::default() };
+        chain.address()?;
+        chain._works = chain.set_to_work().with_context(|| format!("the chain {}", kind.name()))?;
+        if kind != Kind::Ceiling {
+            chain.wait()?;
+        }
+        Ok(chain)
+    }
+
+    fn address(&self) -> Result<()> {
+        self.source.ip(&[&format!("address add {SOURCE}/64 dev s0"), "route add default via 2001:db8:5::1"])?;
+        self.agent.ip(&[
+            "address add 2001:db8:5::1/64 dev h0",
+            &format!("address add {HOME_AGENT}/64 dev h0"),
+            "address add 2001:db8:2::1/64 dev h1",
+        ])?;
+        let inside = link_local("in0");
+        self.sink.ip(&[&format!("address add {SINK}/64 dev d0"), &format!("route add default via {inside} dev d0")])
+    }
+
+    fn set_to_work(&self) -> Result<Works> {
+        let Kind::Roam6 = self.kind else {
+            self.router.ip(&[
+                &format!("address add {PLAIN_ROUTER}/64 dev up0"),
+                "address add 2001:db8:100::1/64 dev in0",
+                "route add default via 2001:db8:2::1",
+            ])?;
+            return match self.kind {
+                Kind::Segments => self.tunnel_by_segments(),
+                Kind::Ceiling => self.pass_on(),
+                _ => {
+                    self.agent.ip(&[&format!("route add 2001:db8:100::/56 via {PLAIN_ROUTER}")])?;
+                    Ok(Works::default())
+                }
+            };
+        };
+        let radvd = Advertiser::start(&self.agent, "h1", "2001:db8:2::/64")?;
+        let agent = format!(
+            "\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n\
+             \n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{}\"\n",
+            topology::home_address(0),
+            topology::network(0),
+            topology::FIRST_SPI,
+            hex::encode(&topology::key()),
+        );
+        let agent = Daemon::start(&self.agent, &agent).context("the home agent")?;
+        let router = topology::mobile_router_config(&self.router, 0, &["up0"])?;
+        let router = Daemon::start(&self.router, &router).context("the mobile router")?;
+        Ok(Works { _daemons: vec![agent, router], _radvd: Some(radvd), ..Works::default() })
+    }
+
+    fn tunnel_by_segments(&self) -> Result<Works> {
+        self.agent.ip(&[
+            &format!("sr tunsrc set {HOME_AGENT}"),
+            &format!("route add {SEGMENT}/128 via {PLAIN_ROUTER}"),
+            &format!("route add 2001:db8:100::/56 encap seg6 mode encap.red segs {SEGMENT} via {PLAIN_ROUTER} dev h1"),
+        ])?;
+        let end = format!("route add {SEGMENT}/128 encap seg6local action End.DT6 table 254 dev in0");
+        self.router.ip(&[&end])?;
+        Ok(Works::default())
+    }
+
+    fn pass_on(&self) -> Result<Works> {
+        let mut winds = vec![Wind::new()?, Wind::new()?];
+        for (wind, (host, from, to)) in winds.iter_mut().zip([(&self.agent, "h0", "h1"), (&self.router, "up0", "in0")])
+        {
+            wind.pass_on(host, from, to)?;
+        }
+        Ok(Works { _winds: winds, ..Works::default() })
+    }
+
+    fn wait(&self) -> Result<()> {
+        let ping = || self.sink.output("ping", &["-6", "-n", "-c", "1", "-W", "0.3", &SOURCE.to_string()]).ok();
+        let answered = clock::wait_for(PATIENCE, ping);
+        answered.map(|_| ()).ok_or_else(|| anyhow!("{}: no packets pass", self.kind.name()))
+    }
+
+    /// Where the mobile router's own programs are reached.
+    pub(crate) fn router_address(&self) -> Ipv6Addr {
+        if self.kind == Kind::Roam6 { topology::home_address(0) } else { PLAIN_ROUTER }
+    }
+}
+
+/// A UDP packet of `octets` from source to sink or back.
+pub(crate) fn packet(octets: usize, upward: bool) -> Vec<u8> {
+    let (from, to) = if upward { (SINK, SOURCE) } else { (SOURCE, SINK) };
+    let payload = vec![0; octets.saturating_sub(ip6::HEADER_LENGTH + roam6_wire::udp::HEADER_LENGTH)];
+    let udp = Udp { source: 10_000, destination: 9, payload: &payload }.emit(from, to);
+    ip6::emit(&Header::new(from, to), protocol::UDP, &udp)
+}
+
+/// The same in the tunnel.
+pub(crate) fn tunnelled(packet: &[u8], upward: bool) -> Vec<u8> {
+    let (from, to) = if upward { (CARE_OF, HOME_AGENT) } else { (HOME_AGENT, CARE_OF) };
+    ip6::encapsulate(&Header::new(from, to), packet)
+}
+
+/// A packet as it goes over the cable from one interface to another.
+pub(crate) fn frame(from: &str, to: &str, packet: &[u8]) -> Vec<u8> {
+    [&mac(to)[..], &mac(from), &[0x86, 0xdd], packet].concat()
+}
+
+fn mac(interface: &str) -> [u8; 6] {
+    let place = INTERFACES.iter().position(|name| *name == interface).unwrap_or_default();
+    [2, 0, 0, 0, 0, u8::try_from(place).unwrap_or_default() + 1]
+}
+
+fn link_local(interface: &str) -> Ipv6Addr {
+    let [.., last] = mac(interface);
+    Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, last.into())
+}
+
+fn cable(one: &Host, here: &str, other: &Host, there: &str) -> Result<()> {
+    let text = |interface| mac(interface).map(|octet| format!("{octet:02x}")).join(":");
+    let (near, far, name) = (text(here), text(there), other.name());
+    one.ip(&[
+        &format!("link add {here} address {near} type veth peer name {there} address {far} netns {name}"),
+        &format!("link set {here} up"),
+    ])?;
+    other.ip(&[&format!("link set {there} up")])?;
+    one.put_together_at(here)?;
+    other.put_together_at(there)
+}

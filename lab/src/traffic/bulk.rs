@@ -1,0 +1,49 @@
+//! Bulk TCP by what it costs: gigabits a second of the processor time of both ends and of the kernel's own threads.
+
+use super::wind::processor_time;
+use crate::bed::{Host, cage};
+use anyhow::{Context, Result, anyhow};
+use std::io::{Read, Write};
+use std::net::{Ipv6Addr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Octets written and read at once.
+const CHUNK: usize = 1 << 16;
+
+/// Carries `octets` by so many connections together; the rate.
+pub(crate) fn carry(from: (&Host, Ipv6Addr), to: (&Host, Ipv6Addr), flows: usize, octets: usize) -> Result<f64> {
+    let listener = to.0.inside(|| TcpListener::bind((to.1, 0)))??;
+    let target = listener.local_addr()?;
+    let mut pairs = Vec::new();
+    for _ in 0..flows {
+        let sender = from.0.inside(|| TcpStream::connect(target))?.context("bulk TCP cannot connect")?;
+        pairs.push((sender, listener.accept()?.0));
+    }
+    let before = cage::softirq_time();
+    let took = std::thread::scope(|scope| -> Result<Duration> {
+        let works: Vec<_> = pairs
+            .into_iter()
+            .flat_map(|(sender, receiver)| {
+                [scope.spawn(move || send(sender, octets / flows)), scope.spawn(move || receive(receiver))]
+            })
+            .collect();
+        let times = works.into_iter().map(|work| work.join().map_err(|_| anyhow!("bulk TCP failed"))?);
+        times.sum::<Result<Duration>>()
+    })?;
+    let took = took + cage::softirq_time().saturating_sub(before);
+    Ok(octets as f64 * 8.0 / took.as_secs_f64() / 1e9)
+}
+
+fn send(mut socket: TcpStream, octets: usize) -> Result<Duration> {
+    let chunk = vec![0; CHUNK];
+    for _ in 0..octets / CHUNK {
+        socket.write_all(&chunk)?;
+    }
+    processor_time()
+}
+
+fn receive(mut socket: TcpStream) -> Result<Duration> {
+    let mut chunk = vec![0; CHUNK];
+    while socket.read(&mut chunk)? > 0 {}
+    processor_time()
+}

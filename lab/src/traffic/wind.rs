@@ -1,0 +1,132 @@
+//! Packets as fast as a network card brings them, and a counter at the other end, both in the kernel (`lab/bpf/wind.bpf.c`):
+//! a generator that is no part of what it measures. What is measured is processor time, because the cores are shared.
+
+use crate::bed::{Host, cage};
+use anyhow::{Context, Result};
+use aya::Ebpf;
+use aya::maps::{Array, PerCpuArray};
+use aya::programs::tc::{SchedClassifierLinkId, TcAttachOptions};
+use aya::programs::{LinkOrder, SchedClassifier, TcAttachType, TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+use std::time::Duration;
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wind.bpf.o"));
+
+/// Octets of a frame that are written anew each time.
+const HEAD: usize = 104;
+/// Frames handed on together.
+const BATCH: u32 = 64;
+
+/// The programs.
+pub(crate) struct Wind {
+    ebpf: Ebpf,
+}
+
+/// What came of a blow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Blow {
+    /// Frames sent.
+    pub(crate) sent: u32,
+    /// Those that were counted.
+    pub(crate) arrived: u64,
+    /// Processor time of it all.
+    pub(crate) took: Duration,
+}
+
+impl Blow {
+    /// Thousands of packets a second of processor time.
+    pub(crate) fn kpps(&self) -> f64 {
+        self.arrived as f64 / self.took.as_secs_f64() / 1000.0
+    }
+}
+
+impl Wind {
+    /// Loads the programs.
+    pub(crate) fn new() -> Result<Wind> {
+        let mut ebpf = Ebpf::load(OBJECT).context("the traffic generator's BPF object")?;
+        for name in ["blow", "pass"] {
+            xdp(&mut ebpf, name)?.load()?;
+        }
+        counter(&mut ebpf)?.load()?;
+        Ok(Wind { ebpf })
+    }
+
+    /// Counts and swallows what arrives at this interface, before anybody else sees it.
+    pub(crate) fn count_at(&mut self, host: &Host, interface: &str) -> Result<SchedClassifierLinkId> {
+        let program = counter(&mut self.ebpf)?;
+        let first = || TcAttachOptions::TcxOrder(LinkOrder::first());
+        let attached = host.inside(|| program.attach_with_options(interface, TcAttachType::Ingress, first()))?;
+        attached.with_context(|| format!("a counter at {interface}; it needs TCX, a kernel of 6.6 or newer"))
+    }
+
+    /// Counts there no longer.
+    pub(crate) fn leave(&mut self, place: SchedClassifierLinkId) -> Result<()> {
+        Ok(counter(&mut self.ebpf)?.detach(place)?)
+    }
+
+    /// Sends all that arrives at one interface of a host by another, without looking at it.
+    pub(crate) fn pass_on(&mut self, host: &Host, from: &str, to: &str) -> Result<()> {
+        self.order(&[], host.index(to)?)?;
+        let program = xdp(&mut self.ebpf, "pass")?;
+        host.inside(|| program.attach(from, XdpMode::Driver))??;
+        Ok(())
+    }
+
+    /// Sends `count` such frames by an interface of a host.
+    pub(crate) fn blow(&mut self, host: &Host, interface: &str, frame: &[u8], count: u32) -> Result<Blow> {
+        self.order(frame, host.index(interface)?)?;
+        let before = self.arrived()?;
+        let program = &*xdp(&mut self.ebpf, "blow")?;
+        let took = host.inside(|| {
+            pin()?;
+            let began = (processor_time()?, cage::softirq_time());
+            let attrs = TestRunAttrs::new().xdp_live_frames(BATCH);
+            program.test_run(TestRunOptions { data_in: Some(frame), repeat: count, attrs, ..TestRunOptions::new() })?;
+            let (own, softirq) = (processor_time()? - began.0, cage::softirq_time().saturating_sub(began.1));
+            anyhow::Ok(own + softirq)
+        })??;
+        Ok(Blow { sent: count, arrived: self.arrived()? - before, took })
+    }
+
+    fn order(&mut self, frame: &[u8], link: u32) -> Result<()> {
+        let mut order = [0; HEAD + 4];
+        for (to, from) in order.iter_mut().take(HEAD).zip(frame) {
+            *to = *from;
+        }
+        for (to, from) in order.iter_mut().skip(HEAD).zip(link.to_ne_bytes()) {
+            *to = from;
+        }
+        let mut orders: Array<_, [u8; HEAD + 4]> =
+            self.ebpf.map_mut("orders").context("no map of orders")?.try_into()?;
+        Ok(orders.set(0, order, 0)?)
+    }
+
+    fn arrived(&self) -> Result<u64> {
+        let arrived: PerCpuArray<_, u64> = self.ebpf.map("arrived").context("no map of counts")?.try_into()?;
+        Ok(arrived.get(&0, 0)?.iter().sum())
+    }
+}
+
+fn xdp<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp> {
+    Ok(ebpf.program_mut(name).with_context(|| format!("no program {name}"))?.try_into()?)
+}
+
+fn counter(ebpf: &mut Ebpf) -> Result<&mut SchedClassifier> {
+    Ok(ebpf.program_mut("count").context("no counter")?.try_into()?)
+}
+
+/// Processor time of this thread.
+pub(crate) fn processor_time() -> Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
+}
+
+/// Keeps this thread on one processor, and what it sets off with it.
+fn pin() -> Result<()> {
+    let allowed = sched_getaffinity(Pid::from_raw(0))?;
+    let last = (0..CpuSet::count()).rev().find(|cpu| allowed.is_set(*cpu).unwrap_or(false));
+    let mut one = CpuSet::new();
+    one.set(last.context("no processor")?)?;
+    Ok(sched_setaffinity(Pid::from_raw(0), &one)?)
+}
