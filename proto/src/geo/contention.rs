@@ -8,30 +8,44 @@ use std::collections::BTreeMap;
 /// A packet of more than one hop: its source and its number.
 pub type PacketId = (LinkAddress, u16);
 
+/// Part of the buffer that packets from one sender may fill: one half, one third, ...
+const SHARE: usize = 4;
+
 /// The contention buffer.
 #[derive(Debug, Clone)]
 pub struct Contention {
-    packets: BTreeMap<PacketId, Vec<u8>>,
+    packets: BTreeMap<PacketId, Contending>,
     turns: Agenda<PacketId>,
     octets: usize,
     limit: usize,
+    /// Octets from each sender.
+    shares: BTreeMap<LinkAddress, usize>,
+}
+
+#[derive(Debug, Clone)]
+struct Contending {
+    from: LinkAddress,
+    bytes: Vec<u8>,
 }
 
 impl Contention {
     /// An empty buffer of `limit` octets.
     pub fn new(limit: usize) -> Contention {
-        Contention { packets: BTreeMap::new(), turns: Agenda::new(), octets: 0, limit }
+        let (packets, shares) = (BTreeMap::new(), BTreeMap::new());
+        Contention { packets, turns: Agenda::new(), octets: 0, limit, shares }
     }
 
-    /// Lets a packet wait for its turn; `false` if there is no room for it. Those whose turn is near are not given up for
-    /// one that comes later.
-    pub fn put(&mut self, id: PacketId, bytes: Vec<u8>, turn: Time) -> bool {
+    /// Lets a packet that `from` has sent wait for its turn; `false` if there is no room for it, or for more of that
+    /// sender's. Those whose turn is near are not given up for one that comes later.
+    pub fn put(&mut self, id: PacketId, from: LinkAddress, bytes: Vec<u8>, turn: Time) -> bool {
         self.cancel(id);
-        if self.octets + bytes.len() > self.limit {
+        let share = self.shares.get(&from).copied().unwrap_or(0);
+        if self.octets + bytes.len() > self.limit || share + bytes.len() > self.limit / SHARE {
             return false;
         }
         self.octets += bytes.len();
-        self.packets.insert(id, bytes);
+        self.shares.insert(from, share + bytes.len());
+        self.packets.insert(id, Contending { from, bytes });
         self.turns.put(id, turn);
         true
     }
@@ -39,16 +53,22 @@ impl Contention {
     /// Somebody else was quicker; whether the packet was waiting.
     pub fn cancel(&mut self, id: PacketId) -> bool {
         self.turns.drop(&id);
-        let found = self.packets.remove(&id);
-        self.octets -= found.as_ref().map_or(0, Vec::len);
-        found.is_some()
+        self.remove(id).is_some()
     }
 
     /// Takes out one packet whose turn it is.
     pub fn expire(&mut self, now: Time) -> Option<Vec<u8>> {
         let id = self.turns.expire(now)?;
-        let bytes = self.packets.remove(&id)?;
+        self.remove(id)
+    }
+
+    fn remove(&mut self, id: PacketId) -> Option<Vec<u8>> {
+        let Contending { from, bytes } = self.packets.remove(&id)?;
         self.octets -= bytes.len();
+        match self.shares.get_mut(&from) {
+            Some(share) if *share > bytes.len() => *share -= bytes.len(),
+            _ => drop(self.shares.remove(&from)),
+        }
         Some(bytes)
     }
 
@@ -65,5 +85,22 @@ impl Contention {
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_sender_leaves_room_for_others() {
+        let mut contention = Contention::new(1000);
+        let sender = |number| LinkAddress([2, 0, 0, 0, 0, number]);
+        let mut put = |from, number| contention.put((sender(9), number), sender(from), vec![0; 100], Time::ZERO);
+        let first: Vec<bool> = (0..5).map(|number| put(1, number)).collect();
+        assert_eq!(first, [true, true, false, false, false]);
+        assert!(put(2, 100));
+        while contention.expire(Time::ZERO).is_some() {}
+        assert!(contention.shares.is_empty() && contention.octets == 0);
     }
 }

@@ -40,6 +40,11 @@ impl Plane {
         Plane { origin, east: across * cosine * UNIT, north: along * UNIT }
     }
 
+    /// Where it touches.
+    pub fn origin(&self) -> Place {
+        self.origin
+    }
+
     /// Where `place` is on it.
     pub fn offset(&self, place: Place) -> Offset {
         let east = i64::from(place.longitude) - i64::from(self.origin.longitude);

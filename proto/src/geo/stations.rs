@@ -1,7 +1,8 @@
 //! The location table: who is where, who is near, and what was heard of each (EN 302 636-4-1 §8.1).
 //!
 //! Bounded, and fair: a sender that names ever new sources fills its own share and no more, and no entry that is alive
-//! is given up for another, except that a neighbour takes the place of who is far away.
+//! is given up for another, except that a neighbour takes the place of who is far away. An entry whose position is too old
+//! to be used stays as long as packets of its station may be about, carried by somebody: it knows them again.
 
 use super::config::Mib;
 use super::geometry::Plane;
@@ -17,6 +18,8 @@ use std::collections::BTreeMap;
 pub const MAX_STATIONS: usize = 4096;
 /// Stations known by one sender's word only.
 pub const MAX_INTRODUCED: usize = 512;
+/// Choices of a next hop remembered.
+const MAX_CHOSEN: usize = 256;
 
 /// The location table, by the link-layer address in each station's GeoNetworking address.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +29,10 @@ pub struct Stations {
     introduced: BTreeMap<LinkAddress, usize>,
     /// What the choice of a next hop looks at, in the order of the table.
     near: Vec<Near>,
+    /// What it has chosen lately, by the place; forgotten when a neighbour comes, goes or moves.
+    chosen: BTreeMap<(i32, i32), Option<(Hop, f64)>>,
+    /// How many entries are stale.
+    stale: usize,
 }
 
 /// An entry of the location table.
@@ -41,6 +48,10 @@ pub struct Station {
     pub seen: Seen,
     /// What it sends.
     pub rate: Rate,
+    /// Until when packets of it may be about.
+    pub packets_until: Time,
+    /// Whether its position is too old to be used.
+    stale: bool,
     introduced_by: LinkAddress,
 }
 
@@ -53,7 +64,7 @@ pub struct Hop {
     pub address: LinkAddress,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Near {
     mid: LinkAddress,
     place: Place,
@@ -86,6 +97,10 @@ impl Stations {
         if position.timestamp.is_newer_than(station.position.timestamp) {
             (station.position, station.heard) = (*position, now);
         }
+        if std::mem::take(&mut station.stale) {
+            station.heard = now;
+            self.stale -= 1;
+        }
         let was_near = station.near.is_some();
         if direct {
             station.near = Some((hop, now));
@@ -106,7 +121,7 @@ impl Stations {
 
     /// Learns where a packet's destination is said to be; only of a station that is known already.
     pub fn learn(&mut self, now: Time, position: &ShortPosition) {
-        let Some(station) = self.table.get_mut(&position.address.mid) else { return };
+        let Some(station) = self.find_mut(position.address.mid) else { return };
         if station.near.is_none() && position.timestamp.is_newer_than(station.position.timestamp) {
             let ShortPosition { address, timestamp, place } = *position;
             station.position = LongPosition { address, timestamp, place, accurate: false, speed: 0, heading: 0 };
@@ -116,24 +131,33 @@ impl Stations {
 
     /// The station of this address.
     pub fn find(&self, mid: LinkAddress) -> Option<&Station> {
-        self.table.get(&mid)
+        self.table.get(&mid).filter(|station| !station.stale)
     }
 
     /// The same, to be changed.
     pub fn find_mut(&mut self, mid: LinkAddress) -> Option<&mut Station> {
-        self.table.get_mut(&mid)
+        self.table.get_mut(&mid).filter(|station| !station.stale)
     }
 
     /// The station that sends with this link-layer address: mostly it is in the station's address too.
     pub fn sender(&self, address: LinkAddress) -> Option<&Station> {
-        let found = self.table.get(&address);
+        let found = self.find(address);
         found.or_else(|| self.near.iter().find(|near| near.hop.address == address).and_then(|near| self.find(near.mid)))
     }
 
-    /// The neighbour nearest to `target`, and the square of its distance in square metres.
-    pub fn nearest(&self, target: &Plane) -> Option<(Hop, f64)> {
+    /// The neighbour nearest to the place where `target` touches the earth, and the square of its distance in square metres.
+    pub fn nearest(&mut self, target: &Plane) -> Option<(Hop, f64)> {
+        let Place { latitude, longitude } = target.origin();
+        if let Some(chosen) = self.chosen.get(&(latitude, longitude)) {
+            return *chosen;
+        }
         let distances = self.near.iter().map(|near| (near.hop, target.square(near.place)));
-        distances.min_by(|one, other| one.1.total_cmp(&other.1))
+        let nearest = distances.min_by(|one, other| one.1.total_cmp(&other.1));
+        if self.chosen.len() >= MAX_CHOSEN {
+            self.chosen.clear();
+        }
+        self.chosen.insert((latitude, longitude), nearest);
+        nearest
     }
 
     /// Whether there is any neighbour.
@@ -141,22 +165,29 @@ impl Stations {
         !self.near.is_empty()
     }
 
-    /// Forgets who has not been heard of for too long.
+    /// Forgets who has not been heard of for too long, once no packets of it can be about.
     pub fn expire(&mut self, now: Time, mib: &Mib) {
-        let gone: Vec<LinkAddress> = self
-            .table
-            .iter()
-            .filter(|(_, station)| now.since(station.heard) >= mib.lifetime_loc_te)
-            .map(|(mid, _)| *mid)
-            .collect();
+        let mut gone = Vec::new();
+        for (mid, station) in &mut self.table {
+            station.near = station.near.filter(|(_, heard)| now.since(*heard) < mib.neighbour_lifetime);
+            if now.since(station.heard) < mib.lifetime_loc_te {
+                continue;
+            }
+            if !std::mem::replace(&mut station.stale, true) {
+                self.stale += 1;
+            }
+            if station.packets_until <= now {
+                gone.push(*mid);
+            }
+        }
         for mid in gone {
             self.drop(mid);
         }
-        for station in self.table.values_mut() {
-            station.near = station.near.filter(|(_, heard)| now.since(*heard) < mib.neighbour_lifetime);
+        let (table, before) = (&self.table, self.near.len());
+        self.near.retain(|near| table.get(&near.mid).is_some_and(|station| station.near.is_some() && !station.stale));
+        if self.near.len() < before {
+            self.chosen.clear();
         }
-        let table = &self.table;
-        self.near.retain(|near| table.get(&near.mid).is_some_and(|station| station.near.is_some()));
     }
 
     /// A neighbour that cannot be reached any longer, or all behind an interface that is gone.
@@ -165,14 +196,15 @@ impl Stations {
             station.near = station.near.filter(|(hop, _)| !is_lost(*hop));
         }
         self.near.retain(|near| !is_lost(near.hop));
+        self.chosen.clear();
     }
 
-    /// Every station.
+    /// Every station whose position can be used.
     pub fn iter(&self) -> impl Iterator<Item = &Station> {
-        self.table.values()
+        self.table.values().filter(|station| !station.stale)
     }
 
-    /// How many there are.
+    /// How many entries there are.
     pub fn len(&self) -> usize {
         self.table.len()
     }
@@ -185,23 +217,27 @@ impl Stations {
     fn make_room(&mut self, sender: LinkAddress, direct: bool) -> bool {
         let share = self.introduced.get(&sender).copied().unwrap_or(0);
         if share >= MAX_INTRODUCED {
-            return false;
+            return self.stale > 0 && self.give_up(|station| station.stale && station.introduced_by == sender);
         }
-        if self.table.len() < MAX_STATIONS {
-            return true;
-        }
-        let farthest = self.table.iter().filter(|(_, station)| station.near.is_none());
-        let oldest = farthest.min_by_key(|(_, station)| station.heard).map(|(mid, _)| *mid);
-        match oldest {
-            Some(mid) if direct => self.drop(mid),
-            _ => return false,
-        }
-        true
+        self.table.len() < MAX_STATIONS
+            || self.stale > 0 && self.give_up(|station| station.stale)
+            || direct && self.give_up(|station| station.near.is_none())
+    }
+
+    /// Forgets the entry that was renewed the longest time ago among those that may go; whether there was one.
+    fn give_up(&mut self, may_go: impl Fn(&Station) -> bool) -> bool {
+        let all = self.table.iter().filter(|(_, station)| may_go(station));
+        let oldest = all.min_by_key(|(_, station)| station.heard).map(|(mid, _)| *mid);
+        oldest.inspect(|mid| self.drop(*mid)).is_some()
     }
 
     fn drop(&mut self, mid: LinkAddress) {
         let Some(station) = self.table.remove(&mid) else { return };
-        self.near.retain(|near| near.mid != mid);
+        self.stale -= usize::from(station.stale);
+        if station.near.is_some() {
+            self.near.retain(|near| near.mid != mid);
+            self.chosen.clear();
+        }
         if let Some(count) = self.introduced.get_mut(&station.introduced_by) {
             *count = count.saturating_sub(1);
             if *count == 0 {
@@ -214,16 +250,19 @@ impl Stations {
         let Some(Station { position, near: Some((hop, _)), .. }) = self.table.get(&mid) else { return };
         let near = Near { mid, place: position.place, hop: *hop };
         match self.near.binary_search_by_key(&mid, |near| near.mid) {
+            Ok(at) if self.near.get(at) == Some(&near) => return,
             Ok(at) => self.near.splice(at..=at, [near]).for_each(drop),
             Err(at) => self.near.insert(at, near),
         }
+        self.chosen.clear();
     }
 }
 
 impl Station {
     fn new(now: Time, position: &LongPosition, introduced_by: LinkAddress) -> Station {
         let (seen, rate) = (Seen::default(), Rate::default());
-        Station { position: *position, near: None, heard: now, seen, rate, introduced_by }
+        let (packets_until, stale) = (now, false);
+        Station { position: *position, near: None, heard: now, seen, rate, packets_until, stale, introduced_by }
     }
 }
 
@@ -288,6 +327,23 @@ mod tests {
         assert!(!stations.has_neighbours() && !stations.is_empty());
         stations.expire(Time::ZERO + mib.lifetime_loc_te, &mib);
         assert!(stations.is_empty() && stations.introduced.is_empty());
+    }
+
+    #[test]
+    fn whose_packets_may_be_about_is_known_again() {
+        let (mut stations, mib) = (Stations::default(), Mib::default());
+        stations.put(Time::ZERO, &position(1, 10, 5), hop(1), true);
+        let station = stations.find_mut(mid(1)).unwrap();
+        station.packets_until = Time::ZERO + Duration::from_secs(60);
+        assert!(station.seen.put(7, true));
+        stations.expire(Time::ZERO + mib.lifetime_loc_te, &mib);
+        assert!(stations.find(mid(1)).is_none() && stations.len() == 1);
+        // Its packet comes by another way, with the position of then.
+        let later = Time::ZERO + Duration::from_secs(50);
+        assert_eq!(stations.put(later, &position(1, 10, 5), hop(2), false), Heard::Known);
+        assert!(!stations.find_mut(mid(1)).unwrap().seen.put(7, false));
+        stations.expire(later + mib.lifetime_loc_te, &mib);
+        assert!(stations.is_empty() && stations.introduced.is_empty() && stations.stale == 0);
     }
 
     #[test]

@@ -6,16 +6,18 @@ use crate::geo::config::{InArea, NonArea};
 use crate::geo::contention::PacketId;
 use crate::geo::geometry::{self, Plane};
 use crate::geo::stations::Hop;
+use crate::geo::store::Owner;
 use crate::report::DropReason;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Place, TrafficClass};
 
-/// What a packet that waits is for.
+/// Where a packet wants to go, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Target {
     pub(super) goal: Goal,
+    pub(super) owner: Owner,
 }
 
 /// Where a packet wants to go.
@@ -53,6 +55,12 @@ pub(super) struct Passing {
     pub(super) bytes: Vec<u8>,
 }
 
+impl Passing {
+    fn target(&self, goal: Goal) -> Target {
+        Target { goal, owner: Owner { sender: self.sender, source: self.id.0 } }
+    }
+}
+
 impl Router {
     /// Sends a packet of this station's own on its way.
     pub(super) fn route_own(
@@ -79,7 +87,7 @@ impl Router {
             (NonArea::Contention, Goal::Station(_, place) | Goal::Place(place)) => self.contend(place, passing.sender),
             (NonArea::Contention, Goal::Everybody) => Step::Everywhere,
         };
-        self.take_step(now, step, Target { goal }, Some(passing.id), passing.bytes, out);
+        self.take_step(now, step, passing.target(goal), Some(passing.id), passing.bytes, out);
     }
 
     /// Spreads another's packet inside its area.
@@ -88,7 +96,7 @@ impl Router {
             InArea::Simple => Step::Everywhere,
             InArea::Contention => Step::Contend(self.patience(self.distance_from(passing.sender))),
         };
-        self.take_step(now, step, Target { goal: Goal::Everybody }, Some(passing.id), passing.bytes, out);
+        self.take_step(now, step, passing.target(Goal::Everybody), Some(passing.id), passing.bytes, out);
     }
 
     fn take_step(
@@ -104,7 +112,7 @@ impl Router {
             (Step::To(hop), _) => self.send_to(hop, bytes, out),
             (Step::Everywhere, _) | (Step::Contend(_), None) => self.send_everywhere(&bytes, out),
             (Step::Contend(patience), Some(id)) => {
-                if !self.contention.put(id, bytes, now + patience) {
+                if !self.contention.put(id, target.owner.sender, bytes, now + patience) {
                     self.drop_counted(DropReason::BufferFull, "no room for one that contends", out);
                 }
             }
@@ -119,7 +127,7 @@ impl Router {
             Goal::Station(..) => &mut self.unicast,
             Goal::Place(_) | Goal::Everybody => &mut self.broadcast,
         };
-        let given_up = store.put(now, target, bytes);
+        let given_up = store.put(now, target.owner, target.goal, bytes);
         self.keep_sweeping(now);
         if given_up > 0 {
             self.drop_counted(DropReason::BufferFull, &format!("{given_up} that waited for a neighbour"), out);
@@ -138,26 +146,34 @@ impl Router {
     pub(super) fn flush(&mut self, now: Time, out: &mut Outbox) {
         for _ in 0..self.unicast.len() {
             let Some(stored) = self.unicast.take() else { break };
-            match self.greedy(&stored.with.goal, TrafficClass(u8::MAX)) {
+            match self.offer(stored.with, stored.owner.sender) {
                 Step::To(hop) => self.send_to(hop, stored.leave(now).1, out),
                 _ => self.unicast.restore(stored),
             }
         }
         for _ in 0..self.broadcast.len() {
             let Some(stored) = self.broadcast.take() else { break };
-            match (stored.with.goal, self.stations.has_neighbours()) {
-                (Goal::Everybody, true) => self.send_everywhere(&stored.leave(now).1, out),
-                (Goal::Everybody, false) => self.broadcast.restore(stored),
-                (goal, _) => match self.greedy(&goal, TrafficClass(u8::MAX)) {
-                    Step::To(hop) => self.send_to(hop, stored.leave(now).1, out),
-                    _ => self.broadcast.restore(stored),
-                },
+            match self.offer(stored.with, stored.owner.sender) {
+                Step::To(hop) => self.send_to(hop, stored.leave(now).1, out),
+                Step::Everywhere => self.send_everywhere(&stored.leave(now).1, out),
+                _ => self.broadcast.restore(stored),
             }
         }
     }
 
+    /// To whom a packet that waits may go now. Not back to who has handed it over: there it is a duplicate.
+    fn offer(&mut self, goal: Goal, from: LinkAddress) -> Step {
+        match (goal, self.stations.has_neighbours()) {
+            (Goal::Everybody, false) => Step::Keep,
+            _ => match self.greedy(&goal, TrafficClass(u8::MAX)) {
+                Step::To(hop) if hop.address == from => Step::Keep,
+                step => step,
+            },
+        }
+    }
+
     /// To the neighbour that is nearest to the goal, if it is nearer than this station (§E.2).
-    fn greedy(&self, goal: &Goal, class: TrafficClass) -> Step {
+    fn greedy(&mut self, goal: &Goal, class: TrafficClass) -> Step {
         let place = match goal {
             Goal::Everybody => return Step::Everywhere,
             Goal::Place(place) => *place,

@@ -22,7 +22,7 @@ use crate::report::{DropReason, Report};
 use crate::time::Time;
 use crate::view::PositionView;
 use core::time::Duration;
-use forward::Target;
+use forward::Goal;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{ETHERTYPE, GeoAddress, LongPosition, Station};
 use std::collections::BTreeMap;
@@ -48,8 +48,8 @@ pub struct Router {
     stations: Stations,
     sequence: u16,
     lookups: Lookups,
-    unicast: Store<Target>,
-    broadcast: Store<Target>,
+    unicast: Store<Goal>,
+    broadcast: Store<Goal>,
     contention: Contention,
     repeated: BTreeMap<u32, Repeated>,
     next_repeated: u32,
@@ -207,6 +207,8 @@ impl Router {
                 out,
             );
         }
+        // Neighbours have moved, and this station too.
+        self.flush(now, out);
         self.keep_sweeping(now);
     }
 

@@ -85,6 +85,8 @@ impl Router {
             self.release(now, source.address, out);
             return true;
         };
+        let lifetime = packet.lifetime.duration().min(self.mib.max_lifetime);
+        station.packets_until = station.packets_until.max(now + lifetime);
         let recent = station.position.timestamp == source.timestamp;
         let first = station.seen.put(number, recent);
         if first {

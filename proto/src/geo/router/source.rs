@@ -7,6 +7,7 @@ use crate::engine::Outbox;
 use crate::geo::geometry;
 use crate::geo::lookup::{MAX_LOOKUPS, Waiting};
 use crate::geo::request::{Refused, Request, To};
+use crate::geo::store::Owner;
 use crate::report::{DropReason, Report};
 use crate::time::Time;
 use core::time::Duration;
@@ -89,7 +90,7 @@ impl Router {
     fn send_out(&mut self, now: Time, bytes: Vec<u8>, out: &mut Outbox) {
         let store = TrafficClass(bytes.get(6).copied().unwrap_or(0)).store_carry_forward();
         if store && !self.stations.has_neighbours() {
-            self.keep(now, Target { goal: Goal::Everybody }, bytes, out);
+            self.keep(now, self.own_target(Goal::Everybody), bytes, out);
         } else {
             self.send_everywhere(&bytes, out);
         }
@@ -122,7 +123,8 @@ impl Router {
         let destination = station.position.short();
         let origin = self.origin(now)?;
         let bytes = self.packet(&request, Extended::GeoUnicast { origin, destination }, self.mib.default_hop_limit);
-        self.route_own(now, Target { goal: Goal::Station(address.mid, destination.place) }, bytes, request.class, out);
+        let target = self.own_target(Goal::Station(address.mid, destination.place));
+        self.route_own(now, target, bytes, request.class, out);
         Ok(())
     }
 
@@ -144,9 +146,14 @@ impl Router {
         if geometry::holds(area, place) {
             self.send_out(now, bytes, out);
         } else {
-            self.route_own(now, Target { goal: Goal::Place(area.center) }, bytes, request.class, out);
+            self.route_own(now, self.own_target(Goal::Place(area.center)), bytes, request.class, out);
         }
         Ok(())
+    }
+
+    fn own_target(&self, goal: Goal) -> Target {
+        let own = self.address.mid;
+        Target { goal, owner: Owner { sender: own, source: own } }
     }
 
     fn origin(&mut self, now: Time) -> Result<Sequenced, Refused> {
@@ -208,8 +215,8 @@ impl Router {
         let Ok(origin) = self.origin(now) else { return };
         let destination = asker.source.short();
         let bytes = self.control(Extended::LocationReply { origin, destination }, self.mib.default_hop_limit);
-        let goal = Goal::Station(destination.address.mid, destination.place);
-        self.route_own(now, Target { goal }, bytes, TrafficClass(self.mib.traffic_class), out);
+        let target = self.own_target(Goal::Station(destination.address.mid, destination.place));
+        self.route_own(now, target, bytes, TrafficClass(self.mib.traffic_class), out);
     }
 
     /// Sends what waited for a station that is known now.
