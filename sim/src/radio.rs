@@ -1,0 +1,438 @@
+//! The radio medium, one model for the bottle and the namespaces: who receives a frame that is sent now, and when.
+//!
+//! Stations move along tracks. A frame reaches whoever is within range when its last bit was sent, each with its own luck.
+//! Stations within range of one another share the air: whoever wants to send waits until it is free, and a little longer
+//! by chance. A frame for one station is sent again until that one has it, as 802.11 does, so many times; a frame for all
+//! is sent once. What is left out: collisions of stations that do not hear one another.
+
+use crate::track::{Motion, Track, distance};
+use core::time::Duration;
+use roam6_proto::geo::geometry::Offset;
+use roam6_proto::{Entropy, Time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Most slots a station waits after the air has become free, and how long one is (IEEE 802.11 OFDM, 10 MHz).
+const SLOTS: u64 = 16;
+const SLOT: Duration = Duration::from_micros(13);
+
+/// What the medium does to frames. The default carries everything at once within 300 m.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RadioSpec {
+    /// Metres that a frame reaches.
+    pub range: f64,
+    /// Metres from which on more and more frames are lost, up to all of them at `range`.
+    pub sure: f64,
+    /// Share of frames lost on their way to each receiver within `sure`, 0 to 1.
+    pub loss: f64,
+    /// Share of frames for one station that it gets twice, since its acknowledgement was lost, 0 to 1.
+    pub duplicate: f64,
+    /// Bits a second; `None`: a frame takes no time, and nobody waits.
+    pub rate_bps: Option<u64>,
+    /// Time on the air of each frame besides its bits: preamble and header of the physical layer.
+    pub preamble: Duration,
+    /// Octets that may wait at each station; what does not fit is lost.
+    pub queue_bytes: usize,
+    /// How often a frame for one station is sent again if it was lost.
+    pub retries: u8,
+}
+
+impl Default for RadioSpec {
+    fn default() -> RadioSpec {
+        RadioSpec {
+            range: 300.0,
+            sure: 300.0,
+            loss: 0.0,
+            duplicate: 0.0,
+            rate_bps: None,
+            preamble: Duration::ZERO,
+            queue_bytes: 64 * 1024,
+            retries: 6,
+        }
+    }
+}
+
+impl RadioSpec {
+    /// 802.11 OCB as vehicles use it: 6 Mbit/s in a channel of 10 MHz.
+    pub fn its_g5(range: f64) -> RadioSpec {
+        let preamble = Duration::from_micros(40 + 58); // PLCP preamble and SIGNAL; AIFS of the best-effort class
+        RadioSpec { range, sure: range * 0.8, rate_bps: Some(6_000_000), preamble, ..RadioSpec::default() }
+    }
+}
+
+/// A station on the air.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StationId(pub u32);
+
+/// Whom a frame is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Everybody who hears it.
+    Everybody,
+    /// One station; `None` if it is nobody's address, who never acknowledges.
+    One(Option<StationId>),
+}
+
+/// A frame that was received.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reception<F> {
+    /// When.
+    pub at: Time,
+    /// Who sent it.
+    pub from: StationId,
+    /// Who received it; twice in the list, who received it twice. Nobody perhaps.
+    pub by: Vec<StationId>,
+    /// The frame.
+    pub frame: F,
+}
+
+/// The medium, with the frames in it.
+#[derive(Debug)]
+pub struct Radio<F> {
+    spec: RadioSpec,
+    dice: Entropy,
+    stations: BTreeMap<StationId, Station<F>>,
+    /// When who wants to send next; who has waited longer is first.
+    turns: BTreeSet<(Time, u64, StationId)>,
+    /// Frames on the air, by when their last bit is sent.
+    on_air: BTreeMap<(Time, u64), (StationId, Waiting<F>)>,
+    /// Turns taken and frames sent.
+    count: u64,
+}
+
+#[derive(Debug)]
+struct Station<F> {
+    track: Track,
+    queue: VecDeque<Waiting<F>>,
+    octets: usize,
+    /// Until when it hears or sends something.
+    busy_until: Time,
+    /// Whether it has a turn, or is sending.
+    active: bool,
+}
+
+#[derive(Debug)]
+struct Waiting<F> {
+    frame: F,
+    size: usize,
+    audience: Audience,
+    tries: u8,
+}
+
+impl<F> Radio<F> {
+    /// A medium that behaves as `spec` says, its chances drawn from `seed`.
+    pub fn new(spec: RadioSpec, seed: u64) -> Radio<F> {
+        Radio {
+            spec,
+            dice: Entropy::from_number(seed),
+            stations: BTreeMap::new(),
+            turns: BTreeSet::new(),
+            on_air: BTreeMap::new(),
+            count: 0,
+        }
+    }
+
+    /// What the medium does to frames.
+    pub fn spec(&self) -> RadioSpec {
+        self.spec
+    }
+
+    /// Makes it behave as `spec` says from now on.
+    pub fn set_spec(&mut self, spec: RadioSpec) {
+        self.spec = spec;
+    }
+
+    /// Puts a station on the air, or onto another track.
+    pub fn put(&mut self, id: StationId, track: Track) {
+        match self.stations.get_mut(&id) {
+            Some(station) => station.track = track,
+            None => {
+                let (queue, busy_until) = (VecDeque::new(), Time::ZERO);
+                self.stations.insert(id, Station { track, queue, octets: 0, busy_until, active: false });
+            }
+        }
+    }
+
+    /// Takes a station off the air, with all it wanted to send.
+    pub fn drop(&mut self, id: StationId) {
+        self.stations.remove(&id);
+        self.turns.retain(|(_, _, turn)| *turn != id);
+        self.on_air.retain(|_, (from, _)| *from != id);
+    }
+
+    /// Where a station is.
+    pub fn place(&self, id: StationId, now: Time) -> Option<Offset> {
+        self.stations.get(&id).map(|station| station.track.at(now))
+    }
+
+    /// How it moves.
+    pub fn motion(&self, id: StationId, now: Time) -> Option<Motion> {
+        self.stations.get(&id).map(|station| station.track.motion(now))
+    }
+
+    /// The stations, and where each is.
+    pub fn places(&self, now: Time) -> impl Iterator<Item = (StationId, Offset)> {
+        self.stations.iter().map(move |(id, station)| (*id, station.track.at(now)))
+    }
+
+    /// A station wants to send a frame of `size` octets; `false` if its queue is full.
+    ///
+    /// `now` never goes backwards.
+    pub fn offer(&mut self, now: Time, from: StationId, audience: Audience, size: usize, frame: F) -> bool {
+        let Some(station) = self.stations.get_mut(&from) else { return false };
+        if !station.queue.is_empty() && station.octets.saturating_add(size) > self.spec.queue_bytes {
+            return false;
+        }
+        station.octets = station.octets.saturating_add(size);
+        station.queue.push_back(Waiting { frame, size, audience, tries: 0 });
+        let (idle, hears) = (!station.active, station.busy_until > now);
+        if idle {
+            self.take_turn(from, now, hears);
+        }
+        true
+    }
+
+    /// When something happens next.
+    pub fn deadline(&self) -> Option<Time> {
+        let turn = self.turns.first().map(|(at, ..)| *at);
+        let end = self.on_air.first_key_value().map(|((at, _), _)| *at);
+        [turn, end].into_iter().flatten().min()
+    }
+
+    /// Lets happen what is due; the next frame that has arrived by `now`, the earliest first.
+    pub fn expire(&mut self, now: Time) -> Option<Reception<F>> {
+        loop {
+            let turn = self.turns.first().copied().filter(|(at, ..)| *at <= now);
+            let end = self.on_air.first_key_value().map(|(key, _)| *key).filter(|(at, _)| *at <= now);
+            match (turn, end) {
+                (Some((at, number, id)), end) if end.is_none_or(|(ends, _)| at < ends) => {
+                    self.turns.remove(&(at, number, id));
+                    self.begin(at, id);
+                }
+                (_, Some(key)) => {
+                    let reception = self.on_air.remove(&key).and_then(|(from, sent)| self.end(key.0, from, sent));
+                    if reception.is_some() {
+                        return reception;
+                    }
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// A station sends when it hears nobody; a little later by chance if it had to wait or has just sent.
+    fn take_turn(&mut self, id: StationId, now: Time, polite: bool) {
+        let Some(station) = self.stations.get_mut(&id) else { return };
+        station.active = true;
+        let slots = if polite { u32::try_from(self.dice.below(SLOTS)).unwrap_or(0) } else { 0 };
+        self.count += 1;
+        self.turns.insert((station.busy_until.max(now) + SLOT * slots, self.count, id));
+    }
+
+    fn begin(&mut self, at: Time, id: StationId) {
+        let Some(station) = self.stations.get_mut(&id) else { return };
+        if station.busy_until > at {
+            return self.take_turn(id, at, true);
+        }
+        let Some(waiting) = station.queue.pop_front() else {
+            station.active = false;
+            return;
+        };
+        station.octets = station.octets.saturating_sub(waiting.size);
+        let end = at + self.airtime(waiting.size);
+        if end > at {
+            self.occupy(at, id, end);
+        }
+        self.count += 1;
+        self.on_air.insert((end, self.count), (id, waiting));
+    }
+
+    fn airtime(&self, size: usize) -> Duration {
+        let bits = u64::try_from(size).unwrap_or(u64::MAX).saturating_mul(8);
+        let micros = self.spec.rate_bps.map_or(0, |rate| bits.saturating_mul(1_000_000).div_ceil(rate.max(1)));
+        self.spec.preamble + Duration::from_micros(micros)
+    }
+
+    /// Whoever is within range hears that the air is not free.
+    fn occupy(&mut self, at: Time, from: StationId, end: Time) {
+        let Some(origin) = self.place(from, at) else { return };
+        for station in self.stations.values_mut() {
+            if distance(origin, station.track.at(at)) <= self.spec.range {
+                station.busy_until = station.busy_until.max(end);
+            }
+        }
+    }
+
+    fn end(&mut self, at: Time, from: StationId, sent: Waiting<F>) -> Option<Reception<F>> {
+        let origin = self.place(from, at)?;
+        let by = match sent.audience {
+            Audience::Everybody => self.hearers(at, from, origin),
+            Audience::One(to) => self.hearer(at, to, origin),
+        };
+        let again = matches!(sent.audience, Audience::One(_)) && by.is_empty() && sent.tries < self.spec.retries;
+        let station = self.stations.get_mut(&from)?;
+        let arrived = if again {
+            station.octets = station.octets.saturating_add(sent.size);
+            station.queue.push_front(Waiting { tries: sent.tries + 1, ..sent });
+            None
+        } else {
+            Some(Reception { at, from, by, frame: sent.frame })
+        };
+        station.active = !station.queue.is_empty();
+        if station.active {
+            self.take_turn(from, at, self.spec.rate_bps.is_some());
+        }
+        arrived
+    }
+
+    fn hearers(&mut self, at: Time, from: StationId, origin: Offset) -> Vec<StationId> {
+        let RadioSpec { range, .. } = self.spec;
+        let others = self.stations.iter().filter(|(id, _)| **id != from);
+        let distances = others.map(|(id, station)| (*id, distance(origin, station.track.at(at))));
+        let near: Vec<(StationId, f64)> = distances.filter(|(_, metres)| *metres <= range).collect();
+        near.into_iter().filter(|(_, metres)| self.arrives(*metres)).map(|(id, _)| id).collect()
+    }
+
+    fn hearer(&mut self, at: Time, to: Option<StationId>, origin: Offset) -> Vec<StationId> {
+        let there = to.and_then(|to| Some((to, distance(origin, self.place(to, at)?))));
+        match there {
+            Some((to, metres)) if self.arrives(metres) => {
+                if self.chance(self.spec.duplicate) {
+                    vec![to, to]
+                } else {
+                    vec![to]
+                }
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether a frame arrives so many metres away.
+    fn arrives(&mut self, metres: f64) -> bool {
+        let RadioSpec { range, sure, loss, .. } = self.spec;
+        let beyond = if metres > sure { (metres - sure) / (range - sure) } else { 0.0 };
+        metres <= range && !self.chance(loss + (1.0 - loss) * beyond)
+    }
+
+    fn chance(&mut self, share: f64) -> bool {
+        const STEPS: u64 = 1 << 32;
+        share > 0.0 && (self.dice.below(STEPS) as f64) < share * STEPS as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVERYBODY: Audience = Audience::Everybody;
+
+    /// Stations 0, 1, ... at these metres of a road.
+    fn road(spec: RadioSpec, metres: &[f64]) -> Radio<u32> {
+        let mut radio = Radio::new(spec, 1);
+        for (id, east) in (0..).zip(metres) {
+            radio.put(StationId(id), Track::still(Offset { east: *east, north: 0.0 }));
+        }
+        radio
+    }
+
+    fn millis(millis: u64) -> Time {
+        Time::ZERO + Duration::from_millis(millis)
+    }
+
+    /// Lets everything happen: when which frame was received by whom.
+    fn receptions(radio: &mut Radio<u32>) -> Vec<(u64, u32, Vec<u32>)> {
+        let mut all = Vec::new();
+        while let Some(at) = radio.deadline() {
+            while let Some(reception) = radio.expire(at) {
+                let by = reception.by.iter().map(|id| id.0).collect();
+                all.push((reception.at.as_micros(), reception.frame, by));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn who_is_in_range_receives_and_a_frame_for_one_is_for_one() {
+        let mut radio = road(RadioSpec::default(), &[0.0, 200.0, 300.0, 301.0]);
+        assert!(radio.offer(millis(5), StationId(0), EVERYBODY, 100, 7));
+        assert!(radio.offer(millis(5), StationId(0), Audience::One(Some(StationId(2))), 100, 8));
+        assert!(radio.offer(millis(5), StationId(0), Audience::One(Some(StationId(3))), 100, 9));
+        assert!(radio.offer(millis(5), StationId(0), Audience::One(None), 100, 10));
+        assert_eq!(
+            receptions(&mut radio),
+            [(5000, 7, vec![1, 2]), (5000, 8, vec![2]), (5000, 9, vec![]), (5000, 10, vec![])]
+        );
+    }
+
+    #[test]
+    fn a_station_that_moves_is_heard_while_it_is_near() {
+        let mut radio = road(RadioSpec::default(), &[0.0]);
+        let away = Offset { east: 600.0, north: 0.0 };
+        radio.put(StationId(1), Track::still(Offset { east: 0.0, north: 0.0 }).go(away, 100.0));
+        let heard_at = |second: u64| {
+            radio.offer(millis(second * 1000), StationId(1), EVERYBODY, 10, 0);
+            receptions(&mut radio).iter().any(|seen| seen.2 == [0])
+        };
+        assert_eq!([2, 3, 4].map(heard_at), [true, true, false]);
+    }
+
+    #[test]
+    fn those_who_hear_one_another_share_the_air_and_the_others_do_not() {
+        let spec = RadioSpec { rate_bps: Some(8_000_000), ..RadioSpec::default() };
+        let mut radio = road(spec, &[0.0, 100.0, 1_000.0, 1_100.0]);
+        for id in [0, 1, 2] {
+            radio.offer(Time::ZERO, StationId(id), EVERYBODY, 1000, id);
+        }
+        let seen = receptions(&mut radio);
+        let at = |frame| seen.iter().find(|seen| seen.1 == frame).unwrap().0;
+        assert_eq!((at(0), at(2)), (1000, 1000));
+        assert!((2000..2000 + 13 * 16).contains(&at(1)), "{seen:?}");
+    }
+
+    #[test]
+    fn two_who_always_have_something_to_send_get_half_each() {
+        let spec = RadioSpec { rate_bps: Some(8_000_000), queue_bytes: 1 << 20, ..RadioSpec::default() };
+        let mut radio = road(spec, &[0.0, 100.0]);
+        for number in 0..200 {
+            radio.offer(Time::ZERO, StationId(number % 2), EVERYBODY, 1000, number % 2);
+        }
+        let first: u32 = receptions(&mut radio).iter().take(100).map(|seen| seen.1).sum();
+        assert!((30..=70).contains(&first), "{first} of 100");
+    }
+
+    #[test]
+    fn a_frame_for_one_is_sent_again_and_one_for_all_is_not() {
+        let mut radio = road(RadioSpec { loss: 0.5, retries: 3, ..RadioSpec::default() }, &[0.0, 100.0]);
+        let mut arrived = |audience| {
+            for number in 0..2000 {
+                radio.offer(Time::ZERO, StationId(0), audience, 0, number);
+            }
+            receptions(&mut radio).iter().filter(|seen| !seen.2.is_empty()).count()
+        };
+        let (one, all) = (arrived(Audience::One(Some(StationId(1)))), arrived(EVERYBODY));
+        assert!((1_840..1_910).contains(&one) && (930..1_070).contains(&all), "{one} {all}");
+    }
+
+    #[test]
+    fn towards_the_end_of_the_range_more_and_more_is_lost() {
+        let spec = RadioSpec { sure: 100.0, ..RadioSpec::default() };
+        let mut radio = road(spec, &[0.0, 100.0, 150.0, 250.0, 300.0]);
+        for number in 0..1000 {
+            radio.offer(Time::ZERO, StationId(0), EVERYBODY, 0, number);
+        }
+        let seen = receptions(&mut radio);
+        let of = |id: u32| seen.iter().filter(|seen| seen.2.contains(&id)).count();
+        assert_eq!((of(1), of(4)), (1000, 0));
+        assert!((700..800).contains(&of(2)) && (200..300).contains(&of(3)), "{} {}", of(2), of(3));
+    }
+
+    #[test]
+    fn a_full_queue_loses_and_a_station_that_is_gone_says_nothing() {
+        let spec = RadioSpec { rate_bps: Some(8_000_000), queue_bytes: 2000, ..RadioSpec::default() };
+        let mut radio = road(spec, &[0.0, 100.0]);
+        let offers: Vec<bool> =
+            (0..4).map(|number| radio.offer(Time::ZERO, StationId(0), EVERYBODY, 1000, number)).collect();
+        assert_eq!(offers, [true, true, false, false]);
+        radio.drop(StationId(0));
+        assert_eq!((receptions(&mut radio), radio.offer(Time::ZERO, StationId(0), EVERYBODY, 1, 0)), (vec![], false));
+    }
+}

@@ -1,0 +1,134 @@
+//! How something moves over the plane: from place to place at known times, straight and at one speed in between.
+
+use core::time::Duration;
+use roam6_proto::Time;
+use roam6_proto::geo::geometry::Offset;
+
+/// Where something is at each time: still before its first moment and after its last.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Track {
+    first: (Time, Offset),
+    /// Later moments, in order.
+    rest: Vec<(Time, Offset)>,
+}
+
+/// How fast, and where to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Motion {
+    /// Metres a second.
+    pub speed: f64,
+    /// Degrees clockwise from north, from 0 to below 360; 0 for what does not move.
+    pub heading: f64,
+}
+
+impl Track {
+    /// Something that stays where it is, until it [goes](Track::go).
+    pub fn still(place: Offset) -> Track {
+        Track::from(Time::ZERO, place)
+    }
+
+    /// Something that begins to move at `begin`.
+    pub fn from(begin: Time, place: Offset) -> Track {
+        Track { first: (begin, place), rest: Vec::new() }
+    }
+
+    /// Goes on to `place` at `speed` metres a second; stays where it is if that is not positive.
+    #[must_use]
+    pub fn go(mut self, place: Offset, speed: f64) -> Track {
+        let (time, from) = self.last();
+        if speed > 0.0 {
+            let seconds = (distance(from, place) / speed).min(1e9);
+            self.rest.push((time + Duration::from_secs_f64(seconds), place));
+        }
+        self
+    }
+
+    /// Stays where it is for a while.
+    #[must_use]
+    pub fn pause(mut self, span: Duration) -> Track {
+        let (time, place) = self.last();
+        self.rest.push((time + span, place));
+        self
+    }
+
+    /// When it stops for good, and where.
+    pub fn last(&self) -> (Time, Offset) {
+        self.rest.last().copied().unwrap_or(self.first)
+    }
+
+    /// Where it is at `now`.
+    pub fn at(&self, now: Time) -> Offset {
+        let Some((from, to)) = self.leg(now) else {
+            return if now < self.first.0 { self.first.1 } else { self.last().1 };
+        };
+        let share = now.since(from.0).as_secs_f64() / to.0.since(from.0).as_secs_f64();
+        let between = |from: f64, to: f64| from + (to - from) * share;
+        Offset { east: between(from.1.east, to.1.east), north: between(from.1.north, to.1.north) }
+    }
+
+    /// How it moves at `now`.
+    pub fn motion(&self, now: Time) -> Motion {
+        let Some((from, to)) = self.leg(now) else { return Motion { speed: 0.0, heading: 0.0 } };
+        let speed = distance(from.1, to.1) / to.0.since(from.0).as_secs_f64();
+        let turned = (to.1.east - from.1.east).atan2(to.1.north - from.1.north).to_degrees();
+        Motion { speed, heading: turned.rem_euclid(360.0) }
+    }
+
+    /// The moments before and after `now`, which are never the same; `None` before the first and from the last on.
+    fn leg(&self, now: Time) -> Option<((Time, Offset), (Time, Offset))> {
+        let next = self.rest.partition_point(|(time, _)| *time <= now);
+        let from = next.checked_sub(1).map_or(Some(self.first), |last| self.rest.get(last).copied())?;
+        let to = *self.rest.get(next)?;
+        (now >= from.0).then_some((from, to))
+    }
+}
+
+/// Metres from one place to another.
+pub fn distance(one: Offset, other: Offset) -> f64 {
+    (one.east - other.east).hypot(one.north - other.north)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(east: f64, north: f64) -> Offset {
+        Offset { east, north }
+    }
+
+    fn seconds(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn it_is_between_the_places_it_goes_to() {
+        let track = Track::from(seconds(10), at(0.0, 0.0))
+            .go(at(0.0, 100.0), 20.0)
+            .pause(Duration::from_secs(5))
+            .go(at(-60.0, 100.0), 10.0);
+        for (time, place, speed, heading) in [
+            (0, at(0.0, 0.0), 0.0, 0.0),
+            (10, at(0.0, 0.0), 20.0, 0.0),
+            (12, at(0.0, 40.0), 20.0, 0.0),
+            (17, at(0.0, 100.0), 0.0, 0.0),
+            (23, at(-30.0, 100.0), 10.0, 270.0),
+            (26, at(-60.0, 100.0), 0.0, 0.0),
+            (99, at(-60.0, 100.0), 0.0, 0.0),
+        ] {
+            let (place_then, motion) = (track.at(seconds(time)), track.motion(seconds(time)));
+            assert!(distance(place_then, place) < 1e-6, "{time} s: {place_then:?}");
+            assert!(
+                (motion.speed - speed).abs() < 1e-6 && (motion.heading - heading).abs() < 1e-6,
+                "{time} s: {motion:?}"
+            );
+        }
+        assert_eq!(track.last(), (seconds(26), at(-60.0, 100.0)));
+    }
+
+    #[test]
+    fn what_goes_nowhere_is_somewhere() {
+        let track = Track::still(at(1.0, 2.0)).go(at(1.0, 2.0), 5.0).pause(Duration::ZERO).go(at(9.0, 9.0), 0.0);
+        assert_eq!((track.at(Time::ZERO), track.at(seconds(5))), (at(1.0, 2.0), at(1.0, 2.0)));
+        assert_eq!(track.motion(seconds(1)), Motion { speed: 0.0, heading: 0.0 });
+    }
+}

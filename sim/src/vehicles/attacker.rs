@@ -1,0 +1,166 @@
+//! A station that is none: it sends from one link-layer address what nobody asked for. It names ever new sources, floods
+//! areas and what others carry, asks for stations that are nowhere, repeats what it has overheard, and sends what is no
+//! packet at all. What it does not do is what nothing but signatures would help against: it does not speak in the name of
+//! others, floods what is carried under one name, and repeats no packet that has no number.
+
+use super::world::{LINK, World, address};
+use crate::radio::StationId;
+use crate::track::distance;
+use core::time::Duration;
+use roam6_proto::geo::geometry::Offset;
+use roam6_proto::geo::router::EVERYBODY;
+use roam6_proto::{Entropy, Frame, Time};
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::{
+    Area, ETHERTYPE, Extended, GeoAddress, Lifetime, LongPosition, Packet, Sequenced, Station, Timestamp, TrafficClass,
+    Upper, VERSION,
+};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Frames remembered, and for how long.
+const MEMORY: usize = 40;
+const RECENT: Duration = Duration::from_secs(5);
+/// A place so far away that nobody who wants to get anywhere sends there.
+const NOWHERE: Offset = Offset { east: -60_000.0, north: 40_000.0 };
+
+/// The attacker.
+#[derive(Debug)]
+pub struct Attacker {
+    id: StationId,
+    chance: Entropy,
+    overheard: VecDeque<(Time, Rc<Frame>)>,
+    number: u64,
+    sequence: u16,
+}
+
+impl Attacker {
+    /// An attacker on the air as `id`, whose ideas follow from `seed`.
+    pub fn new(id: StationId, seed: u64) -> Attacker {
+        let chance = Entropy::from_number(seed ^ 0xa77ac);
+        Attacker { id, chance, overheard: VecDeque::new(), number: 1 << 63, sequence: 0 }
+    }
+
+    /// Listens.
+    pub fn overhear(&mut self, world: &World, from: StationId, sent: &[Rc<Frame>]) {
+        let near = world.place(self.id).zip(world.place(from)).map(|(here, there)| distance(here, there));
+        if near.is_none_or(|near| near > world.radio_spec().range) {
+            return;
+        }
+        let has_number =
+            |frame: &&Rc<Frame>| Packet::parse(&frame.bytes).is_ok_and(|packet| packet.extended.sequence().is_some());
+        for frame in sent.iter().filter(has_number) {
+            if self.overheard.len() >= MEMORY {
+                self.overheard.pop_front();
+            }
+            self.overheard.push_back((world.now(), frame.clone()));
+        }
+    }
+
+    /// Sends `count` frames.
+    pub fn act(&mut self, world: &mut World, count: u32) {
+        for _ in 0..count {
+            let bytes = self.idea(world);
+            let frame =
+                Frame { link: LINK, source: address(self.id), destination: EVERYBODY, ethertype: ETHERTYPE, bytes };
+            world.inject(self.id, frame);
+        }
+    }
+
+    fn idea(&mut self, world: &World) -> Vec<u8> {
+        let here = world.place(self.id).unwrap_or(NOWHERE);
+        match self.chance.below(8) {
+            0 => {
+                let source = self.stranger(world, NOWHERE);
+                self.packet(Extended::Beacon { source }, 1, 0)
+            }
+            1 => {
+                let origin = self.origin(world, here);
+                let hops = self.few();
+                self.packet(Extended::TopoBroadcast(origin), hops, 60)
+            }
+            // Somewhere else, to be carried along for ever.
+            2 | 3 => {
+                let middle = Offset { east: here.east + 2_000.0 * (1 + self.chance.below(3)) as f64, ..here };
+                let area = Area::circle(world.on_earth(middle), 300);
+                let origin = Sequenced { sequence: self.next(), source: self.itself(world, here) };
+                self.packet(Extended::GeoBroadcast { origin, area }, 10, 400)
+            }
+            4 => {
+                let sought = self.address();
+                let origin = self.origin(world, here);
+                self.packet(Extended::LocationRequest { origin, sought }, 10, 0)
+            }
+            5 => {
+                let mut noise = vec![0; usize::try_from(self.chance.below(200)).unwrap_or(0)];
+                self.chance.fill(&mut noise);
+                noise
+            }
+            // Here, to be spread.
+            6 => {
+                let origin = self.origin(world, here);
+                let area = Area::circle(world.on_earth(here), 900);
+                self.packet(Extended::GeoBroadcast { origin, area }, 10, 800)
+            }
+            _ => self.again(world.now()),
+        }
+    }
+
+    /// What it has overheard lately, or a piece of it.
+    fn again(&mut self, now: Time) -> Vec<u8> {
+        self.overheard.retain(|(at, _)| now.since(*at) < RECENT);
+        let chosen = self.chance.below(self.overheard.len() as u64);
+        let Some((_, frame)) = usize::try_from(chosen).ok().and_then(|at| self.overheard.get(at)) else {
+            return Vec::new();
+        };
+        let mut bytes = frame.bytes.clone();
+        if self.chance.below(4) == 0 {
+            bytes.truncate(usize::try_from(self.chance.below(bytes.len() as u64)).unwrap_or(0));
+        }
+        bytes
+    }
+
+    fn packet(&mut self, extended: Extended, hops: u8, octets: usize) -> Vec<u8> {
+        let mut payload = Vec::new();
+        if octets > 0 {
+            self.number += 1;
+            payload.extend(self.number.to_be_bytes());
+            payload.resize(octets, 0xaa);
+        }
+        let (lifetime, class) = (Lifetime::of(Duration::from_secs(600)), TrafficClass(0x80));
+        let upper = if octets > 0 { Upper::BtpB } else { Upper::Any };
+        let (remaining, most, flags) = (hops, hops, 0);
+        Packet { version: VERSION, lifetime, remaining, upper, class, flags, most, extended, payload: &payload }.emit()
+    }
+
+    fn origin(&mut self, world: &World, place: Offset) -> Sequenced {
+        Sequenced { sequence: self.next(), source: self.stranger(world, place) }
+    }
+
+    fn next(&mut self) -> u16 {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence
+    }
+
+    fn few(&mut self) -> u8 {
+        u8::try_from(2 + self.chance.below(4)).unwrap_or(2)
+    }
+
+    fn address(&mut self) -> GeoAddress {
+        let mut octets = [0; 6];
+        self.chance.fill(&mut octets);
+        // Never one of those that there are.
+        octets[0] = 6;
+        GeoAddress::new(Station::BUS, LinkAddress(octets))
+    }
+
+    fn stranger(&mut self, world: &World, place: Offset) -> LongPosition {
+        LongPosition { address: self.address(), ..self.itself(world, place) }
+    }
+
+    fn itself(&mut self, world: &World, place: Offset) -> LongPosition {
+        let address = GeoAddress::new(Station::BUS, LinkAddress([6, 0, 0, 0, 0, 1]));
+        let timestamp = Timestamp((world.now().as_micros() / 1000) as u32);
+        LongPosition { address, timestamp, place: world.on_earth(place), accurate: true, speed: 0, heading: 0 }
+    }
+}

@@ -1,0 +1,153 @@
+//! What must hold of every step of every station: a packet goes up once and only where it is meant for, no station sends
+//! one twice, what is heard makes at most one frame, and nothing grows without bound.
+
+use super::world::{Cause, Step, World, address, owner};
+use crate::radio::StationId;
+use crate::track::distance;
+use roam6_proto::geo::lookup::MAX_LOOKUPS;
+use roam6_proto::geo::stations::MAX_STATIONS;
+use roam6_proto::geo::{Mib, To, geometry};
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::{Extended, Packet};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Metres that a station may have gone since it was last told where it is.
+const STALE: f64 = 40.0;
+/// Octets of the least packet of more than one hop.
+const LEAST: usize = 40;
+
+/// A packet of more than one hop: its source, when that was where, and its number.
+type PacketKey = (LinkAddress, u32, u16);
+
+/// Remembers what happened.
+#[derive(Debug, Default)]
+pub struct Witness {
+    /// Who has handed up what: the number in each payload. With the life it was in.
+    delivered: BTreeSet<(u64, StationId, u32)>,
+    sent: BTreeSet<(StationId, u32, PacketKey)>,
+    asked: BTreeMap<u64, (StationId, To)>,
+    /// Numbers that their stations have sent.
+    begun: BTreeSet<u64>,
+    /// Frames.
+    pub frames: u64,
+}
+
+/// The number in a payload of these worlds.
+pub fn number(payload: &[u8]) -> Option<u64> {
+    payload.first_chunk().map(|octets| u64::from_be_bytes(*octets))
+}
+
+impl Witness {
+    /// A station is asked to send a payload that begins with `number`.
+    pub fn asked(&mut self, number: u64, by: StationId, to: To) {
+        self.asked.insert(number, (by, to));
+    }
+
+    /// Who has handed up the payload of this number.
+    pub fn receivers(&self, number: u64) -> BTreeSet<StationId> {
+        let all = self.delivered.range((number, StationId(0), 0)..=(number, StationId(u32::MAX), u32::MAX));
+        all.map(|(_, id, _)| *id).collect()
+    }
+
+    /// How many payloads were handed up.
+    pub fn deliveries(&self) -> usize {
+        self.delivered.len()
+    }
+
+    /// Looks at a step.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn look(&mut self, world: &World, mib: &Mib, step: &Step) -> Result<(), String> {
+        self.frames += step.sent.len() as u64;
+        bounds(world, mib, step)?;
+        let mut forwarded = Vec::new();
+        for frame in &step.sent {
+            let packet = Packet::parse(&frame.bytes).map_err(|error| format!("it sends what is none: {error}"))?;
+            let Some(key) = key(&packet) else { continue };
+            if !self.sent.insert((step.by, step.life, key)) {
+                return Err(format!("sends {key:?} again"));
+            }
+            if key.0 == address(step.by) {
+                self.begin(step, &packet)?;
+            } else {
+                forwarded.push(key);
+            }
+        }
+        if let Cause::Heard(frame) = &step.cause {
+            let heard = Packet::parse(&frame.bytes).ok();
+            let heard_key = heard.as_ref().and_then(key);
+            if forwarded.len() > 1 || forwarded.iter().any(|key| Some(*key) != heard_key) {
+                return Err(format!("makes {forwarded:?} of {heard_key:?}"));
+            }
+            self.no_more(step, heard.as_ref())?;
+        }
+        step.delivered.as_deref().map_or(Ok(()), |payload| self.deliver(world, step, payload))
+    }
+
+    /// A packet of a station's own: each payload once.
+    fn begin(&mut self, step: &Step, packet: &Packet<'_>) -> Result<(), String> {
+        let Some(number) = number(packet.payload) else { return Ok(()) };
+        let by = self.asked.get(&number).map(|(by, _)| *by);
+        if by != Some(step.by) || !self.begun.insert(number) {
+            return Err(format!("sends payload {number} of {by:?}, perhaps again"));
+        }
+        Ok(())
+    }
+
+    /// Of its own a station sends, when it hears something, an answer to a question for it, and what has waited.
+    fn no_more(&self, step: &Step, heard: Option<&Packet<'_>>) -> Result<(), String> {
+        let own = step.sent.iter().filter_map(|frame| Packet::parse(&frame.bytes).ok());
+        let own =
+            own.filter(|packet| packet.extended.source().address.mid == address(step.by) && packet.payload.is_empty());
+        let is_asked = matches!(heard.map(|packet| packet.extended),
+            Some(Extended::LocationRequest { sought, .. }) if sought.mid == address(step.by));
+        let answers = own.map(|packet| matches!(packet.extended, Extended::LocationReply { .. }) && is_asked);
+        match answers.collect::<Vec<_>>().as_slice() {
+            [] | [true] => Ok(()),
+            other => Err(format!("says {} things of its own, uninvited perhaps", other.len())),
+        }
+    }
+
+    fn deliver(&mut self, world: &World, step: &Step, payload: &[u8]) -> Result<(), String> {
+        let Some(number) = number(payload) else { return Ok(()) };
+        if !self.delivered.insert((number, step.by, step.life)) {
+            return Err(format!("hands up payload {number} twice"));
+        }
+        let Some((by, to)) = self.asked.get(&number) else { return Ok(()) };
+        let is_meant = match to {
+            To::Station(station) => owner(station.mid) == Some(step.by),
+            To::AllIn(area) | To::AnyIn(area) => {
+                let wider = roam6_wire::geo::Area { a: area.a + STALE as u16, b: area.b + STALE as u16, ..*area };
+                world.place(step.by).is_some_and(|place| geometry::holds(&wider, world.on_earth(place)))
+            }
+            To::Neighbours => {
+                let apart = world.place(step.by).zip(world.place(*by)).map(|(one, other)| distance(one, other));
+                apart.is_some_and(|apart| apart <= world.radio_spec().range + STALE)
+            }
+            To::Hops(_) => true,
+        };
+        if is_meant { Ok(()) } else { Err(format!("hands up payload {number}, which was for {to:?}")) }
+    }
+}
+
+fn key(packet: &Packet<'_>) -> Option<PacketKey> {
+    let source = packet.extended.source();
+    Some((source.address.mid, source.timestamp.0, packet.extended.sequence()?))
+}
+
+fn bounds(world: &World, mib: &Mib, step: &Step) -> Result<(), String> {
+    let Some(router) = world.peer(step.by).and_then(|peer| peer.router.as_ref()) else { return Ok(()) };
+    let (stored, contending, lookups) = router.waiting();
+    let most = (mib.unicast_buffer + mib.broadcast_buffer) / LEAST;
+    let bounds = [
+        ("stations", router.stations().len(), MAX_STATIONS),
+        ("packets stored", stored, most),
+        ("packets contending", contending, mib.cbf_buffer / LEAST),
+        ("lookups", lookups, MAX_LOOKUPS),
+    ];
+    match bounds.iter().find(|(_, has, most)| has > most) {
+        Some((what, has, most)) => Err(format!("{has} {what}, more than {most}")),
+        None => Ok(()),
+    }
+}

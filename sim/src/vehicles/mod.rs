@@ -1,0 +1,8 @@
+//! Worlds of vehicles: GeoNetworking stations that move, on one radio medium (EN 302 636-4-1).
+
+pub mod attacker;
+pub mod check;
+pub mod ideal;
+pub mod play;
+pub mod scenario;
+pub mod world;

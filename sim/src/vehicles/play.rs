@@ -1,0 +1,366 @@
+//! Plays a world of vehicles to its end and says what came of it: once all is calm, whatever somebody who sees the whole
+//! world could bring to its destination arrives; and what a ferry could carry is on the other shore.
+
+use super::attacker::Attacker;
+use super::check::{Witness, number};
+use super::ideal::Graph;
+use super::scenario::{ATTACKER, Act, CROSSING, Kind, RANGE, SETTLE, Scenario, TROUBLE};
+use super::world::owner;
+use crate::radio::StationId;
+use core::fmt;
+use core::time::Duration;
+use roam6_proto::Time;
+use roam6_proto::geo::geometry::{self, Offset};
+use roam6_proto::geo::{InArea, Request, To};
+use roam6_wire::geo::{Area, TrafficClass};
+use std::collections::BTreeSet;
+
+/// Requests made once all is calm, and the time from one to the next.
+const WISHES: u32 = 10;
+const APART: Duration = Duration::from_millis(200);
+/// Time that each of them has.
+const TRANSIT: Duration = Duration::from_secs(3);
+/// Hops that a packet makes at most (itsGnDefaultHopLimit).
+const HOPS: usize = 10;
+/// Metres from the border of an area within which it is nobody's fault on which side a station believes to be, and how
+/// far a vehicle of a convoy drives while a packet is under way.
+const BORDER: f64 = 2.0;
+const DRIVEN: f64 = 60.0;
+/// From one burst of the attacker to the next, and frames in it.
+const BURST: Duration = Duration::from_millis(700);
+const FRAMES: u32 = 6;
+
+/// What came of a world in which everything held.
+#[derive(Debug, Clone, Copy)]
+pub struct Tale {
+    /// What it was about.
+    pub kind: Kind,
+    /// Stations.
+    pub stations: u32,
+    /// Steps.
+    pub steps: u64,
+    /// Frames sent.
+    pub frames: u64,
+    /// Payloads handed up.
+    pub deliveries: usize,
+    /// Requests that had to arrive somewhere, of those made once all was calm.
+    pub promised: u32,
+}
+
+/// What did not hold.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// Which world.
+    pub seed: u64,
+    /// What it was about.
+    pub kind: Kind,
+    /// When.
+    pub at: Time,
+    /// What.
+    pub what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { seed, kind, at, what } = self;
+        writeln!(f, "world of vehicles {seed} ({kind}) at {at}: {what}")?;
+        write!(f, "  to see it: ROAM6_SEED={seed} cargo test -p roam6-sim --test vehicles one_world -- --nocapture")
+    }
+}
+
+/// Plays the world of `seed`, telling every step on standard output if `loud`.
+///
+/// # Errors
+/// The first thing that does not hold.
+pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
+    let scenario = Scenario::new(seed);
+    let kind = scenario.kind;
+    let attacker = kind.is_hostile().then(|| Attacker::new(ATTACKER, seed));
+    let next_burst = Time::ZERO + Duration::from_secs(2);
+    let mut play = Play { scenario, witness: Witness::default(), attacker, next_burst, loud, steps: 0 };
+    let result = play.run();
+    let at = play.scenario.world.now();
+    let promised = result.map_err(|what| Failure { seed, kind, at, what })?;
+    let (stations, frames) = (play.scenario.stations, play.witness.frames);
+    Ok(Tale { kind, stations, steps: play.steps, frames, deliveries: play.witness.deliveries(), promised })
+}
+
+struct Play {
+    scenario: Scenario,
+    witness: Witness,
+    attacker: Option<Attacker>,
+    next_burst: Time,
+    loud: bool,
+    steps: u64,
+}
+
+/// A request and who must receive it.
+struct Promise {
+    number: u64,
+    by: StationId,
+    to: To,
+    /// All of them must.
+    all: BTreeSet<StationId>,
+    /// One of them must, if there is any.
+    any: BTreeSet<StationId>,
+}
+
+impl Play {
+    fn run(&mut self) -> Result<u32, String> {
+        let mut promises = Vec::new();
+        if self.scenario.kind.has_shores() {
+            promises.extend(self.ship()?);
+        }
+        for (at, act) in core::mem::take(&mut self.scenario.script) {
+            self.advance(at)?;
+            self.happen(act)?;
+        }
+        if self.scenario.kind.has_shores() {
+            self.advance(Time::ZERO + CROSSING)?;
+        } else {
+            self.advance(Time::ZERO + TROUBLE + SETTLE)?;
+            for _ in 0..WISHES {
+                promises.push(self.wish()?);
+                self.advance(self.scenario.world.now() + APART)?;
+            }
+            self.advance(self.scenario.world.now() + TRANSIT)?;
+        }
+        promises.iter().try_for_each(|promise| self.kept(promise))?;
+        let owed = |promise: &&Promise| !promise.all.is_empty() || !promise.any.is_empty();
+        Ok(u32::try_from(promises.iter().filter(owed).count()).unwrap_or(u32::MAX))
+    }
+
+    fn advance(&mut self, end: Time) -> Result<(), String> {
+        while self.attacker.is_some() && self.next_burst < end {
+            self.advance_in_peace(self.next_burst)?;
+            if let Some(attacker) = &mut self.attacker {
+                attacker.act(&mut self.scenario.world, FRAMES);
+            }
+            self.next_burst = self.next_burst + BURST;
+        }
+        self.advance_in_peace(end)
+    }
+
+    fn advance_in_peace(&mut self, end: Time) -> Result<(), String> {
+        while let Some(step) = self.scenario.world.step(end) {
+            self.look(&step)?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, step: &super::world::Step) -> Result<(), String> {
+        self.steps += 1;
+        if self.loud {
+            tell(self.scenario.world.now(), step);
+        }
+        if let Some(attacker) = &mut self.attacker {
+            attacker.overhear(&self.scenario.world, step.by, &step.sent);
+        }
+        let looked = self.witness.look(&self.scenario.world, &self.scenario.mib, step);
+        looked.map_err(|what| format!("station {}: {what}", step.by.0))
+    }
+
+    fn happen(&mut self, act: Act) -> Result<(), String> {
+        match act {
+            Act::Ask(by, request) => drop(self.ask(by, request)?),
+            Act::Switch(id, false) => self.scenario.world.switch_off(id),
+            Act::Switch(id, true) => {
+                let is_off = self.scenario.world.peer(id).is_some_and(|peer| peer.router.is_none());
+                if is_off {
+                    self.scenario.world.switch_on(id);
+                }
+            }
+            Act::Quality(spec) => self.scenario.world.radio().set_spec(spec),
+        }
+        Ok(())
+    }
+
+    /// Lets a station send; the number of the payload.
+    fn ask(&mut self, by: StationId, request: Request) -> Result<u64, String> {
+        let number = number(&request.payload).unwrap_or(0);
+        self.witness.asked(number, by, request.to);
+        if self.loud {
+            println!("{} station {} is asked to send {number} to {:?}", self.scenario.world.now(), by.0, request.to);
+        }
+        let Some((step, result)) = self.scenario.world.ask(by, request) else { return Ok(number) };
+        self.look(&step)?;
+        result.map(|()| number).map_err(|refused| format!("refused: {refused}"))
+    }
+
+    /// Packets from the near shore for the far one.
+    fn ship(&mut self) -> Result<Vec<Promise>, String> {
+        self.advance(Time::ZERO + Duration::from_secs(5))?;
+        let world = &self.scenario.world;
+        let far: Vec<Offset> = world.places().into_values().filter(|place| place.east > 1_990.0).collect();
+        let middle = far.iter().map(|place| place.east).sum::<f64>() / far.len().max(1) as f64;
+        let area = Area::circle(world.on_earth(Offset { east: middle, north: 0.0 }), 900);
+        let there: BTreeSet<StationId> =
+            world.places().into_iter().filter(|(_, place)| place.east > 1_990.0).map(|(id, _)| id).collect();
+        let mut promises = Vec::new();
+        for to in [To::AllIn(area), To::AnyIn(area), To::AllIn(area)] {
+            let request = Request {
+                class: TrafficClass(0x80),
+                lifetime: Some(Duration::from_secs(600)),
+                ..self.scenario.author.request(to)
+            };
+            // Station 1 is nearest to the water.
+            let by = StationId(1);
+            let number = self.ask(by, request)?;
+            let (all, any) = if matches!(to, To::AllIn(_)) {
+                (there.clone(), BTreeSet::new())
+            } else {
+                (BTreeSet::new(), there.clone())
+            };
+            promises.push(Promise { number, by, to, all, any });
+        }
+        Ok(promises)
+    }
+
+    /// Something to be sent in the calm, and who must receive it.
+    fn wish(&mut self) -> Result<Promise, String> {
+        let Scenario { world, author, stations, .. } = &mut self.scenario;
+        let (by, to) = (author.station(*stations), author.to(world, *stations));
+        let request = author.request(to);
+        let graph = Graph::new(world.places(), RANGE);
+        let (all, any) = self.owed(&graph, by, &to);
+        let number = self.ask(by, request)?;
+        Ok(Promise { number, by, to, all, any })
+    }
+
+    /// All who must receive it, and of whom one must.
+    fn owed(&self, graph: &Graph, by: StationId, to: &To) -> (BTreeSet<StationId>, BTreeSet<StationId>) {
+        let nobody = BTreeSet::new;
+        match to {
+            To::Station(station) => {
+                let Some(id) = owner(station.mid).filter(|id| *id != by && self.meet(graph, by, *id)) else {
+                    return (nobody(), nobody());
+                };
+                ([id].into(), nobody())
+            }
+            To::Neighbours => (graph.near(by).iter().copied().collect(), nobody()),
+            To::Hops(hops) => {
+                let flood = graph.flood(by, |_| true);
+                (
+                    flood
+                        .into_iter()
+                        .filter(|(id, hop)| *id != by && *hop <= u32::from(*hops))
+                        .map(|(id, _)| id)
+                        .collect(),
+                    nobody(),
+                )
+            }
+            To::AllIn(area) => (self.spread(graph, by, area).unwrap_or_default(), nobody()),
+            To::AnyIn(area) => {
+                (nobody(), self.entry(graph, by, area).map(|entry| self.inside(graph, area, entry)).unwrap_or_default())
+            }
+        }
+    }
+
+    /// Whether one finds the other and the other finds back, each hop nearer than the last.
+    fn meet(&self, graph: &Graph, one: StationId, other: StationId) -> bool {
+        let path = |from, to| {
+            let goal = graph.place(to)?;
+            graph.greedy(from, goal, |id| id == to).filter(|path| path.len() <= HOPS)
+        };
+        path(one, other).is_some() && path(other, one).is_some()
+    }
+
+    /// The first station inside the area that a packet comes to, if all on its way know on which side they are.
+    fn entry(&self, graph: &Graph, by: StationId, area: &Area) -> Option<StationId> {
+        let goal = self.scenario.world.offset(area.center);
+        let is_in = |id: StationId| graph.place(id).is_some_and(|place| self.is_in(area, place, 0.0));
+        let unsure = |id: StationId| {
+            graph.place(id).is_some_and(|place| self.is_in(area, place, 1.0) != self.is_in(area, place, -1.0))
+        };
+        let path = graph.greedy(by, goal, is_in).filter(|path| path.len() < HOPS)?;
+        // Who is in the area's middle has nobody nearer to it.
+        if path.iter().chain([&by]).any(|id| unsure(*id)) {
+            return None;
+        }
+        Some(path.last().copied().unwrap_or(by))
+    }
+
+    /// Everybody inside that a packet spreads to; `None` if that is not certain.
+    fn spread(&self, graph: &Graph, by: StationId, area: &Area) -> Option<BTreeSet<StationId>> {
+        let entry = self.entry(graph, by, area)?;
+        let is_in = |id: StationId| graph.place(id).is_some_and(|place| self.is_in(area, place, -1.0));
+        let inside = || graph.stations().filter(|id| is_in(*id));
+        if self.scenario.mib.in_area == InArea::Contention {
+            // Who is farther away on the one side may keep still the only one who reaches somebody on the other (§F.3).
+            let east = |id: StationId| graph.place(id).map_or(0.0, |place| place.east);
+            let wide = graph.stations().filter(|id| graph.place(*id).is_some_and(|place| self.is_in(area, place, 1.0)));
+            let sides: BTreeSet<bool> = wide.filter(|id| *id != entry).map(|id| east(id) > east(entry)).collect();
+            if sides.len() > 1 {
+                return None;
+            }
+        }
+        let made = if entry == by {
+            0
+        } else {
+            graph.greedy(by, self.scenario.world.offset(area.center), |id| id == entry)?.len()
+        };
+        let hops = graph.flood(entry, is_in);
+        let reached = inside().filter(|id| *id != by && hops.get(id).is_some_and(|hop| made + *hop as usize <= HOPS));
+        Some(reached.collect())
+    }
+
+    /// A packet for any one in an area ends at the first; from inside it goes to all neighbours (§10.3.10).
+    fn inside(&self, graph: &Graph, area: &Area, entry: StationId) -> BTreeSet<StationId> {
+        let is_in = |id: &StationId| graph.place(*id).is_some_and(|place| self.is_in(area, place, -1.0));
+        [entry].into_iter().chain(graph.near(entry).iter().copied()).filter(is_in).collect()
+    }
+
+    /// Whether a place is in the area, if that were so much wider.
+    fn is_in(&self, area: &Area, place: Offset, wider: f64) -> bool {
+        let border = if self.scenario.kind == Kind::Convoy { DRIVEN } else { BORDER };
+        let grown = |metres: u16| (f64::from(metres) + wider * border).clamp(0.0, f64::from(u16::MAX)) as u16;
+        let grown = Area { a: grown(area.a), b: grown(area.b), ..*area };
+        geometry::holds(&grown, self.scenario.world.on_earth(place))
+    }
+
+    fn kept(&self, promise: &Promise) -> Result<(), String> {
+        let Promise { number, by, to, all, any } = promise;
+        let received = self.witness.receivers(*number);
+        let missing: Vec<u32> = all.difference(&received).map(|id| id.0).collect();
+        let by = by.0;
+        if !missing.is_empty() {
+            return Err(format!("payload {number} of station {by} to {to:?} did not reach {missing:?}"));
+        }
+        // A station does not hand up what it has sent itself.
+        if !any.is_empty()
+            && any.iter().any(|id| id.0 != by)
+            && received.is_disjoint(any)
+            && !any.contains(&StationId(by))
+        {
+            return Err(format!("payload {number} of station {by} to {to:?} reached nobody there"));
+        }
+        Ok(())
+    }
+}
+
+fn tell(now: Time, step: &super::world::Step) {
+    let frames: Vec<String> = step
+        .sent
+        .iter()
+        .map(|frame| format!("{}: {}", frame.destination, roam6_proto::output::hex::encode(&frame.bytes)))
+        .collect();
+    println!(
+        "{now} station {} {:?}: delivers {:?}, drops {:?}, sends {frames:?}",
+        step.by.0,
+        Cause(step),
+        step.delivered.as_deref().and_then(number),
+        step.drops
+    );
+}
+
+/// Why, without the octets.
+struct Cause<'a>(&'a super::world::Step);
+
+impl fmt::Debug for Cause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.cause {
+            super::world::Cause::Heard(frame) => write!(f, "hears {}", frame.source),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}

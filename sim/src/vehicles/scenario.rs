@@ -1,0 +1,308 @@
+//! A world of its own for each seed: where the stations are, how they move, what they send, and what goes wrong when.
+
+use super::world::{World, geo_address};
+use crate::radio::{RadioSpec, StationId};
+use crate::track::Track;
+use core::fmt;
+use core::time::Duration;
+use roam6_proto::geo::geometry::Offset;
+use roam6_proto::geo::{InArea, Mib, NonArea, Request, To};
+use roam6_proto::{Entropy, Time};
+use roam6_wire::geo::{Area, Shape, TrafficClass, Upper};
+
+/// Things happen for so long, then stations stand still and nothing is lost.
+pub const TROUBLE: Duration = Duration::from_secs(40);
+/// After so long what is known of before is forgotten (itsGnLifetimeLocTE), and everybody has been heard of.
+pub const SETTLE: Duration = Duration::from_secs(25);
+/// A ferry goes to the other shore and comes back within this time.
+pub const CROSSING: Duration = Duration::from_secs(250);
+/// Metres that a frame reaches.
+pub const RANGE: f64 = 300.0;
+/// Where the far shore begins, metres.
+const SHORE: f64 = 2_000.0;
+/// The attacker's place on the air.
+pub const ATTACKER: StationId = StationId(0xffff);
+
+/// What a world is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Stations in a row that stand still.
+    Row,
+    /// Stations anywhere that stand still.
+    Plane,
+    /// Vehicles in both directions of a road.
+    Road,
+    /// The same, and frames get lost or come twice.
+    Lossy,
+    /// Vehicles one behind the other, which never stop.
+    Convoy,
+    /// Stations are switched off and on.
+    Crashes,
+    /// Two shores out of one another's range, and somebody who goes to and fro.
+    Ferry,
+    /// Somebody floods a plane.
+    Hostile,
+    /// Somebody floods a shore.
+    Siege,
+    /// Moves, losses and crashes.
+    Storm,
+}
+
+const KINDS: [Kind; 10] = [
+    Kind::Row,
+    Kind::Plane,
+    Kind::Road,
+    Kind::Lossy,
+    Kind::Convoy,
+    Kind::Crashes,
+    Kind::Ferry,
+    Kind::Hostile,
+    Kind::Siege,
+    Kind::Storm,
+];
+
+impl Kind {
+    /// Whether all stations are on one line.
+    pub fn is_line(self) -> bool {
+        !matches!(self, Kind::Plane | Kind::Hostile)
+    }
+
+    /// Whether there are two shores.
+    pub fn has_shores(self) -> bool {
+        matches!(self, Kind::Ferry | Kind::Siege)
+    }
+
+    /// Whether somebody floods.
+    pub fn is_hostile(self) -> bool {
+        matches!(self, Kind::Hostile | Kind::Siege)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// Something that happens.
+#[derive(Debug, Clone)]
+pub enum Act {
+    /// A station sends.
+    Ask(StationId, Request),
+    /// A station is switched off, or on.
+    Switch(StationId, bool),
+    /// The medium gets better or worse.
+    Quality(RadioSpec),
+}
+
+/// A world and what is to happen in it.
+#[derive(Debug)]
+pub struct Scenario {
+    /// What it is about.
+    pub kind: Kind,
+    /// What every station was told.
+    pub mib: Mib,
+    /// The stations.
+    pub world: World,
+    /// How many.
+    pub stations: u32,
+    /// What happens when, in order.
+    pub script: Vec<(Time, Act)>,
+    /// Where chance comes from further on.
+    pub author: Author,
+}
+
+impl Scenario {
+    /// The world of `seed`.
+    pub fn new(seed: u64) -> Scenario {
+        let kind = KINDS.get(usize::try_from(seed % 10).unwrap_or(0)).copied().unwrap_or(Kind::Storm);
+        let mut author = Author { chance: Entropy::from_number(seed ^ 0x8947), next: 1 };
+        let mib = author.mib(kind);
+        let mut world = World::new(RadioSpec { range: RANGE, sure: RANGE, ..RadioSpec::default() }, seed);
+        let tracks = author.tracks(kind);
+        let stations = u32::try_from(tracks.len()).unwrap_or(0);
+        for (id, track) in (1..).zip(tracks) {
+            world.add(StationId(id), track, mib.clone());
+        }
+        if kind.is_hostile() {
+            let place = Offset { east: -100.0, north: if kind.has_shores() { 120.0 } else { 0.0 } };
+            world.radio().put(ATTACKER, Track::still(place));
+        }
+        let mut script = author.script(kind, &world, stations);
+        script.sort_by_key(|(at, _)| *at);
+        Scenario { kind, mib, world, stations, script, author }
+    }
+}
+
+/// Chooses.
+#[derive(Debug)]
+pub struct Author {
+    chance: Entropy,
+    /// The number of the next payload.
+    next: u64,
+}
+
+impl Author {
+    fn mib(&mut self, kind: Kind) -> Mib {
+        let mut mib = Mib::default();
+        if kind.is_hostile() {
+            // A station that repeats what one sends looks like one with the same address.
+            mib.automatic_address = false;
+            // It takes less to fill.
+            (mib.unicast_buffer, mib.broadcast_buffer, mib.cbf_buffer) = (16 << 10, 16 << 10, 16 << 10);
+        } else if !kind.has_shores() {
+            // On a plane whoever is first may keep still the only one who hears somebody (§F.3).
+            mib.in_area = if kind.is_line() && self.one_in(2) { InArea::Contention } else { InArea::Simple };
+            mib.non_area = if kind.is_line() && self.one_in(3) { NonArea::Contention } else { NonArea::Greedy };
+        }
+        if kind.is_hostile() || kind.has_shores() || !kind.is_line() {
+            mib.in_area = InArea::Simple;
+        }
+        if self.one_in(4) {
+            mib.beacon_hops = 3;
+        }
+        mib
+    }
+
+    fn tracks(&mut self, kind: Kind) -> Vec<Track> {
+        let count = 4 + self.below(8);
+        let line = |east: f64| Offset { east, north: 0.0 };
+        match kind {
+            Kind::Row | Kind::Crashes => {
+                let mut east = 0.0;
+                let mut next = || {
+                    east += 60.0 + self.metres(220.0);
+                    Track::still(line(east))
+                };
+                (0..count).map(|_| next()).collect()
+            }
+            Kind::Plane | Kind::Hostile => (0..count + 6).map(|_| Track::still(self.anywhere(900.0))).collect(),
+            Kind::Road | Kind::Lossy | Kind::Storm => (0..count + 4).map(|_| self.drive()).collect(),
+            Kind::Convoy => {
+                let (speed, mut east) = (8.0 + self.metres(7.0), 0.0);
+                let mut next = || {
+                    east += 170.0 + self.metres(110.0);
+                    Track::still(line(east)).go(line(east + 100_000.0), speed)
+                };
+                (0..count.min(8)).map(|_| next()).collect()
+            }
+            Kind::Ferry | Kind::Siege => self.shores(),
+        }
+    }
+
+    /// Along a road until the trouble ends, in either direction.
+    fn drive(&mut self) -> Track {
+        let (from, speed) = (self.metres(1_500.0), 5.0 + self.metres(30.0));
+        let way = if self.one_in(2) { 1.0 } else { -1.0 };
+        let to = from + way * speed * TROUBLE.as_secs_f64();
+        Track::still(Offset { east: from, north: 0.0 }).go(Offset { east: to, north: 0.0 }, speed)
+    }
+
+    /// Some on each shore, and a ferry: one that goes to and fro, or one that lies where it was before it leaves.
+    fn shores(&mut self) -> Vec<Track> {
+        let line = |east: f64| Offset { east, north: 0.0 };
+        let mut tracks = Vec::new();
+        for (count, begin, apart) in [(1 + self.below(3), 0.0, -200.0), (1 + self.below(3), SHORE, 200.0)] {
+            tracks.extend((0..count).map(|number| Track::still(line(begin + apart * number as f64))));
+        }
+        let speed = 20.0 + self.metres(10.0);
+        let (near, far) = (line(40.0), line(SHORE - 50.0));
+        tracks.push(if self.one_in(2) {
+            Track::still(line(-60.0)).pause(Duration::from_secs(20)).go(far, speed)
+        } else {
+            let mut track = Track::still(near);
+            while track.last().0 < Time::ZERO + CROSSING {
+                track =
+                    track.go(far, speed).pause(Duration::from_secs(4)).go(near, speed).pause(Duration::from_secs(4));
+            }
+            track
+        });
+        tracks
+    }
+
+    fn script(&mut self, kind: Kind, world: &World, stations: u32) -> Vec<(Time, Act)> {
+        let mut script = Vec::new();
+        let times: Vec<Time> = (0..20 + self.below(20)).map(|_| self.moment()).collect();
+        for at in times {
+            let by = self.station(stations);
+            let to = self.to(world, stations);
+            script.push((at, Act::Ask(by, self.request(to))));
+        }
+        if matches!(kind, Kind::Crashes | Kind::Storm) {
+            for _ in 0..1 + self.below(5) {
+                let (at, id) = (self.moment(), self.station(stations));
+                let back = at + Duration::from_millis(self.below(10_000));
+                script.push((at, Act::Switch(id, false)));
+                script.push((back.min(Time::ZERO + TROUBLE), Act::Switch(id, true)));
+            }
+        }
+        if matches!(kind, Kind::Lossy | Kind::Storm) {
+            let calm = world.radio_spec();
+            let rate_bps = if self.one_in(2) { Some(6_000_000) } else { None };
+            let (loss, duplicate) = (self.metres(0.3), self.metres(0.2));
+            script.push((Time::ZERO, Act::Quality(RadioSpec { loss, duplicate, rate_bps, sure: 200.0, ..calm })));
+            script.push((Time::ZERO + TROUBLE, Act::Quality(calm)));
+        }
+        script
+    }
+
+    /// Something to be sent, under a number of its own.
+    pub fn request(&mut self, to: To) -> Request {
+        let mut payload = self.next.to_be_bytes().to_vec();
+        self.next += 1;
+        payload.resize(8 + usize::try_from(self.below(200)).unwrap_or(0), 0x55);
+        let class = TrafficClass(if self.one_in(3) { 0x80 } else { 0 });
+        Request { to, upper: Upper::BtpB, payload, class, lifetime: None, hops: None, repetition: None }
+    }
+
+    /// For somebody.
+    pub fn to(&mut self, world: &World, stations: u32) -> To {
+        match self.below(8) {
+            0..=2 => To::Station(geo_address(self.station(stations))),
+            3 | 4 => To::AllIn(self.area(world, stations)),
+            5 => To::AnyIn(self.area(world, stations)),
+            6 => To::Hops(u8::try_from(1 + self.below(10)).unwrap_or(1)),
+            _ => To::Neighbours,
+        }
+    }
+
+    /// An area of any shape, somewhere near a station.
+    fn area(&mut self, world: &World, stations: u32) -> Area {
+        let near = world.place(self.station(stations)).unwrap_or(Offset { east: 0.0, north: 0.0 });
+        let (east, north) = (near.east + self.metres(400.0) - 200.0, near.north + self.metres(100.0) - 50.0);
+        let center = world.on_earth(Offset { east, north });
+        let metres = |author: &mut Author| u16::try_from(100 + author.below(900)).unwrap_or(100);
+        let shape = match self.below(4) {
+            0 => Shape::Rectangle,
+            1 => Shape::Ellipse,
+            _ => return Area::circle(center, metres(self)),
+        };
+        Area { shape, center, a: metres(self), b: metres(self), angle: u16::try_from(self.below(360)).unwrap_or(0) }
+    }
+
+    /// One of the stations.
+    pub fn station(&mut self, stations: u32) -> StationId {
+        StationId(1 + u32::try_from(self.below(u64::from(stations))).unwrap_or(0))
+    }
+
+    fn moment(&mut self) -> Time {
+        Time::ZERO + Duration::from_millis(self.below(TROUBLE.as_millis() as u64))
+    }
+
+    fn anywhere(&mut self, extent: f64) -> Offset {
+        Offset { east: self.metres(extent), north: self.metres(extent) }
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.chance.below(bound)
+    }
+
+    /// From 0 to less than `most`.
+    fn metres(&mut self, most: f64) -> f64 {
+        self.below(1 << 32) as f64 / (1_u64 << 32) as f64 * most
+    }
+
+    fn one_in(&mut self, number: u64) -> bool {
+        self.below(number) == 0
+    }
+}

@@ -1,0 +1,300 @@
+//! Stations on the air, in virtual time: each has a router, a track, and a receiver that tells it once a second where it is.
+
+use crate::radio::{Audience, Radio, RadioSpec, StationId};
+use crate::track::{Motion, Track};
+use core::time::Duration;
+use roam6_proto::geo::geometry::{Offset, Plane};
+use roam6_proto::geo::request::Refused;
+use roam6_proto::geo::router::EVERYBODY;
+use roam6_proto::geo::{Mib, Request, Router};
+use roam6_proto::{Agenda, Clock, DropReason, Entropy, Fix, Frame, LinkEvent, LinkId, Outbox, Output, Report, Time};
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::{GeoAddress, Place, Station};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// The radio of every station.
+pub const LINK: LinkId = LinkId(1);
+/// Octets of an Ethernet header, which the medium counts too.
+const HEADER: usize = 14;
+/// From one position to the next.
+const FIX: Duration = Duration::from_secs(1);
+/// Microseconds since 1970 when a world begins (2026-01-01T00:00Z).
+const WALL_AT_START: u64 = 1_767_225_600_000_000;
+/// The middle of every world.
+const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
+
+/// A world of vehicles.
+#[derive(Debug)]
+pub struct World {
+    now: Time,
+    plane: Plane,
+    radio: Radio<Rc<Frame>>,
+    peers: BTreeMap<StationId, Peer>,
+    agenda: Agenda<Due>,
+    /// Who has received what, and has not seen it yet.
+    received: VecDeque<(StationId, Rc<Frame>)>,
+    entropy: Entropy,
+}
+
+/// A station.
+#[derive(Debug)]
+pub struct Peer {
+    /// Its router, unless it is switched off.
+    pub router: Option<Router>,
+    /// How often it was switched on.
+    pub life: u32,
+    mib: Mib,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Fix(StationId),
+    Router(StationId),
+}
+
+/// One thing a station did, and why.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Which station.
+    pub by: StationId,
+    /// Which of its lives.
+    pub life: u32,
+    /// Why.
+    pub cause: Cause,
+    /// Frames it has sent.
+    pub sent: Vec<Rc<Frame>>,
+    /// What it has handed up.
+    pub delivered: Option<Vec<u8>>,
+    /// What it has dropped.
+    pub drops: Vec<DropReason>,
+}
+
+/// Why a station does something.
+#[derive(Debug, Clone)]
+pub enum Cause {
+    /// It has received a frame.
+    Heard(Rc<Frame>),
+    /// It was time.
+    Time,
+    /// It was asked to send something.
+    Asked,
+}
+
+/// The link-layer address of a station.
+pub fn address(id: StationId) -> LinkAddress {
+    let [a, b, c, d] = id.0.to_be_bytes();
+    LinkAddress([2, 0, a, b, c, d])
+}
+
+/// The station of an address, if it is one of ours.
+pub fn owner(address: LinkAddress) -> Option<StationId> {
+    let [2, 0, a, b, c, d] = address.0 else { return None };
+    Some(StationId(u32::from_be_bytes([a, b, c, d])))
+}
+
+/// The GeoNetworking address of a station.
+pub fn geo_address(id: StationId) -> GeoAddress {
+    GeoAddress::new(Station::PASSENGER_CAR, address(id))
+}
+
+impl World {
+    /// A world without stations.
+    pub fn new(spec: RadioSpec, seed: u64) -> World {
+        World {
+            now: Time::from_micros(1),
+            plane: Plane::at(MIDDLE),
+            radio: Radio::new(spec, seed),
+            peers: BTreeMap::new(),
+            agenda: Agenda::new(),
+            received: VecDeque::new(),
+            entropy: Entropy::from_number(seed ^ 0x6e0),
+        }
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The medium.
+    pub fn radio(&mut self) -> &mut Radio<Rc<Frame>> {
+        &mut self.radio
+    }
+
+    /// What the medium does to frames.
+    pub fn radio_spec(&self) -> RadioSpec {
+        self.radio.spec()
+    }
+
+    /// Where a station is.
+    pub fn place(&self, id: StationId) -> Option<Offset> {
+        self.radio.place(id, self.now)
+    }
+
+    /// Where every station with a router is that is switched on.
+    pub fn places(&self) -> BTreeMap<StationId, Offset> {
+        let on = |id: &StationId| self.peers.get(id).is_some_and(|peer| peer.router.is_some());
+        self.radio.places(self.now).filter(|(id, _)| on(id)).collect()
+    }
+
+    /// That place on the earth.
+    pub fn on_earth(&self, offset: Offset) -> Place {
+        self.plane.place(offset)
+    }
+
+    /// Where a place of the earth is in this world.
+    pub fn offset(&self, place: Place) -> Offset {
+        self.plane.offset(place)
+    }
+
+    /// A station.
+    pub fn peer(&self, id: StationId) -> Option<&Peer> {
+        self.peers.get(&id)
+    }
+
+    /// Adds a station and switches it on.
+    pub fn add(&mut self, id: StationId, track: Track, mib: Mib) {
+        self.radio.put(id, track);
+        self.peers.insert(id, Peer { router: None, life: 0, mib });
+        self.switch_on(id);
+        let first = self.now + Duration::from_micros(self.entropy.below(1_000_000));
+        self.agenda.put(Due::Fix(id), first);
+    }
+
+    /// Switches a station on: a new life, which remembers nothing.
+    pub fn switch_on(&mut self, id: StationId) {
+        let fix = self.fix(id);
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let mut seed = [0; 32];
+        self.entropy.fill(&mut seed);
+        let mut router = Router::new(Station::PASSENGER_CAR, peer.mib.clone(), Entropy::from_seed(seed));
+        router.set_clock(self.now, Clock { unix_micros: WALL_AT_START + self.now.as_micros() });
+        let name = "radio0".to_owned();
+        let event = LinkEvent { link: LINK, name, address: Some(address(id)), up: true, mtu: 1500 };
+        router.set_link(self.now, &event);
+        router.set_fix(self.now, fix);
+        peer.router = Some(router);
+        peer.life += 1;
+        self.schedule(id);
+    }
+
+    /// Switches it off without warning.
+    pub fn switch_off(&mut self, id: StationId) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.router = None;
+        }
+        self.schedule(id);
+    }
+
+    /// Asks a station to send something; `None` if it is off.
+    pub fn ask(&mut self, id: StationId, request: Request) -> Option<(Step, Result<(), Refused>)> {
+        let mut result = Ok(());
+        let step = self.act(id, Cause::Asked, |router, now, out| {
+            result = router.request(now, request, out);
+            None
+        });
+        step.map(|step| (step, result))
+    }
+
+    /// Somebody without a router sends a frame.
+    pub fn inject(&mut self, from: StationId, frame: Frame) {
+        self.send(from, Rc::new(frame));
+    }
+
+    /// The next thing that a station does until `end`; `None` once it is `end`.
+    pub fn step(&mut self, end: Time) -> Option<Step> {
+        loop {
+            if let Some((id, frame)) = self.received.pop_front() {
+                let step = self.act(id, Cause::Heard(frame.clone()), |router, now, out| {
+                    router.hear(now, &frame, out).map(|delivery| delivery.packet.payload.to_vec())
+                });
+                if step.is_some() {
+                    return step;
+                }
+                continue;
+            }
+            let next = [self.radio.deadline(), self.agenda.deadline()].into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next <= end) else {
+                self.now = end;
+                return None;
+            };
+            self.now = self.now.max(next);
+            if let Some(reception) = self.radio.expire(self.now) {
+                self.received.extend(reception.by.into_iter().map(|id| (id, reception.frame.clone())));
+                continue;
+            }
+            match self.agenda.expire(self.now) {
+                Some(Due::Fix(id)) => self.tell_place(id),
+                Some(Due::Router(id)) => {
+                    let step = self.act(id, Cause::Time, |router, now, out| {
+                        router.expire(now, out);
+                        None
+                    });
+                    if step.is_some() {
+                        return step;
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn tell_place(&mut self, id: StationId) {
+        let (fix, now) = (self.fix(id), self.now);
+        if let Some(router) = self.peers.get_mut(&id).and_then(|peer| peer.router.as_mut()) {
+            router.set_fix(now, fix);
+        }
+        self.agenda.put(Due::Fix(id), now + FIX);
+        self.schedule(id);
+    }
+
+    /// What its receiver knows.
+    fn fix(&self, id: StationId) -> Option<Fix> {
+        let place = self.plane.place(self.place(id)?);
+        let Motion { speed, heading } = self.radio.motion(id, self.now)?;
+        // Casts of floats saturate.
+        Some(Fix {
+            place,
+            uncertainty: Some(2),
+            speed: (speed * 100.0) as i16,
+            heading: (heading * 10.0) as u16 % 3600,
+        })
+    }
+
+    fn act(
+        &mut self,
+        id: StationId,
+        cause: Cause,
+        work: impl FnOnce(&mut Router, Time, &mut Outbox) -> Option<Vec<u8>>,
+    ) -> Option<Step> {
+        let peer = self.peers.get_mut(&id)?;
+        let mut out = Outbox::new();
+        let delivered = work(peer.router.as_mut()?, self.now, &mut out);
+        let mut step = Step { by: id, life: peer.life, cause, sent: Vec::new(), delivered, drops: Vec::new() };
+        for output in out.drain() {
+            match output {
+                Output::Frame(frame) => step.sent.push(Rc::new(frame)),
+                Output::Report(Report::Dropped { reason, .. }) => step.drops.push(reason),
+                _ => {}
+            }
+        }
+        step.sent.iter().for_each(|frame| self.send(id, frame.clone()));
+        self.schedule(id);
+        Some(step)
+    }
+
+    fn send(&mut self, from: StationId, frame: Rc<Frame>) {
+        let audience =
+            if frame.destination == EVERYBODY { Audience::Everybody } else { Audience::One(owner(frame.destination)) };
+        self.radio.offer(self.now, from, audience, HEADER + frame.bytes.len(), frame);
+    }
+
+    fn schedule(&mut self, id: StationId) {
+        let deadline = self.peers.get(&id).and_then(|peer| peer.router.as_ref()?.deadline());
+        match deadline {
+            Some(at) => self.agenda.put(Due::Router(id), at.max(self.now)),
+            None => self.agenda.drop(&Due::Router(id)),
+        }
+    }
+}
