@@ -238,6 +238,7 @@ impl Host {
                 Output::Report(value) => report(value),
             }
         }
+        self.flush_frames();
         let outcomes = self.executor.finish();
         self.watch_shim();
         self.executor.take_reports().into_iter().for_each(report);
@@ -415,6 +416,14 @@ impl Host {
     fn send_frame(&mut self, frame: &Frame) {
         if let Err(error) = self.executor.frames.send(frame) {
             self.tell_unsent(format!("frame not sent by {}: {error}", frame.link));
+        }
+    }
+
+    fn flush_frames(&mut self) {
+        let mut failed = None;
+        self.executor.frames.flush(|link, error| failed = Some((link, error)));
+        if let Some((link, error)) = failed {
+            self.tell_unsent(format!("frame not sent by {link}: {}", error.desc()));
         }
     }
 

@@ -9,13 +9,15 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, MultiHeaders, SockFlag, SockType, SockaddrIn6, recvmmsg, sendmmsg, socket,
+};
 use roam6_proto::plan::{Heard, VirtualInterface};
 use roam6_proto::{Frame, LinkId};
 use roam6_wire::LinkAddress;
 use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Octets the kernel may queue for a socket.
 const RECEIVE_QUEUE: sys::Flag = 1024 * 1024;
@@ -24,13 +26,18 @@ const HEADER: usize = 14;
 const LARGEST: usize = HEADER + 9216;
 /// Most descriptors that are told ready at once.
 const READY: usize = 16;
+/// Frames that one system call takes from a packet socket, or sends by it.
+const AT_ONCE: usize = 32;
 
 /// The doors for frames.
 pub(crate) struct Frames {
     epoll: Epoll,
     heard: BTreeMap<(LinkId, u16), OwnedFd>,
     made: BTreeMap<String, Made>,
-    buffer: Vec<u8>,
+    /// Room for as many frames as are taken at once.
+    buffers: Vec<Vec<u8>>,
+    /// What packet sockets will send, oldest first.
+    leaving: Vec<((LinkId, u16), Vec<u8>)>,
 }
 
 /// An interface of our own making. It goes with its descriptor.
@@ -43,7 +50,8 @@ impl Frames {
     /// No doors.
     pub(crate) fn open() -> Result<Frames, Error> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("epoll")?;
-        Ok(Frames { epoll, heard: BTreeMap::new(), made: BTreeMap::new(), buffer: vec![0; LARGEST] })
+        let buffers = vec![vec![0; LARGEST]; AT_ONCE];
+        Ok(Frames { epoll, heard: BTreeMap::new(), made: BTreeMap::new(), buffers, leaving: Vec::new() })
     }
 
     /// Ready whenever a frame is there.
@@ -109,31 +117,88 @@ impl Frames {
         let mut frames = Vec::new();
         for event in events.iter().take(count) {
             let link = LinkId(u32::try_from(event.data()).unwrap_or(0));
-            let doors = self.heard.iter().filter(|((heard, _), _)| *heard == link).map(|(_, socket)| socket);
-            let doors = doors.chain(self.made.values().filter(|made| made.link == link).map(|made| &made.device));
-            for door in doors {
-                take(door, link, most, &mut self.buffer, &mut frames);
+            for (_, socket) in self.heard.iter().filter(|((heard, _), _)| *heard == link) {
+                take_many(socket, link, most, &mut self.buffers, &mut frames);
+            }
+            if let Some(buffer) = self.buffers.first_mut() {
+                for made in self.made.values().filter(|made| made.link == link) {
+                    take(&made.device, link, most, buffer, &mut frames);
+                }
             }
         }
         frames
     }
 
-    /// Sends a frame by the door it belongs to; into an interface of our own making it comes as received.
-    pub(crate) fn send(&self, frame: &Frame) -> io::Result<()> {
-        let made = self.made.values().find(|made| made.link == frame.link).map(|made| &made.device);
-        let door = made.or_else(|| self.heard.get(&(frame.link, frame.ethertype)));
-        let Some(door) = door else { return Err(io::Error::from(io::ErrorKind::NotConnected)) };
+    /// Sends a frame by the door it belongs to; into an interface of our own making it comes as received. What goes by a
+    /// packet socket waits for [`Frames::flush`].
+    pub(crate) fn send(&mut self, frame: &Frame) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(HEADER + frame.bytes.len());
         bytes.extend(frame.destination.0);
         bytes.extend(frame.source.0);
         bytes.extend(frame.ethertype.to_be_bytes());
         bytes.extend(&frame.bytes);
-        nix::unistd::write(door, &bytes).map(drop).map_err(io::Error::from)
+        if let Some(made) = self.made.values().find(|made| made.link == frame.link) {
+            return nix::unistd::write(&made.device, &bytes).map(drop).map_err(io::Error::from);
+        }
+        let door = (frame.link, frame.ethertype);
+        if !self.heard.contains_key(&door) {
+            return Err(io::Error::from(io::ErrorKind::NotConnected));
+        }
+        self.leaving.push((door, bytes));
+        Ok(())
+    }
+
+    /// Sends what waits, many frames with one system call; those that cannot be sent are lost, and each is told.
+    pub(crate) fn flush(&mut self, mut lost: impl FnMut(LinkId, Errno)) {
+        let leaving = std::mem::take(&mut self.leaving);
+        for batch in leaving.chunk_by(|(one, _), (other, _)| one == other).flat_map(|batch| batch.chunks(AT_ONCE)) {
+            let Some((door, _)) = batch.first() else { continue };
+            let Some(socket) = self.heard.get(door) else { continue };
+            let mut rest = batch;
+            while !rest.is_empty() {
+                let sent = send_many(socket, rest).unwrap_or_else(|error| {
+                    lost(door.0, error);
+                    1
+                });
+                rest = rest.get(sent.max(1)..).unwrap_or_default();
+            }
+        }
     }
 
     fn watch(&self, door: &OwnedFd, link: LinkId) -> Result<(), Error> {
         self.epoll.add(door, EpollEvent::new(EpollFlags::EPOLLIN, u64::from(link.0))).context("epoll")
     }
+}
+
+/// Takes frames from a packet socket, many with one system call, until there is none left.
+fn take_many(socket: &OwnedFd, link: LinkId, most: usize, buffers: &mut [Vec<u8>], frames: &mut Vec<Frame>) {
+    let mut headers: MultiHeaders<SockaddrIn6> = MultiHeaders::preallocate(buffers.len(), None);
+    let mut taken = 0;
+    while taken < most {
+        let mut slices: Vec<[IoSliceMut<'_>; 1]> = buffers.iter_mut().map(|buffer| [IoSliceMut::new(buffer)]).collect();
+        let received = recvmmsg(socket.as_raw_fd(), &mut headers, slices.iter_mut(), MsgFlags::MSG_DONTWAIT, None);
+        let lengths: Vec<usize> = match received {
+            Ok(received) => received.map(|message| message.bytes).collect(),
+            Err(Errno::EINTR) => continue,
+            Err(_) => return,
+        };
+        for (buffer, length) in buffers.iter().zip(&lengths) {
+            frames.extend(buffer.get(..*length).and_then(|bytes| frame(link, bytes)));
+        }
+        taken += lengths.len();
+        if lengths.len() < buffers.len() {
+            return;
+        }
+    }
+}
+
+/// How many of the frames were sent, all at once.
+fn send_many(socket: &OwnedFd, frames: &[((LinkId, u16), Vec<u8>)]) -> Result<usize, Errno> {
+    let slices: Vec<[IoSlice<'_>; 1]> = frames.iter().map(|(_, bytes)| [IoSlice::new(bytes)]).collect();
+    let mut headers: MultiHeaders<SockaddrIn6> = MultiHeaders::preallocate(slices.len(), None);
+    let nowhere: Vec<Option<SockaddrIn6>> = vec![None; slices.len()];
+    let sent = sendmmsg(socket.as_raw_fd(), &mut headers, &slices, nowhere, [], MsgFlags::empty())?;
+    Ok(sent.count())
 }
 
 /// Takes frames until there is none left; an error ends it, and is told elsewhere: the interface went.
