@@ -50,6 +50,7 @@ pub(crate) struct Section {
     links: Vec<LinkTable>,
     beacon: Option<Spanned<Span>>,
     beacon_hops: Option<Spanned<u8>>,
+    neighbour_lifetime: Option<Spanned<Span>>,
     hop_limit: Option<Spanned<u8>>,
     lifetime: Option<Spanned<Span>>,
     forwarding: Option<NonArea>,
@@ -115,12 +116,15 @@ fn mib(section: &Section, review: &mut Review<'_>) -> Mib {
     let seconds = Duration::from_secs;
     check::duration(section.beacon.as_ref(), "beacon", Duration::from_millis(100)..=seconds(60), review);
     check::within(section.beacon_hops.as_ref(), "beacon_hops", 1..=10, review);
+    let least = Duration::from_millis(200);
+    check::duration(section.neighbour_lifetime.as_ref(), "neighbour_lifetime", least..=seconds(60), review);
     check::within(section.hop_limit.as_ref(), "hop_limit", 1..=255, review);
     check::duration(section.lifetime.as_ref(), "lifetime", Duration::from_millis(50)..=seconds(600), review);
     check::within(section.range.as_ref(), "range", 1..=100_000, review);
     check::within(section.max_area.as_ref(), "max_area", 1..=u32::MAX, review);
     let standard = Mib::default();
-    let beacon_timer = section.beacon.as_ref().map_or(standard.beacon_timer, |span| span.get_ref().0);
+    let span = |written: Option<&Spanned<Span>>, otherwise| written.map_or(otherwise, |span| span.get_ref().0);
+    let beacon_timer = span(section.beacon.as_ref(), standard.beacon_timer);
     let number = |written: Option<&Spanned<u32>>, otherwise| written.map_or(otherwise, |number| *number.get_ref());
     let octet = |written: Option<&Spanned<u8>>, otherwise| written.map_or(otherwise, |number| *number.get_ref());
     Mib {
@@ -128,8 +132,9 @@ fn mib(section: &Section, review: &mut Review<'_>) -> Mib {
         // itsGnBeaconServiceMaxJitter is a quarter of the timer.
         beacon_jitter: beacon_timer / 4,
         beacon_hops: octet(section.beacon_hops.as_ref(), standard.beacon_hops),
+        neighbour_lifetime: span(section.neighbour_lifetime.as_ref(), standard.neighbour_lifetime),
         default_hop_limit: octet(section.hop_limit.as_ref(), standard.default_hop_limit),
-        default_lifetime: section.lifetime.as_ref().map_or(standard.default_lifetime, |span| span.get_ref().0),
+        default_lifetime: span(section.lifetime.as_ref(), standard.default_lifetime),
         non_area: section.forwarding.unwrap_or(standard.non_area),
         in_area: section.area_forwarding.unwrap_or(standard.in_area),
         max_range: number(section.range.as_ref(), standard.max_range),
