@@ -39,7 +39,8 @@ struct Effort {
     sizes: &'static [usize],
     /// With both uplinks up.
     sizes_of_both: &'static [usize],
-    /// Of each connection, before what counts: without loss it has to find out how much the line carries.
+    /// Of each connection, before what counts: it has to find out how much the line carries, and what went by the way of
+    /// its beginning has to arrive.
     warm: Duration,
     /// What counts.
     span: Duration,
@@ -53,11 +54,11 @@ impl Effort {
     fn new(loss: f64, quick: bool) -> Effort {
         let millis = Duration::from_millis;
         let (repetitions, echoes) = if quick { (2, 20) } else { (10, 30) };
-        let span = millis(if quick { 500 } else { 1000 });
-        let (sizes, warm, buffer) = match (loss > 0.0, quick) {
-            (true, false) => (SIZES, millis(500), 32 * 1024),
-            (true, true) => (FEW_SIZES, millis(500), 32 * 1024),
-            (false, _) => (FEW_SIZES, millis(800), 128 * 1024),
+        let (warm, span) = (millis(800), millis(if quick { 500 } else { 1000 }));
+        let (sizes, buffer) = match (loss > 0.0, quick) {
+            (true, false) => (SIZES, 64 * 1024),
+            (true, true) => (FEW_SIZES, 64 * 1024),
+            (false, _) => (FEW_SIZES, 128 * 1024),
         };
         Effort { repetitions, sizes, sizes_of_both: ONE_SIZE, warm, span, echoes, buffer }
     }
