@@ -20,6 +20,7 @@ mod plots;
 mod progress;
 mod providers;
 mod report;
+mod road;
 mod screen;
 mod shim6;
 mod sys;
@@ -108,9 +109,13 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         capture: Option<PathBuf>,
     },
-    /// Shows the demo's networks in a browser while they run: drag the vehicle into another and watch its connections.
-    #[command(after_help = "Example: roam6-lab live --port 8080, then open http://127.0.0.1:8080/")]
+    /// Shows networks in a browser while they run: drag the vehicle into another and watch its connections; or watch
+    /// vehicles on a road.
+    #[command(after_help = "Example: roam6-lab live geonet --port 8080, then open http://127.0.0.1:8080/")]
     Live {
+        /// What to show.
+        #[arg(value_enum, default_value_t = live::Show::Nemo)]
+        what: live::Show,
         /// Port of 127.0.0.1 to serve the page on; 0 for any that is free.
         #[arg(long, default_value_t = 0)]
         port: u16,
@@ -159,7 +164,7 @@ fn obey(command: Command) -> Result<bool> {
         Command::Report { quick, only, again, draw, into } => {
             report::run(&report::Wish { quick, only, again, draw, into })
         }
-        Command::Live { port } => live::run(port),
+        Command::Live { what, port } => live::run(what, port),
         Command::Clean => bed::cage::clean(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "roam6-lab", &mut std::io::stdout());

@@ -107,6 +107,37 @@ fn set_offload(name: &str, command: u32, on: bool) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// A packet socket on an interface of the calling thread's network namespace that sends whole frames and hears those of
+/// one type; with type 0 it hears nothing. What the interface itself sends is not heard.
+pub(crate) fn open_frames(interface: &str, ethertype: u16) -> io::Result<OwnedFd> {
+    let (family, kind) = (libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC);
+    // SAFETY: takes three integers; the descriptor it returns is nobody else's.
+    let socket = match unsafe { libc::socket(family, kind, 0) } {
+        -1 => return Err(io::Error::last_os_error()),
+        descriptor => unsafe { OwnedFd::from_raw_fd(descriptor) },
+    };
+    let index = nix::net::if_::if_nametoindex(interface)?;
+    // SAFETY: `sockaddr_ll` is plain data for which all zeroes is a value.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = u16::try_from(family).unwrap_or(0);
+    address.sll_protocol = ethertype.to_be();
+    address.sll_ifindex = i32::try_from(index).unwrap_or(0);
+    let length = libc::socklen_t::try_from(size_of_val(&address)).unwrap_or(0);
+    let one: libc::c_int = 1;
+    // SAFETY: the kernel reads one int and one `sockaddr_ll`, which live until the calls return.
+    let bound = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_IGNORE_OUTGOING,
+            (&raw const one).cast(),
+            libc::socklen_t::try_from(size_of_val(&one)).unwrap_or(0),
+        );
+        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length)
+    };
+    if bound == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Lets the calling thread run before ordinary ones, so that the testbed's timing does not depend on the tested programs.
 ///
 /// Without the privilege nothing changes.

@@ -25,8 +25,8 @@ struct Live {
 }
 
 impl Live {
-    fn start() -> Live {
-        let mut child = Command::new(LAB).arg("live").stdout(Stdio::piped()).spawn().unwrap();
+    fn start(what: &str) -> Live {
+        let mut child = Command::new(LAB).args(["live", what]).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let url = lines.map_while(Result::ok).find_map(|line| line.strip_prefix("http://").map(str::to_owned));
         let authority = url.unwrap().split('/').next().unwrap().to_owned();
@@ -83,7 +83,7 @@ fn the_vehicle_moves_at_the_readers_wish() {
     if skipped("the_vehicle_moves_at_the_readers_wish", &programs) {
         return;
     }
-    let mut live = Live::start();
+    let mut live = Live::start("nemo");
     let moved = r#"{"do": "plug", "uplink": "up0", "to": "fn1"}"#;
     assert_eq!(live.ask("POST /wish", "elsewhere.example", moved).0, 403, "another site's script");
     assert_eq!(live.ask("POST /wish", &live.authority, r#"{"do": "plug", "uplink": "up7", "to": "fn1"}"#).0, 400);
@@ -98,4 +98,24 @@ fn the_vehicle_moves_at_the_readers_wish() {
     }
     kill(Pid::from_raw(i32::try_from(live.child.id()).unwrap()), Signal::SIGINT).unwrap();
     assert_eq!(live.child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn the_road_is_on_the_page_with_what_is_sent_there() {
+    let roam6 = Path::new(LAB).with_file_name("roam6");
+    let name = "the_road_is_on_the_page_with_what_is_sent_there";
+    if skipped(name, &["ip", "ping", "chromium", roam6.to_str().unwrap()]) {
+        return;
+    }
+    let live = Live::start("geonet");
+    // A ping was answered over the road.
+    let unicast = |packet: &Value| packet["kind"] == "unicast";
+    let state = live.wait(|state| state["packets"].as_array().unwrap().iter().filter(|one| unicast(one)).count() > 2);
+    assert_eq!(state["stations"].as_array().unwrap().len(), 4, "{state}");
+    assert!(state["packets"].as_array().unwrap().iter().any(|packet| packet["area"]["a"] == 1500), "{state}");
+    let folder = tempfile::tempdir().unwrap();
+    let seen = seen(&format!("http://{}/", live.authority), folder.path());
+    for wanted in ["data-name=\"rsu\"", "data-name=\"third\"", "<td>first</td>", "beacon</span>", "unicast</span>"] {
+        assert!(seen.contains(wanted), "no '{wanted}' in {seen}");
+    }
 }

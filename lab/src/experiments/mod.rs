@@ -1,5 +1,9 @@
 //! The experiments, one file each; each is found by its name.
 
+mod geonet_city;
+mod geonet_forwarding;
+mod geonet_tcp;
+mod geonet_udp;
 mod lab_links;
 mod mptcp_handover;
 mod mptcp_many;
@@ -35,6 +39,10 @@ pub(crate) struct Experiment {
 
 /// All experiments.
 pub(crate) const ALL: &[Experiment] = &[
+    geonet_city::EXPERIMENT,
+    geonet_forwarding::EXPERIMENT,
+    geonet_tcp::EXPERIMENT,
+    geonet_udp::EXPERIMENT,
     lab_links::EXPERIMENT,
     mptcp_handover::EXPERIMENT,
     mptcp_many::EXPERIMENT,

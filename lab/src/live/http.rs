@@ -1,29 +1,40 @@
 //! The page's server: the page itself, what is to be seen now, and what the reader wants done.
 
-use super::nemo::Wish;
-use super::stage::Stage;
 use anyhow::{Result, anyhow};
+use serde_json::Value;
 use std::net::TcpListener;
 use tiny_http::{Header, Method, Request, Response, Server};
 
-const PAGE: &str = include_str!("page/nemo.html");
-const STYLE: &str = include_str!("page/nemo.css");
-const SCRIPT: &str = include_str!("page/nemo.js");
+const NOTHING: &str = "there is /, /state and, to POST to, /wish";
 /// A wish is a line; whoever sends more wants something else.
 const LONGEST_WISH: usize = 1024;
 
+/// Something that is served.
+pub(super) trait Site {
+    /// A file of the page: its kind and its text.
+    fn file(&self, path: &str) -> Option<(&'static str, &'static str)>;
+
+    /// All there is to be seen now; `query` is what stood behind the question mark.
+    fn state(&self, query: &str) -> Value;
+
+    /// Takes a wish in; `false` if too many wait. Who fulfils none takes none.
+    fn wish(&self, _: Value) -> serde_json::Result<bool> {
+        Ok(false)
+    }
+}
+
 /// Answers one request after the other, for ever.
-pub(super) fn serve(door: TcpListener, stage: &Stage) -> Result<()> {
+pub(super) fn serve(door: TcpListener, site: &dyn Site) -> Result<()> {
     let server = Server::from_listener(door, None).map_err(|why| anyhow!("cannot serve: {why}"))?;
     for request in server.incoming_requests() {
-        answer(request, stage);
+        answer(request, site);
     }
     Ok(())
 }
 
-fn answer(mut request: Request, stage: &Stage) {
+fn answer(mut request: Request, site: &dyn Site) {
     let (status, kind, body) =
-        if is_from_here(&request) { reply(&mut request, stage) } else { refused(403, "only from this machine") };
+        if is_from_here(&request) { reply(&mut request, site) } else { refused(403, "only from this machine") };
     let mut response = Response::from_string(body).with_status_code(status);
     if let Ok(header) = Header::from_bytes("Content-Type", kind) {
         response.add_header(header);
@@ -42,19 +53,22 @@ fn is_from_here(request: &Request) -> bool {
 
 type Reply = (u16, &'static str, String);
 
-fn reply(request: &mut Request, stage: &Stage) -> Reply {
-    match (request.method(), request.url()) {
-        (Method::Get, "/") => (200, "text/html; charset=utf-8", PAGE.to_owned()),
-        (Method::Get, "/nemo.css") => (200, "text/css", STYLE.to_owned()),
-        (Method::Get, "/nemo.js") => (200, "text/javascript", SCRIPT.to_owned()),
-        (Method::Get, "/state") => (200, "application/json", stage.state().to_string()),
-        (Method::Post, "/wish") => wish(request, stage),
-        _ => refused(404, "there is /, /state and, to POST to, /wish"),
+fn reply(request: &mut Request, site: &dyn Site) -> Reply {
+    let url = request.url().to_owned();
+    let (path, query) = url.split_once('?').unwrap_or((&url, ""));
+    match (request.method(), path) {
+        (Method::Get, "/state") => (200, "application/json", site.state(query).to_string()),
+        (Method::Post, "/wish") => wish(request, site),
+        (Method::Get, path) => match site.file(path) {
+            Some((kind, text)) => (200, kind, text.to_owned()),
+            None => refused(404, NOTHING),
+        },
+        _ => refused(404, NOTHING),
     }
 }
 
 /// A form on another page cannot send JSON without this server's leave, which it never gives.
-fn wish(request: &mut Request, stage: &Stage) -> Reply {
+fn wish(request: &mut Request, site: &dyn Site) -> Reply {
     let kind = request.headers().iter().find(|header| header.field.equiv("Content-Type"));
     if kind.is_none_or(|kind| kind.value.as_str() != "application/json") {
         return refused(415, "a wish is application/json");
@@ -62,9 +76,9 @@ fn wish(request: &mut Request, stage: &Stage) -> Reply {
     if request.body_length().is_none_or(|length| length > LONGEST_WISH) {
         return refused(413, "a wish is shorter");
     }
-    match serde_json::from_reader::<_, Wish>(request.as_reader()) {
-        Ok(wish) if stage.put(wish) => (202, "application/json", "{}".to_owned()),
-        Ok(_) => refused(503, "one thing after the other"),
+    match serde_json::from_reader(request.as_reader()).and_then(|wish| site.wish(wish)) {
+        Ok(true) => (202, "application/json", "{}".to_owned()),
+        Ok(false) => refused(503, "one thing after the other"),
         Err(error) => refused(400, &error.to_string()),
     }
 }

@@ -1,11 +1,15 @@
 //! Between the server and the testbed: wishes go in, what is to be seen comes out.
 
+use super::http::Site;
 use super::nemo::{Nemo, Wish};
 use anyhow::Result;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
+const PAGE: &str = include_str!("page/nemo.html");
+const STYLE: &str = include_str!("page/nemo.css");
+const SCRIPT: &str = include_str!("page/nemo.js");
 /// Wishes that wait their turn at most: a hand is no faster.
 const WAITING: usize = 4;
 
@@ -26,8 +30,8 @@ impl Stage {
         Ok(Stage { bed, wishes })
     }
 
-    /// Takes a wish in; `false` if too many wait. What takes no time need not wait for a move to be measured.
-    pub(super) fn put(&self, wish: Wish) -> bool {
+    /// What takes no time need not wait for a move to be measured.
+    fn put(&self, wish: Wish) -> bool {
         match wish {
             Wish::Plug { .. } => self.wishes.try_send(wish).is_ok(),
             Wish::Cut { .. } => {
@@ -36,9 +40,23 @@ impl Stage {
             }
         }
     }
+}
 
-    /// All there is to be seen now.
-    pub(super) fn state(&self) -> Value {
+impl Site for Stage {
+    fn file(&self, path: &str) -> Option<(&'static str, &'static str)> {
+        match path {
+            "/" => Some(("text/html; charset=utf-8", PAGE)),
+            "/nemo.css" => Some(("text/css", STYLE)),
+            "/nemo.js" => Some(("text/javascript", SCRIPT)),
+            _ => None,
+        }
+    }
+
+    fn state(&self, _: &str) -> Value {
         self.bed.state()
+    }
+
+    fn wish(&self, wish: Value) -> serde_json::Result<bool> {
+        serde_json::from_value(wish).map(|wish| self.put(wish))
     }
 }

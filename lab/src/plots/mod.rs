@@ -1,5 +1,6 @@
 //! Figures of the results of experiments, beside what the papers say (lab/papers/): one file for each document.
 
+mod geonet;
 mod lab;
 mod mptcp;
 mod nemo;
@@ -16,6 +17,7 @@ type Draw = fn(&Value) -> Vec<Chart>;
 
 /// How each experiment that has figures is drawn.
 const FIGURES: &[(&str, Draw)] = &[
+    ("geonet/forwarding", geonet::forwarding),
     ("lab/links", lab::links),
     ("mptcp/handover", mptcp::handover),
     ("mptcp/many", mptcp::many),

@@ -3,6 +3,7 @@
 pub(crate) mod bulk;
 pub(crate) mod flood;
 pub(crate) mod forge;
+pub(crate) mod stations;
 pub(crate) mod train;
 pub(crate) mod transfer;
 pub(crate) mod wind;

@@ -1,0 +1,288 @@
+//! What the air is made of: ports, media, the frames under way, and the thread that moves them.
+
+use super::air::{Port, Segment};
+use super::capture::Capture;
+use crate::clock;
+use crate::sys;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{Expiration, TimerFd, TimerSetTimeFlags};
+use roam6_proto::Time;
+use roam6_sim::radio::{Audience, Radio, StationId};
+use roam6_sim::{LinkModel, LinkSpec};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often the thread looks whether it should end, milliseconds.
+const PATIENCE: u16 = 200;
+/// The timer's number among the epoll events.
+pub(super) const TIMER: u64 = u64::MAX;
+/// Octets of the largest frame.
+pub(super) const LARGEST: usize = 65_536;
+/// Frames taken from one port before others get their turn.
+const BURST: usize = 64;
+
+/// A frame a port sends into a segment, before anything happens to it there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sighting<'a> {
+    /// Microseconds since 1970.
+    pub(crate) unix_micros: u64,
+    /// Who sends it.
+    pub(crate) port: Port,
+    /// Where.
+    pub(crate) segment: Segment,
+    /// The frame, from its Ethernet header on.
+    pub(crate) frame: &'a [u8],
+}
+
+impl<'a> Sighting<'a> {
+    /// The IPv6 packet in the frame, if it is one.
+    pub(crate) fn packet(&self) -> Option<&'a [u8]> {
+        (self.frame.get(12..14) == Some(&[0x86, 0xdd])).then(|| self.frame.get(14..)).flatten()
+    }
+}
+
+/// Told of every frame, on the thread that moves them.
+pub(super) type Observer = Box<dyn FnMut(&Sighting<'_>) + Send>;
+
+/// What the thread and the callers share.
+pub(super) struct Fabric {
+    began: Instant,
+    seed: u64,
+    pub(super) ports: Vec<Plugged>,
+    pub(super) segments: Vec<Medium>,
+    under_way: BinaryHeap<Reverse<Flight>>,
+    sent: u64,
+    pub(super) capture: Option<Capture>,
+    pub(super) observers: Vec<Observer>,
+}
+
+/// A medium.
+pub(super) enum Medium {
+    /// Carries each frame to all ports plugged into it.
+    Link(LinkSpec),
+    /// Stations are heard by those in range.
+    Channel(Box<Radio<Vec<u8>>>),
+}
+
+impl Medium {
+    /// What a port does to frames before they enter the medium.
+    pub(super) fn link(&self) -> LinkSpec {
+        match self {
+            Medium::Link(spec) => *spec,
+            Medium::Channel(_) => LinkSpec::default(),
+        }
+    }
+}
+
+impl From<Port> for StationId {
+    fn from(port: Port) -> StationId {
+        StationId(u32::try_from(port.0).unwrap_or(u32::MAX))
+    }
+}
+
+/// A port and what it is plugged into.
+pub(super) struct Plugged {
+    pub(super) tap: File,
+    pub(super) name: String,
+    pub(super) mac: [u8; 6],
+    pub(super) segment: Option<Segment>,
+    pub(super) model: LinkModel,
+}
+
+/// A frame that will arrive; ordered by arrival, then by the order of sending.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Flight {
+    arrives: Time,
+    number: u64,
+    from: Port,
+    segment: Segment,
+    frame: Vec<u8>,
+}
+
+impl Fabric {
+    pub(super) fn new(seed: u64) -> Fabric {
+        Fabric {
+            began: clock::now(),
+            seed,
+            ports: Vec::new(),
+            segments: Vec::new(),
+            under_way: BinaryHeap::new(),
+            sent: 0,
+            capture: None,
+            observers: Vec::new(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Time {
+        Time::ZERO + self.began.elapsed()
+    }
+
+    pub(super) fn next_seed(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(1);
+        self.seed
+    }
+
+    pub(super) fn add(&mut self, medium: Medium) -> Segment {
+        self.segments.push(medium);
+        Segment(self.segments.len() - 1)
+    }
+
+    /// The radio channel a port is tuned to.
+    pub(super) fn radio_of(&self, port: Port) -> Option<&Radio<Vec<u8>>> {
+        match self.segments.get(self.ports.get(port.0)?.segment?.0)? {
+            Medium::Channel(radio) => Some(radio),
+            Medium::Link(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(super) fn radio_of_mut(&mut self, port: Port) -> Option<&mut Radio<Vec<u8>>> {
+        match self.segments.get_mut(self.ports.get(port.0)?.segment?.0)? {
+            Medium::Channel(radio) => Some(radio),
+            Medium::Link(_) => None,
+        }
+    }
+
+    /// A port that is plugged into nothing is on no channel.
+    pub(super) fn forget(&mut self, port: Port) {
+        for medium in &mut self.segments {
+            if let Medium::Channel(radio) = medium {
+                (**radio).drop(port.into());
+            }
+        }
+    }
+
+    /// Takes what `from` has sent and puts it under way.
+    fn collect(&mut self, from: Port, buffer: &mut [u8]) {
+        for _ in 0..BURST {
+            let now = self.now();
+            let Some(port) = self.ports.get_mut(from.0) else { return };
+            let frame = match port.tap.read(buffer) {
+                Ok(length) => buffer.get(..length).unwrap_or_default(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return,
+            };
+            let Some(segment) = port.segment else { continue };
+            let unix_micros = clock::unix_micros();
+            if let Some(capture) = &mut self.capture
+                && capture.put(&port.name, unix_micros, frame).is_err()
+            {
+                self.capture = None;
+            }
+            for observer in &mut self.observers {
+                observer(&Sighting { unix_micros, port: from, segment, frame });
+            }
+            self.send(now, from, segment, frame);
+        }
+    }
+
+    fn send(&mut self, now: Time, from: Port, segment: Segment, frame: &[u8]) {
+        let audience = self.audience(segment, frame);
+        if let Some(Medium::Channel(radio)) = self.segments.get_mut(segment.0) {
+            radio.offer(now, from.into(), audience, frame.len(), frame.to_vec());
+            return;
+        }
+        let Some(port) = self.ports.get_mut(from.0) else { return };
+        for arrives in port.model.offer(now, frame.len()) {
+            let number = self.sent;
+            self.sent += 1;
+            self.under_way.push(Reverse(Flight { arrives, number, from, segment, frame: frame.to_vec() }));
+        }
+    }
+
+    /// Whom a frame is for.
+    fn audience(&self, segment: Segment, frame: &[u8]) -> Audience {
+        let destination = frame.get(..6).unwrap_or_default();
+        if is_group(destination) {
+            return Audience::Everybody;
+        }
+        let found = self.ports.iter().position(|port| port.segment == Some(segment) && port.mac == destination);
+        Audience::One(found.map(|number| Port(number).into()))
+    }
+
+    /// Delivers what has arrived; returns how long until the next arrival.
+    fn deliver(&mut self) -> Option<Duration> {
+        loop {
+            let flight = self.under_way.peek().map(|Reverse(flight)| flight.arrives);
+            let next = self.radios().filter_map(|radio| radio.deadline()).chain(flight).min()?;
+            let now = self.now();
+            if next > now {
+                return Some(next.since(now));
+            }
+            if flight == Some(next) {
+                self.land();
+            } else {
+                self.receive(next);
+            }
+        }
+    }
+
+    fn radios(&mut self) -> impl Iterator<Item = &mut Radio<Vec<u8>>> {
+        self.segments.iter_mut().filter_map(|medium| match medium {
+            Medium::Channel(radio) => Some(radio.as_mut()),
+            Medium::Link(_) => None,
+        })
+    }
+
+    /// Delivers the next frame that has come to the end of a link.
+    fn land(&mut self) {
+        let Some(Reverse(Flight { from, segment, frame, .. })) = self.under_way.pop() else { return };
+        let destination = frame.get(..6).unwrap_or_default();
+        let to_all = is_group(destination);
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            if port.segment == Some(segment) && number != from.0 && (to_all || port.mac == destination) {
+                port.tap.write_all(&frame).ok(); // a host that is down loses it, as with any cable
+            }
+        }
+    }
+
+    /// Delivers what has been sent by radio until `now`.
+    fn receive(&mut self, now: Time) {
+        let mut received = Vec::new();
+        for radio in self.radios() {
+            received.extend(std::iter::from_fn(|| radio.expire(now)));
+        }
+        for reception in received {
+            for station in reception.by {
+                let port = usize::try_from(station.0).ok().and_then(|number| self.ports.get_mut(number));
+                if let Some(port) = port {
+                    port.tap.write_all(&reception.frame).ok();
+                }
+            }
+        }
+    }
+}
+
+fn is_group(destination: &[u8]) -> bool {
+    destination.first().is_some_and(|octet| octet & 1 == 1)
+}
+
+/// The thread: waits for frames and arrivals, moves frames.
+pub(super) fn carry(fabric: &Mutex<Fabric>, epoll: &Epoll, timer: &TimerFd, stop: &AtomicBool) {
+    sys::run_first(20);
+    let mut events = [EpollEvent::empty(); 32];
+    let mut buffer = vec![0; LARGEST];
+    while !stop.load(Ordering::Relaxed) {
+        let ready = epoll.wait(&mut events, EpollTimeout::from(PATIENCE)).unwrap_or(0);
+        let mut fabric = lock(fabric);
+        for event in events.iter().take(ready).filter(|event| event.data() != TIMER) {
+            fabric.collect(Port(usize::try_from(event.data()).unwrap_or(usize::MAX)), &mut buffer);
+        }
+        match fabric.deliver() {
+            Some(wait) => timer
+                .set(Expiration::OneShot(TimeSpec::from_duration(wait)), TimerSetTimeFlags::empty())
+                .unwrap_or_default(),
+            None => timer.unset().unwrap_or_default(),
+        }
+    }
+}
+
+pub(super) fn lock(fabric: &Mutex<Fabric>) -> MutexGuard<'_, Fabric> {
+    fabric.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,112 @@
+//! A receiver for a host that moves by radio: it speaks the protocol of gpsd (gpsd_json(5)) on the port that gpsd has.
+
+use super::air::{Port, Whereabouts};
+use super::host::Host;
+use anyhow::{Context, Result};
+use roam6_proto::geo::geometry::{Offset, Plane};
+use roam6_wire::geo::Place;
+use serde_json::json;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Where daemons look for it.
+pub(crate) const SERVER: &str = "127.0.0.1:2947";
+const PORT: u16 = 2947;
+/// From one report to the next: as good receivers for vehicles have it.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Where the tracks of the lab begin.
+const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
+
+/// The place on the earth of a place on a track.
+pub(crate) fn on_earth(offset: Offset) -> Place {
+    Plane::at(MIDDLE).place(offset)
+}
+
+/// Where a place on the earth is for tracks.
+pub(crate) fn on_road(place: Place) -> Offset {
+    Plane::at(MIDDLE).offset(place)
+}
+
+/// A running receiver.
+pub(crate) struct Gps {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Gps {
+    /// Tells whoever asks at `host` where `port` is.
+    pub(crate) fn start(host: &Host, whereabouts: Whereabouts, port: Port) -> Result<Gps> {
+        let listener = host.inside(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)))?.context("no port for a gpsd")?;
+        listener.set_nonblocking(true)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let ended = stop.clone();
+        let work = move || serve(&listener, &whereabouts, port, &ended);
+        let thread = std::thread::Builder::new().name("gps".into()).spawn(work)?;
+        Ok(Gps { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Gps {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+/// A connection; nothing is told before it was asked for.
+struct Client {
+    stream: TcpStream,
+    watches: bool,
+}
+
+fn serve(listener: &TcpListener, whereabouts: &Whereabouts, port: Port, stop: &AtomicBool) {
+    let mut clients = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        while let Ok((stream, _)) = listener.accept() {
+            clients.extend(Client::greet(stream));
+        }
+        let report = report(whereabouts, port);
+        clients.retain_mut(|client| client.serve(&report));
+        std::thread::sleep(INTERVAL);
+    }
+}
+
+impl Client {
+    fn greet(mut stream: TcpStream) -> Option<Client> {
+        let version = json!({ "class": "VERSION", "release": "lab", "proto_major": 3, "proto_minor": 14 });
+        stream.set_nonblocking(true).ok()?;
+        writeln!(stream, "{version}").ok()?;
+        Some(Client { stream, watches: false })
+    }
+
+    /// `false` once it is gone.
+    fn serve(&mut self, report: &str) -> bool {
+        let mut asked = [0; 256];
+        match self.stream.read(&mut asked) {
+            Ok(0) => return false,
+            Ok(_) => self.watches |= asked.starts_with(b"?WATCH="),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => return false,
+        }
+        !self.watches || self.stream.write_all(report.as_bytes()).is_ok()
+    }
+}
+
+/// A report of gpsd's class TPV, speed in metres a second; without a position where there is none.
+fn report(whereabouts: &Whereabouts, port: Port) -> String {
+    let tpv = match whereabouts.of(port) {
+        Some((offset, motion)) => {
+            let (lat, lon) = on_earth(offset).degrees();
+            let (speed, track) = (motion.speed, motion.heading);
+            json!({ "class": "TPV", "mode": 3, "lat": lat, "lon": lon, "eph": 1.5, "speed": speed, "track": track })
+        }
+        None => json!({ "class": "TPV", "mode": 1 }),
+    };
+    format!("{tpv}\n")
+}

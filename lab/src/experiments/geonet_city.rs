@@ -1,0 +1,195 @@
+//! A thousand vehicles on a street grid, in the simulator: what arrives of what could, over how many hops, for how many
+//! frames. Nothing in it depends on the machine.
+
+use super::Experiment;
+use crate::figures::{Findings, round};
+use crate::progress::Progress;
+use anyhow::Result;
+use roam6_proto::geo::geometry::Offset;
+use roam6_proto::geo::{Mib, Request, To};
+use roam6_proto::{Entropy, Time};
+use roam6_sim::radio::StationId;
+use roam6_sim::vehicles::check::number;
+use roam6_sim::vehicles::ideal::Graph;
+use roam6_sim::vehicles::world::{Cause, Step, World, geo_address};
+use roam6_sim::{RadioSpec, Track};
+use roam6_wire::geo::{Area, Packet, TrafficClass, Upper};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "geonet/city",
+    about: "1,000 vehicles on a street grid, simulated: delivery, hops, frames, against what is reachable",
+    run,
+};
+
+/// Metres from one crossing to the next, and crossings in a row.
+const BLOCK: f64 = 200.0;
+const CROSSINGS: u64 = 11;
+/// Metres that a frame reaches.
+const RANGE: f64 = 250.0;
+/// Nothing is asked for before all know their neighbours.
+const WARM: Duration = Duration::from_secs(10);
+/// From one request to the next, and how long the last may take.
+const APART: Duration = Duration::from_millis(500);
+const TAIL: Duration = Duration::from_secs(12);
+/// Radius of the areas, metres.
+const AREA: u16 = 300;
+/// Hops that a packet makes at most.
+const HOPS: u32 = 10;
+
+/// What was asked for, and what came of it.
+struct Asked {
+    to: To,
+    /// Who could be reached, and over how many hops at least.
+    reachable: BTreeMap<StationId, u32>,
+    /// Who was, and over how many.
+    reached: BTreeMap<StationId, u32>,
+}
+
+fn run(quick: bool) -> Result<Findings> {
+    let (vehicles, requests) = if quick { (200, 20) } else { (1000, 120) };
+    let mut city = City::new(vehicles);
+    let mut progress = Progress::new(requests);
+    city.advance(Time::ZERO + WARM);
+    let beacons = city.frames;
+    for number in 0..requests {
+        progress.say("driving");
+        city.ask(number);
+        city.advance(city.world.now() + APART);
+        progress.step();
+    }
+    city.advance(city.world.now() + TAIL);
+    Ok(city.findings(vehicles, beacons))
+}
+
+struct City {
+    world: World,
+    chance: Entropy,
+    vehicles: u32,
+    asked: BTreeMap<u64, Asked>,
+    frames: u64,
+    octets: u64,
+}
+
+impl City {
+    fn new(vehicles: u32) -> City {
+        let spec = RadioSpec { sure: RANGE, ..RadioSpec::its_g5(RANGE) };
+        let mut city = City {
+            world: World::new(spec, 1),
+            chance: Entropy::from_number(11),
+            vehicles,
+            asked: BTreeMap::new(),
+            frames: 0,
+            octets: 0,
+        };
+        for id in 1..=vehicles {
+            let track = city.route();
+            city.world.add(StationId(id), track, Mib::default());
+        }
+        city
+    }
+
+    /// From crossing to crossing, any way but back, for three minutes.
+    fn route(&mut self) -> Track {
+        let mut at = (self.chance.below(CROSSINGS), self.chance.below(CROSSINGS));
+        let mut came_from = at;
+        let speed = 8.0 + self.chance.below(600) as f64 / 100.0;
+        let mut track = Track::still(place(at));
+        while track.last().0 < Time::ZERO + Duration::from_secs(180) {
+            let (east, north) = at;
+            let ways =
+                [(east + 1, north), (east.wrapping_sub(1), north), (east, north + 1), (east, north.wrapping_sub(1))];
+            let ways = ways.into_iter().filter(|way| way.0 < CROSSINGS && way.1 < CROSSINGS && *way != came_from);
+            let ways: Vec<(u64, u64)> = ways.collect();
+            let chosen = usize::try_from(self.chance.below(ways.len() as u64)).unwrap_or(0);
+            let Some(next) = ways.get(chosen).copied() else { break };
+            (came_from, at) = (at, next);
+            track = track.go(place(at), speed);
+        }
+        track
+    }
+
+    fn vehicle(&mut self) -> StationId {
+        StationId(1 + u32::try_from(self.chance.below(self.vehicles.into())).unwrap_or(0))
+    }
+
+    /// Every third request is for an area, the others are for a vehicle.
+    fn ask(&mut self, number: u64) {
+        let (by, other) = (self.vehicle(), self.vehicle());
+        let graph = Graph::new(self.world.places(), RANGE);
+        let hops = graph.flood(by, |_| true);
+        let middle = graph.place(other).map(|place| self.world.on_earth(place));
+        let (to, wanted): (To, BTreeSet<StationId>) = match middle.filter(|_| number % 3 == 2) {
+            Some(middle) => {
+                let area = Area::circle(middle, AREA);
+                let is_in = |id: &StationId| {
+                    graph
+                        .place(*id)
+                        .is_some_and(|place| roam6_proto::geo::geometry::holds(&area, self.world.on_earth(place)))
+                };
+                (To::AllIn(area), graph.stations().filter(is_in).collect())
+            }
+            None => (To::Station(geo_address(other)), [other].into()),
+        };
+        let reachable = hops.into_iter().filter(|(id, hop)| wanted.contains(id) && *id != by && *hop <= HOPS).collect();
+        self.asked.insert(number, Asked { to, reachable, reached: BTreeMap::new() });
+        let mut payload = number.to_be_bytes().to_vec();
+        payload.resize(200, 0);
+        let (upper, class) = (Upper::BtpB, TrafficClass(0));
+        let request = Request { to, upper, payload, class, lifetime: None, hops: None, repetition: None };
+        if let Some((step, _)) = self.world.ask(by, request) {
+            self.look(&step);
+        }
+    }
+
+    fn advance(&mut self, end: Time) {
+        while let Some(step) = self.world.step(end) {
+            self.look(&step);
+        }
+    }
+
+    fn look(&mut self, step: &Step) {
+        self.frames += step.sent.len() as u64;
+        self.octets += step.sent.iter().map(|frame| frame.bytes.len() as u64).sum::<u64>();
+        let (Cause::Heard(frame), Some(payload)) = (&step.cause, &step.delivered) else { return };
+        let hops = Packet::parse(&frame.bytes).map_or(0, |packet| u32::from(packet.most - packet.remaining) + 1);
+        if let Some(asked) = number(payload).and_then(|number| self.asked.get_mut(&number)) {
+            asked.reached.entry(step.by).or_insert(hops);
+        }
+    }
+
+    fn findings(&self, vehicles: u32, frames_before: u64) -> Findings {
+        let mut findings = Findings { sound: true, ..Findings::default() };
+        for (name, for_areas) in [("unicast", false), ("broadcast", true)] {
+            let asked = || self.asked.values().filter(|asked| matches!(asked.to, To::AllIn(_)) == for_areas);
+            let (mut could, mut did, mut least, mut made) = (0_u32, 0_u32, 0_u32, 0_u32);
+            for asked in asked() {
+                for (id, hops) in &asked.reachable {
+                    could += 1;
+                    if let Some(over) = asked.reached.get(id) {
+                        (did, least, made) = (did + 1, least + hops, made + over);
+                    }
+                }
+            }
+            let share = |of: u32, all: u32| round(f64::from(of) / f64::from(all.max(1)));
+            findings.rows.push(json!({
+                "kind": name, "vehicles": vehicles, "asked": asked().count(), "reachable": could, "reached": did,
+                "hops_mean": share(made, did), "hops_least_mean": share(least, did),
+            }));
+            findings.sum_up(&format!("{name}_delivery_of_reachable"), share(did, could));
+            findings.sum_up(&format!("{name}_hops_over_least"), share(made, least));
+        }
+        let seconds = self.world.now().since(Time::ZERO).as_secs_f64();
+        findings
+            .sum_up("frames_per_request", round((self.frames - frames_before) as f64 / self.asked.len().max(1) as f64));
+        findings.sum_up("octets_per_vehicle_and_second", round(self.octets as f64 / f64::from(vehicles) / seconds));
+        findings
+    }
+}
+
+fn place((east, north): (u64, u64)) -> Offset {
+    Offset { east: east as f64 * BLOCK, north: north as f64 * BLOCK }
+}

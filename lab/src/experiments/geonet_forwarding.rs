@@ -1,0 +1,103 @@
+//! Packets a second that one core forwards greedily from and to a packet socket, by the number of neighbours, and how much
+//! later each packet leaves than it came.
+
+use super::Experiment;
+use crate::bed::{Daemon, Host};
+use crate::clock;
+use crate::figures::{Findings, percentile, round, spread};
+use crate::progress::Progress;
+use crate::traffic::stations::{FORWARDER, Play};
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "geonet/forwarding",
+    about: "packets a second of a forwarder on one core with 1, 10, 50 and 200 neighbours",
+    run,
+};
+
+const NEIGHBOURS: [u16; 4] = [1, 10, 50, 200];
+/// Octets of a frame, Ethernet header included.
+const FRAME: usize = 117;
+/// How long each burst lasts.
+const BURST: Duration = Duration::from_secs(3);
+/// Echoes of the latency measurement, and the time from one to the next.
+const STAMPED: usize = 2000;
+const PAUSE: Duration = Duration::from_millis(1);
+/// Nothing is to be held back: the flood is of one source. The forwarder says nothing of its own.
+const CONFIG: &str = "[geo]\ninterfaces = [\"radio0\"]\nposition = { latitude = 48.0, longitude = 11.0 }\n\
+                      packet_data_rate = 4294967295\nbeacon = \"60s\"\n";
+
+fn run(quick: bool) -> Result<Findings> {
+    let rounds = if quick { 1 } else { 5 };
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut progress = Progress::new((NEIGHBOURS.len() * rounds) as u64);
+    let mut rates = vec![Vec::new(); NEIGHBOURS.len()];
+    let mut trips = vec![Vec::new(); NEIGHBOURS.len()];
+    // In turns, so that a busy moment of the machine meets all.
+    for _ in 0..rounds {
+        for (index, neighbours) in NEIGHBOURS.iter().enumerate() {
+            progress.say(&format!("{neighbours} neighbours"));
+            let seen = measure(*neighbours, quick)?;
+            findings.sound &= seen.right;
+            if let (Some(rates), Some(trips)) = (rates.get_mut(index), trips.get_mut(index)) {
+                rates.push(seen.pps);
+                trips.extend(seen.trips);
+            }
+            progress.step();
+        }
+    }
+    let mut middles = Vec::new();
+    for ((neighbours, rates), trips) in NEIGHBOURS.iter().zip(&rates).zip(&trips) {
+        let (pps, late) = (percentile(rates, 0.5), percentile(trips, 0.5));
+        findings.rows.push(json!({
+            "neighbours": neighbours, "frame_octets": FRAME, "pps_of_a_core": spread(rates), "latency_us": spread(trips),
+        }));
+        middles.extend(pps);
+        findings.sum_up(&format!("greedy_pps_{neighbours}"), pps.map(f64::round));
+        findings.sum_up(&format!("latency_us_p50_{neighbours}"), late.map(round));
+    }
+    if let (Some(few), Some(many)) = (middles.first(), middles.last()) {
+        findings.sum_up("greedy_200_over_1", round(many / few.max(1.0)));
+    }
+    Ok(findings)
+}
+
+/// What one burst showed.
+struct Seen {
+    /// Packets forwarded for each second of processor time.
+    pps: f64,
+    /// From in to out, microseconds.
+    trips: Vec<f64>,
+    /// Every packet that was looked at left once, one hop older, for the right neighbour.
+    right: bool,
+}
+
+fn measure(neighbours: u16, quick: bool) -> Result<Seen> {
+    let (forwarder, world) = (Host::new("forwarder")?, Host::new("world")?);
+    forwarder.ip(&[&format!("link add radio0 address {FORWARDER} type veth peer name air0 netns world")])?;
+    for (host, name) in [(&forwarder, "radio0"), (&world, "air0")] {
+        host.set(&format!("ipv6/conf/{name}/disable_ipv6"), "1")?;
+        host.ip(&[&format!("link set {name} up")])?;
+    }
+    let daemon = Daemon::start(&forwarder, CONFIG)?;
+    let mut play = Play::open(&world, "air0", neighbours)?;
+    play.introduce()?;
+    let known = || play_is_known(&daemon, neighbours);
+    clock::wait_for(Duration::from_secs(10), known).context("the forwarder does not know its neighbours")?;
+    let (checked, trips) = play.trickle(if quick { STAMPED / 4 } else { STAMPED }, PAUSE, FRAME)?;
+    play.introduce()?;
+    let before = daemon.usage()?.processor;
+    let forwarded = play.flood(if quick { BURST / 3 } else { BURST }, FRAME)?;
+    let spent = daemon.usage()?.processor.saturating_sub(before);
+    Ok(Seen { pps: forwarded as f64 / spent.as_secs_f64().max(1e-9), trips, right: checked && forwarded > 0 })
+}
+
+fn play_is_known(daemon: &Daemon, neighbours: u16) -> Option<()> {
+    let shown: serde_json::Value = serde_json::from_str(&daemon.ask(&["show", "stations", "--json"]).ok()?).ok()?;
+    let near =
+        shown.as_array()?.iter().filter(|row| row.get("state").and_then(|state| state.as_str()) == Some("neighbour"));
+    (near.count() == usize::from(neighbours)).then_some(())
+}

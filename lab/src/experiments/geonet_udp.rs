@@ -1,0 +1,147 @@
+//! Datagrams between nodes inside two vehicles, one hop of GeoNetworking: what arrives at the paper's rates and sizes
+//! (Figs 10 and 11), and how much goes at most, beside plain IPv6 routing on a channel without any limit of its own.
+
+use super::Experiment;
+use crate::bed::Host;
+use crate::clock;
+use crate::figures::{Findings, round};
+use crate::progress::Progress;
+use crate::road::{LINK, Road, Station, at, member};
+use anyhow::{Context, Result};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBuf;
+use roam6_sim::{RadioSpec, Track};
+use serde_json::json;
+use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "geonet/udp",
+    about: "datagrams between vehicles: delivery at the paper's rates and sizes, and the most that goes",
+    run,
+};
+
+const NETWORKS: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0), Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0)];
+/// The paper's rates, kbit/s.
+const RATES: [u64; 4] = [250, 500, 1000, 2000];
+/// Rates to look for the limit, kbit/s, and the sizes they are tried with; 1300 octets fit into one packet.
+const SEARCH: [u64; 7] = [5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 400_000];
+const SEARCHED: usize = 1300;
+/// Share that has to arrive for a rate to count.
+const GOOD: f64 = 0.99;
+const SETTINGS: &str = "beacon = \"1s\"\npacket_data_rate = 4000000000\n";
+const PATIENCE: Duration = Duration::from_secs(20);
+const PORT: u16 = 9750;
+
+fn run(quick: bool) -> Result<Findings> {
+    let (step, span) = if quick { (600, Duration::from_millis(500)) } else { (100, Duration::from_secs(2)) };
+    let sizes: Vec<usize> = (100..=1900).step_by(step).collect();
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut progress = Progress::new((RATES.len() * sizes.len() + SEARCH.len()) as u64);
+    let scene = Scene::build()?;
+    let mut least = 1.0_f64;
+    for rate in RATES {
+        for size in &sizes {
+            progress.say(&format!("{rate} kbit/s, {size} octets"));
+            let (sent, received) = scene.send(rate, *size, span)?;
+            let share = received as f64 / sent.max(1) as f64;
+            least = least.min(share);
+            findings.rows.push(json!({
+                "kbit_s": rate, "octets": size, "sent": sent, "received": received, "delivery": round(share),
+            }));
+            progress.step();
+        }
+    }
+    let mut most = 0.0;
+    for rate in SEARCH {
+        progress.say(&format!("{} Mbit/s", rate / 1000));
+        let before = scene.processor_time()?;
+        let (sent, received) = scene.send(rate, SEARCHED, span)?;
+        let spent = scene.processor_time()?.saturating_sub(before).as_secs_f64();
+        let mbit = received as f64 * SEARCHED as f64 * 8.0 / span.as_secs_f64() / 1e6;
+        let per_core = received as f64 / spent.max(1e-9);
+        findings.rows.push(json!({
+            "search_kbit_s": rate, "octets": SEARCHED, "sent": sent, "received": received, "mbit_s": round(mbit),
+            "pps_of_a_core": per_core.round(),
+        }));
+        if received as f64 >= GOOD * sent as f64 {
+            most = mbit;
+        }
+        progress.step();
+    }
+    findings.sum_up("delivery_min", round(least));
+    findings.sum_up("max_mbps", round(most));
+    findings.sound &= least >= 1.0;
+    Ok(findings)
+}
+
+struct Scene {
+    _road: Road,
+    stations: [Station; 2],
+    nodes: [Host; 2],
+}
+
+impl Scene {
+    fn build() -> Result<Scene> {
+        let road = Road::new(RadioSpec { queue_bytes: 1 << 20, ..RadioSpec::default() }, SETTINGS)?;
+        let add = |name, metres| road.add(name, "passenger-car", Track::still(at(metres)));
+        let stations = [add("mr1", 0.0)?, add("mr2", 200.0)?];
+        let [one, two] = NETWORKS;
+        let nodes = [road.add_node(&stations[0], "mnn1", &[one])?, road.add_node(&stations[1], "mnn2", &[two])?];
+        let [first, second] = &stations;
+        first.host.ip(&[&format!("route add {two}/64 via {} dev {LINK}", second.address)])?;
+        second.host.ip(&[&format!("route add {one}/64 via {} dev {LINK}", first.address)])?;
+        let scene = Scene { _road: road, stations, nodes };
+        let far = member(two, 2).to_string();
+        // A long one: then the node knows how long a packet may be.
+        let works = || scene.nodes[0].output("ping", &["-6", "-n", "-c", "1", "-W", "1", "-s", "1900", &far]).ok();
+        clock::wait_for(PATIENCE, works).context("the far node does not answer")?;
+        Ok(scene)
+    }
+
+    /// Processor time of both daemons.
+    fn processor_time(&self) -> Result<Duration> {
+        let [first, second] = &self.stations;
+        Ok(first.daemon.usage()?.processor + second.daemon.usage()?.processor)
+    }
+
+    /// So many kbit/s in datagrams of so many octets: how many were sent, and how many of them received.
+    fn send(&self, rate: u64, octets: usize, span: Duration) -> Result<(u64, u64)> {
+        let [from, to] = NETWORKS.map(|network| SocketAddrV6::new(member(network, 2), PORT, 0, 0));
+        let [near, far] = &self.nodes;
+        let out = near.inside(|| UdpSocket::bind(from))??;
+        let into = far.inside(|| UdpSocket::bind(to))??;
+        setsockopt(&into, RcvBuf, &(4 << 20)).ok();
+        into.set_read_timeout(Some(Duration::from_millis(50)))?;
+        let done = Arc::new(AtomicBool::new(false));
+        let ended = done.clone();
+        let receiver = std::thread::Builder::new().name("udp in".into()).spawn(move || count(&into, &ended))?;
+        let datagram = vec![0x55; octets];
+        let pause = Duration::from_nanos(octets as u64 * 8 * 1_000_000 / rate.max(1));
+        let (begin, mut sent) = (clock::now(), 0_u32);
+        while begin.elapsed() < span {
+            out.send_to(&datagram, to)?;
+            sent += 1;
+            std::thread::sleep((pause * sent).saturating_sub(begin.elapsed()));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        done.store(true, Ordering::Relaxed);
+        Ok((sent.into(), receiver.join().unwrap_or(0)))
+    }
+}
+
+fn count(socket: &UdpSocket, done: &AtomicBool) -> u64 {
+    let mut buffer = [0; 2048];
+    let mut received = 0;
+    loop {
+        match socket.recv(&mut buffer) {
+            Ok(_) => received += 1,
+            Err(_) if done.load(Ordering::Relaxed) => return received,
+            Err(_) => {}
+        }
+    }
+}

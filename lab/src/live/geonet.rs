@@ -1,0 +1,117 @@
+//! What there is to be seen of GeoNetworking: a roadside unit, three vehicles that drive to and fro, and one that pings.
+
+use super::http::Site;
+use super::packets::Packets;
+use crate::bed::Whereabouts;
+use crate::road::{LINK, Road, Station, at};
+use anyhow::{Context, Result};
+use roam6_proto::Time;
+use roam6_proto::geo::geometry::Offset;
+use roam6_sim::{RadioSpec, Track};
+use serde_json::{Value, json};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+const PAGE: &str = include_str!("page/geonet.html");
+/// Metres that a frame reaches.
+const RANGE: f64 = 300.0;
+const SETTINGS: &str = "beacon = \"1s\"\nneighbour_lifetime = \"3s\"\n";
+/// Where each vehicle turns, metres from the roadside unit, how far beside the middle of the road it is, and its speed in
+/// m/s.
+const VEHICLES: [(&str, [f64; 2], f64, f64); 3] =
+    [("first", [80.0, 700.0], 15.0, 30.0), ("second", [60.0, 460.0], -15.0, 20.0), ("third", [225.0, 245.0], 0.0, 1.0)];
+/// They drive for so long.
+const AHEAD: Duration = Duration::from_secs(6 * 3600);
+/// How long they stand where they turn.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Whom the first vehicle pings: the roadside unit, and all; and how often, seconds.
+const PINGS: [(Option<usize>, &str); 2] = [(Some(0), "0.5"), (None, "3")];
+
+/// The road.
+pub(super) struct Geonet {
+    road: Road,
+    whereabouts: Whereabouts,
+    /// And what kind each is, the roadside unit first.
+    stations: Vec<(Station, &'static str)>,
+    packets: Packets,
+    pings: Vec<Child>,
+}
+
+impl Geonet {
+    /// Builds it and lets it go.
+    pub(super) fn open() -> Result<Geonet> {
+        let road = Road::new(RadioSpec::its_g5(RANGE), SETTINGS)?;
+        let (packets, whereabouts) = (Packets::default(), road.air.whereabouts());
+        let seen = packets.clone();
+        road.air.observe(move |sighting| seen.see(sighting));
+        let mut stations = vec![(road.add("rsu", "roadside-unit", Track::still(at(0.0)))?, "roadside-unit")];
+        for (name, [from, _], beside, _) in VEHICLES {
+            let track = Track::still(Offset { east: from, north: beside });
+            stations.push((road.add(name, "passenger-car", track)?, "passenger-car"));
+        }
+        let mut scene = Geonet { road, whereabouts, stations, packets, pings: Vec::new() };
+        scene.drive()?;
+        scene.ping()?;
+        Ok(scene)
+    }
+
+    fn drive(&self) -> Result<()> {
+        let now = self.road.air.now();
+        for ((station, _), (_, turns, beside, speed)) in self.stations.iter().skip(1).zip(VEHICLES) {
+            let (here, _) = self.whereabouts.of(station.radio).context("off the road")?;
+            let mut track = Track::from(now, here);
+            while track.last().0 < Time::ZERO + AHEAD {
+                for east in turns.into_iter().rev() {
+                    track = track.go(Offset { east, north: beside }, speed).pause(PAUSE);
+                }
+            }
+            self.road.air.steer(station.radio, track)?;
+        }
+        Ok(())
+    }
+
+    fn ping(&mut self) -> Result<()> {
+        let (first, _) = self.stations.get(1).context("no vehicle")?;
+        for (whom, interval) in PINGS {
+            let address =
+                whom.and_then(|number| self.stations.get(number)).map(|(station, _)| station.address.to_string());
+            let target = format!("{}%{LINK}", address.as_deref().unwrap_or("ff02::1"));
+            let mut ping = first.host.command("ping");
+            ping.args(["-6", "-n", "-q", "-i", interval, &target]).stdout(Stdio::null()).stderr(Stdio::null());
+            self.pings.push(ping.spawn().context("cannot start ping")?);
+        }
+        Ok(())
+    }
+
+    fn station(&self, station: &Station, kind: &str) -> Option<Value> {
+        let (place, motion) = self.whereabouts.of(station.radio)?;
+        Some(json!({
+            "name": station.host.name(), "kind": kind, "mid": self.road.air.mac(station.radio)?.to_string(),
+            "east": place.east, "north": place.north, "speed": motion.speed, "heading": motion.heading,
+        }))
+    }
+}
+
+impl Site for Geonet {
+    fn file(&self, path: &str) -> Option<(&'static str, &'static str)> {
+        (path == "/").then_some(("text/html; charset=utf-8", PAGE))
+    }
+
+    /// Everything the page draws; of the packets those after the number that is asked for.
+    fn state(&self, query: &str) -> Value {
+        let since = query.strip_prefix("since=").and_then(|number| number.parse().ok()).unwrap_or(0);
+        let (packets, count) = self.packets.since(since);
+        let stations: Vec<Value> =
+            self.stations.iter().filter_map(|(station, kind)| self.station(station, kind)).collect();
+        json!({ "range": RANGE, "stations": stations, "packets": packets, "count": count })
+    }
+}
+
+impl Drop for Geonet {
+    fn drop(&mut self) {
+        for ping in &mut self.pings {
+            ping.kill().ok();
+            ping.wait().ok();
+        }
+    }
+}

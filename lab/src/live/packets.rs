@@ -1,0 +1,68 @@
+//! The packets that were seen on the channel lately.
+
+use crate::bed::fabric::Sighting;
+use roam6_proto::geo::geometry::Offset;
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::{ETHERTYPE, Extended, Packet};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Packets remembered.
+const MEMORY: usize = 500;
+
+/// Shared by the thread that moves frames and the one that answers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Packets(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    packets: VecDeque<Value>,
+    number: u64,
+}
+
+impl Packets {
+    /// Notes a frame, if it is of GeoNetworking.
+    pub(super) fn see(&self, sighting: &Sighting<'_>) {
+        let Some((header, bytes)) = sighting.frame.split_at_checked(14) else { return };
+        let (Ok(packet), true) = (Packet::parse(bytes), header.ends_with(&ETHERTYPE.to_be_bytes())) else { return };
+        let address = |at: usize| header.get(at..at + 6).and_then(|octets| octets.try_into().ok()).map(LinkAddress);
+        let to = address(0).filter(|address| address.is_unicast()).map(|address| address.to_string());
+        let from = address(6).map(|address| address.to_string());
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.number += 1;
+        let number = seen.number;
+        if seen.packets.len() >= MEMORY {
+            seen.packets.pop_front();
+        }
+        let (kind, area) = kind(&packet.extended);
+        seen.packets.push_back(json!({
+            "number": number, "from": from, "to": to, "kind": kind, "area": area, "octets": bytes.len(),
+        }));
+    }
+
+    /// All after the one of this number, oldest first, and how many there were in all.
+    pub(super) fn since(&self, number: u64) -> (Vec<Value>, u64) {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let newer = |packet: &&Value| packet.get("number").and_then(Value::as_u64).is_some_and(|own| own > number);
+        (seen.packets.iter().filter(newer).cloned().collect(), seen.number)
+    }
+}
+
+/// What it is called, and the area it is for.
+fn kind(extended: &Extended) -> (&'static str, Option<Value>) {
+    match extended {
+        Extended::Beacon { .. } => ("beacon", None),
+        Extended::SingleHop { .. } => ("single hop", None),
+        Extended::TopoBroadcast(_) => ("some hops", None),
+        Extended::GeoUnicast { .. } => ("unicast", None),
+        Extended::GeoAnycast { area, .. } => ("anycast", Some(shape(area))),
+        Extended::GeoBroadcast { area, .. } => ("broadcast", Some(shape(area))),
+        Extended::LocationRequest { .. } | Extended::LocationReply { .. } => ("location service", None),
+    }
+}
+
+fn shape(area: &roam6_wire::geo::Area) -> Value {
+    let Offset { east, north } = crate::bed::gps::on_road(area.center);
+    json!({ "shape": area.shape, "east": east, "north": north, "a": area.a, "b": area.b, "angle": area.angle })
+}

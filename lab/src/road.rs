@@ -1,0 +1,114 @@
+//! The networks of the GeoNetworking experiments: stations on one radio channel, each with a receiver that tells it where
+//! it is, a roam6 that makes the virtual link gn0, and perhaps a node inside.
+//!
+//! ```text
+//!   node ── in0 station radio0 ))) ((( radio0 station in0 ── node
+//!                  gn0 ················· gn0
+//! ```
+
+use crate::bed::{Air, Daemon, Gps, Host, Port, Segment, gps};
+use crate::clock;
+use anyhow::{Context, Result, anyhow};
+use roam6_proto::geo::geometry::Offset;
+use roam6_sim::{LinkSpec, RadioSpec, Track};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+/// How long a virtual link may take until it has its address.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The virtual link of every station.
+pub(crate) const LINK: &str = "gn0";
+
+/// A road and its radio channel.
+pub(crate) struct Road {
+    /// All ports and media.
+    pub(crate) air: Air,
+    /// The channel.
+    pub(crate) channel: Segment,
+    /// Added to `[geo]` of every station.
+    geo: String,
+}
+
+/// A station.
+pub(crate) struct Station {
+    /// Its host.
+    pub(crate) host: Host,
+    /// Its roam6.
+    pub(crate) daemon: Daemon,
+    /// Its radio.
+    pub(crate) radio: Port,
+    /// Its link-local address on the virtual link.
+    pub(crate) address: Ipv6Addr,
+    _gps: Gps,
+}
+
+/// A place on the road, metres.
+pub(crate) fn at(metres: f64) -> Offset {
+    Offset { east: metres, north: 0.0 }
+}
+
+impl Road {
+    /// A road without stations.
+    pub(crate) fn new(spec: RadioSpec, geo: &str) -> Result<Road> {
+        let air = Air::new(1)?;
+        let channel = air.channel(spec);
+        Ok(Road { air, channel, geo: geo.to_owned() })
+    }
+
+    /// Adds a station; returns once IPv6 may use its virtual link.
+    pub(crate) fn add(&self, name: &str, kind: &str, track: Track) -> Result<Station> {
+        let host = Host::new(name)?;
+        host.set("ipv6/conf/all/forwarding", "1")?;
+        // A router all the same hears what other routers advertise on its virtual link.
+        host.set("ipv6/conf/default/accept_ra", "2")?;
+        let radio = self.air.port(&host, "radio0")?;
+        // Not a word of IPv6 on the channel itself.
+        host.set("ipv6/conf/radio0/disable_ipv6", "1")?;
+        self.air.tune(radio, self.channel, track)?;
+        let gps = Gps::start(&host, self.air.whereabouts(), radio)?;
+        let config = format!(
+            "[geo]\ninterfaces = [\"radio0\"]\nstation = \"{kind}\"\nposition = {{ gpsd = \"{}\" }}\n{}\n\
+             [[geo.links]]\nname = \"{LINK}\"\naround = 1500\n",
+            gps::SERVER,
+            self.geo,
+        );
+        let daemon = Daemon::start(&host, &config).with_context(|| format!("the station {name}"))?;
+        let address = self.air.link_local(radio)?;
+        let station = Station { host, daemon, radio, address, _gps: gps };
+        station.await_link()?;
+        Ok(station)
+    }
+
+    /// A host behind a station, with an address in each of the networks; their routers are `::1`.
+    pub(crate) fn add_node(&self, station: &Station, name: &str, networks: &[Ipv6Addr]) -> Result<Host> {
+        let node = Host::new(name)?;
+        let ports = [self.air.port(&node, "eth0")?, self.air.port(&station.host, "in0")?];
+        self.air.cable(ports, LinkSpec::default())?;
+        for network in networks {
+            let (router, address) = (member(*network, 1), member(*network, 2));
+            station.host.ip(&[&format!("address add {router}/64 dev in0 nodad")])?;
+            node.ip(&[&format!("address add {address}/64 dev eth0 nodad")])?;
+        }
+        let router = member(*networks.first().context("no network")?, 1);
+        node.ip(&[&format!("route add default via {router} dev eth0")])?;
+        Ok(node)
+    }
+}
+
+/// A member of a network of 64 bits.
+pub(crate) fn member(network: Ipv6Addr, number: u64) -> Ipv6Addr {
+    Ipv6Addr::from_bits(network.to_bits() | u128::from(number))
+}
+
+impl Station {
+    /// Waits until the virtual link has its address and nobody else has it too.
+    pub(crate) fn await_link(&self) -> Result<()> {
+        let ready = || {
+            let shown = self.host.output("ip", &["-6", "-o", "address", "show", "dev", LINK, "scope", "link"]).ok()?;
+            let has = shown.contains(&self.address.to_string()) && !shown.contains("tentative");
+            has.then_some(())
+        };
+        let log = || std::fs::read_to_string(self.daemon.log()).unwrap_or_default();
+        clock::wait_for(PATIENCE, ready).ok_or_else(|| anyhow!("{}: no {LINK}:\n{}", self.host.name(), log()))
+    }
+}

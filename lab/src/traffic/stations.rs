@@ -1,0 +1,176 @@
+//! Plays the stations around a forwarder on a packet socket: many neighbours, and packets for stations far away.
+
+use crate::bed::Host;
+use crate::clock;
+use crate::sys;
+use anyhow::{Context, Result};
+use nix::sys::socket::sockopt::ReceiveTimestampns;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn6, recvmsg, sendmmsg, setsockopt};
+use roam6_proto::geo::geometry::{Offset, Plane, distance};
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::{
+    ETHERTYPE, Extended, GeoAddress, Lifetime, LongPosition, Packet, Place, Sequenced, ShortPosition, Station,
+    Timestamp, TrafficClass, Upper, VERSION,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+/// The forwarder's link-layer address.
+pub(crate) const FORWARDER: LinkAddress = LinkAddress([2, 0x47, 0, 0, 0, 1]);
+/// Where it is.
+const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
+/// Octets of an Ethernet header, and of the headers of a GeoUnicast packet with it.
+const ETHERNET: usize = 14;
+const HEADERS: usize = ETHERNET + 60;
+/// Frames sent at once.
+const BATCH: usize = 64;
+/// Destinations, all around.
+const DESTINATIONS: u16 = 16;
+/// How long a forwarded packet is waited for, milliseconds.
+const PATIENCE: u16 = 200;
+const EVERYBODY: LinkAddress = LinkAddress([0xff; 6]);
+
+/// The stations.
+pub(crate) struct Play {
+    host: Host,
+    interface: String,
+    socket: OwnedFd,
+    neighbours: Vec<(LinkAddress, Place)>,
+    sequence: u16,
+}
+
+impl Play {
+    /// So many neighbours of a forwarder at [`FORWARDER`], who hear and send by `interface` of `host`.
+    pub(crate) fn open(host: &Host, interface: &str, neighbours: u16) -> Result<Play> {
+        let socket = host.inside(|| sys::open_frames(interface, 0))??;
+        let neighbours = (0..neighbours).map(|number| (mid(1, number), ring(number, neighbours, 250.0))).collect();
+        let (host, interface) = (host.clone(), interface.to_owned());
+        Ok(Play { host, interface, socket, neighbours, sequence: 0 })
+    }
+
+    /// Every neighbour says where it is.
+    pub(crate) fn introduce(&mut self) -> Result<()> {
+        for (address, place) in &self.neighbours {
+            let packet = packet(Extended::Beacon { source: position(*address, *place) }, 1, &[]);
+            nix::unistd::write(&self.socket, &frame(EVERYBODY, *address, &packet))?;
+        }
+        Ok(())
+    }
+
+    /// Sends `count` frames of `octets`, one every `pause`: whether each came back once, one hop older, for the neighbour
+    /// nearest to its destination; and how long each took, microseconds.
+    pub(crate) fn trickle(&mut self, count: usize, pause: Duration, octets: usize) -> Result<(bool, Vec<f64>)> {
+        let interface = self.interface.clone();
+        let ear = self.host.inside(|| sys::open_frames(&interface, ETHERTYPE))??;
+        setsockopt(&ear, ReceiveTimestampns, &true)?;
+        let (mut right, mut trips) = (true, Vec::new());
+        for _ in 0..count {
+            let (sent, hop) = self.next(octets);
+            let begin = clock::unix_micros();
+            nix::unistd::write(&self.socket, &sent)?;
+            let wanted = passed_on(&sent, hop);
+            match await_frame(&ear, &wanted)? {
+                Some(at) => trips.push(at.saturating_sub(begin) as f64),
+                None => right = false,
+            }
+            std::thread::sleep(pause);
+        }
+        Ok((right, trips))
+    }
+
+    /// Sends frames of `octets` as fast as they go, for `span`; how many came back.
+    pub(crate) fn flood(&mut self, span: Duration, octets: usize) -> Result<u64> {
+        let before = self.received()?;
+        let end = clock::now() + span;
+        let mut headers: MultiHeaders<SockaddrIn6> = MultiHeaders::preallocate(BATCH, None);
+        while clock::now() < end {
+            let frames: Vec<Vec<u8>> = (0..BATCH).map(|_| self.next(octets).0).collect();
+            let slices: Vec<[IoSlice<'_>; 1]> = frames.iter().map(|frame| [IoSlice::new(frame)]).collect();
+            let nowhere = vec![None; BATCH];
+            sendmmsg(self.socket.as_raw_fd(), &mut headers, &slices, nowhere, [], MsgFlags::empty())?;
+        }
+        // What still waits in the forwarder's queue.
+        std::thread::sleep(Duration::from_millis(300));
+        Ok(self.received()?.saturating_sub(before))
+    }
+
+    /// The next packet for a station far away, and the neighbour it has to go to.
+    fn next(&mut self, octets: usize) -> (Vec<u8>, LinkAddress) {
+        self.sequence = self.sequence.wrapping_add(1);
+        let number = self.sequence % DESTINATIONS;
+        let there = ring(number, DESTINATIONS, 5_000.0);
+        let nearest =
+            self.neighbours.iter().min_by(|one, other| distance(there, one.1).total_cmp(&distance(there, other.1)));
+        let hop = nearest.map_or(EVERYBODY, |(address, _)| *address);
+        let source = position(mid(3, 0), ring(0, 1, 400.0));
+        let (address, timestamp) = (GeoAddress::new(Station::BUS, mid(2, number)), now());
+        let destination = ShortPosition { address, timestamp, place: there };
+        let origin = Sequenced { sequence: self.sequence, source };
+        let payload = vec![0x55; octets.saturating_sub(HEADERS)];
+        let packet = packet(Extended::GeoUnicast { origin, destination }, 10, &payload);
+        let sender = self.neighbours.first().map_or(EVERYBODY, |(address, _)| *address);
+        (frame(FORWARDER, sender, &packet), hop)
+    }
+
+    /// Frames the interface has received.
+    fn received(&self) -> Result<u64> {
+        let shown = self.host.output("ip", &["-j", "-s", "link", "show", &self.interface])?;
+        let shown: serde_json::Value = serde_json::from_str(&shown)?;
+        shown.pointer("/0/stats64/rx/packets").and_then(serde_json::Value::as_u64).context("no count of packets")
+    }
+}
+
+/// A frame as it has to come back: from the forwarder to the next hop, one hop less remaining.
+fn passed_on(sent: &[u8], hop: LinkAddress) -> Vec<u8> {
+    let mut packet = sent.get(ETHERNET..).unwrap_or_default().to_vec();
+    roam6_wire::geo::set_remaining(&mut packet, 9);
+    frame(hop, FORWARDER, &packet)
+}
+
+/// Waits for a frame; when the kernel received it, microseconds since 1970. `None` if it does not come, or another does.
+fn await_frame(ear: &OwnedFd, wanted: &[u8]) -> Result<Option<u64>> {
+    let mut ready = [nix::poll::PollFd::new(std::os::fd::AsFd::as_fd(ear), nix::poll::PollFlags::POLLIN)];
+    if nix::poll::poll(&mut ready, PATIENCE)? == 0 {
+        return Ok(None);
+    }
+    let mut buffer = [0; 2048];
+    let mut slices = [IoSliceMut::new(&mut buffer)];
+    let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
+    let message = recvmsg::<()>(ear.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty())?;
+    let (length, stamp) = (message.bytes, message.cmsgs()?.next());
+    let Some(ControlMessageOwned::ScmTimestampns(at)) = stamp else { return Ok(None) };
+    let micros = Duration::from(at).as_micros();
+    Ok((buffer.get(..length) == Some(wanted)).then_some(u64::try_from(micros).unwrap_or(u64::MAX)))
+}
+
+fn mid(kind: u8, number: u16) -> LinkAddress {
+    let [high, low] = number.to_be_bytes();
+    LinkAddress([2, 0x47, 0, kind, high, low])
+}
+
+/// The place of one of `count` around the forwarder.
+fn ring(number: u16, count: u16, metres: f64) -> Place {
+    let angle = f64::from(number) / f64::from(count.max(1)) * core::f64::consts::TAU + 0.1;
+    Plane::at(MIDDLE).place(Offset { east: metres * angle.sin(), north: metres * angle.cos() })
+}
+
+fn position(address: LinkAddress, place: Place) -> LongPosition {
+    let address = GeoAddress::new(Station::PASSENGER_CAR, address);
+    LongPosition { address, timestamp: now(), place, accurate: true, speed: 0, heading: 0 }
+}
+
+/// Milliseconds since 2004, roughly as TAI has them.
+fn now() -> Timestamp {
+    Timestamp((clock::unix_micros() / 1000).wrapping_sub(1_072_915_195_000) as u32)
+}
+
+fn packet(extended: Extended, hops: u8, payload: &[u8]) -> Vec<u8> {
+    let (upper, class) = (if payload.is_empty() { Upper::Any } else { Upper::BtpB }, TrafficClass(0));
+    let (remaining, most, lifetime) = (hops, hops, Lifetime::of(Duration::from_secs(60)));
+    Packet { version: VERSION, lifetime, remaining, upper, class, flags: 0x80, most, extended, payload }.emit()
+}
+
+fn frame(to: LinkAddress, from: LinkAddress, packet: &[u8]) -> Vec<u8> {
+    [&to.0[..], &from.0, &ETHERTYPE.to_be_bytes(), packet].concat()
+}
