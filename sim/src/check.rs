@@ -35,6 +35,8 @@ pub struct Checks {
     cache: BTreeMap<(HostId, HomeAddress), Bound>,
     grants: BTreeMap<(HostId, HomeAddress), BTreeMap<Ipv6Addr, Time>>,
     born: BTreeMap<HostId, Time>,
+    /// Until when mobile routers may believe that they are bound: from when the update was sent (RFC 6275 §11.7.3).
+    believed: BTreeMap<HostId, Time>,
     /// How far wall clocks were stepped in all: a journal's lifetimes are wrong by as much.
     stepped: Duration,
     /// What home agents have answered: to whom, status, number.
@@ -79,10 +81,12 @@ impl Checks {
                 Fact::Born(host) => {
                     self.born.insert(*host, now);
                     self.senders.remove(host);
+                    self.believed.remove(host);
                     self.relearn(map, *host);
                 }
-                Fact::Told(host, Report::AckReceived { home_agent, status, sequence, .. }) => {
+                Fact::Told(host, Report::AckReceived { home_agent, status, sequence, lifetime }) => {
                     self.see_believed(map, (*host, *home_agent), (*status, *sequence))?;
+                    self.believe(map, *host, *sequence, *lifetime);
                 }
                 Fact::Died(_) | Fact::Told(..) | Fact::Left(..) | Fact::Slipped(..) => {}
                 Fact::Sent(host, packet) => match signal::read(packet) {
@@ -185,6 +189,27 @@ impl Checks {
         }
     }
 
+    fn believe(&mut self, map: &Map, host: HostId, sequence: Sequence, lifetime: Duration) {
+        let Some(mobile) = map.mobiles.iter().find(|mobile| mobile.host == host) else { return };
+        if let Some((sent, _)) = self.find_update(mobile.home_address, sequence) {
+            let until = *sent + lifetime;
+            let known = self.believed.entry(host).or_insert(until);
+            *known = until.max(*known);
+        }
+    }
+
+    /// A mobile router does not show a binding beyond what it was granted.
+    fn see_bound(&self, now: Time, map: &Map, host: HostId) -> Result<(), String> {
+        let ended = |until: &&Time| now > **until + SLACK;
+        let Some(until) = self.believed.get(&host).filter(ended) else { return Ok(()) };
+        let state = map.world.host(host);
+        let view = state.view(now);
+        match view.bindings.iter().any(|binding| binding.role == "mobile_router" && binding.state == "bound") {
+            true => Err(format!("{} believes in a binding that ended at {until}", state.name)),
+            false => Ok(()),
+        }
+    }
+
     /// No acknowledged binding without forwarding, nor without a record that outlives a crash.
     fn check_standing(&self, now: Time, host: HostId, ack: &Acknowledgement, map: &mut Map) -> Result<(), String> {
         let far: Vec<Prefix> = far(map, ack.home_address);
@@ -241,7 +266,7 @@ impl Checks {
             return Err(format!("{} holds {} items", state.name, state.kernel.plan().len()));
         }
         if !map.agents.iter().any(|agent| agent.host == host) {
-            return Ok(());
+            return self.see_bound(now, map, host);
         }
         let view = state.view(now);
         if view.timers.len() > MAX_TIMERS {
