@@ -2,9 +2,9 @@
 CARGO ?= cargo
 
 # What the goal at hand needs installed; each goal narrows it down.
-DEPS = build lab browser fuzz vm manual
+DEPS = build lab browser fuzz vm manual package
 
-.PHONY: help build demo demo-mptcp demo-shim6 test test-vm lint fuzz report manual clean deps
+.PHONY: help build demo demo-mptcp demo-shim6 test test-vm test-deb lint fuzz report manual deb clean deps
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,14 @@ test-vm: deps ## what needs another kernel (ip6tnl, IPsec), on Debian's in a vir
 manual: DEPS = build manual
 manual: deps ## manual pages and shell completions into target/manual/
 	@scripts/make-manual
+
+deb: DEPS = build package
+deb: deps ## Debian package into target/
+	$(CARGO) build --release -p roam6
+	@scripts/make-deb
+
+test-deb: deb ## install that package in a clean Debian and remove it again: nothing may be left
+	@scripts/test-deb
 
 lint: ## formatting and clippy, no warning allowed
 	$(CARGO) fmt --all --check
