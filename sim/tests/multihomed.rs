@@ -1,58 +1,23 @@
 //! Thousands of worlds of hosts with several providers, each from its seed; and one of them told aloud.
 
-use roam6_sim::multihomed::play::{Failure, Tale, play};
+mod common;
+
+use roam6_sim::multihomed::play::{Tale, play};
 use roam6_sim::multihomed::scenario::Kind;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many worlds are played unless `ROAM6_WORLDS` says otherwise.
 const WORLDS: u64 = 2_000;
 
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    let number = text.parse();
-    assert!(number.is_ok(), "{name}={text} is not a number");
-    number.ok()
-}
-
 #[test]
 fn every_multihomed_world_settles_on_pairs_that_work() {
-    let (first, worlds) = (number("ROAM6_FIRST").unwrap_or(0), number("ROAM6_WORLDS").unwrap_or(WORLDS));
-    let next = AtomicU64::new(first);
-    let tales: Mutex<Vec<Tale>> = Mutex::default();
-    let failures: Mutex<Vec<Failure>> = Mutex::default();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let seed = next.fetch_add(1, Ordering::Relaxed)
-                    && seed < first + worlds
-                {
-                    match play(seed, false) {
-                        Ok(tale) => tales.lock().unwrap().push(tale),
-                        Err(failure) => failures.lock().unwrap().push(failure),
-                    }
-                }
-            });
-        }
-    });
-    report(&tales.into_inner().unwrap());
-    let failures = failures.into_inner().unwrap();
-    for failure in failures.iter().take(20) {
-        println!("{failure}");
-    }
-    assert!(failures.is_empty(), "{} of {worlds} worlds failed", failures.len());
+    common::play_all(WORLDS, play, report);
 }
 
 /// Plays the world of `ROAM6_SEED` and tells every event.
 #[test]
 fn one_multihomed() {
-    let seed = number("ROAM6_SEED");
-    match play(seed.unwrap_or(0), seed.is_some()) {
-        Ok(tale) => println!("{tale:?}"),
-        Err(failure) => panic!("{failure}"),
-    }
+    common::play_one(play);
 }
 
 fn report(tales: &[Tale]) {
