@@ -281,7 +281,9 @@ fn what_waits_for_a_neighbour_behind_a_pulled_cable_is_sent_again() {
     scene.take_path(1);
     connection.right.read_exact(&mut [0; 5]).unwrap();
     let took = scene.sides[0].daemon.now().since(began);
-    assert!(took < Duration::from_millis(1500), "{took:?} after the change of path");
+    // At once, mostly. Where the kernel hears of the cable only after the change of path, one packet may still wait three
+    // seconds for the neighbour that is gone, and TCP's own timer sends it again after six.
+    assert!(took < Duration::from_secs(10), "{took:?} after the change of path");
     connection.carry(1 << 20);
 }
 
