@@ -162,6 +162,16 @@ impl HomeAgent {
         }
     }
 
+    /// Puts again what is of no binding.
+    pub(super) fn repair_home_link(&mut self, out: &mut Outbox) {
+        if let Some(link) = self.home.anycast {
+            self.hold_anycast(link, out);
+        }
+        if let Some(link) = self.home.link() {
+            self.put_ways_home(link, out);
+        }
+    }
+
     /// Whether somebody else on the home link might hold `home` (RFC 6275 §10.3.1).
     pub(super) fn must_probe(&self, home: HomeAddress) -> bool {
         let bound = self.bindings.get(&home).is_some_and(|binding| binding.current.is_some());

@@ -19,6 +19,8 @@ pub(super) enum Timer {
     Binding(HomeAddress),
     /// The host refused something of this binding, which is in force: it is asked again.
     Repair(HomeAddress),
+    /// The host refused something that is of no binding: anycast addresses, or ways to the home link.
+    RepairHomeLink,
     /// The home link is told again that this home address is here, so many times yet.
     Announce(HomeAddress, u8),
     /// A path MTU is too old to be believed.
@@ -34,6 +36,7 @@ impl fmt::Display for Timer {
         match self {
             Timer::Binding(home) => write!(f, "binding of {home}"),
             Timer::Repair(home) => write!(f, "refused item of {home}"),
+            Timer::RepairHomeLink => f.write_str("refused item of the home link"),
             Timer::Announce(home, _) => write!(f, "announcement of {home}"),
             Timer::PathMtu(remote) => write!(f, "path MTU to {remote}"),
             Timer::Advertise => f.write_str("advertisement"),
@@ -50,6 +53,7 @@ impl HomeAgent {
                 Timer::Binding(home) => self.expire_binding(now, home, out),
                 Timer::Announce(home, times) => self.announce(now, home, times, out),
                 Timer::Repair(home) => self.repair(home, out),
+                Timer::RepairHomeLink => self.repair_home_link(out),
                 Timer::PathMtu(remote) => self.expire_path_mtu(now, remote, out),
                 Timer::Advertise => self.advertise(now, out),
                 Timer::HomeAgents => self.expire_home_agents(now),

@@ -20,6 +20,8 @@ const IN_FORCE: u64 = 0;
 
 /// When what the host refused of a binding in force is asked for again.
 const REPAIR_AFTER: Duration = Duration::from_secs(1);
+/// The same for what is of no binding, which the host may refuse for as long as it has no address of the prefix.
+const REPAIR_OWN_AFTER: Duration = Duration::from_secs(10);
 
 /// Who waits for the outcomes of the `Put`s that are under way.
 #[derive(Debug, Default)]
@@ -148,7 +150,12 @@ impl HomeAgent {
         if let Some(why) = &outcome.refused {
             out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
         }
-        let Some((home, transaction)) = waiting else { return };
+        let Some((home, transaction)) = waiting else {
+            if outcome.refused.is_some() && matches!(outcome.key, Key::Anycast(..) | Key::Route(..)) {
+                self.agenda.put(Timer::RepairHomeLink, now + REPAIR_OWN_AFTER);
+            }
+            return;
+        };
         if transaction == IN_FORCE && outcome.refused.is_some() {
             self.agenda.put(Timer::Repair(home), now + REPAIR_AFTER);
         }

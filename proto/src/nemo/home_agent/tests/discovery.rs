@@ -57,6 +57,18 @@ fn the_anycast_address_is_held_on_the_home_link_or_where_the_own_address_is() {
 }
 
 #[test]
+fn a_refused_anycast_address_is_put_again() {
+    let mut bench = Bench::new(config());
+    let event = AddressEvent { link: OUTSIDE, address: agent(), state: AddressState::Assigned };
+    let wanted = Item::Anycast(Anycast { link: OUTSIDE, address: address("2001:db8::fdff:ffff:ffff:fffe") });
+    bench.refuse.push(wanted.key());
+    bench.feed(Input::Address(event));
+    assert!(bench.plan.find(&wanted.key()).is_none());
+    bench.pass(Duration::from_secs(10));
+    assert_eq!(bench.plan.find(&wanted.key()), Some(&wanted));
+}
+
+#[test]
 fn the_reply_lists_the_preferred_first() {
     let mut bench = Bench::at_home_link(config());
     bench.feed(other(1, 20, true, 100));
