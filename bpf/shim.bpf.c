@@ -29,10 +29,13 @@ static __always_inline struct context *find_context(struct __sk_buff *skb, const
 	return bpf_map_lookup_elem(&contexts, &key);
 }
 
-static __always_inline int redirect(const struct context *context)
+/* Sends a packet out by the context's link. The kernel wants an Ethernet header to replace, so one without gets one. */
+static __always_inline int redirect(struct __sk_buff *skb, const struct context *context, __u32 l2)
 {
 	struct bpf_redir_neigh hop = { .nh_family = AF_INET6 };
 
+	if (!l2 && bpf_skb_change_head(skb, ETH_HLEN, 0))
+		return TC_ACT_SHOT;
 	if (!(context->next_hop.w[0] | context->next_hop.w[1] | context->next_hop.w[2] | context->next_hop.w[3]))
 		return bpf_redirect_neigh(context->link, 0, 0, 0);
 	*(struct addr *)hop.ipv6_nh = context->next_hop;
@@ -85,7 +88,7 @@ static __always_inline int leave(struct __sk_buff *skb, __u32 l2)
 		return bounce(skb, &context, l2);
 	if (put_on(skb, l2, &context))
 		return TC_ACT_SHOT;
-	return skb->ifindex == context.link ? NEXT : redirect(&context);
+	return skb->ifindex == context.link ? NEXT : redirect(skb, &context, l2);
 }
 
 /* Hands the head of a packet to the daemon, which tells the sender that there is no such context (RFC 5533 §12.3). */
@@ -119,19 +122,17 @@ static __always_inline int is_source(const struct tagged *tagged, const struct a
 }
 
 /* A payload extension header; control messages go their own way. */
-static __always_inline int open(struct __sk_buff *skb, __u32 l2, const struct load *load)
+static __always_inline int open(struct __sk_buff *skb, __u32 l2, const struct load *load, int front)
 {
-	struct ipv6hdr *ip = header(skb, l2, SHIM_HEADER);
+	struct ipv6hdr *ip = header(skb, l2, 0);
+	__u8 shim[SHIM_HEADER], next;
 	struct tagged *tagged;
 	struct addr source;
 	struct pair ulids;
-	const __u8 *shim;
 	__u64 tag;
-	__u8 next;
 
-	if (!ip)
+	if (!ip || front < 0 || bpf_skb_load_bytes(skb, l2 + IP6 + front, shim, sizeof(shim)))
 		return NEXT;
-	shim = (const void *)(ip + 1);
 	if (!(shim[2] & 0x80) || shim[1])
 		return NEXT;
 	tag = (__u64)(shim[2] & 0x7f) << 40 | (__u64)shim[3] << 32 | (__u64)shim[4] << 24 | shim[5] << 16 | shim[6] << 8 |
@@ -145,7 +146,17 @@ static __always_inline int open(struct __sk_buff *skb, __u32 l2, const struct lo
 	}
 	ulids = tagged->ulids;
 	received(tagged->slot, load);
-	return take_off(skb, l2, &ulids, next) ? TC_ACT_SHOT : NEXT;
+	return take_off(skb, l2, &ulids, next, front) ? TC_ACT_SHOT : NEXT;
+}
+
+/* Whether the header that follows hop-by-hop options, if there are any, is the shim's. */
+static __always_inline int is_shim(struct __sk_buff *skb, const struct ipv6hdr *ip)
+{
+	const __u8 *options = (const void *)(ip + 1);
+
+	if (ip->nexthdr == HOP_BY_HOP)
+		return (void *)(options + 1) <= end(skb) && *options == SHIM6;
+	return ip->nexthdr == SHIM6;
 }
 
 static __always_inline int arrive(struct __sk_buff *skb, __u32 l2)
@@ -161,8 +172,8 @@ static __always_inline int arrive(struct __sk_buff *skb, __u32 l2)
 	if (!ip)
 		return NEXT;
 	load = load_in(skb, l2);
-	if (ip->nexthdr == SHIM6)
-		return open(skb, l2, &load);
+	if (is_shim(skb, ip))
+		return open(skb, l2, &load, octets_in_front(skb, l2, ip->nexthdr));
 	pair.local = read_addr(&ip->daddr);
 	pair.peer = read_addr(&ip->saddr);
 	context = find_context(skb, &pair);
@@ -202,10 +213,10 @@ SEC("classifier") int cut(struct __sk_buff *skb)
 	context = *found;
 	/* The context has gone back to its ULIDs meanwhile. */
 	if (!context.rewrites)
-		return redirect(&context);
+		return redirect(skb, &context, ETH_HLEN);
 	if (skb->gso_size || put_on(skb, ETH_HLEN, &context))
 		return TC_ACT_SHOT;
-	return nobody ? redirect(&context) : bpf_redirect(context.link, 0);
+	return nobody ? redirect(skb, &context, ETH_HLEN) : bpf_redirect(context.link, 0);
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

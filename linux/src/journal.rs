@@ -253,6 +253,7 @@ fn key_of(record: &Record) -> RecordKey {
     match record {
         Record::Binding(binding) => RecordKey::Binding(binding.home_address),
         Record::Sequence(sequence) => RecordKey::Sequence(sequence.home_address),
+        Record::AddressSet(set) => RecordKey::AddressSet(set.number),
     }
 }
 

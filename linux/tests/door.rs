@@ -21,7 +21,7 @@ fn address(text: &str) -> Ipv6Addr {
 }
 
 fn on_link(link: LinkId, text: &str) -> Item {
-    Item::Address(Address { link, address: address(text), prefix_length: 64, preferred: true })
+    Item::Address(Address { link, address: address(text), prefix_length: 64, preferred: true, detect: false })
 }
 
 /// An IPv6 packet; the headers between come with their own next-header octets set here.

@@ -42,12 +42,19 @@ fn everything(link: LinkId) -> Vec<Item> {
     vec![
         Item::Setting(Setting { link: None, knob: Knob::Forwarding, value: 1 }),
         Item::Setting(Setting { link: Some(link), knob: Knob::AcceptRa, value: 0 }),
-        Item::Address(Address { link, address: "2001:db8:1::1".parse().unwrap(), prefix_length: 64, preferred: true }),
+        Item::Address(Address {
+            link,
+            address: "2001:db8:1::1".parse().unwrap(),
+            prefix_length: 64,
+            preferred: true,
+            detect: false,
+        }),
         Item::Address(Address {
             link,
             address: "2001:db8:2::1".parse().unwrap(),
             prefix_length: 128,
             preferred: false,
+            detect: false,
         }),
         Item::Anycast(Anycast { link, address: "2001:db8:1::fdff".parse().unwrap() }),
         Item::Neighbour(Neighbour { link, address: router, link_address: LinkAddress([2, 0, 0, 0, 0, 9]) }),
@@ -207,7 +214,13 @@ fn an_item_takes_the_place_of_its_former_self() {
     let link = link(&mut host, "here0").link;
     put(&mut host, &everything(link));
     let address = |prefix_length, preferred| {
-        Item::Address(Address { link, address: "2001:db8:1::1".parse().unwrap(), prefix_length, preferred })
+        Item::Address(Address {
+            link,
+            address: "2001:db8:1::1".parse().unwrap(),
+            prefix_length,
+            preferred,
+            detect: false,
+        })
     };
     let source = prefix("2001:db8:2::/64");
     put(
@@ -353,7 +366,7 @@ fn tunnels_of_the_real_back_end_carry_routes() {
     put(
         &mut host,
         &[
-            Item::Address(Address { link, address: local, prefix_length: 64, preferred: true }),
+            Item::Address(Address { link, address: local, prefix_length: 64, preferred: true, detect: false }),
             tunnel(7, 1400, "2001:db8:f::7", "2001:db8:70::/48"),
             Item::Route(route("2001:db8:70::/48", Target::Tunnel(TunnelId(7)))),
         ],
@@ -387,7 +400,7 @@ fn programs_of_the_router_find_the_way_that_fits_its_addresses() {
     let table = Table(5001);
     let gateway = Target::Gateway { link, router: "fe80::1".parse().unwrap() };
     let address = |text: &str, prefix_length| {
-        Item::Address(Address { link, address: text.parse().unwrap(), prefix_length, preferred: true })
+        Item::Address(Address { link, address: text.parse().unwrap(), prefix_length, preferred: true, detect: false })
     };
     put(
         &mut host,

@@ -7,12 +7,14 @@
 #[allow(dead_code, unreachable_pub, reason = "shared with the tests of tunnels")]
 mod world;
 
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, connect, setsockopt, socket, sockopt};
 use roam6_linux::{Backend, Host as Daemon, HostOptions, Wake};
 use roam6_proto::plan::{Context, ContextId, Pair, Shimmed, Trigger};
 use roam6_proto::{Activity, Input, Item, LinkId, Output, Sample};
 use roam6_wire::shim6::{Fork, Tag};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddrV6, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 use world::Host;
 
@@ -68,9 +70,14 @@ impl Side {
 
     /// From now on packets leave by this path.
     fn take_path(&mut self, path: usize) {
-        let [tag_in, tag_out] = self.tags.map(|tag| Tag::new(tag).unwrap());
+        self.take_path_of(path, Fork::NONE);
+    }
+
+    /// Packets of sockets with this mark do.
+    fn take_path_of(&mut self, path: usize, fork: Fork) {
+        let [tag_in, tag_out] = self.tags.map(|tag| Tag::new(tag + u64::from(fork.0)).unwrap());
         let context = Context {
-            id: self.id(),
+            id: ContextId { fork, ..self.id() },
             locators: self.pair(path),
             link: self.links[path],
             next_hop: None,
@@ -177,9 +184,20 @@ struct Connection {
 
 impl Connection {
     fn new(scene: &Scene) -> Connection {
+        Connection::marked(scene, 0)
+    }
+
+    /// One whose left socket bears a mark.
+    fn marked(scene: &Scene, mark: u32) -> Connection {
         let [left, right] = &scene.sides;
         let listener = right.host.enter(|| TcpListener::bind((RIGHT[0], 5000)).unwrap());
-        let left = left.host.enter(|| TcpStream::connect((RIGHT[0], 5000)).unwrap());
+        let left = left.host.enter(|| {
+            let socket = socket(AddressFamily::Inet6, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+            setsockopt(&socket, sockopt::Mark, &mark).unwrap();
+            let there = SocketAddrV6::new(RIGHT[0].parse().unwrap(), 5000, 0, 0);
+            connect(socket.as_raw_fd(), &SockaddrIn6::from(there)).unwrap();
+            TcpStream::from(socket)
+        });
         let (right, from) = listener.accept().unwrap();
         assert_eq!(from.ip().to_string(), LEFT[0]);
         for stream in [&left, &right] {
@@ -245,6 +263,33 @@ fn a_connection_goes_on_by_the_other_path() {
         assert_eq!(checksum_errors(side), 0);
         assert_eq!(side.host.ip("route show table all proto 106"), "", "no route stays");
     }
+}
+
+#[test]
+fn sockets_choose_a_path_by_their_mark() {
+    let mut scene = scene_or_skip!("sockets_choose_a_path_by_their_mark");
+    scene.watch_routers();
+    scene.take_path(0);
+    scene.sides.iter_mut().for_each(|side| side.take_path_of(1, Fork(7)));
+    let (mut plain, mut marked) = (Connection::new(&scene), Connection::marked(&scene, 7));
+    scene.count(0);
+    plain.carry(1 << 20);
+    assert_eq!((scene.count(0).0, scene.count(1)), (0, (0, 0)), "without a mark by the ULIDs");
+    marked.carry(1 << 20);
+    let (there, back) = (scene.count(1), scene.count(0));
+    assert!(there.0 > 500 && there.1 == 0, "with it by the other path: {there:?}");
+    assert!(back.0 == 0 && back.1 > 5, "its peer has no mark: {back:?}");
+    // The way of the ULIDs has room for the header, whoever uses it, and gives it back.
+    let [left, _] = &mut scene.sides;
+    let mtu = |left: &Side| left.host.ip(&format!("route get {} from {}", RIGHT[0], LEFT[0]));
+    assert!(mtu(left).contains("mtu 1492"), "{}", mtu(left));
+    left.take_path(1);
+    left.take_path(0);
+    assert!(mtu(left).contains("mtu 1492"), "{}", mtu(left));
+    left.take_path_of(0, Fork(7));
+    assert!(!mtu(left).contains("mtu 1492"), "{}", mtu(left));
+    marked.carry(1 << 20);
+    assert_eq!((scene.count(1), checksum_errors(&scene.sides[1])), ((0, 0), 0));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::plan::{ContextId, Key, Pair, Record};
 use crate::time::Time;
 use core::fmt;
 use roam6_wire::geo::Place;
+use roam6_wire::shim6::Fork;
 use roam6_wire::{HomeAddress, LinkAddress};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv6Addr, SocketAddrV6};
@@ -297,8 +298,11 @@ pub enum Order {
     /// Takes another path, if it is known to work: the locators to send from and to; of one context, or of all that
     /// have both.
     UsePath {
-        /// Which context; `None` for all.
-        context: Option<ContextId>,
+        /// Of which context; `None`: of all.
+        ulids: Option<Pair>,
+        /// Only for packets of sockets with this mark.
+        #[serde(default)]
+        fork: Fork,
         /// Locators.
         path: Pair,
     },

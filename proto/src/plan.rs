@@ -3,6 +3,7 @@
 //! The order of [`Key`]'s variants is the building order: a route can name a table only once its device exists, and a
 //! record is written before a peer is told, because its `Outcome` is what the engine waits for.
 
+use crate::crypto::cga::Parameters;
 use crate::input::LinkId;
 use crate::nemo::flow::Selector;
 use core::fmt;
@@ -128,7 +129,7 @@ pub enum Knob {
     KeepAddrOnDown,
 }
 
-/// An address on an interface. Never subject to the kernel's duplicate address detection: the engine does its own.
+/// An address on an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     /// The interface.
@@ -139,6 +140,9 @@ pub struct Address {
     pub prefix_length: u8,
     /// Whether new connections may choose it as their source (preferred lifetime not 0).
     pub preferred: bool,
+    /// The kernel is to look for duplicates before it uses it (RFC 4862 §5.4); else it is used at once.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub detect: bool,
 }
 
 /// An anycast address on an interface.
@@ -464,6 +468,8 @@ pub enum Record {
     /// The last sequence number used for a home address: sent by its mobile router, or accepted by a home agent that must
     /// remember it beyond the binding.
     Sequence(SequenceRecord),
+    /// Addresses of a host with several providers.
+    AddressSet(AddressSetRecord),
 }
 
 /// What a record is found by.
@@ -474,6 +480,17 @@ pub enum RecordKey {
     Binding(HomeAddress),
     /// See [`SequenceRecord`].
     Sequence(HomeAddress),
+    /// See [`AddressSetRecord`].
+    AddressSet(u8),
+}
+
+/// A set of hash-based addresses, which cost work to make.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressSetRecord {
+    /// Its place in the store.
+    pub number: u8,
+    /// What its addresses are made of.
+    pub parameters: Parameters,
 }
 
 /// All bindings of one home address.
@@ -537,6 +554,7 @@ impl Item {
             Item::Context(context) => Key::Context(context.id),
             Item::Record(Record::Binding(binding)) => Key::Record(RecordKey::Binding(binding.home_address)),
             Item::Record(Record::Sequence(sequence)) => Key::Record(RecordKey::Sequence(sequence.home_address)),
+            Item::Record(Record::AddressSet(set)) => Key::Record(RecordKey::AddressSet(set.number)),
         }
     }
 }

@@ -84,6 +84,10 @@ pub enum Report {
     SubflowDown { token: Token, local: SocketAddrV6, remote: SocketAddrV6, error: u8 },
     /// A connection of the kernel's MPTCP ended.
     Disconnected { token: Token },
+    /// Shim: an address of its own making stands.
+    AddressMade { link: LinkId, address: Ipv6Addr, prefix: Prefix },
+    /// Shim: it stands no more.
+    AddressLeft { link: LinkId, address: Ipv6Addr },
     /// Shim: a context stands, its packets take this path for now; so many locators of the peer are known.
     ContextUp { context: ContextId, path: Pair, locators: usize },
     /// Shim: a context was made anew, or the peer has told of itself again.
@@ -232,6 +236,8 @@ impl Report {
             Report::SubflowChanged { .. } => "subflow_changed",
             Report::SubflowDown { .. } => "subflow_down",
             Report::Disconnected { .. } => "disconnected",
+            Report::AddressMade { .. } => "address_made",
+            Report::AddressLeft { .. } => "address_left",
             Report::ContextUp { .. } => "context_up",
             Report::ContextRenewed { .. } => "context_renewed",
             Report::ContextDown { .. } => "context_down",
@@ -333,6 +339,8 @@ impl Report {
     fn fmt_shim(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Report as R;
         match self {
+            R::AddressMade { address, prefix, .. } => write!(f, "{address}: stands, in {prefix}"),
+            R::AddressLeft { address, .. } => write!(f, "{address}: stands no more"),
             R::ContextUp { context, path, locators } => write!(f, "{context}: up by {path}, {locators} locators there"),
             R::ContextRenewed { context, path, locators } => {
                 write!(f, "{context}: renewed by {path}, {locators} locators there")

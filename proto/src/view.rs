@@ -31,6 +31,9 @@ pub struct View {
     /// Prefixes nodes inside have, or had a moment ago.
     #[serde(default)]
     pub prefixes: Vec<PrefixView>,
+    /// Addresses the shim makes.
+    #[serde(default)]
+    pub addresses: Vec<AddressView>,
     /// Contexts of the shim.
     #[serde(default)]
     pub contexts: Vec<ContextView>,
@@ -72,6 +75,25 @@ pub struct BindingView {
     /// Time until it ends.
     pub remaining: Duration,
     /// `bound`, `registering`, `home`, `refused`, ...
+    pub state: String,
+}
+
+/// An address the shim has made, or is making.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressView {
+    /// Its interface.
+    pub link: String,
+    /// The address.
+    pub address: Ipv6Addr,
+    /// The prefix it is of.
+    pub prefix: Prefix,
+    /// `hba` or `cga`.
+    pub proof: String,
+    /// Work in it (RFC 3972 §2).
+    pub sec: u8,
+    /// Time until its prefix ends, if it is still advertised.
+    pub valid: Option<Duration>,
+    /// `tentative`, `preferred` or `deprecated`.
     pub state: String,
 }
 

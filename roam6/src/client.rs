@@ -30,6 +30,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
             Part::Tunnels => to_json(&state.view.tunnels),
             Part::Endpoints => to_json(&state.view.endpoints),
             Part::Prefixes => to_json(&state.view.prefixes),
+            Part::Addresses => to_json(&state.view.addresses),
             Part::Contexts => to_json(&state.view.contexts),
             Part::Stations => to_json(&state.view.stations),
             Part::Position => to_json(&state.view.position),
@@ -45,6 +46,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
         Part::Tunnels => tables::tunnels(&state),
         Part::Endpoints => tables::endpoints(&state),
         Part::Prefixes => tables::prefixes(&state),
+        Part::Addresses => tables::addresses(&state),
         Part::Contexts => tables::contexts(&state),
         Part::Stations => tables::stations(&state),
         Part::Position => tables::position(&state),
@@ -87,12 +89,13 @@ pub(crate) fn unbind(home_address: Ipv6Addr, socket: &Path) -> ExitCode {
 /// `roam6 shim`.
 pub(crate) fn shim(verb: &Shim) -> ExitCode {
     match verb {
-        Shim::Use { local, peer, context, socket } => {
+        Shim::Use { local, peer, context, mark, socket } => {
             let context = match context.as_deref() {
                 Some([local, peer]) => Some(Pair { local: *local, peer: *peer }),
                 _ => None,
             };
-            order(&Request::UsePath { context, path: Pair { local: *local, peer: *peer } }, &socket.path())
+            let (mark, path) = (*mark, Pair { local: *local, peer: *peer });
+            order(&Request::UsePath { context, mark, path }, &socket.path())
         }
         Shim::End { local, peer, socket } => {
             order(&Request::EndContext(Pair { local: *local, peer: *peer }), &socket.path())

@@ -144,6 +144,7 @@ pub(crate) enum Shim {
 
 Examples:
   roam6 shim use 2001:db8:b1::1 2001:db8:b2::2
+  roam6 shim use 2001:db8:b1::1 2001:db8:b2::2 --mark 7
   roam6 shim use 2001:db8:b1::1 2001:db8:b2::2 --context 2001:db8:a1::1 2001:db8:a2::2")]
     Use {
         /// Our locator
@@ -153,6 +154,9 @@ Examples:
         /// Only this context: our ULID and the peer's; all that have the path if left out
         #[arg(long, num_args = 2, value_names = ["LOCAL", "PEER"])]
         context: Option<Vec<Ipv6Addr>>,
+        /// Only packets of sockets with this mark (SO_MARK): an application that knows of paths picks one by it
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        mark: Option<u32>,
         #[command(flatten)]
         socket: Socket,
     },
@@ -356,6 +360,8 @@ pub(crate) enum Part {
     Subflows,
     /// Prefixes the nodes inside have, and where they lead
     Prefixes,
+    /// Addresses this host makes of hashes
+    Addresses,
     /// Conversations that may take several paths
     Contexts,
     /// GeoNetworking stations, and where they are

@@ -38,6 +38,9 @@ pub(crate) enum Request {
     UsePath {
         /// The ULIDs.
         context: Option<Pair>,
+        /// Only for packets of sockets with this mark, not 0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mark: Option<u32>,
         /// The locators.
         path: Pair,
     },
@@ -119,6 +122,8 @@ pub(crate) enum Part<'a> {
     Endpoint(&'a roam6_proto::view::EndpointView),
     #[serde(rename = "state_prefix")]
     Prefix(&'a roam6_proto::view::PrefixView),
+    #[serde(rename = "state_address")]
+    Address(&'a roam6_proto::view::AddressView),
     #[serde(rename = "state_context")]
     Context(&'a roam6_proto::view::ContextView),
 }
@@ -131,8 +136,10 @@ impl State {
         let tunnels = self.view.tunnels.iter().map(Part::Tunnel);
         let endpoints = self.view.endpoints.iter().map(Part::Endpoint);
         let prefixes = self.view.prefixes.iter().map(Part::Prefix);
+        let addresses = self.view.addresses.iter().map(Part::Address);
         let contexts = self.view.contexts.iter().map(Part::Context);
-        let parts = bindings.chain(links).chain(tunnels).chain(endpoints).chain(prefixes).chain(contexts);
+        let parts =
+            bindings.chain(links).chain(tunnels).chain(endpoints).chain(prefixes).chain(addresses).chain(contexts);
         parts.map(|part| Line { unix_micros: self.unix_micros, at: self.at, what: What::State(part) })
     }
 }

@@ -5,7 +5,7 @@
 use crate::datagram::{self, Header, UDP};
 use crate::plane::Plane;
 use roam6_proto::nemo::flow::Selector;
-use roam6_proto::plan::{Path, Record, Route, Rule, Table, Target, Tunnel, TunnelId};
+use roam6_proto::plan::{Path, Route, Rule, Table, Target, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Plan};
 use roam6_wire::{LinkAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
@@ -222,7 +222,7 @@ impl Kernel {
                 Item::EndpointLimits(_) | Item::Endpoint(_) => {}
                 Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) | Item::Heard(_) | Item::Virtual(_) => {}
                 Item::Port(_) => {}
-                Item::Record(Record::Binding(_) | Record::Sequence(_)) => {}
+                Item::Record(_) => {}
             }
         }
         self.rules.sort_by_key(|rule| rule.priority);
@@ -348,6 +348,7 @@ mod tests {
             address: "2001:db8::5".parse().unwrap(),
             prefix_length: 64,
             preferred: true,
+            detect: false,
         });
         kernel.put(item.clone());
         let to_neighbour = header("::", "2001:db8::6");

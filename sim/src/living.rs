@@ -222,7 +222,7 @@ impl World {
 
     /// An address comes or goes by the operator's hand, or by that of whoever advertises its prefix.
     pub(crate) fn readdress(&mut self, id: HostId, link: LinkId, address: Ipv6Addr, there: bool) {
-        let item = Item::Address(Address { link, address, prefix_length: 128, preferred: true });
+        let item = Item::Address(Address { link, address, prefix_length: 128, preferred: true, detect: false });
         let host = self.host_mut(id);
         match there {
             true => host.kernel.fix(item),

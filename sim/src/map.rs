@@ -423,7 +423,7 @@ fn within(prefix: Prefix, identifier: u64) -> Ipv6Addr {
 }
 
 fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8) -> Item {
-    Item::Address(Address { link, address, prefix_length, preferred: true })
+    Item::Address(Address { link, address, prefix_length, preferred: true, detect: false })
 }
 
 fn route(destination: Prefix, metric: u32, target: Target) -> Item {

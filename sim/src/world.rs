@@ -370,7 +370,13 @@ mod tests {
     }
 
     fn address(link: LinkId, address: &str) -> Item {
-        Item::Address(Address { link, address: address.parse().unwrap(), prefix_length: 64, preferred: true })
+        Item::Address(Address {
+            link,
+            address: address.parse().unwrap(),
+            prefix_length: 64,
+            preferred: true,
+            detect: false,
+        })
     }
 
     fn default_route(link: LinkId, router: &str) -> Item {

@@ -46,7 +46,10 @@ impl Wired {
     pub(crate) fn start_shim(&mut self) -> Result<()> {
         for Side { host, daemon, .. } in &mut self.sides {
             let file = host.folder().join("host.toml");
-            let config = format!("[shim]\ninterfaces = [\"u0\", \"u1\"]\nidentities = [\"{}\"]\n", file.display());
+            let config = format!(
+                "[shim]\ninterfaces = [\"u0\", \"u1\"]\nidentities = [\"{}\"]\nreturn_after = \"0s\"\n",
+                file.display()
+            );
             *daemon = Some(Daemon::start(host, &config)?);
         }
         let [left, right] = self.ends();

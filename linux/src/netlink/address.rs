@@ -11,16 +11,20 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// Who made an address (IFA_PROTO), which the crate does not name yet.
 const IFA_PROTO: u16 = 11;
+/// The kernel itself, of a Router Advertisement (since Linux 5.18).
+const KERNEL_RA: u8 = 2;
 const FOREVER: u32 = u32::MAX;
 
-/// Adds `address`, usable at once, or changes its lifetime.
+/// Adds `address`, or changes its lifetime.
 pub(crate) fn put(address: &Address) -> Request {
     let mut message = write(address);
-    message.header.flags = AddressHeaderFlags::Nodad;
+    if !address.detect {
+        message.header.flags = AddressHeaderFlags::Nodad;
+        message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+    }
     let mut lifetime = CacheInfo::default();
     lifetime.ifa_valid = FOREVER;
     lifetime.ifa_preferred = if address.preferred { FOREVER } else { 0 };
-    message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
     message.attributes.push(AddressAttribute::CacheInfo(lifetime));
     message.attributes.push(AddressAttribute::Other(DefaultNla::new(IFA_PROTO, vec![PROTOCOL])));
     Request::replace(RouteNetlinkMessage::NewAddress(message))
@@ -31,6 +35,23 @@ pub(crate) fn remove(address: &Address) -> Request {
     Request::remove(RouteNetlinkMessage::DelAddress(write(address)))
 }
 
+/// If this is an address the kernel has made of an advertisement on `link`: lets new connections choose it no more.
+pub(crate) fn deprecate(message: &AddressMessage, link: LinkId) -> Option<Request> {
+    let made = message.header.index == link.0 && maker(message) == Some(KERNEL_RA);
+    let lifetime = message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::CacheInfo(lifetime) if lifetime.ifa_preferred > 0 => Some(*lifetime),
+        _ => None,
+    });
+    let mut lifetime = lifetime.filter(|_| made)?;
+    lifetime.ifa_preferred = 0;
+    let kept = |attribute: &&AddressAttribute| !matches!(attribute, AddressAttribute::CacheInfo(_));
+    let mut new = AddressMessage::default();
+    new.header = message.header.clone();
+    new.attributes = message.attributes.iter().filter(kept).cloned().collect();
+    new.attributes.push(AddressAttribute::CacheInfo(lifetime));
+    Some(Request::replace(RouteNetlinkMessage::NewAddress(new)))
+}
+
 /// Asks for all addresses.
 pub(crate) fn dump() -> RouteNetlinkMessage {
     let mut message = AddressMessage::default();
@@ -38,25 +59,16 @@ pub(crate) fn dump() -> RouteNetlinkMessage {
     RouteNetlinkMessage::GetAddress(message)
 }
 
-/// Reads an address; `None` if it is not ours.
+/// Reads an address; `None` if it is not ours. Whether duplicates were looked for it does not show.
 pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
-    let ours = message.attributes.iter().any(|attribute| match attribute {
-        AddressAttribute::Other(other) if other.kind() == IFA_PROTO => {
-            let mut octet = [0];
-            other.value_len() == 1 && {
-                other.emit_value(&mut octet);
-                octet == [PROTOCOL]
-            }
-        }
-        _ => false,
-    });
+    let ours = maker(message) == Some(PROTOCOL);
     let preferred = message
         .attributes
         .iter()
         .any(|attribute| matches!(attribute, AddressAttribute::CacheInfo(lifetime) if lifetime.ifa_preferred > 0));
     let link = LinkId(message.header.index);
     let (address, prefix_length) = (address_of(message)?, message.header.prefix_len);
-    ours.then_some(Address { link, address, prefix_length, preferred })
+    ours.then_some(Address { link, address, prefix_length, preferred, detect: false })
 }
 
 /// What is true of an address now, `gone` or not; `None` for what is not IPv6.
@@ -78,6 +90,19 @@ pub(crate) fn event(message: &AddressMessage, gone: bool) -> Option<AddressEvent
         AddressState::Assigned
     };
     Some(AddressEvent { link: LinkId(message.header.index), address: address_of(message)?, state })
+}
+
+/// Who made an address.
+fn maker(message: &AddressMessage) -> Option<u8> {
+    message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Other(other) if other.kind() == IFA_PROTO && other.value_len() == 1 => {
+            let mut octet = [0];
+            other.emit_value(&mut octet);
+            let [octet] = octet;
+            Some(octet)
+        }
+        _ => None,
+    })
 }
 
 fn address_of(message: &AddressMessage) -> Option<Ipv6Addr> {

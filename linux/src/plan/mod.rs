@@ -4,6 +4,7 @@
 mod anycast;
 mod guard;
 mod holdings;
+mod narrow;
 mod reconcile;
 mod setting;
 mod shim;
@@ -22,8 +23,10 @@ use crate::tunnel::Tunnels;
 use anycast::Anycasts;
 use guard::Guards;
 use holdings::{Holdings, mask};
+use narrow::Narrow;
+use netlink_packet_route::RouteNetlinkMessage;
 use nix::net::if_::if_indextoname;
-use roam6_proto::plan::{ContextId, Knob, Port, Route, Setting, Target, Tunnel, TunnelId};
+use roam6_proto::plan::{ContextId, Knob, Pair, Port, Route, Setting, Target, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Outcome, Report};
 use roam6_wire::Prefix;
 use setting::{Name, Settings};
@@ -49,6 +52,8 @@ pub(crate) struct Executor {
     contexts: u32,
     /// Routes that contexts need while packets are rewritten.
     led_out: BTreeMap<ContextId, Route>,
+    /// ULIDs some of whose packets are rewritten, by marks of their sockets.
+    narrowed: BTreeMap<Pair, Narrow>,
     held: Holdings,
     /// Where the paths of tunnels lead.
     remotes: BTreeSet<(Ipv6Addr, TunnelId)>,
@@ -100,6 +105,7 @@ impl Executor {
             shim: None,
             contexts: options.contexts,
             led_out: BTreeMap::new(),
+            narrowed: BTreeMap::new(),
             held: Holdings::default(),
             remotes: BTreeSet::new(),
             answering: BTreeSet::new(),
@@ -242,7 +248,7 @@ impl Executor {
         Ok(match (item, former) {
             (Item::Setting(setting), _) => {
                 self.settings.put(&name_of(setting)?, setting.value)?;
-                Vec::new()
+                self.deprecate_autoconfigured(setting)?
             }
             (Item::Address(new), Some(Item::Address(old))) if old.prefix_length != new.prefix_length => {
                 vec![address::remove(old), address::put(new)]
@@ -318,6 +324,17 @@ impl Executor {
             }
             (Item::Record(_), _) => Vec::new(),
         })
+    }
+
+    /// Where the kernel is to make no more addresses, nobody prolongs those it has made: new connections choose others.
+    fn deprecate_autoconfigured(&mut self, setting: &Setting) -> Result<Vec<Request>, Error> {
+        let Setting { link: Some(link), knob: Knob::Autoconf, value: 0 } = *setting else { return Ok(Vec::new()) };
+        let all = self.netlink.dump(address::dump())?;
+        let requests = all.iter().filter_map(|message| match message {
+            RouteNetlinkMessage::NewAddress(message) => address::deprecate(message, link),
+            _ => None,
+        });
+        Ok(requests.collect())
     }
 
     /// The opposite of [`Executor::apply`]; the plan holds the item no longer.

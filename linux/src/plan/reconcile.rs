@@ -8,6 +8,7 @@ use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
 use crate::netlink::socket::Request;
 use crate::netlink::{address, neighbour, rule};
 use netlink_packet_route::RouteNetlinkMessage;
+use roam6_proto::plan::Address;
 use roam6_proto::{Item, Key, LinkId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -172,7 +173,8 @@ impl Executor {
     fn shown(&self, item: Item) -> Option<Shown> {
         match item {
             Item::Route(route) => Some(Shown::Route(self.lower(&route).as_shown())),
-            Item::Rule(_) | Item::Address(_) | Item::Neighbour(_) | Item::Proxy(_) => Some(Shown::Item(item)),
+            Item::Address(address) => Some(Shown::Item(Item::Address(Address { detect: false, ..address }))),
+            Item::Rule(_) | Item::Neighbour(_) | Item::Proxy(_) => Some(Shown::Item(item)),
             Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
             // Not in the routing tables; they are compared by themselves.
             Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Guard(_) => None,

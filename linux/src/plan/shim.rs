@@ -5,12 +5,13 @@ use super::{Executor, Waiting};
 use crate::error::{Context as _, Error};
 use crate::netlink::lookup::{self, Way};
 use crate::netlink::{link, neighbour};
-use crate::shim::{HEADER, Shim, is_routed};
+use crate::shim::{HEADER, Shim};
 use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
 use roam6_proto::plan::{Address, Context, ContextId, Pair, Route, Shimmed, Table, Target, Trigger};
 use roam6_proto::{Activity, Input, Item, Key, LinkId, Sample, Time};
 use roam6_wire::Prefix;
+use roam6_wire::shim6::Fork;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::os::fd::BorrowedFd;
 
@@ -68,20 +69,34 @@ impl Executor {
     /// Before the first rewritten packet its route stands, and after the last it goes.
     pub(super) fn put_context(&mut self, context: &Context) -> Result<(), Error> {
         self.open_shim()?;
-        if is_routed(context) {
-            self.lead_out(context)?;
+        let rewrites = context.locators != context.id.ulids;
+        let forked = context.id.fork != Fork::NONE;
+        match (rewrites, forked) {
+            (true, true) => self.narrow(context)?,
+            (true, false) => self.lead_out(context)?,
+            (false, _) => {}
         }
         self.open_shim()?.put(context)?;
-        if !is_routed(context) {
-            self.lead_back(context.id);
+        if !rewrites {
+            self.leave_way(context.id);
         }
         Ok(())
     }
 
     pub(super) fn drop_context(&mut self, id: ContextId) -> Result<(), Error> {
         let dropped = self.shim.as_mut().map_or(Ok(()), |shim| shim.drop(id));
-        self.lead_back(id);
+        self.leave_way(id);
         dropped
+    }
+
+    /// Packets of a context are rewritten no more.
+    fn leave_way(&mut self, id: ContextId) {
+        if id.fork == Fork::NONE {
+            self.lead_back(id);
+            self.narrow_again(id.ulids);
+        } else {
+            self.widen(id);
+        }
     }
 
     /// Tells transports whose path has changed, once all routes stand.
@@ -184,14 +199,14 @@ impl Executor {
         if !UdpSocket::bind((ulid, 0)).is_err_and(absent) {
             return;
         }
-        let address = Address { link: LOOPBACK, address: ulid, prefix_length: 128, preferred: false };
+        let address = Address { link: LOOPBACK, address: ulid, prefix_length: 128, preferred: false, detect: false };
         let key = Key::Address(LOOPBACK, ulid);
         self.waiting.push(Waiting { request: crate::netlink::address::put(&address), key, put: None });
         self.held.put(&Item::Address(address));
         self.flush();
     }
 
-    fn link_mtu(&mut self, of: LinkId) -> Result<u32, Error> {
+    pub(super) fn link_mtu(&mut self, of: LinkId) -> Result<u32, Error> {
         let links = self.netlink.dump(link::dump())?;
         let events = links.iter().filter_map(|message| match message {
             RouteNetlinkMessage::NewLink(message) => link::event(message),

@@ -58,8 +58,3 @@ impl AsFd for Shim {
         match *self {}
     }
 }
-
-/// Nothing is.
-pub(crate) fn is_routed(_: &Context) -> bool {
-    false
-}

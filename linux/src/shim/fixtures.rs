@@ -102,6 +102,10 @@ fn each_packet_meets_its_verdict() {
     let control = packet(back, 140, &[59, 0, 1, 0, 0, 0, 0, 0]);
     let idle = pair(ULID, IDLE_PEER);
     let same = |packet: Vec<u8>| (packet.clone(), NEXT, Some(packet));
+    let options = |next: u8, units: u8| [&[next, units - 1, 5, 2, 0, 0][..], &vec![1; usize::from(units) * 8 - 6]].concat();
+    let headed = |way, units, rest: &[u8]| packet(way, 0, &[&options(140, units), rest].concat());
+    let head = |tag: u64| (17 << 56 | 1 << 47 | tag).to_be_bytes();
+    let plain = |way, units| packet(way, 0, &[&options(17, units)[..], &UDP].concat());
     let fixtures = [
         ("a packet of the ULIDs leaves by the locators, its checksum as it was",
             LEAVE, (packet(ulids, 17, &UDP), NEXT, Some(shimmed(locators, TAG_OUT, 17, &UDP)))),
@@ -115,6 +119,12 @@ fn each_packet_meets_its_verdict() {
             ARRIVE, (shimmed(back, TAG_IN, 17, &UDP), NEXT, Some(packet(home, 17, &UDP)))),
         ("a fragment too",
             ARRIVE, (shimmed(back, TAG_IN, 44, &fragment), NEXT, Some(packet(home, 44, &fragment)))),
+        ("the header goes behind hop-by-hop options",
+            LEAVE, (plain(ulids, 1), NEXT, Some(headed(locators, 1, &[&head(TAG_OUT)[..], &UDP].concat())))),
+        ("which may be many", LEAVE, (plain(ulids, 8), NEXT, Some(headed(locators, 8, &[&head(TAG_OUT)[..], &UDP].concat())))),
+        ("but not too many", LEAVE, (plain(ulids, 9), DROP, None)),
+        ("and is found behind them",
+            ARRIVE, (headed(back, 2, &[&head(TAG_IN)[..], &UDP].concat()), NEXT, Some(plain(home, 2)))),
         ("a tag of nobody is handed up", ARRIVE, (shimmed(back, TAG_IN - 1, 17, &UDP), DROP, None)),
         ("so is a stranger's source",
             ARRIVE, (shimmed(pair("2001:db8:bad::1", LOCATOR), TAG_IN, 17, &UDP), DROP, None)),
@@ -131,7 +141,8 @@ fn each_packet_meets_its_verdict() {
             assert_eq!(after, out, "{says}");
         }
     }
-    assert_eq!(stage.carried(0), [2, 52 + 60, 3, 60 + 68 + 52]);
+    // Fragments, and options of 8, 64, 72 and 16 octets among them.
+    assert_eq!(stage.carried(0), [5, 52 + 60 + 60 + 116 + 124, 4, 60 + 68 + 52 + 76]);
     assert_eq!(stage.carried(1), [1, 52, 0, 0]);
     let handed: Vec<Vec<u8>> = std::iter::from_fn(|| stage.0.hear()).filter_map(|event| match event {
         abi::Event::Packet { octets, .. } => Some(octets),

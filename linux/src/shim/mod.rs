@@ -2,6 +2,9 @@
 //! addresses are rewritten and a header put in between (RFC 5533 §12). They end with the daemon.
 
 mod abi;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails where it stands")]
+mod bare;
 mod bounce;
 mod error_message;
 #[cfg(test)]
@@ -25,7 +28,7 @@ use nix::time::{ClockId, clock_gettime};
 use roam6_proto::input::{Activity, Amount, FlowEvent};
 use roam6_proto::plan::{Context, ContextId, MOST_LOCATORS, Pair, Trigger};
 use roam6_proto::{Input, LinkId, Packet, Sample, Time};
-use roam6_wire::shim6::{self, Fork, Tag};
+use roam6_wire::shim6::{self, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use transport::Transport;
@@ -269,10 +272,4 @@ fn shortened(mut octets: Vec<u8>) -> Vec<u8> {
         field.copy_from_slice(&payload.to_be_bytes());
     }
     octets
-}
-
-/// Whether packets of this context go where a route of its ULIDs leads them: those of forks follow marks of sockets,
-/// which routes do not know.
-pub(crate) fn is_routed(context: &Context) -> bool {
-    context.locators != context.id.ulids && context.id.fork == Fork::NONE
 }

@@ -5,7 +5,7 @@ pub mod config;
 pub mod link;
 pub mod path_manager;
 pub mod scenario;
-mod source_routes;
+pub(crate) mod source_routes;
 pub mod subflow;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ const METRIC: u32 = 512;
 
 /// The default routes of the prefixes of this host.
 #[derive(Debug, Default)]
-pub(super) struct SourceRoutes {
+pub(crate) struct SourceRoutes {
     held: BTreeMap<Prefix, (LinkId, Ipv6Addr)>,
     /// Refused ones, and when each is put again.
     refused: BTreeMap<Prefix, Time>,
@@ -23,7 +23,7 @@ pub(super) struct SourceRoutes {
 
 impl SourceRoutes {
     /// Makes the host hold these, each with the interface and router of its prefix.
-    pub(super) fn converge(&mut self, now: Time, wanted: &BTreeMap<Prefix, (LinkId, Ipv6Addr)>, out: &mut Outbox) {
+    pub(crate) fn converge(&mut self, now: Time, wanted: &BTreeMap<Prefix, (LinkId, Ipv6Addr)>, out: &mut Outbox) {
         self.refused.retain(|prefix, until| *until > now && wanted.contains_key(prefix));
         self.held.retain(|prefix, _| {
             let stays = wanted.contains_key(prefix);
@@ -44,7 +44,7 @@ impl SourceRoutes {
     }
 
     /// Notes that the host did not take a route; `false` if it is none of these.
-    pub(super) fn refuse(&mut self, now: Time, refused: &Key) -> bool {
+    pub(crate) fn refuse(&mut self, now: Time, refused: &Key) -> bool {
         let Some(prefix) = self.held.keys().find(|prefix| key(**prefix) == *refused).copied() else { return false };
         self.held.remove(&prefix);
         self.refused.insert(prefix, now + AGAIN);
@@ -52,7 +52,7 @@ impl SourceRoutes {
     }
 
     /// When a refused one is put again.
-    pub(super) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<Time> {
         self.refused.values().min().copied()
     }
 }

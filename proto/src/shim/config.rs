@@ -1,11 +1,12 @@
 //! What the shim is told: plain values, checked by whoever builds them.
 
-use crate::crypto::cga::Parameters;
+use crate::crypto::cga::{Parameters, Sec};
 use crate::plan::Trigger;
 use core::time::Duration;
 use roam6_wire::Prefix;
+use roam6_wire::shim6::Preference;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv6Addr;
 
@@ -14,6 +15,12 @@ use std::net::Ipv6Addr;
 pub struct ShimConfig {
     /// Names of the uplinks; they may come and go. Their global addresses are this host's locators.
     pub interfaces: BTreeSet<String>,
+    /// What is thought of locators on an uplink, by its name, where it is not as good as any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub preferences: BTreeMap<String, UplinkPreference>,
+    /// How addresses on the uplinks are made; `None`: others see to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<AddressPolicy>,
     /// When a context is asked for; `None`: only peers ask.
     pub trigger: Option<Trigger>,
     /// With whom.
@@ -22,12 +29,55 @@ pub struct ShimConfig {
     pub max_contexts: usize,
     /// Send Timeout of RFC 5534 §6.1, 100 ms at least; peers are told, rounded up to whole seconds.
     pub send_timeout: Duration,
+    /// So long after it has left its ULIDs a context asks whether they work again, and again; `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub return_after: Option<Duration>,
     /// A context in which nothing was sent or received for so long ends (RFC 5533 §11).
     pub idle_timeout: Duration,
     /// What proves that our addresses are one host's. Addresses that none of them proves are used alone: as ULID only.
     pub identities: Vec<Identity>,
     /// Peers' signatures verified each second, at most; in between only what is cheap.
     pub verifications_per_second: u32,
+}
+
+/// What is thought of an uplink's locators (RFC 5533 §5.15.3). Peers are told.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UplinkPreference {
+    /// Lower is better.
+    pub priority: u8,
+    /// Share among those of one priority, as of DNS SRV records.
+    pub weight: u8,
+    /// It will not last.
+    pub transient: bool,
+}
+
+impl UplinkPreference {
+    /// As peers are told.
+    pub fn emit(self) -> Preference {
+        let flags = if self.transient { Preference::TRANSIENT } else { 0 };
+        Preference { flags, priority: self.priority, weight: self.weight }
+    }
+}
+
+/// How addresses are made in advertised prefixes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressPolicy {
+    /// What proves that they are one host's.
+    pub proof: Proof,
+    /// Work in sets that are made while it runs, 0 or 1. Sets made ahead may have more.
+    pub sec: Sec,
+}
+
+/// What proves addresses. A key is that of the first identity that has a private one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Proof {
+    /// They are a set; another prefix makes another set (RFC 5535).
+    Hba,
+    /// Each is made of the key (RFC 3972).
+    Cga,
+    /// They are a set with the key in it: CGA-compatible.
+    Both,
 }
 
 /// With whom contexts are asked for. A peer may always ask us.
@@ -59,10 +109,13 @@ impl Default for ShimConfig {
     fn default() -> ShimConfig {
         ShimConfig {
             interfaces: BTreeSet::new(),
+            preferences: BTreeMap::new(),
+            addresses: None,
             trigger: Some(Trigger::default()),
             peers: PeerRules::default(),
             max_contexts: 10_000,
             send_timeout: Duration::from_secs(15),
+            return_after: Some(Duration::from_secs(60)),
             idle_timeout: Duration::from_secs(300),
             identities: Vec::new(),
             verifications_per_second: 200,

@@ -3,12 +3,13 @@
 use super::exploration::Exploration;
 use super::proof::Announcement;
 use super::watch::Watch;
+use super::wish::{Homing, Wish};
 use crate::entropy::Entropy;
 use crate::input::{Amount, LinkId};
 use crate::plan::{ContextId, Pair};
 use crate::time::Time;
 use core::time::Duration;
-use roam6_wire::shim6::{Method, Nonce, Tag};
+use roam6_wire::shim6::{Method, Nonce, Preference, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -40,8 +41,14 @@ pub(super) struct Context {
     pub(super) owed: Option<Box<(Pair, Nonce)>>,
     /// Send and Keepalive Timer.
     pub(super) watch: Watch,
+    /// As the last search has measured it; 0 if there was none.
+    pub(super) round_trip: Duration,
     /// REAP's state other than Operational.
     pub(super) search: Option<Box<Search>>,
+    /// A pair that is to be taken as soon as it works.
+    pub(super) wish: Option<Box<Wish>>,
+    /// How it comes back to its ULIDs.
+    pub(super) homing: Homing,
     /// When something was last sent or received.
     pub(super) active: Time,
     /// It has been asked whether it is still in use.
@@ -102,8 +109,15 @@ pub(super) struct PeerLocator {
     pub(super) address: Ipv6Addr,
     /// How it was verified.
     pub(super) method: Method,
+    /// What the peer thinks of it.
+    pub(super) preference: Preference,
+}
+
+impl PeerLocator {
     /// The peer says that it does not work.
-    pub(super) broken: bool,
+    pub(super) fn is_broken(&self) -> bool {
+        self.preference.flags & Preference::BROKEN != 0
+    }
 }
 
 /// An Update Request without answer.

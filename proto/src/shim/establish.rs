@@ -268,7 +268,7 @@ impl Shim {
     ) -> Result<Peer, Disbelief> {
         let fresh = || Peer {
             tag,
-            locators: Box::new([PeerLocator { address: ulid, method: Method(0), broken: false }]),
+            locators: Box::new([PeerLocator { address: ulid, method: Method(0), preference: Preference::default() }]),
             generation: None,
             parameters: Box::default(),
             keepalive: KEEPALIVE,
@@ -293,7 +293,7 @@ impl Shim {
             let locator = |(method, address): &(Method, Ipv6Addr)| PeerLocator {
                 address: *address,
                 method: *method,
-                broken: false,
+                preference: Preference::default(),
             };
             peer.generation = Some(list.generation);
             peer.locators =
@@ -304,7 +304,7 @@ impl Shim {
             && elements.len() == peer.locators.len()
         {
             for (locator, element) in peer.locators.iter_mut().zip(elements) {
-                locator.broken = element.flags & Preference::BROKEN != 0;
+                locator.preference = *element;
             }
         }
         if let Some(keepalive) = said.keepalive {
@@ -343,6 +343,9 @@ impl Shim {
         self.contexts.put_peer(slot, peer);
         self.part(slot, out);
         self.put_context(now, slot, out);
+        if news {
+            self.settle_wish(now, slot, path);
+        }
         out.report(match news {
             true => Report::ContextUp { context: id, path, locators: count },
             false => Report::ContextRenewed { context: id, path, locators: count },

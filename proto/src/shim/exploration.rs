@@ -4,7 +4,7 @@ use crate::entropy::Entropy;
 use crate::plan::Pair;
 use crate::time::Time;
 use core::time::Duration;
-use roam6_wire::shim6::{Nonce, ProbeRecord};
+use roam6_wire::shim6::{Nonce, Preference, ProbeRecord};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Initial Probe Timeout (RFC 5534 §7).
@@ -13,18 +13,49 @@ const FIRST_INTERVAL: Duration = Duration::from_millis(500);
 const INITIAL_PROBES: u32 = 4;
 /// Max Probe Timeout.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+/// No path takes longer to answer.
+const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(1);
 /// Probes remembered, so that a late report is still understood.
 const REMEMBERED: usize = 16;
 /// Probes of either kind told of in one message.
 const TOLD: usize = 4;
+
+/// How a pair stands beside others (RFC 5533 §5.15.3).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rank {
+    /// For when no other works.
+    pub(super) last: bool,
+    /// Lower is better.
+    pub(super) dislike: u16,
+    /// Its share of the turns among those disliked alike.
+    pub(super) weight: u16,
+}
+
+impl Rank {
+    /// What both ends think of a pair: one that lasts before one that does not, then by the sum of priorities.
+    pub(super) fn of(ours: Preference, theirs: Preference) -> Rank {
+        let both = [ours, theirs];
+        let transient = both.iter().filter(|end| end.flags & Preference::TRANSIENT != 0).count() as u16;
+        let priority: u16 = both.iter().map(|end| u16::from(end.priority)).sum();
+        let weight = both.iter().map(|end| u16::from(end.weight.max(1))).product();
+        Rank { last: false, dislike: transient * 512 + priority, weight }
+    }
+
+    /// A lot, made of random `bits`: the lowest comes first, as often as its weight says. It is distributed exponentially:
+    /// the logarithm of a random fraction, straight lines between powers of two, over the weight.
+    fn lot(self, bits: u64) -> u64 {
+        let bits = !bits;
+        let halvings = bits.leading_zeros();
+        let mantissa = bits.checked_shl(halvings).unwrap_or(0) >> 47 & 0xffff;
+        ((u64::from(halvings) << 16) + (0xffff - mantissa)) * 1024 / u64::from(self.weight.max(1))
+    }
+}
 
 /// A search for a pair that works.
 #[derive(Debug, Clone)]
 pub(super) struct Exploration {
     /// When it began.
     pub(super) since: Time,
-    /// A pair that is to be tried before all others, and taken if it works.
-    pub(super) wanted: Option<Pair>,
     /// The pair that failed, if any did.
     failed: Option<Pair>,
     /// The pairs still to be tried in this round, the next at the end.
@@ -32,6 +63,8 @@ pub(super) struct Exploration {
     probes: u32,
     interval: Duration,
     sent: VecDeque<ProbeRecord>,
+    /// When each was sent.
+    times: VecDeque<Time>,
     received: VecDeque<ProbeRecord>,
 }
 
@@ -40,12 +73,12 @@ impl Exploration {
     pub(super) fn new(now: Time, failed: Option<Pair>) -> Exploration {
         Exploration {
             since: now,
-            wanted: None,
             failed,
             round: Vec::new(),
             probes: 0,
             interval: FIRST_INTERVAL,
             sent: VecDeque::new(),
+            times: VecDeque::new(),
             received: VecDeque::new(),
         }
     }
@@ -64,26 +97,33 @@ impl Exploration {
 
     /// The pair to try next of those there are: the one wanted, then wholly other ones than the failed one in random
     /// order, then the rest, the failed one last.
-    pub(super) fn next(&mut self, pairs: impl Iterator<Item = (Pair, bool)>, entropy: &mut Entropy) -> Option<Pair> {
-        let pairs: BTreeMap<Pair, bool> = pairs.collect();
-        if let Some(wanted) = self.wanted.filter(|wanted| self.probes < INITIAL_PROBES && pairs.contains_key(wanted)) {
+    pub(super) fn next(
+        &mut self,
+        pairs: BTreeMap<Pair, Rank>,
+        wanted: Option<Pair>,
+        entropy: &mut Entropy,
+    ) -> Option<Pair> {
+        if let Some(wanted) = wanted.filter(|wanted| self.probes < INITIAL_PROBES && pairs.contains_key(wanted)) {
             return Some(wanted);
         }
         self.round.retain(|pair| pairs.contains_key(pair));
         if self.round.is_empty() {
-            let mut order: Vec<_> =
-                pairs.iter().map(|(pair, broken)| (self.rank(*pair, *broken), entropy.bits(), *pair)).collect();
+            let key = |(pair, rank): (&Pair, &Rank)| {
+                (rank.last, self.shared(*pair), rank.dislike, rank.lot(entropy.bits()), *pair)
+            };
+            let mut order: Vec<_> = pairs.iter().map(key).collect();
             order.sort_unstable();
-            self.round = order.into_iter().rev().map(|(_, _, pair)| pair).collect();
+            self.round = order.into_iter().rev().map(|(.., pair)| pair).collect();
         }
         self.round.pop()
     }
 
     /// Remembers a probe on `pair`, and returns it first of those the peer is told of.
-    pub(super) fn send(&mut self, pair: Pair, entropy: &mut Entropy) -> Vec<ProbeRecord> {
+    pub(super) fn send(&mut self, now: Time, pair: Pair, entropy: &mut Entropy) -> Vec<ProbeRecord> {
         let nonce = Nonce(entropy.bits() as u32);
         let record = ProbeRecord { source: pair.local, destination: pair.peer, nonce, data: 0 };
         remember(&mut self.sent, record);
+        remember(&mut self.times, now);
         self.sent.iter().rev().take(TOLD).copied().collect()
     }
 
@@ -112,17 +152,22 @@ impl Exploration {
 
     /// The pair to be taken now that the peer has `reported` what it received of ours: the one wanted, else the
     /// present one, else the last one tried that came through.
-    pub(super) fn choose(&self, reported: &[ProbeRecord], present: Pair) -> Option<Pair> {
+    pub(super) fn choose(&self, reported: &[ProbeRecord], wanted: Option<Pair>, present: Pair) -> Option<Pair> {
         let came = |record: &&ProbeRecord| reported.contains(record);
         let pairs = || self.sent.iter().rev().filter(came).map(pair_of);
-        let wanted = pairs().find(|pair| self.wanted == Some(*pair));
+        let wanted = pairs().find(|pair| wanted == Some(*pair));
         wanted.or_else(|| pairs().find(|pair| *pair == present)).or_else(|| pairs().next())
     }
 
-    fn rank(&self, pair: Pair, broken: bool) -> (bool, u8) {
-        let Some(failed) = self.failed else { return (broken, 0) };
-        let shared = u8::from(pair.local == failed.local) + u8::from(pair.peer == failed.peer);
-        (broken, shared)
+    /// How long the last probe that has come through took to be reported: an outage on the way back is no such time.
+    pub(super) fn round_trip(&self, now: Time, reported: &[ProbeRecord]) -> Option<Duration> {
+        let mut probes = self.sent.iter().zip(&self.times).rev();
+        probes.find(|(record, _)| reported.contains(record)).map(|(_, at)| now.since(*at).min(LONGEST_ROUND_TRIP))
+    }
+
+    /// How much it has in common with the pair that failed.
+    fn shared(&self, pair: Pair) -> u8 {
+        self.failed.map_or(0, |failed| u8::from(pair.local == failed.local) + u8::from(pair.peer == failed.peer))
     }
 }
 
@@ -130,7 +175,7 @@ fn pair_of(record: &ProbeRecord) -> Pair {
     Pair { local: record.source, peer: record.destination }
 }
 
-fn remember(records: &mut VecDeque<ProbeRecord>, record: ProbeRecord) {
+fn remember<T>(records: &mut VecDeque<T>, record: T) {
     if records.len() == REMEMBERED {
         records.pop_front();
     }
@@ -146,8 +191,8 @@ mod tests {
         Pair { local: address(1, local), peer: address(2, peer) }
     }
 
-    fn pairs() -> impl Iterator<Item = (Pair, bool)> {
-        (0..3).flat_map(|local| (0..3).map(move |peer| (pair(local, peer), false)))
+    fn pairs() -> BTreeMap<Pair, Rank> {
+        (0..3).flat_map(|local| (0..3).map(move |peer| (pair(local, peer), Rank::default()))).collect()
     }
 
     #[test]
@@ -156,7 +201,7 @@ mod tests {
         for seed in 0..20 {
             let mut entropy = Entropy::from_number(seed);
             let mut exploration = Exploration::new(Time::ZERO, Some(pair(0, 0)));
-            let order: Vec<Pair> = (0..9).map(|_| exploration.next(pairs(), &mut entropy).unwrap()).collect();
+            let order: Vec<Pair> = (0..9).map(|_| exploration.next(pairs(), None, &mut entropy).unwrap()).collect();
             let disjoint = |pair: &Pair| pair.local != self::pair(0, 0).local && pair.peer != self::pair(0, 0).peer;
             assert!(order[..4].iter().all(disjoint));
             assert!(!order[4..].iter().any(disjoint));
@@ -170,15 +215,37 @@ mod tests {
     fn what_does_not_work_is_tried_after_the_rest_and_what_is_wanted_before() {
         let mut entropy = Entropy::from_number(1);
         let mut exploration = Exploration::new(Time::ZERO, None);
-        exploration.wanted = Some(pair(2, 2));
-        let some = || [(pair(1, 1), true), (pair(2, 1), false), (pair(2, 2), false)].into_iter();
+        let wanted = Some(pair(2, 2));
+        let last = Rank { last: true, ..Rank::default() };
+        let some = BTreeMap::from([(pair(1, 1), last), (pair(2, 1), Rank::default()), (pair(2, 2), Rank::default())]);
         for _ in 0..INITIAL_PROBES {
-            assert_eq!(exploration.next(some(), &mut entropy), Some(pair(2, 2)));
+            assert_eq!(exploration.next(some.clone(), wanted, &mut entropy), wanted);
             exploration.pause(&mut entropy);
         }
-        let rest: Vec<_> = (0..3).filter_map(|_| exploration.next(some(), &mut entropy)).collect();
+        let rest: Vec<_> = (0..3).filter_map(|_| exploration.next(some.clone(), wanted, &mut entropy)).collect();
         assert_eq!(rest.last(), Some(&pair(1, 1)));
-        assert_eq!(exploration.next([].into_iter(), &mut entropy), None);
+        assert_eq!(exploration.next(BTreeMap::new(), wanted, &mut entropy), None);
+    }
+
+    #[test]
+    fn preferences_of_both_ends_decide_among_pairs_that_share_as_little() {
+        let preference = |flags, priority, weight| Preference { flags, priority, weight };
+        let rank = |number: u16| match number {
+            0 => Rank::of(preference(0, 0, 0), preference(0, 9, 3)),
+            1 => Rank::of(preference(0, 9, 1), preference(0, 0, 1)),
+            2 => Rank::of(preference(0, 10, 0), preference(0, 0, 0)),
+            _ => Rank::of(preference(Preference::TRANSIENT, 0, 0), preference(0, 0, 0)),
+        };
+        let pairs: BTreeMap<Pair, Rank> = (0..4).map(|number| (pair(number, number), rank(number))).collect();
+        let mut entropy = Entropy::from_number(1);
+        let mut first = 0;
+        for _ in 0..1000 {
+            let mut exploration = Exploration::new(Time::ZERO, None);
+            let order: Vec<Pair> = (0..4).filter_map(|_| exploration.next(pairs.clone(), None, &mut entropy)).collect();
+            assert_eq!(order[2..], [pair(2, 2), pair(3, 3)]);
+            first += u32::from(order[0] == pair(0, 0));
+        }
+        assert!((700..800).contains(&first), "three to one: {first}");
     }
 
     #[test]
@@ -197,17 +264,19 @@ mod tests {
     fn only_a_probe_of_ours_that_came_through_decides() {
         let mut entropy = Entropy::from_number(1);
         let mut exploration = Exploration::new(Time::ZERO, None);
-        let first = exploration.send(pair(0, 0), &mut entropy)[0];
-        let second = exploration.send(pair(1, 1), &mut entropy);
+        let first = exploration.send(Time::ZERO, pair(0, 0), &mut entropy)[0];
+        let second = exploration.send(Time::ZERO, pair(1, 1), &mut entropy);
         assert_eq!(second[1], first, "earlier ones are told of again");
+        let later = Time::ZERO + Duration::from_millis(90);
+        assert_eq!(exploration.round_trip(later, &[first]), Some(Duration::from_millis(90)));
         let made_up = ProbeRecord { nonce: Nonce(first.nonce.0 ^ 1), ..first };
-        assert_eq!(exploration.choose(&[made_up], pair(9, 9)), None);
-        assert_eq!(exploration.choose(&[first, second[0]], pair(9, 9)), Some(pair(1, 1)));
-        assert_eq!(exploration.choose(&[first, second[0]], pair(0, 0)), Some(pair(0, 0)), "no need to change");
-        exploration.wanted = Some(pair(0, 0));
-        assert_eq!(exploration.choose(&[first, second[0]], pair(1, 1)), Some(pair(0, 0)));
+        assert_eq!(exploration.choose(&[made_up], None, pair(9, 9)), None);
+        assert_eq!(exploration.choose(&[first, second[0]], None, pair(9, 9)), Some(pair(1, 1)));
+        assert_eq!(exploration.choose(&[first, second[0]], None, pair(0, 0)), Some(pair(0, 0)), "no need to change");
+        let wanted = Some(pair(0, 0));
+        assert_eq!(exploration.choose(&[first, second[0]], wanted, pair(1, 1)), wanted);
         for _ in 0..40 {
-            exploration.send(pair(2, 2), &mut entropy);
+            exploration.send(Time::ZERO, pair(2, 2), &mut entropy);
             exploration.receive(ProbeRecord { nonce: Nonce(entropy.bits() as u32), ..first });
         }
         assert_eq!((exploration.sent.len(), exploration.received().len()), (REMEMBERED, TOLD));

@@ -98,6 +98,7 @@ impl Shim {
             icmp6::Message::RouterAdvertisement(advertisement) => {
                 if message.check_on_link(datagram).is_ok() {
                     self.uplinks.put_router(now, packet.link, datagram.source, advertisement);
+                    self.addresses.take_router(now, packet.link, advertisement);
                 }
             }
             _ => self.hear_trouble(now, datagram, out),

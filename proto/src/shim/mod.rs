@@ -3,6 +3,7 @@
 //! A packet enters in `hear`, finds its context as RFC 5533 §12.4 says, and goes on in `establish` (§7), `update` (§10)
 //! or `reach` (RFC 5534). What the peer says of its addresses passes `proof` before anything changes.
 
+mod addresses;
 pub mod config;
 mod context;
 mod establish;
@@ -19,19 +20,21 @@ mod uplinks;
 mod validator;
 mod view;
 mod watch;
+mod wish;
 
-pub use config::{Identity, PeerRules, ShimConfig};
+pub use config::{Identity, PeerRules, ShimConfig, UplinkPreference};
 
 use crate::access::limiter::Limiter;
 use crate::agenda::Agenda;
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
-use crate::input::{FlowEvent, Input, LinkEvent, LinkId, Order, Outcome};
+use crate::input::{AddressEvent, FlowEvent, Input, LinkEvent, LinkId, Order, Outcome};
 use crate::output::{Sample, Transmit, Via};
 use crate::plan::{ContextId, Item, Key, MOST_LOCATORS, Pair, Shimmed};
 use crate::report::Report;
 use crate::time::Time;
 use crate::view::View;
+use addresses::{Addresses, Around};
 use context::{Context, Contexts, Slot};
 use core::time::Duration;
 use proof::Identities;
@@ -62,6 +65,7 @@ pub struct Shim {
     config: ShimConfig,
     entropy: Entropy,
     uplinks: Uplinks,
+    addresses: Addresses,
     identities: Identities,
     contexts: Contexts,
     validators: Validators,
@@ -92,8 +96,14 @@ enum Timer {
     Watch(Slot),
     /// The next probe.
     Probe(Slot),
+    /// The next probe by a pair that is wanted.
+    Wish(Slot),
+    /// Whether the pair that is liked best works again.
+    Return(Slot),
     /// Whether it is still in use.
     Idle(Slot),
+    /// Addresses are to be looked after.
+    Addresses,
     /// Peers are to be told of our locators.
     Announce,
     /// An uplink is to be put again.
@@ -112,6 +122,7 @@ impl Shim {
             config,
             entropy,
             uplinks: Uplinks::default(),
+            addresses: Addresses::default(),
             identities: Identities::default(),
             contexts: Contexts::default(),
             agenda: Agenda::new(),
@@ -128,7 +139,9 @@ impl Shim {
     }
 
     fn read_identities(&mut self, out: &mut Outbox) {
-        let (identities, complaints) = Identities::new(&self.config.identities);
+        let given = &self.config.identities;
+        let made = self.addresses.identities(given);
+        let (identities, complaints) = Identities::new(&[made.as_slice(), given].concat());
         self.identities = identities;
         for text in complaints {
             out.report(Report::Notice { text });
@@ -149,11 +162,50 @@ impl Shim {
         if !self.uplinks.ids().any(|known| known == event.link) {
             out.put(Item::Shimmed(Shimmed { link: event.link }));
         }
+        if self.config.addresses.is_some() {
+            self.addresses.take_link(now, event, out);
+        }
         if self.uplinks.put(event) {
             let (link, name) = (event.link, event.name.clone());
             out.report(if event.up { Report::LinkUp { link, name } } else { Report::LinkDown { link, name } });
             self.locators_changed(now, out);
         }
+    }
+
+    fn take_address(&mut self, now: Time, event: &AddressEvent, out: &mut Outbox) {
+        if self.addresses.take_address(event, self.config.addresses, out) {
+            self.prove_anew(now, out);
+        }
+        if self.uplinks.put_address(event) {
+            self.locators_changed(now, out);
+        }
+    }
+
+    /// Sees to our own addresses, as far as they are ours to make.
+    fn tend_addresses(&mut self, now: Time, out: &mut Outbox) {
+        if self.config.addresses.is_none() || self.state != Life::Running {
+            return;
+        }
+        let mut around = Around {
+            now,
+            policy: self.config.addresses,
+            given: &self.config.identities,
+            uplinks: &self.uplinks,
+            entropy: &mut self.entropy,
+        };
+        if self.addresses.tend(&mut around, out) {
+            self.prove_anew(now, out);
+        }
+        match self.addresses.deadline(now) {
+            Some(at) => self.agenda.put(Timer::Addresses, at),
+            None => self.agenda.drop(&Timer::Addresses),
+        }
+    }
+
+    /// What proves our addresses has changed.
+    fn prove_anew(&mut self, now: Time, out: &mut Outbox) {
+        self.read_identities(out);
+        self.announce(now);
     }
 
     fn take_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
@@ -162,6 +214,7 @@ impl Shim {
             match &outcome.key {
                 Key::Shimmed(link) => self.agenda.put(Timer::Shimmed(*link), now + RETRY),
                 Key::Trigger => self.agenda.put(Timer::Trigger, now + RETRY),
+                key if self.addresses.refuse(now, key, out) => {}
                 Key::Context(id) => {
                     if let Some(slot) = self.contexts.find(id) {
                         self.end(slot, "refused by the host", out);
@@ -213,7 +266,10 @@ impl Shim {
             update: None,
             owed: None,
             watch: Default::default(),
+            round_trip: Duration::ZERO,
             search: None,
+            wish: None,
+            homing: Default::default(),
             active: now,
             doubted: false,
             carried: Default::default(),
@@ -241,15 +297,17 @@ impl Shim {
             tag_out: peer.tag,
             from,
         }));
+        self.plan_return(now, slot);
     }
 
     /// Ends a context.
     fn end(&mut self, slot: Slot, why: &str, out: &mut Outbox) {
         let Some(context) = self.contexts.drop(slot) else { return };
-        for timer in [Timer::Retransmit(slot), Timer::Update(slot), Timer::Watch(slot), Timer::Probe(slot)] {
-            self.agenda.drop(&timer);
+        for timer in
+            [Timer::Retransmit, Timer::Update, Timer::Watch, Timer::Probe, Timer::Wish, Timer::Return, Timer::Idle]
+        {
+            self.agenda.drop(&timer(slot));
         }
-        self.agenda.drop(&Timer::Idle(slot));
         if context.stands() {
             out.drop(Key::Context(context.id));
             out.report(Report::ContextDown { context: context.id, why: why.to_owned() });
@@ -280,12 +338,13 @@ impl Shim {
     fn obey(&mut self, now: Time, order: &Order, out: &mut Outbox) {
         match order {
             Order::Shim(config) => self.reload(now, config, out),
-            Order::UsePath { context, path } => self.use_path(now, *context, *path, out),
+            Order::UsePath { ulids, fork, path } => self.use_path(now, *ulids, *fork, *path, out),
             Order::EndContext(id) => {
                 if let Some(slot) = self.contexts.find(id) {
                     self.end(slot, "ended by hand", out);
                 }
             }
+            Order::Recall(records) => self.addresses.recall(records),
             Order::Stop => self.stop(out),
             _ => {}
         }
@@ -299,9 +358,17 @@ impl Shim {
         if former.verifications_per_second != self.config.verifications_per_second {
             self.verifications = budget(&self.config);
         }
-        for link in self.uplinks.retain(&self.config.interfaces) {
-            out.drop(Key::Shimmed(link));
-            self.agenda.drop(&Timer::Shimmed(link));
+        let left = self.uplinks.retain(&self.config.interfaces);
+        for link in &left {
+            out.drop(Key::Shimmed(*link));
+            self.agenda.drop(&Timer::Shimmed(*link));
+        }
+        self.addresses.drop_links(&left, out);
+        if (former.addresses, former.identities) != (self.config.addresses, self.config.identities.clone()) {
+            self.addresses.leave(out);
+        }
+        if self.config.addresses.is_some() {
+            self.uplinks.events().iter().for_each(|event| self.addresses.take_link(now, event, out));
         }
         self.read_identities(out);
         self.locators_changed(now, out);
@@ -317,6 +384,7 @@ impl Shim {
         for link in self.uplinks.ids() {
             out.drop(Key::Shimmed(link));
         }
+        self.addresses.leave(out);
         self.contexts = Contexts::default();
         self.agenda = Agenda::new();
         self.state = Life::Stopped;
@@ -329,7 +397,11 @@ impl Shim {
                 Timer::Update(slot) => self.send_update(now, slot, out),
                 Timer::Watch(slot) => self.question(now, slot, out),
                 Timer::Probe(slot) => self.probe_again(now, slot, out),
+                Timer::Wish(slot) => self.ask_for(now, slot, out),
+                Timer::Return(slot) => self.come_home(now, slot, out),
                 Timer::Idle(slot) => self.doubt(now, slot, out),
+                // Done after every input.
+                Timer::Addresses => {}
                 Timer::Announce => self.announce(now),
                 Timer::Shimmed(link) => out.put(Item::Shimmed(Shimmed { link })),
                 Timer::Trigger => self.put_trigger(out),
@@ -349,11 +421,7 @@ impl Engine for Shim {
         match input {
             Input::Packet(packet) => self.hear(now, packet, out),
             Input::Link(event) => self.take_link(now, event, out),
-            Input::Address(event) => {
-                if self.uplinks.put_address(event) {
-                    self.locators_changed(now, out);
-                }
-            }
+            Input::Address(event) => self.take_address(now, event, out),
             Input::Neighbour(event) => self.uplinks.put_reachable(event.link, event.address, event.reachable),
             Input::Outcome(outcome) => self.take_outcome(now, outcome, out),
             Input::Flow(flow) => self.take_flow(now, flow, out),
@@ -363,6 +431,7 @@ impl Engine for Shim {
             Input::Frame(_) | Input::Fix(_) => {}
         }
         self.expire(now, out);
+        self.tend_addresses(now, out);
     }
 
     fn deadline(&self) -> Option<Time> {

@@ -9,7 +9,7 @@ use crate::entropy::Entropy;
 use crate::plan::MOST_LOCATORS;
 use crate::time::Time;
 use roam6_wire::Prefix;
-use roam6_wire::shim6::{LocatorList, Message, Method, Nonce, ShimOption, Tag};
+use roam6_wire::shim6::{LocatorList, Message, Method, Nonce, Preference, ShimOption, Tag};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ const MOST_OCTETS: usize = 1104;
 pub(super) struct Announcement {
     /// Our locators as the peer will know them.
     pub(super) locators: Vec<Ipv6Addr>,
+    /// What is thought of each of them; nothing if they are all alike.
+    pub(super) preferences: Vec<Preference>,
     /// List, parameters and signature; nothing for a ULID that cannot be proved.
     pub(super) options: Vec<ShimOption>,
 }
@@ -45,8 +47,16 @@ struct Own {
     /// A set of the parameters' prefixes.
     is_set: bool,
     key: Option<PrivateKey>,
-    /// List and signature for the present locators, computed once for all peers.
-    list: Option<(LocatorList, Option<Vec<u8>>)>,
+    /// For the present locators, computed once for all peers.
+    list: Option<Listed>,
+}
+
+/// A list, with all that is said of it.
+#[derive(Debug)]
+struct Listed {
+    list: LocatorList,
+    preferences: Vec<Preference>,
+    signature: Option<Vec<u8>>,
 }
 
 impl Identities {
@@ -67,7 +77,7 @@ impl Identities {
     }
 
     /// Makes lists of `locators` and signs them, once for all peers.
-    pub(super) fn put(&mut self, locators: &[Ipv6Addr], entropy: &mut Entropy) {
+    pub(super) fn put(&mut self, locators: &[(Ipv6Addr, Preference)], entropy: &mut Entropy) {
         self.announced.clear();
         for own in &mut self.own {
             own.put(locators, entropy);
@@ -80,7 +90,7 @@ impl Identities {
             return Arc::clone(known);
         }
         let Some(proven) = self.own.iter().find_map(|own| own.announce(ulid)) else {
-            return Arc::new(Announcement { locators: vec![ulid], options: Vec::new() });
+            return Arc::new(Announcement { locators: vec![ulid], preferences: Vec::new(), options: Vec::new() });
         };
         // A key proves an address in every prefix, so strangers can ask for any number of them.
         if self.announced.len() >= MOST_ANNOUNCED {
@@ -93,24 +103,31 @@ impl Identities {
 }
 
 impl Own {
-    fn put(&mut self, locators: &[Ipv6Addr], entropy: &mut Entropy) {
+    fn put(&mut self, locators: &[(Ipv6Addr, Preference)], entropy: &mut Entropy) {
         let method =
-            |locator: &Ipv6Addr| match (self.is_set && hba::verify(&self.parameters, *locator).is_ok(), &self.key) {
-                (true, _) => Some((Method::HBA, *locator)),
-                (false, Some(_)) => Some((Method::CGA, *locator)),
+            |locator: Ipv6Addr| match (self.is_set && hba::verify(&self.parameters, locator).is_ok(), &self.key) {
+                (true, _) => Some(Method::HBA),
+                (false, Some(_)) => Some(Method::CGA),
                 (false, None) => None,
             };
-        let mut all: Vec<_> = locators.iter().filter_map(method).take(MOST_LOCATORS).collect();
+        let provable =
+            locators.iter().filter_map(|(locator, preference)| Some((method(*locator)?, *locator, *preference)));
+        let mut all: Vec<_> = provable.take(MOST_LOCATORS).collect();
         // What the set itself proves comes first, for the last ones are left out where there is no room.
-        all.sort_by_key(|(method, _)| *method);
+        all.sort_by_key(|(method, ..)| *method);
         let generation = entropy.bits() as u32;
         self.list = loop {
-            let list = LocatorList { generation, locators: all.clone() };
-            let signature = self.sign(&list, entropy);
-            let options = self.options(&self.parameters, &list, signature.as_deref());
+            let locators = all.iter().map(|(method, locator, _)| (*method, *locator)).collect();
+            let list = LocatorList { generation, locators };
+            let mut preferences: Vec<Preference> = all.iter().map(|(.., preference)| *preference).collect();
+            if preferences.iter().all(|preference| *preference == Preference::default()) {
+                preferences.clear();
+            }
+            let listed = Listed { signature: self.sign(&list, entropy), list, preferences };
+            let options = listed.options(&self.parameters);
             let message = Message::UpdateRequest { tag: Tag::of_low(0), nonce: Nonce(0), options };
             if message.emit().len() <= MOST_OCTETS || all.is_empty() {
-                break Some((list, signature));
+                break Some(listed);
             }
             all.pop();
         };
@@ -124,20 +141,28 @@ impl Own {
     fn announce(&self, ulid: Ipv6Addr) -> Option<Announcement> {
         let parameters = match hba::verify(&self.parameters, ulid) {
             Ok(_) => self.parameters.clone(),
-            // The work in the modifier holds for every prefix.
-            Err(_) => self.parameters.in_prefix(Prefix::new(ulid, 64)?)?,
+            // The work in the modifier holds for every prefix, and every collision count.
+            Err(_) => {
+                let first = self.parameters.in_prefix(Prefix::new(ulid, 64)?);
+                let mut counts = core::iter::successors(first, Parameters::after_collision);
+                counts.find(|parameters| belongs(parameters, ulid))?
+            }
         };
-        if !belongs(&parameters, ulid) {
-            return None;
-        }
-        let (list, signature) = self.list.as_ref()?;
-        let locators = list.locators.iter().map(|(_, locator)| *locator).collect();
-        Some(Announcement { locators, options: self.options(&parameters, list, signature.as_deref()) })
+        let listed = self.list.as_ref()?;
+        let locators = listed.list.locators.iter().map(|(_, locator)| *locator).collect();
+        Some(Announcement { locators, preferences: listed.preferences.clone(), options: listed.options(&parameters) })
     }
+}
 
-    fn options(&self, parameters: &Parameters, list: &LocatorList, signature: Option<&[u8]>) -> Vec<ShimOption> {
-        let mut options = vec![ShimOption::Locators(list.clone()), ShimOption::Parameters(parameters.emit())];
-        options.extend(signature.map(|signature| ShimOption::Signature(signature.to_vec())));
+impl Listed {
+    fn options(&self, parameters: &Parameters) -> Vec<ShimOption> {
+        let mut options = vec![ShimOption::Locators(self.list.clone())];
+        if !self.preferences.is_empty() {
+            let (generation, elements) = (self.list.generation, self.preferences.clone());
+            options.push(ShimOption::Preferences { generation, elements });
+        }
+        options.push(ShimOption::Parameters(parameters.emit()));
+        options.extend(self.signature.iter().map(|signature| ShimOption::Signature(signature.clone())));
         options
     }
 }
@@ -250,7 +275,8 @@ mod tests {
         let (identity, addresses) = identity(key);
         let (mut identities, complaints) = Identities::new(&[identity]);
         assert!(complaints.is_empty());
-        identities.put(&[&addresses, extra].concat(), &mut Entropy::from_number(1));
+        let all = [&addresses, extra].concat().into_iter().map(|address| (address, Preference::default()));
+        identities.put(&all.collect::<Vec<_>>(), &mut Entropy::from_number(1));
         (identities.announce(addresses[0]), addresses[0])
     }
 

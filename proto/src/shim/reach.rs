@@ -1,22 +1,22 @@
 //! Whether the peer hears us and we hear it, and the search for a pair of locators that works (RFC 5534 §6).
 
 use super::context::{Context, PeerLocator, Search, Slot};
-use super::exploration::Exploration;
-use super::{ANSWER, Shim, Timer};
+use super::exploration::{Exploration, Rank};
+use super::{ANSWER, Shim, Timer, wish};
 use crate::engine::Outbox;
 use crate::input::Activity;
-use crate::plan::{ContextId, Pair};
+use crate::plan::Pair;
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
-use roam6_wire::shim6::{Message, Probe, ProbeState};
+use roam6_wire::shim6::{Message, Preference, Probe, ProbeState};
 use std::collections::BTreeMap;
 
 /// The shortest Send Timeout towards a peer that is told whole seconds only.
 const WHOLE_SECOND: Duration = Duration::from_secs(1);
 /// A context in which something happened less than so long ago looks for another path at once when it loses its own;
 /// others when the next packet comes.
-const RECENT: Duration = Duration::from_secs(30);
+pub(super) const RECENT: Duration = Duration::from_secs(30);
 
 impl Shim {
     /// The Send or Keepalive Timer may have ended: what the data plane says decides.
@@ -161,13 +161,14 @@ impl Shim {
     fn probe(&mut self, now: Time, slot: Slot, way: Option<Pair>, out: &mut Outbox) {
         let pairs = self.pairs(slot);
         let Some(context) = self.contexts.get(slot) else { return };
+        let wanted = wish::wanted(context);
         let (Some(search), Some(peer)) = (&mut context.search, &context.peer) else { return };
         let pause = search.exploration.pause(&mut self.entropy);
         self.agenda.put(Timer::Probe(slot), now + pause);
         let way = way.filter(|way| pairs.contains_key(way));
-        let Some(pair) = way.or_else(|| search.exploration.next(pairs.into_iter(), &mut self.entropy)) else { return };
+        let Some(pair) = way.or_else(|| search.exploration.next(pairs, wanted, &mut self.entropy)) else { return };
         let state = if search.hears { ProbeState::InboundOk } else { ProbeState::Exploring };
-        let sent = search.exploration.send(pair, &mut self.entropy);
+        let sent = search.exploration.send(now, pair, &mut self.entropy);
         let probe = Probe { tag: peer.tag, state, sent, received: search.exploration.received(), options: Vec::new() };
         if search.hears {
             context.watch.ask(now);
@@ -181,6 +182,13 @@ impl Shim {
         // Whoever probes has something to send.
         context.active = now;
         let record = probe.sent.first().copied();
+        let (wanted, present) = (wish::wanted(context), context.path);
+        let choose = |search: &Search| search.exploration.choose(&probe.received, wanted, present);
+        if let Some(search) = &context.search
+            && let Some(took) = search.exploration.round_trip(now, &probe.received)
+        {
+            context.round_trip = took;
+        }
         match probe.state {
             ProbeState::Exploring => {
                 let fresh = || Search { hears: true, exploration: Exploration::new(now, None) };
@@ -193,26 +201,25 @@ impl Shim {
             }
             ProbeState::InboundOk => {
                 let mut search = context.search.take();
-                let chosen =
-                    search.as_ref().and_then(|search| search.exploration.choose(&probe.received, context.path));
+                let chosen = search.as_deref().and_then(choose);
                 let fresh = || Box::new(Search { hears: true, exploration: Exploration::new(now, None) });
                 let mut search = search.take().unwrap_or_else(fresh);
                 record.into_iter().for_each(|record| search.exploration.receive(record));
                 context.watch.hear(now);
                 context.watch.ask_again(now);
                 self.settle_path(now, slot, chosen, search.exploration.since, out);
-                self.confirm(slot, &mut search.exploration, out);
+                self.confirm(now, slot, &mut search.exploration, out);
             }
             ProbeState::Operational => {
                 let search = context.search.take();
                 context.watch.hear(now);
                 context.watch.owe(now);
                 if let Some(search) = search {
-                    let chosen = search.exploration.choose(&probe.received, context.path);
-                    self.settle_path(now, slot, chosen, search.exploration.since, out);
+                    self.settle_path(now, slot, choose(&search), search.exploration.since, out);
                 }
             }
         }
+        self.hear_of_wish(now, slot, &probe.received, out);
         if let Some(id) = self.contexts.get(slot).map(|context| context.id) {
             self.sample(id, out);
         }
@@ -220,7 +227,7 @@ impl Shim {
     }
 
     /// Operational again; by another pair, if one was chosen.
-    fn settle_path(&mut self, now: Time, slot: Slot, chosen: Option<Pair>, since: Time, out: &mut Outbox) {
+    pub(super) fn settle_path(&mut self, now: Time, slot: Slot, chosen: Option<Pair>, since: Time, out: &mut Outbox) {
         self.agenda.drop(&Timer::Probe(slot));
         let Some(context) = self.contexts.get(slot) else { return };
         let (id, former) = (context.id, context.path);
@@ -235,13 +242,14 @@ impl Shim {
         } else if chosen.is_some() {
             out.report(Report::PathWorks { context: id, path });
         }
+        self.settle_wish(now, slot, former);
     }
 
     /// Tells the peer that all is well, and what came of its probes (RFC 5534 §6.8).
-    fn confirm(&mut self, slot: Slot, exploration: &mut Exploration, out: &mut Outbox) {
+    fn confirm(&mut self, now: Time, slot: Slot, exploration: &mut Exploration, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         let Some(peer) = &context.peer else { return };
-        let sent = exploration.send(context.path, &mut self.entropy);
+        let sent = exploration.send(now, context.path, &mut self.entropy);
         let received = exploration.received();
         let state = ProbeState::Operational;
         let probe = Probe { tag: peer.tag, state, sent, received, options: Vec::new() };
@@ -264,30 +272,10 @@ impl Shim {
         }
     }
 
-    /// Goes over to a path an operator wants, once it has proved to work.
-    pub(super) fn use_path(&mut self, now: Time, id: Option<ContextId>, path: Pair, out: &mut Outbox) {
-        let all = self.contexts.iter().filter(|(_, context)| id.is_none_or(|id| id == context.id));
-        let slots: Vec<Slot> = all.map(|(slot, _)| slot).collect();
-        for slot in slots {
-            if !self.pairs(slot).contains_key(&path) {
-                continue;
-            }
-            let Some(context) = self.contexts.get(slot).filter(|context| context.path != path) else { continue };
-            let (id, present) = (context.id, context.path);
-            let fresh = || Box::new(Search { hears: false, exploration: Exploration::new(now, None) });
-            let search = context.search.get_or_insert_with(fresh);
-            search.exploration.wanted = Some(path);
-            search.exploration.hurry();
-            out.report(Report::PathLost { context: id, path: present, why: "another is wanted".to_owned() });
-            self.sample(id, out);
-            self.probe(now, slot, None, out);
-        }
-    }
-
     /// All pairs that may work, and which are for when no other does: the peer says that they do not work, or does not
     /// know our end yet, or its own ULID is no locator of its. Then it asks who we are, should it have forgotten us
     /// (RFC 5533 §7.17).
-    pub(super) fn pairs(&mut self, slot: Slot) -> BTreeMap<Pair, bool> {
+    pub(super) fn pairs(&mut self, slot: Slot) -> BTreeMap<Pair, Rank> {
         let mut pairs = BTreeMap::new();
         let Some(context) = self.contexts.get(slot) else { return pairs };
         let Some(peer) = &context.peer else { return pairs };
@@ -297,8 +285,13 @@ impl Shim {
         let untold = new.locators.iter().filter(|local| !context.known.locators.contains(local) && **local != ulid);
         for (local, last) in told.chain(untold.map(|local| (*local, true))) {
             if self.uplinks.works(local) {
-                let pair = |remote: &PeerLocator| (Pair { local, peer: remote.address }, last || remote.broken);
-                pairs.insert(Pair { local, peer: context.id.ulids.peer }, true);
+                let ours = self.uplinks.preference(local, &self.config.preferences);
+                let unlisted = Rank { last: true, ..Rank::of(ours, Preference::default()) };
+                let pair = |remote: &PeerLocator| {
+                    let rank = Rank { last: last || remote.is_broken(), ..Rank::of(ours, remote.preference) };
+                    (Pair { local, peer: remote.address }, rank)
+                };
+                pairs.insert(Pair { local, peer: context.id.ulids.peer }, unlisted);
                 pairs.extend(peer.locators.iter().map(pair));
             }
         }
@@ -317,14 +310,17 @@ impl Shim {
     /// How long to wait until something is heard.
     fn send_timeout(&mut self, slot: Slot) -> Duration {
         let timeout = self.config.send_timeout.max(super::config::SHORTEST_SEND_TIMEOUT);
-        let quick = self.contexts.get(slot).and_then(|context| context.peer.as_ref()).is_some_and(|peer| peer.quick);
-        if quick { timeout } else { timeout.max(WHOLE_SECOND) }
+        let Some(context) = self.contexts.get(slot) else { return timeout };
+        let quick = context.peer.as_ref().is_some_and(|peer| peer.quick);
+        // What is answered after a third of it has to come all the way back.
+        let least = context.round_trip * 2 + timeout / 3;
+        if quick { timeout.max(least) } else { timeout.max(least).max(WHOLE_SECOND) }
     }
 }
 
 /// Whether the present path may work at all; `local_works`: our end of it does.
 fn usable(context: &Context, local_works: bool) -> bool {
     let Some(peer) = &context.peer else { return false };
-    let broken = |address| peer.locators.iter().any(|locator| locator.address == address && locator.broken);
+    let broken = |address| peer.locators.iter().any(|locator| locator.address == address && locator.is_broken());
     local_works && context.knows(context.path.peer) && !broken(context.path.peer)
 }

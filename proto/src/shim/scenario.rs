@@ -1,6 +1,7 @@
 //! A shim driven by arbitrary octets, for the fuzzer and the seeded loop alike: what must hold whatever comes in.
 
-use super::{Identity, PeerRules, Shim, ShimConfig};
+use super::config::{AddressPolicy, Proof};
+use super::{Identity, PeerRules, Shim, ShimConfig, UplinkPreference};
 use crate::crypto::cga::Sec;
 use crate::crypto::hba::{self, KeyField};
 use crate::engine::{Engine, Outbox};
@@ -13,12 +14,13 @@ use crate::plan::{Context, Item, Key, MOST_LOCATORS, Pair, Plan, Trigger};
 use crate::time::Time;
 use crate::view::View;
 use core::time::Duration;
+use roam6_wire::icmp6::{self, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, MINIMUM_MTU};
 use roam6_wire::shim6::{
     self, Fork, LocatorList, Message, Method, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag,
 };
 use roam6_wire::{Prefix, Reader};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv6Addr;
 
 /// Outputs one input may cause at most, and ticks at one moment.
@@ -40,7 +42,8 @@ pub fn scenario(data: &[u8]) {
         }
     }
     world.feed(&Input::Order(Order::Stop));
-    assert!(world.plan.is_empty(), "stopped, yet it holds {:?}", world.plan);
+    let left: Vec<&Key> = world.plan.iter().map(|(key, _)| key).filter(|key| !matches!(key, Key::Record(_))).collect();
+    assert!(left.is_empty(), "stopped, yet it holds {left:?}");
 }
 
 struct World {
@@ -86,6 +89,7 @@ impl World {
             2 => Input::Flow(FlowEvent { pair: path, link: LinkId(1), packets: 9, octets: 3000, since: Time::ZERO }),
             3 | 4 => self.answer(choice, detail)?,
             5 | 6 => self.packet(path, &self.begin(choice, detail)?),
+            7 if choice > 0xe0 => self.advertisement(choice & 1, detail),
             7 => {
                 let length = usize::from(detail).min(reader.len());
                 let body = reader.bytes(length).unwrap_or_default().to_vec();
@@ -99,7 +103,8 @@ impl World {
             10 => Input::Order(match choice % 4 {
                 0 => Order::EndContext(self.context(choice)?.id),
                 1 => Order::Shim(Box::new(config(choice).0)),
-                _ => Order::UsePath { context: None, path },
+                2 => Order::UsePath { ulids: None, fork: Fork(u32::from(choice >> 7)), path },
+                _ => return self.address_verdict(choice >> 2),
             }),
             _ => return None,
         })
@@ -267,6 +272,43 @@ impl World {
         Input::Packet(Packet { link: LinkId(1), sender: None, bytes })
     }
 
+    /// A router on one of the links advertises a prefix for some seconds.
+    fn advertisement(&self, index: u8, detail: u8) -> Input {
+        let prefix = Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, 0xc, u16::from(detail >> 4), 0, 0, 0, 0), 64);
+        let prefix = prefix.unwrap_or(Prefix::ALL);
+        let (valid, preferred) = (u32::from(detail & 15) * 1000, u32::from(detail & 7) * 1000);
+        let (address, on_link, autonomous, router_address) = (prefix.address(), true, true, false);
+        let option = NeighbourOption::PrefixInformation {
+            prefix,
+            address,
+            on_link,
+            autonomous,
+            router_address,
+            valid,
+            preferred,
+        };
+        let message = RouterAdvertisement { lifetime: 1800, options: vec![option], ..RouterAdvertisement::default() };
+        let source = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+        let header = Header { hop_limit: 255, ..Header::new(source, icmp6::ALL_NODES) };
+        let message = icmp6::Message::RouterAdvertisement(message).emit(source, icmp6::ALL_NODES);
+        let link = LinkId(u32::from(index) + 1);
+        Input::Packet(Packet { link, sender: None, bytes: ip6::emit(&header, ip6::protocol::ICMPV6, &message) })
+    }
+
+    /// The kernel says what has become of an address it was given.
+    fn address_verdict(&self, choice: u8) -> Option<Input> {
+        let given = self.plan.iter().filter_map(|(key, _)| match key {
+            Key::Address(link, address) => Some((*link, *address)),
+            _ => None,
+        });
+        let given: Vec<_> = given.collect();
+        let (link, address) = *given.get(usize::from(choice >> 2).checked_rem(given.len())?)?;
+        let states =
+            [AddressState::Tentative, AddressState::Assigned, AddressState::Duplicated, AddressState::Assigned];
+        let state = *states.get(usize::from(choice & 3))?;
+        Some(Input::Address(AddressEvent { link, address, state }))
+    }
+
     fn address(&self, index: u8, state: AddressState) -> Input {
         let link = LinkId(u32::from(index) + 1);
         Input::Address(AddressEvent { link, address: self.ours(index), state })
@@ -325,12 +367,18 @@ fn identity(site: u16, number: u8) -> (Identity, Vec<Ipv6Addr>) {
 
 fn config(seed: u8) -> (ShimConfig, Vec<Ipv6Addr>) {
     let (identity, ours) = identity(0xa, 3);
+    #[allow(clippy::expect_used, reason = "0 is a level")]
+    let sec = Sec::new(0).expect("a level");
+    let worse = UplinkPreference { priority: seed, weight: 1, transient: seed & 4 == 0 };
     let config = ShimConfig {
         interfaces: ["if0", "if1"].map(str::to_owned).into(),
+        addresses: (seed & 32 != 0).then_some(AddressPolicy { proof: Proof::Hba, sec }),
+        preferences: if seed & 8 == 0 { BTreeMap::new() } else { [("if1".to_owned(), worse)].into() },
         trigger: (seed & 1 == 0).then(Trigger::default),
         peers: PeerRules { skip_eui64: seed & 2 == 0, ..PeerRules::default() },
         max_contexts: MAX_CONTEXTS,
         send_timeout: Duration::from_millis(100 + u64::from(seed) * 20),
+        return_after: (seed & 16 == 0).then_some(Duration::from_secs(3)),
         idle_timeout: Duration::from_secs(5 + u64::from(seed)),
         identities: if seed & 4 == 0 { vec![identity] } else { Vec::new() },
         verifications_per_second: 5,

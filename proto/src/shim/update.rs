@@ -31,6 +31,8 @@ impl Shim {
     pub(super) fn announce(&mut self, now: Time) {
         let mut locators: Vec<Ipv6Addr> = self.uplinks.locators().collect();
         locators.sort_unstable();
+        let preference = |locator| (locator, self.uplinks.preference(locator, &self.config.preferences));
+        let locators: Vec<_> = locators.into_iter().map(preference).collect();
         self.identities.put(&locators, &mut self.entropy);
         let slots: Vec<Slot> = self.contexts.iter().map(|(slot, _)| slot).collect();
         let mut at = now;
@@ -47,7 +49,7 @@ impl Shim {
         let new = self.identities.announce(context.id.ulids.local);
         let told = context.update.as_ref().map_or(&context.known, |update| &update.new);
         // One that is under way may have arrived, even if what is new now is what the peer knew before.
-        if told.locators == new.locators {
+        if (&told.locators, &told.preferences) == (&new.locators, &new.preferences) {
             return false;
         }
         let nonce = Nonce(self.entropy.bits() as u32);

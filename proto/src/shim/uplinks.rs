@@ -1,9 +1,12 @@
 //! The interfaces of this host: which addresses may be locators now, and by which router each leaves.
 
+use super::config::UplinkPreference;
 use crate::input::{AddressEvent, AddressState, LinkEvent, LinkId};
 use crate::multipath::advertised::Advertised;
 use crate::time::Time;
+use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::RouterAdvertisement;
+use roam6_wire::shim6::Preference;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
@@ -19,6 +22,7 @@ pub(super) struct Uplinks {
 #[derive(Debug)]
 struct Uplink {
     name: String,
+    own: Option<LinkAddress>,
     up: bool,
     mtu: u32,
     advertised: Advertised,
@@ -30,13 +34,14 @@ impl Uplinks {
     pub(super) fn put(&mut self, event: &LinkEvent) -> bool {
         let fresh = || Uplink {
             name: event.name.clone(),
+            own: event.address,
             up: !event.up,
             mtu: event.mtu,
             advertised: Advertised::default(),
             addresses: BTreeSet::new(),
         };
         let link = self.links.entry(event.link).or_insert_with(fresh);
-        link.mtu = event.mtu;
+        (link.mtu, link.own) = (event.mtu, event.address);
         core::mem::replace(&mut link.up, event.up) != event.up
     }
 
@@ -75,6 +80,18 @@ impl Uplinks {
         go.into_keys().collect()
     }
 
+    /// What was last told of each interface.
+    pub(super) fn events(&self) -> Vec<LinkEvent> {
+        let event = |(link, uplink): (&LinkId, &Uplink)| LinkEvent {
+            link: *link,
+            name: uplink.name.clone(),
+            address: uplink.own,
+            up: uplink.up,
+            mtu: uplink.mtu,
+        };
+        self.links.iter().map(event).collect()
+    }
+
     /// The interfaces known.
     pub(super) fn ids(&self) -> impl Iterator<Item = LinkId> {
         self.links.keys().copied()
@@ -90,6 +107,12 @@ impl Uplinks {
         self.links.iter().find(|(_, link)| link.addresses.contains(&address)).map(|(id, _)| *id)
     }
 
+    /// What is thought of an address, by its interface.
+    pub(super) fn preference(&self, address: Ipv6Addr, of: &BTreeMap<String, UplinkPreference>) -> Preference {
+        let link = self.links.values().find(|link| link.addresses.contains(&address));
+        link.and_then(|link| of.get(&link.name)).map_or(Preference::default(), |preference| preference.emit())
+    }
+
     /// Whether `address` may be a locator now.
     pub(super) fn works(&self, address: Ipv6Addr) -> bool {
         self.links.values().any(|link| link.up && link.addresses.contains(&address))
@@ -98,6 +121,11 @@ impl Uplinks {
     /// The router packets from `address` go to: the one that advertises its prefix, where that is known.
     pub(super) fn router(&self, now: Time, link: LinkId) -> Option<Ipv6Addr> {
         self.links.get(&link)?.advertised.router(now)
+    }
+
+    /// The router that advertises the prefix of `address`.
+    pub(super) fn router_of(&self, now: Time, link: LinkId, address: Ipv6Addr) -> Option<Ipv6Addr> {
+        self.links.get(&link)?.advertised.find(now, address).map(|(_, router, _)| router)
     }
 
     /// Name, up, MTU and addresses of each.

@@ -46,6 +46,7 @@ impl Shim {
             addresses,
             state: if up { "up" } else { "down" }.to_owned(),
         }));
+        self.addresses.show(now, view);
         let pressing = self.agenda.iter().filter(|(_, timer)| !matches!(timer, Timer::Idle(_))).take(MOST_TIMERS);
         view.timers.extend(
             pressing.map(|(at, timer)| TimerView { name: format!("shim {timer:?}"), remaining: at.since(now) }),

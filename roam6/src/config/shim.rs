@@ -5,11 +5,14 @@ use crate::config::duration::Span;
 use crate::config::source::{Problem, Review};
 use crate::identity;
 use core::time::Duration;
+use roam6_proto::crypto::cga::Sec;
 use roam6_proto::plan::Trigger;
-use roam6_proto::shim::config::SHORTEST_SEND_TIMEOUT;
-use roam6_proto::shim::{Identity, PeerRules, ShimConfig};
+use roam6_proto::shim::config::{AddressPolicy, Proof, SHORTEST_SEND_TIMEOUT};
+use roam6_proto::shim::{Identity, PeerRules, ShimConfig, UplinkPreference};
 use roam6_wire::Prefix;
 use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use toml::Spanned;
 
@@ -19,7 +22,11 @@ const MAX_LIST: usize = 64;
 const MAX_CONTEXTS: usize = 1_000_000;
 /// A peer is told of the Send Timeout in whole seconds, 16 bits of them (RFC 5534 §5.3).
 const MAX_SEND_TIMEOUT: Duration = Duration::from_secs(u16::MAX as u64);
+/// Most work in addresses that are made while the daemon runs.
+const MAX_SEC: u8 = 1;
 const IDLE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(7 * 86_400));
+/// A return takes some seconds to be sure of its path.
+const RETURN: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(7 * 86_400);
 
 /// The table, as written.
 #[derive(Deserialize)]
@@ -30,12 +37,39 @@ pub(crate) struct Section {
     identities: Vec<Spanned<PathBuf>>,
     send_timeout: Option<Spanned<Span>>,
     idle_timeout: Option<Spanned<Span>>,
+    return_after: Option<Spanned<Span>>,
     max_contexts: Option<Spanned<usize>>,
     verifications_per_second: Option<Spanned<u32>>,
     #[serde(default)]
     trigger: TriggerTable,
     #[serde(default)]
     peers: PeersTable,
+    #[serde(default)]
+    preferences: BTreeMap<String, Spanned<PreferenceTable>>,
+    addresses: Option<Spanned<AddressTable>>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AddressTable {
+    proof: Proof,
+    #[serde(default = "usual_sec")]
+    sec: u8,
+}
+
+fn usual_sec() -> u8 {
+    1
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PreferenceTable {
+    #[serde(default)]
+    priority: u8,
+    #[serde(default)]
+    weight: u8,
+    #[serde(default)]
+    transient: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -65,6 +99,8 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> ShimConfig {
     let usual = ShimConfig::default();
     check::duration(section.send_timeout.as_ref(), "send_timeout", SHORTEST_SEND_TIMEOUT..=MAX_SEND_TIMEOUT, review);
     check::duration(section.idle_timeout.as_ref(), "idle_timeout", IDLE.0..=IDLE.1, review);
+    let returns = section.return_after.as_ref().filter(|span| span.get_ref().0 != Duration::ZERO);
+    check::duration(returns, "return_after", RETURN, review);
     check::within(section.max_contexts.as_ref(), "max_contexts", 1..=MAX_CONTEXTS, review);
     check::within(section.verifications_per_second.as_ref(), "verifications_per_second", 1..=1_000_000, review);
     for list in [&section.peers.only, &section.peers.except] {
@@ -72,9 +108,14 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> ShimConfig {
             review.blame(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
         }
     }
+    let return_after = section.return_after.map_or(usual.return_after, |span| Some(span.get_ref().0));
+    let interfaces = check::interfaces(&section.interfaces, review);
+    let identities = identities(&section.identities, review);
     let plain = |list: Vec<Spanned<Prefix>>| list.into_iter().map(Spanned::into_inner).collect();
     ShimConfig {
-        interfaces: check::interfaces(&section.interfaces, review),
+        preferences: preferences(section.preferences, &interfaces, review),
+        addresses: addresses(section.addresses, &identities, review),
+        interfaces,
         trigger: trigger(section.trigger, review),
         peers: PeerRules {
             only: plain(section.peers.only),
@@ -83,8 +124,9 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> ShimConfig {
         },
         max_contexts: section.max_contexts.map_or(usual.max_contexts, Spanned::into_inner),
         send_timeout: section.send_timeout.map_or(usual.send_timeout, |span| span.get_ref().0),
+        return_after: return_after.filter(|span| *span != Duration::ZERO),
         idle_timeout: section.idle_timeout.map_or(usual.idle_timeout, |span| span.get_ref().0),
-        identities: identities(&section.identities, review),
+        identities,
         verifications_per_second: section
             .verifications_per_second
             .map_or(usual.verifications_per_second, Spanned::into_inner),
@@ -103,6 +145,45 @@ fn trigger(table: TriggerTable, review: &mut Review<'_>) -> Option<Trigger> {
     let (octets, packets, age) = if written { thresholds } else { (usual.octets, usual.packets, usual.age) };
     let (idle, again) = (span(&table.idle).unwrap_or(usual.idle), span(&table.again).unwrap_or(usual.again));
     (table.enabled != Some(false)).then_some(Trigger { octets, packets, age, idle, again })
+}
+
+fn preferences(
+    written: BTreeMap<String, Spanned<PreferenceTable>>,
+    interfaces: &BTreeSet<String>,
+    review: &mut Review<'_>,
+) -> BTreeMap<String, UplinkPreference> {
+    for (name, table) in &written {
+        if !interfaces.contains(name) {
+            let what = format!("preferences of {name}, which is no interface of the shim");
+            review.blame(table.span(), what, "write one of the names in interfaces");
+        }
+    }
+    let plain = |table: PreferenceTable| UplinkPreference {
+        priority: table.priority,
+        weight: table.weight,
+        transient: table.transient,
+    };
+    written.into_iter().map(|(name, table)| (name, plain(table.into_inner()))).collect()
+}
+
+fn addresses(
+    written: Option<Spanned<AddressTable>>,
+    identities: &[Identity],
+    review: &mut Review<'_>,
+) -> Option<AddressPolicy> {
+    let written = written?;
+    let AddressTable { proof, sec } = *written.get_ref();
+    if proof != Proof::Hba && identities.iter().all(|identity| identity.private_key.is_empty()) {
+        let hint = "make a key with `roam6 cga generate`, and write its file into identities";
+        review.blame(written.span(), "addresses of a key, and no key", hint);
+    }
+    if sec > MAX_SEC {
+        let what = format!("sec = {sec} takes too long beside everything else");
+        let hint =
+            "write 0 or 1; make sets of sec 2 ahead with `roam6 hba generate`, and write their files into identities";
+        review.blame(written.span(), what, hint);
+    }
+    Some(AddressPolicy { proof, sec: Sec::new(sec)? })
 }
 
 fn identities(files: &[Spanned<PathBuf>], review: &mut Review<'_>) -> Vec<Identity> {

@@ -206,9 +206,26 @@ fn a_shim_is_a_role_alone_and_must_make_sense() {
     assert_eq!((trigger.octets, trigger.packets, trigger.age), (Some(10_000), None, None));
     let answering = read(&SHIM.replace("octets = 10000", "enabled = false")).unwrap();
     assert_eq!(answering.shim.unwrap().trigger, None);
+    let more =
+        "return_after = \"0s\"\n[shim.addresses]\nproof = \"hba\"\n[shim.preferences.wlan0]\npriority = 7\n[shim.t";
+    let config = read(&SHIM.replace("[shim.t", more)).unwrap().shim.unwrap();
+    assert_eq!((config.return_after, config.addresses.map(|policy| policy.sec.level())), (None, Some(1)));
+    assert_eq!(config.preferences.values().map(|preference| preference.priority).collect::<Vec<_>>(), [7]);
     let cases = [
         ("[shim.t", "send_timeout = \"50ms\"\n[shim.t", "send_timeout = 50ms is out of bounds; write 100ms to 18h12m"),
         ("[shim.t", "max_contexts = 0\n[shim.t", "max_contexts = 0 is out of bounds; write 1 to 1000000"),
+        ("[shim.t", "return_after = \"1s\"\n[shim.t", "return_after = 1s is out of bounds; write 5s to 7d"),
+        ("[shim.t", "[shim.addresses]\nproof = \"both\"\n[shim.t", "addresses of a key, and no key; make a key with"),
+        (
+            "[shim.t",
+            "[shim.addresses]\nproof = \"hba\"\nsec = 2\n[shim.t",
+            "sec = 2 takes too long beside everything else",
+        ),
+        (
+            "[shim.t",
+            "[shim.preferences.eth7]\npriority = 1\n[shim.t",
+            "preferences of eth7, which is no interface of the",
+        ),
         ("[shim.t", "identities = [\"none.toml\"]\n[shim.t", "No such file or directory (os error 2); make one with"),
     ];
     for (old, new, line) in cases {

@@ -334,9 +334,9 @@ impl Daemon {
                 self.server.answer(client, &answer, now, &mut self.host);
             }
             Asked::Control(Request::Unbind(home_address)) => self.obey(client, Order::Unbind(home_address), now),
-            Asked::Control(Request::UsePath { context, path }) => {
-                let context = context.map(unforked);
-                self.obey(client, Order::UsePath { context, path }, now);
+            Asked::Control(Request::UsePath { context, mark, path }) => {
+                let fork = mark.map_or(Fork::NONE, Fork);
+                self.obey(client, Order::UsePath { ulids: context, fork, path }, now);
             }
             Asked::Control(Request::EndContext(ulids)) => self.obey(client, Order::EndContext(unforked(ulids)), now),
             Asked::Control(Request::Ask(question)) => self.obey(client, Order::Ask(*question), now),

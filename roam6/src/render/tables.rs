@@ -95,6 +95,23 @@ pub(crate) fn prefixes(state: &State) -> Table {
     table
 }
 
+/// Addresses the shim makes.
+pub(crate) fn addresses(state: &State) -> Table {
+    let mut table = Table::new(&["ADDRESS", "INTERFACE", "PREFIX", "PROOF", "SEC", "VALID", "STATE"]);
+    for row in &state.view.addresses {
+        table.push(vec![
+            row.address.to_string(),
+            row.link.clone(),
+            row.prefix.to_string(),
+            row.proof.clone(),
+            row.sec.to_string(),
+            row.valid.map(human).unwrap_or_default(),
+            row.state.clone(),
+        ]);
+    }
+    table
+}
+
 /// Contexts of the shim.
 pub(crate) fn contexts(state: &State) -> Table {
     let mut table = Table::new(&["ULID", "PEER", "PATH", "LOCATORS", "OUT", "IN", "IDLE", "REACH", "STATE"]);

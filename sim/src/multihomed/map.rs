@@ -10,7 +10,7 @@ use crate::host::{Host, HostId};
 use crate::link::LinkSpec;
 use crate::medium::MediumId;
 use crate::talker::{Talk, Talker, Tally};
-use crate::world::World;
+use crate::world::{Happening, World};
 use core::time::Duration;
 use roam6_proto::case::Role;
 use roam6_proto::crypto::cga::{Parameters, Sec};
@@ -205,6 +205,20 @@ impl Map {
         near.iter().any(|source| far.iter().any(|destination| self.world.passes(*source, *destination)))
     }
 
+    /// What makes the ULIDs of two hosts work between them.
+    pub fn mend_ulids(&self, from: usize, to: usize, ulids: Pair) -> Vec<Happening> {
+        let Pair { local, peer } = ulids;
+        let mut mended = vec![Happening::Cut(local, peer, false), Happening::Cut(peer, local, false)];
+        for host in [from, to].into_iter().filter_map(|host| self.hosts.get(host)) {
+            for (link, medium, address) in host.uplinks.iter().take(1) {
+                mended.push(Happening::Readdress(host.host, *link, *address, true));
+                mended.push(Happening::Carrier(*medium, true));
+                mended.push(Happening::BlackHole(*medium, false));
+            }
+        }
+        mended
+    }
+
     /// The addresses of a host that work now and that its peers believe.
     pub fn usable(&self, host: &Multihomed) -> Vec<Ipv6Addr> {
         let ups = host
@@ -287,7 +301,7 @@ impl Map {
         let core = self.core;
         let host = self.world.host_mut(core);
         let link = host.add_interface(&format!("to-h{index}-{uplink}"), unit);
-        host.kernel.fix(Item::Address(Address { link, address, prefix_length: 64, preferred: true }));
+        host.kernel.fix(Item::Address(Address { link, address, prefix_length: 64, preferred: true, detect: false }));
         if uplink == 0 {
             let elsewhere = self::prefix(index, usize::from(ELSEWHERE));
             host.kernel.fix(route(Table::MAIN, elsewhere, Target::Link(link)));
@@ -312,7 +326,7 @@ fn seed_of(mut seed: [u8; 32], life: u32) -> [u8; 32] {
 pub fn config() -> ShimConfig {
     let trigger = Trigger { octets: Some(512), age: Some(Duration::from_secs(5)), ..Trigger::default() };
     let send_timeout = Duration::from_secs(2);
-    ShimConfig { trigger: Some(trigger), send_timeout, ..ShimConfig::default() }
+    ShimConfig { trigger: Some(trigger), send_timeout, return_after: None, ..ShimConfig::default() }
 }
 
 /// How often somebody says something who never does.
@@ -363,7 +377,7 @@ pub fn key(index: usize) -> Vec<u8> {
 }
 
 fn address_item(link: LinkId, address: Ipv6Addr) -> Item {
-    Item::Address(Address { link, address, prefix_length: 128, preferred: true })
+    Item::Address(Address { link, address, prefix_length: 128, preferred: true, detect: false })
 }
 
 fn route(table: Table, destination: Prefix, target: Target) -> Item {

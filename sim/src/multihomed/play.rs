@@ -90,6 +90,8 @@ impl Play {
         }
         self.scenario.map.start();
         let calm = Time::ZERO + self.scenario.calm;
+        self.advance(calm)?;
+        self.acquaint();
         let mut end = calm + STREAK + TRANSIT;
         self.advance(end)?;
         while let Err(why) = self.settled(end) {
@@ -120,6 +122,22 @@ impl Play {
             contexts: self.contexts,
             hopeless: self.hopeful().count() < self.scenario.map.talks.len(),
         })
+    }
+
+    /// Between hosts of which one has no context, because of a handshake that was lost again and again, nothing but the
+    /// ULIDs is known: those have to work.
+    fn acquaint(&mut self) {
+        let strangers = |talk: &&Conversation| {
+            let near = self.context(talk.from, talk.ulids);
+            near.is_none() || self.context(talk.to, turned(talk.ulids)).is_none()
+        };
+        let strangers: Vec<_> =
+            self.scenario.map.talks.iter().filter(strangers).map(|talk| (talk.from, talk.to, talk.ulids)).collect();
+        for (from, to, ulids) in strangers {
+            for happening in self.scenario.map.mend_ulids(from, to, ulids) {
+                self.scenario.map.world.plan(Duration::ZERO, happening);
+            }
+        }
     }
 
     fn advance(&mut self, end: Time) -> Result<(), String> {
@@ -182,8 +200,8 @@ impl Play {
             if missing > 0 {
                 return Err(format!("{missing} packets lost lately, {} to {}", talk.from, talk.to));
             }
-            let near = self.context(talk, talk.from, talk.ulids);
-            let far = self.context(talk, talk.to, turned(talk.ulids));
+            let near = self.context(talk.from, talk.ulids);
+            let far = self.context(talk.to, turned(talk.ulids));
             if let (Some(near), Some(far)) = (near, far)
                 && talk.talks
                 && near.path != near.context.ulids
@@ -195,7 +213,7 @@ impl Play {
         Ok(())
     }
 
-    fn context(&self, _: &Conversation, host: usize, ulids: roam6_proto::plan::Pair) -> Option<ContextView> {
+    fn context(&self, host: usize, ulids: roam6_proto::plan::Pair) -> Option<ContextView> {
         let host = self.scenario.map.hosts.get(host)?;
         let world = &self.scenario.map.world;
         let view = world.host(host.host).view(world.now());

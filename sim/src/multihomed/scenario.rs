@@ -6,7 +6,6 @@ use crate::world::Happening;
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::Entropy;
-use roam6_proto::plan::Pair;
 use std::net::Ipv6Addr;
 
 /// For so long at first nothing goes wrong, so that contexts are made.
@@ -120,6 +119,9 @@ impl Author {
             config.idle_timeout = Duration::from_secs(5);
             self.forgetful = true;
         }
+        // Of the seed's own chance, which nothing else here depends on.
+        let [first, ..] = seed;
+        config.return_after = (first % 3 != 0).then(|| Duration::from_secs(u64::from(first % 16) + 1));
         let uplinks = u16::try_from(self.chance.below(3)).unwrap_or(0) + if self.one_in(8) { 1 } else { 2 };
         Wish { uplinks, proof, config, seed }
     }
@@ -232,16 +234,10 @@ impl Author {
         if !self.forgetful {
             return;
         }
-        for host in &map.hosts {
-            for (link, medium, address) in host.uplinks.iter().take(1) {
-                self.at(calm, Happening::Readdress(host.host, *link, *address, true));
-                self.at(calm, Happening::Carrier(*medium, true));
-                self.at(calm, Happening::BlackHole(*medium, false));
+        for talk in &map.talks {
+            for happening in map.mend_ulids(talk.from, talk.to, talk.ulids) {
+                self.at(calm, happening);
             }
-        }
-        let pairs: Vec<Pair> = map.talks.iter().map(|talk| talk.ulids).collect();
-        for pair in pairs {
-            self.cut(calm, pair.local, pair.peer, false);
         }
     }
 

@@ -113,7 +113,7 @@ impl Autoconf {
     }
 
     fn item(&self, address: Ipv6Addr) -> Item {
-        Item::Address(Address { link: self.link, address, prefix_length: 64, preferred: true })
+        Item::Address(Address { link: self.link, address, prefix_length: 64, preferred: true, detect: false })
     }
 
     fn route(&self, router: Ipv6Addr) -> Item {

@@ -102,6 +102,7 @@ impl Map {
                 address: peer(number),
                 prefix_length: 128,
                 preferred: true,
+                detect: false,
             }));
             host.kernel.fix(route(Prefix::ALL, Target::Gateway { link, router }));
             let host = world.add_host(host);
@@ -178,7 +179,7 @@ fn peer(number: u16) -> Ipv6Addr {
 fn interface(host: &mut Host, name: &str, unit: u16) -> LinkId {
     let link = host.add_interface(name, unit);
     let address = link_local(own(host, link));
-    host.kernel.fix(Item::Address(Address { link, address, prefix_length: 128, preferred: true }));
+    host.kernel.fix(Item::Address(Address { link, address, prefix_length: 128, preferred: true, detect: false }));
     link
 }
 

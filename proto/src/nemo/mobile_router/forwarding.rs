@@ -297,7 +297,7 @@ fn outward(selector: &Selector) -> Selector {
 }
 
 pub(super) fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8, preferred: bool) -> Item {
-    Item::Address(Address { link, address, prefix_length, preferred })
+    Item::Address(Address { link, address, prefix_length, preferred, detect: false })
 }
 
 /// What comes from `source`, whichever way it came, looks into `table`.

@@ -1,5 +1,7 @@
 //! One shim and whoever sends to it: peers, impostors, floods, and hosts that know no Shim6.
 
+mod wishes;
+
 use super::*;
 use crate::crypto::cga::Sec;
 use crate::crypto::hba::{self, KeyField};

@@ -1,0 +1,341 @@
+//! Addresses of this host's own making on its uplinks: one in each advertised prefix, all of one set or of one key, in
+//! place of the kernel's autoconfiguration (RFC 4862 §5.5, RFC 3972 §4, RFC 5535 §6). The kernel looks for duplicates.
+
+mod prefixes;
+mod sets;
+#[cfg(test)]
+mod tests;
+
+use super::config::{AddressPolicy, Identity, Proof};
+use super::uplinks::Uplinks;
+use crate::access::neighbour;
+use crate::engine::Outbox;
+use crate::entropy::Entropy;
+use crate::input::{AddressEvent, AddressState, LinkEvent, LinkId};
+use crate::multipath::source_routes::SourceRoutes;
+use crate::plan::{Address, Item, Key, Knob, Record, Setting};
+use crate::report::Report;
+use crate::time::Time;
+use crate::view::{AddressView, View};
+use core::time::Duration;
+use prefixes::{Lifetimes, Prefixes};
+use roam6_wire::icmp6::RouterAdvertisement;
+use roam6_wire::{LinkAddress, Prefix};
+use sets::Sets;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+
+/// A set is made when no prefix has come for so long, and longer as long as an uplink has none.
+const SETTLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
+/// Between two slices of a search.
+const PACE: Duration = Duration::from_millis(1);
+/// Former addresses in one prefix that conversations may still have.
+const MOST_FORMER: usize = 2;
+/// What the host refused is put again after so long.
+const RETRY: Duration = Duration::from_secs(60);
+
+/// The addresses, and what they are made of.
+#[derive(Debug, Default)]
+pub(super) struct Addresses {
+    links: BTreeMap<LinkId, Managed>,
+    sets: Sets,
+    held: BTreeMap<(LinkId, Ipv6Addr), Held>,
+    routes: SourceRoutes,
+    /// Collisions of addresses that are in no set. After the third no address is made.
+    collisions: BTreeMap<(LinkId, Prefix), u8>,
+    /// Prefixes of which no address is made, because somebody takes each.
+    taken: BTreeSet<(LinkId, Prefix)>,
+    /// The prefixes there were last, and since when.
+    prefixes: (BTreeSet<Prefix>, Time),
+    refused_until: Option<Time>,
+}
+
+/// An uplink whose addresses are ours to make.
+#[derive(Debug)]
+struct Managed {
+    name: String,
+    own: Option<LinkAddress>,
+    prefixes: Prefixes,
+}
+
+/// An address that is there, or about to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    prefix: Prefix,
+    preferred: bool,
+    on_link: bool,
+    /// The kernel has found nobody else who has it.
+    assigned: bool,
+}
+
+/// What the engine that owns this knows.
+pub(super) struct Around<'a> {
+    pub(super) now: Time,
+    pub(super) policy: Option<AddressPolicy>,
+    pub(super) given: &'a [Identity],
+    pub(super) uplinks: &'a Uplinks,
+    pub(super) entropy: &'a mut Entropy,
+}
+
+impl Addresses {
+    /// Takes what an earlier life has made.
+    pub(super) fn recall(&mut self, records: &[Record]) {
+        for record in records {
+            if let Record::AddressSet(record) = record {
+                self.sets.recall(record);
+            }
+        }
+    }
+
+    /// An uplink is there; the kernel makes no more addresses on it.
+    pub(super) fn take_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
+        let LinkEvent { link, address, up, .. } = *event;
+        let managed = self.links.entry(link).or_insert_with(|| {
+            out.put(Item::Setting(Setting { link: Some(link), knob: Knob::Autoconf, value: 0 }));
+            Managed { name: event.name.clone(), own: address, prefixes: Prefixes::default() }
+        });
+        managed.own = address;
+        managed.prefixes.put_up(now, up);
+        if !up {
+            // Whoever had the addresses may be elsewhere.
+            self.collisions.retain(|(on, _), _| *on != link);
+            self.taken.retain(|(on, _)| *on != link);
+        }
+    }
+
+    /// Takes an advertisement that passed the checks of RFC 4861 §6.1.2.
+    pub(super) fn take_router(&mut self, now: Time, link: LinkId, message: &RouterAdvertisement) {
+        if let Some(managed) = self.links.get_mut(&link) {
+            managed.prefixes.put(now, message);
+        }
+    }
+
+    /// What the kernel makes of an address of ours; whether what proves addresses has changed by it.
+    pub(super) fn take_address(
+        &mut self,
+        event: &AddressEvent,
+        policy: Option<AddressPolicy>,
+        out: &mut Outbox,
+    ) -> bool {
+        let (link, address) = (event.link, event.address);
+        let Some(held) = self.held.get_mut(&(link, address)) else { return false };
+        match event.state {
+            AddressState::Assigned | AddressState::Deprecated => {
+                if !core::mem::replace(&mut held.assigned, true) {
+                    out.report(Report::AddressMade { link, address, prefix: held.prefix });
+                }
+                false
+            }
+            AddressState::Tentative | AddressState::Gone => false,
+            AddressState::Duplicated => {
+                let prefix = held.prefix;
+                self.drop_address((link, address), out);
+                out.report(Report::Duplicate { link, address });
+                let collisions = self.collisions.get(&(link, prefix)).copied().unwrap_or(0);
+                let present = self.sets.current.as_ref().and_then(|source| source.address(prefix, collisions));
+                present == Some(address) && self.collide((link, prefix), policy, out)
+            }
+        }
+    }
+
+    /// Somebody else has our address: the next has a higher collision count, up to two (RFC 3972 §4).
+    fn collide(&mut self, at: (LinkId, Prefix), policy: Option<AddressPolicy>, out: &mut Outbox) -> bool {
+        if policy.is_some_and(|policy| policy.proof != Proof::Cga) {
+            match self.sets.collide() {
+                Some(record) => out.put(Item::Record(Record::AddressSet(record))),
+                None => self.give_up(at, out),
+            }
+            return true;
+        }
+        let collisions = self.collisions.entry(at).or_default();
+        *collisions += 1;
+        if self.sets.current.as_ref().is_none_or(|source| source.address(at.1, *collisions).is_none()) {
+            self.give_up(at, out);
+        }
+        false
+    }
+
+    fn give_up(&mut self, at: (LinkId, Prefix), out: &mut Outbox) {
+        self.taken.insert(at);
+        let name = self.links.get(&at.0).map_or("", |managed| managed.name.as_str());
+        let text = format!("{name}: three addresses in {} were taken, a fault or an attack; none is made there", at.1);
+        out.report(Report::Notice { text });
+    }
+
+    /// Makes the host hold what it should by now; whether what proves addresses has changed.
+    pub(super) fn tend(&mut self, around: &mut Around<'_>, out: &mut Outbox) -> bool {
+        let now = around.now;
+        let Some(policy) = around.policy else { return self.leave(out) };
+        self.refused_until.take_if(|until| *until <= now);
+        for (link, managed) in &mut self.links {
+            managed.prefixes.expire(now);
+            if managed.prefixes.ask(now) {
+                out.transmit(neighbour::router_solicitation(*link, managed.own));
+            }
+        }
+        let changed = self.make_set(policy, around, out);
+        if self.refused_until.is_none() {
+            self.converge(now, out);
+        }
+        self.route(now, around.uplinks, out);
+        changed
+    }
+
+    /// Sees to it that there is something to make the addresses of; whether that is new.
+    fn make_set(&mut self, policy: AddressPolicy, around: &mut Around<'_>, out: &mut Outbox) -> bool {
+        let prefixes: BTreeSet<Prefix> = self.advertised().map(|(_, prefix, _)| prefix).collect();
+        if self.prefixes.0 != prefixes {
+            self.prefixes = (prefixes.clone(), around.now);
+        }
+        let before = self.sets.current.clone();
+        if !self.sets.choose(policy, around.given, &prefixes) && policy.proof != Proof::Cga {
+            if self.settled_at() <= around.now {
+                self.sets.begin(policy, around.given, &prefixes, around.entropy);
+            }
+            if let Some(record) = self.sets.go_on(policy.sec) {
+                out.put(Item::Record(Record::AddressSet(record)));
+            }
+        }
+        self.sets.current != before
+    }
+
+    /// When the prefixes have been the same for long enough.
+    fn settled_at(&self) -> Time {
+        let waits = self.links.values().any(|managed| managed.prefixes.is_waiting());
+        self.prefixes.1 + if waits { SETTLE.1 } else { SETTLE.0 }
+    }
+
+    /// Each advertised prefix once, by the first uplink that has it.
+    fn advertised(&self) -> impl Iterator<Item = (LinkId, Prefix, Lifetimes)> {
+        let mut seen = BTreeSet::new();
+        let all = self
+            .links
+            .iter()
+            .flat_map(|(link, managed)| managed.prefixes.iter().map(|(prefix, lifetimes)| (*link, prefix, lifetimes)));
+        all.filter(move |(_, prefix, _)| seen.insert(*prefix))
+    }
+
+    /// Puts and drops addresses until there are those that should be.
+    fn converge(&mut self, now: Time, out: &mut Outbox) {
+        let mut wanted = BTreeMap::new();
+        for (link, prefix, lifetimes) in self.advertised() {
+            let collisions = self.collisions.get(&(link, prefix)).copied().unwrap_or(0);
+            let address = self.sets.current.as_ref().and_then(|source| source.address(prefix, collisions));
+            if let Some(address) = address.filter(|_| !self.taken.contains(&(link, prefix))) {
+                let preferred = lifetimes.preferred_until > now;
+                wanted.insert((link, address), Held { prefix, preferred, on_link: lifetimes.on_link, assigned: false });
+            }
+            let former = self.held.iter().filter(|((on, had), held)| {
+                (*on, held.prefix) == (link, prefix) && Some(*had) != address && held.assigned
+            });
+            for (key, held) in former.take(MOST_FORMER) {
+                wanted.entry(*key).or_insert(Held { preferred: false, ..*held });
+            }
+        }
+        let gone: Vec<_> = self.held.keys().filter(|key| !wanted.contains_key(key)).copied().collect();
+        for key in gone {
+            self.drop_address(key, out);
+        }
+        for (key, held) in wanted {
+            self.put_address(key, held, out);
+        }
+    }
+
+    fn put_address(&mut self, (link, address): (LinkId, Ipv6Addr), wanted: Held, out: &mut Outbox) {
+        let former = self.held.get(&(link, address)).copied();
+        let wanted = Held { assigned: former.is_some_and(|former| former.assigned), ..wanted };
+        if former != Some(wanted) {
+            let prefix_length = if wanted.on_link { wanted.prefix.length() } else { 128 };
+            let preferred = wanted.preferred;
+            out.put(Item::Address(Address { link, address, prefix_length, preferred, detect: true }));
+            self.held.insert((link, address), wanted);
+        }
+    }
+
+    fn drop_address(&mut self, (link, address): (LinkId, Ipv6Addr), out: &mut Outbox) {
+        if self.held.remove(&(link, address)).is_some_and(|held| held.assigned) {
+            out.report(Report::AddressLeft { link, address });
+        }
+        out.drop(Key::Address(link, address));
+    }
+
+    /// Packets from an address leave by the router that advertised its prefix.
+    fn route(&mut self, now: Time, uplinks: &Uplinks, out: &mut Outbox) {
+        let way = |((link, address), held): (&(LinkId, Ipv6Addr), &Held)| {
+            Some((held.prefix, (*link, uplinks.router_of(now, *link, *address)?)))
+        };
+        let wanted = self.held.iter().filter(|(_, held)| held.assigned).filter_map(way).collect();
+        self.routes.converge(now, &wanted, out);
+    }
+
+    /// The host did not take something; whether it was of ours.
+    pub(super) fn refuse(&mut self, now: Time, key: &Key, out: &mut Outbox) -> bool {
+        let Key::Address(link, address) = key else { return self.routes.refuse(now, key) };
+        let ours = self.held.contains_key(&(*link, *address));
+        if ours {
+            self.drop_address((*link, *address), out);
+            self.refused_until = Some(now + RETRY);
+        }
+        ours
+    }
+
+    /// Forgets uplinks that are no longer the shim's.
+    pub(super) fn drop_links(&mut self, links: &[LinkId], out: &mut Outbox) {
+        for link in links {
+            if self.links.remove(link).is_some() {
+                out.drop(Key::Setting(Some(*link), Knob::Autoconf));
+            }
+        }
+    }
+
+    /// Takes everything away; whether there was anything.
+    pub(super) fn leave(&mut self, out: &mut Outbox) -> bool {
+        self.routes.converge(Time::ZERO, &BTreeMap::new(), out);
+        let held: Vec<_> = self.held.keys().copied().collect();
+        for key in held {
+            self.drop_address(key, out);
+        }
+        let links: Vec<LinkId> = self.links.keys().copied().collect();
+        self.drop_links(&links, out);
+        let changed = self.sets.current.is_some();
+        self.sets.leave();
+        changed
+    }
+
+    /// What proves the addresses, beside what was given.
+    pub(super) fn identities(&self, given: &[Identity]) -> Vec<Identity> {
+        self.sets.identities(given)
+    }
+
+    /// When something is to be done.
+    pub(super) fn deadline(&self, now: Time) -> Option<Time> {
+        let prefixes = self.links.values().filter_map(|managed| managed.prefixes.deadline(now)).min();
+        let search =
+            if self.sets.is_searching() { Some(now + PACE) } else { Some(self.settled_at()).filter(|at| *at > now) };
+        let search = search.filter(|_| !self.prefixes.0.is_empty());
+        [prefixes, search, self.routes.deadline(), self.refused_until].into_iter().flatten().min()
+    }
+
+    /// What an operator sees.
+    pub(super) fn show(&self, now: Time, view: &mut View) {
+        for ((link, address), held) in &self.held {
+            let managed = self.links.get(link);
+            let lifetimes =
+                managed.and_then(|managed| managed.prefixes.iter().find(|(prefix, _)| *prefix == held.prefix));
+            let state = match (held.assigned, held.preferred) {
+                (false, _) => "tentative",
+                (true, true) => "preferred",
+                (true, false) => "deprecated",
+            };
+            view.addresses.push(AddressView {
+                link: managed.map(|managed| managed.name.clone()).unwrap_or_default(),
+                address: *address,
+                prefix: held.prefix,
+                proof: self.sets.proof(*address).to_owned(),
+                sec: address.octets().get(8).map_or(0, |octet| octet >> 5),
+                valid: lifetimes.map(|(_, lifetimes)| lifetimes.valid_until.since(now)),
+                state: state.to_owned(),
+            });
+        }
+    }
+}

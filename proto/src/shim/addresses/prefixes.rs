@@ -1,0 +1,208 @@
+//! The prefixes a link's routers let hosts make addresses in, for how long, and the asking for them (RFC 4862 §5.5.3,
+//! RFC 7559 §2).
+
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::Prefix;
+use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
+use std::collections::BTreeMap;
+
+/// Prefixes of one link; more are ignored.
+pub(super) const MOST_PREFIXES: usize = 16;
+/// Identifiers made of a hash have 64 bits (RFC 3972 §3).
+const LENGTH: u8 = 64;
+/// Nobody can end a prefix sooner who is not authenticated (RFC 4862 §5.5.3 e).
+const TWO_HOURS: Duration = Duration::from_secs(7200);
+/// First and longest interval between solicitations.
+const SOLICITATION: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+/// A link that has come back may lead elsewhere: what its routers do not say again so soon after their first word is gone.
+const CONFIRMATION: Duration = Duration::from_secs(3);
+
+/// For how long a prefix may be used, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lifetimes {
+    /// End of the preferred lifetime.
+    pub(super) preferred_until: Time,
+    /// End of the valid lifetime.
+    pub(super) valid_until: Time,
+    /// Neighbours have addresses in it.
+    pub(super) on_link: bool,
+    /// Heard of since the link came up.
+    confirmed: bool,
+}
+
+/// Of one link.
+#[derive(Debug, Default)]
+pub(super) struct Prefixes {
+    up: bool,
+    all: BTreeMap<Prefix, Lifetimes>,
+    solicit_at: Time,
+    interval: Duration,
+    /// When what was not heard of again is forgotten.
+    doubt_at: Option<Time>,
+    heard: bool,
+}
+
+impl Prefixes {
+    /// Notes whether the link is up.
+    pub(super) fn put_up(&mut self, now: Time, up: bool) {
+        if up && !self.up {
+            (self.solicit_at, self.interval, self.heard) = (now, SOLICITATION.0, false);
+            self.all.values_mut().for_each(|lifetimes| lifetimes.confirmed = false);
+        }
+        self.up = up;
+    }
+
+    /// Takes an advertisement that passed the checks of RFC 4861 §6.1.2.
+    pub(super) fn put(&mut self, now: Time, message: &RouterAdvertisement) {
+        for option in &message.options {
+            let NeighbourOption::PrefixInformation { prefix, on_link, autonomous, valid, preferred, .. } = option
+            else {
+                continue;
+            };
+            let fit = *autonomous && prefix.length() == LENGTH && !prefix.address().is_unicast_link_local();
+            if fit && preferred <= valid {
+                self.put_prefix(now, *prefix, *on_link, (seconds(*preferred), seconds(*valid)));
+            }
+        }
+        if !core::mem::replace(&mut self.heard, true) && self.all.values().any(|lifetimes| !lifetimes.confirmed) {
+            self.doubt_at = Some(now + CONFIRMATION);
+        }
+    }
+
+    fn put_prefix(&mut self, now: Time, prefix: Prefix, on_link: bool, (preferred, valid): (Duration, Duration)) {
+        let known = self.all.get(&prefix).copied().filter(|known| known.valid_until > now);
+        if (known.is_none() && valid.is_zero()) || (known.is_none() && self.all.len() >= MOST_PREFIXES) {
+            return;
+        }
+        let remaining = known.map_or(Duration::ZERO, |known| known.valid_until.since(now));
+        let valid = if valid > TWO_HOURS || valid > remaining { valid } else { remaining.min(TWO_HOURS) };
+        let (preferred_until, valid_until) = (now + preferred, now + valid);
+        self.all.insert(prefix, Lifetimes { preferred_until, valid_until, on_link, confirmed: true });
+    }
+
+    /// Forgets what has ended.
+    pub(super) fn expire(&mut self, now: Time) {
+        if self.doubt_at.take_if(|at| *at <= now).is_some() {
+            self.all.retain(|_, lifetimes| lifetimes.confirmed);
+        }
+        self.all.retain(|_, lifetimes| lifetimes.valid_until > now);
+    }
+
+    /// Those that may be used.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Prefix, Lifetimes)> {
+        self.all.iter().map(|(prefix, lifetimes)| (*prefix, *lifetimes))
+    }
+
+    /// Whether it is up and has no prefix, so that one may be about to come.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.up && self.all.is_empty()
+    }
+
+    /// Whether routers are to be asked now; the next time is later.
+    pub(super) fn ask(&mut self, now: Time) -> bool {
+        let asks = self.asks() && self.solicit_at <= now;
+        if asks {
+            self.solicit_at = now + self.interval;
+            self.interval = (self.interval * 2).min(SOLICITATION.1);
+        }
+        asks
+    }
+
+    /// When something ends, or routers are asked.
+    pub(super) fn deadline(&self, now: Time) -> Option<Time> {
+        let ends = self.all.values().flat_map(|lifetimes| [lifetimes.preferred_until, lifetimes.valid_until]);
+        let asked = self.asks().then_some(self.solicit_at.max(now));
+        ends.filter(|end| *end > now).chain(asked).chain(self.doubt_at).min()
+    }
+
+    fn asks(&self) -> bool {
+        self.up && !self.heard
+    }
+}
+
+/// All ones is for ever (RFC 4861 §4.6.2).
+fn seconds(value: u32) -> Duration {
+    Duration::from_secs(u64::from(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "2001:db8:a::/64";
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn advertisement(prefix: &str, preferred: u32, valid: u32, autonomous: bool) -> RouterAdvertisement {
+        let prefix: Prefix = prefix.parse().unwrap();
+        let option = NeighbourOption::PrefixInformation {
+            prefix,
+            address: prefix.address(),
+            on_link: true,
+            autonomous,
+            router_address: false,
+            valid,
+            preferred,
+        };
+        RouterAdvertisement { options: vec![option], ..RouterAdvertisement::default() }
+    }
+
+    fn valid(prefixes: &Prefixes) -> Vec<u64> {
+        prefixes.iter().map(|(_, lifetimes)| lifetimes.valid_until.as_micros() / 1_000_000).collect()
+    }
+
+    #[test]
+    fn only_prefixes_that_hosts_may_make_addresses_in_count() {
+        let mut prefixes = Prefixes::default();
+        for (prefix, preferred, valid, autonomous) in [
+            (A, 10, 20, false),
+            ("2001:db8:a::/56", 10, 20, true),
+            (A, 30, 20, true),
+            ("fe80::/64", 10, 20, true),
+            (A, 0, 0, true),
+        ] {
+            prefixes.put(at(0), &advertisement(prefix, preferred, valid, autonomous));
+        }
+        assert_eq!(prefixes.iter().count(), 0);
+        for number in 0..40 {
+            prefixes.put(at(0), &advertisement(&format!("2001:db8:{number:x}::/64"), 10, 20, true));
+        }
+        assert_eq!(prefixes.iter().count(), MOST_PREFIXES);
+    }
+
+    #[test]
+    fn nobody_ends_a_prefix_within_two_hours() {
+        let mut prefixes = Prefixes::default();
+        prefixes.put(at(0), &advertisement(A, 14_400, 86_400, true));
+        prefixes.put(at(10), &advertisement(A, 0, 0, true));
+        assert_eq!(valid(&prefixes), [7210]);
+        let (_, lifetimes) = prefixes.iter().next().unwrap();
+        assert_eq!(lifetimes.preferred_until, at(10), "but deprecate it, everybody may");
+        prefixes.put(at(20), &advertisement(A, 5, 5, true));
+        assert_eq!(valid(&prefixes), [7210], "what remains does not grow");
+        prefixes.put(at(30), &advertisement(A, 8000, 8000, true));
+        assert_eq!(valid(&prefixes), [8030]);
+        prefixes.expire(at(8030));
+        assert_eq!(prefixes.iter().count(), 0);
+    }
+
+    #[test]
+    fn behind_a_link_that_has_come_back_there_may_be_another_network() {
+        let mut prefixes = Prefixes::default();
+        prefixes.put_up(at(0), true);
+        assert!(prefixes.ask(at(0)) && !prefixes.ask(at(0)) && prefixes.ask(at(1)));
+        prefixes.put(at(1), &advertisement(A, 100, 200, true));
+        assert!(!prefixes.ask(at(100)), "answered");
+        prefixes.put_up(at(10), false);
+        prefixes.put_up(at(11), true);
+        assert!(prefixes.ask(at(11)));
+        prefixes.put(at(12), &advertisement("2001:db8:b::/64", 100, 200, true));
+        assert_eq!(prefixes.iter().count(), 2);
+        assert_eq!(prefixes.deadline(at(12)), Some(at(15)));
+        prefixes.expire(at(15));
+        assert_eq!(valid(&prefixes), [212]);
+    }
+}

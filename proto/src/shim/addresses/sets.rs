@@ -1,0 +1,203 @@
+//! What our addresses are made of: a key, or sets of prefixes; made ahead, remembered from earlier lives, or searched for
+//! a few hashes at a time (RFC 3972 §4, RFC 5535 §6).
+
+use crate::crypto::cga::{Parameters, Sec};
+use crate::crypto::hba::{self, KeyField};
+use crate::crypto::signature::PrivateKey;
+use crate::entropy::Entropy;
+use crate::plan::AddressSetRecord;
+use crate::shim::config::{AddressPolicy, Identity, Proof};
+use roam6_wire::Prefix;
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+
+/// Sets kept for networks that come again; the oldest makes room.
+pub(crate) const MOST_STORED: u8 = 8;
+/// Sets that were in use before the present one and whose addresses conversations may still have.
+const MOST_FORMER: usize = 2;
+/// Hashes tried at a time: about a millisecond.
+const SLICE: u64 = 4096;
+
+/// What addresses are made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) parameters: Parameters,
+    pub(super) sec: Sec,
+}
+
+impl Source {
+    fn of(parameters: &Parameters) -> Option<Source> {
+        let levels = [2, 1, 0].into_iter().filter_map(Sec::new);
+        let sec = levels.into_iter().find(|sec| parameters.verify(parameters.address(*sec)).is_ok())?;
+        Some(Source { parameters: parameters.clone(), sec })
+    }
+
+    /// The address in `prefix` after so many collisions; `None` if the set does not list it, or there were too many.
+    pub(super) fn address(&self, prefix: Prefix, collisions: u8) -> Option<Ipv6Addr> {
+        let mut parameters = self.parameters.in_prefix(prefix)?;
+        if hba::prefixes(&self.parameters).is_some_and(|listed| !listed.contains(&prefix)) {
+            return None;
+        }
+        for _ in 0..collisions {
+            parameters = parameters.after_collision()?;
+        }
+        Some(parameters.address(self.sec))
+    }
+
+    fn covers(&self, prefixes: &BTreeSet<Prefix>) -> bool {
+        hba::prefixes(&self.parameters).is_some_and(|listed| prefixes.iter().all(|prefix| listed.contains(prefix)))
+    }
+}
+
+/// The sources of this host.
+#[derive(Debug, Default)]
+pub(super) struct Sets {
+    /// Of new addresses.
+    pub(super) current: Option<Source>,
+    former: Vec<Source>,
+    /// Of this and earlier lives, the newest last.
+    stored: Vec<(u8, Source)>,
+    search: Option<Parameters>,
+}
+
+impl Sets {
+    /// Takes what an earlier life has made.
+    pub(super) fn recall(&mut self, record: &AddressSetRecord) {
+        if let Some(source) = Source::of(&record.parameters)
+            && record.number < MOST_STORED
+        {
+            self.stored.retain(|(number, _)| *number != record.number);
+            self.stored.push((record.number, source));
+        }
+    }
+
+    /// Forgets what is in use, not what is stored.
+    pub(super) fn leave(&mut self) {
+        (self.current, self.search) = (None, None);
+        self.former.clear();
+    }
+
+    /// Takes into use what suits `prefixes`, if there is such; else a search has to be begun.
+    pub(super) fn choose(&mut self, policy: AddressPolicy, given: &[Identity], prefixes: &BTreeSet<Prefix>) -> bool {
+        if prefixes.is_empty() || self.suits(policy, prefixes) {
+            return true;
+        }
+        let ahead = given.iter().filter_map(|identity| Source::of(&identity.parameters));
+        let with_key = given.iter().filter(|identity| !identity.private_key.is_empty());
+        let found = match policy.proof {
+            Proof::Cga => with_key.filter_map(|identity| Source::of(&identity.parameters)).next(),
+            Proof::Hba | Proof::Both => {
+                let stored = self.stored.iter().rev().map(|(_, source)| source.clone());
+                let fits = |source: &Source| source.covers(prefixes) && is_of(policy, given, source);
+                ahead.chain(stored).find(fits)
+            }
+        };
+        let chosen = found.is_some();
+        if let Some(found) = found {
+            self.take(found);
+        }
+        chosen
+    }
+
+    fn suits(&self, policy: AddressPolicy, prefixes: &BTreeSet<Prefix>) -> bool {
+        let suits = |source: &Source| policy.proof == Proof::Cga || source.covers(prefixes);
+        self.current.as_ref().is_some_and(suits)
+    }
+
+    fn take(&mut self, source: Source) {
+        self.search = None;
+        self.former.extend(self.current.replace(source));
+        let surplus = self.former.len().saturating_sub(MOST_FORMER);
+        self.former.drain(..surplus);
+    }
+
+    /// Begins a search for a set of `prefixes`, unless one for them is under way.
+    pub(super) fn begin(
+        &mut self,
+        policy: AddressPolicy,
+        given: &[Identity],
+        prefixes: &BTreeSet<Prefix>,
+        entropy: &mut Entropy,
+    ) {
+        let prefixes: Vec<Prefix> = prefixes.iter().copied().take(hba::MOST_PREFIXES).collect();
+        let wanted = |search: &Parameters| hba::prefixes(search).as_ref() == Some(&prefixes);
+        if self.search.as_ref().is_some_and(wanted) {
+            return;
+        }
+        let mut modifier = [0; 16];
+        entropy.fill(&mut modifier);
+        let number = hba::random_number(entropy);
+        let key = public_key(given);
+        let field = match (&key, policy.proof) {
+            (Some(key), Proof::Both) => KeyField::Public(key),
+            _ => KeyField::Random(&number),
+        };
+        self.search = hba::parameters(modifier, &prefixes, field);
+    }
+
+    /// Whether a search is under way.
+    pub(super) fn is_searching(&self) -> bool {
+        self.search.is_some()
+    }
+
+    /// Goes on with the search; what is found is taken into use, and to be remembered.
+    pub(super) fn go_on(&mut self, sec: Sec) -> Option<AddressSetRecord> {
+        let search = self.search.as_mut()?;
+        if !search.search(sec, SLICE) {
+            return None;
+        }
+        let parameters = self.search.take()?;
+        self.take(Source { parameters: parameters.clone(), sec });
+        Some(self.store(parameters, sec))
+    }
+
+    /// Somebody else has an address of the set: all are made anew, with a higher count (RFC 5535 §6). `None`: a third
+    /// time, which is a fault or an attack.
+    pub(super) fn collide(&mut self) -> Option<AddressSetRecord> {
+        let Source { parameters, sec } = self.current.clone()?;
+        let parameters = parameters.after_collision()?;
+        self.take(Source { parameters: parameters.clone(), sec });
+        Some(self.store(parameters, sec))
+    }
+
+    fn store(&mut self, parameters: Parameters, sec: Sec) -> AddressSetRecord {
+        let last = self.stored.last().map(|(number, _)| *number);
+        let number = last.map_or(0, |last| last.wrapping_add(1) % MOST_STORED);
+        self.stored.retain(|(stored, _)| *stored != number);
+        self.stored.push((number, Source { parameters: parameters.clone(), sec }));
+        AddressSetRecord { number, parameters }
+    }
+
+    /// What proves an address in use.
+    pub(super) fn proof(&self, address: Ipv6Addr) -> &'static str {
+        let set = |source: &Source| hba::verify(&source.parameters, address).is_ok();
+        if self.current.iter().chain(&self.former).any(set) { "hba" } else { "cga" }
+    }
+
+    /// All in use, as what proves addresses; the private key is that of `given` which they were made with.
+    pub(super) fn identities(&self, given: &[Identity]) -> Vec<Identity> {
+        let known = |source: &&Source| !given.iter().any(|identity| identity.parameters == source.parameters);
+        let key = |source: &Source| {
+            let of = |identity: &&Identity| identity.parameters.key() == source.parameters.key();
+            given.iter().find(of).map(|identity| identity.private_key.clone()).unwrap_or_default()
+        };
+        let all = self.current.iter().chain(&self.former).filter(known);
+        all.map(|source| Identity { parameters: source.parameters.clone(), private_key: key(source) }).collect()
+    }
+}
+
+/// The key new sets are made with.
+fn public_key(given: &[Identity]) -> Option<Vec<u8>> {
+    given.iter().find_map(|identity| PrivateKey::parse(&identity.private_key)?.public())
+}
+
+/// Whether a set is one that `policy` would make.
+fn is_of(policy: AddressPolicy, given: &[Identity], source: &Source) -> bool {
+    let has_key = hba::has_key(&source.parameters);
+    let ours = || {
+        given
+            .iter()
+            .any(|identity| !identity.private_key.is_empty() && identity.parameters.key() == source.parameters.key())
+    };
+    source.sec >= policy.sec && if policy.proof == Proof::Both { has_key && ours() } else { !has_key || ours() }
+}

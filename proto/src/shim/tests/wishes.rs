@@ -1,0 +1,223 @@
+//! Pairs that are wanted though another works: an operator's, and the ULIDs once they have come back.
+
+use super::*;
+use crate::input::{Activity, Amount};
+use crate::plan;
+use roam6_wire::shim6::Preference;
+
+/// A context with a peer of two addresses, by its first.
+struct Two {
+    bench: Bench,
+    theirs: Vec<Ipv6Addr>,
+    held: plan::Context,
+    proof: Vec<ShimOption>,
+}
+
+impl Two {
+    fn new(config: ShimConfig) -> Two {
+        let day = Duration::from_secs(86_400);
+        let mut bench = Bench::new(ShimConfig { idle_timeout: day, ..config });
+        let (theirs, proof) = set(0xb, 1);
+        let held = context(&bench.second(theirs[0], TAG, Vec::new(), proof.clone())).unwrap();
+        Two { bench, theirs, held, proof }
+    }
+
+    fn pair(&self, peer: usize) -> Pair {
+        Pair { local: ip(HERE), peer: self.theirs[peer] }
+    }
+
+    /// Something was sent a minute ago, and nothing has come since.
+    fn fall_silent(&mut self) -> Vec<Output> {
+        self.bench.wait(60_000);
+        let sent = Some(self.bench.now - Duration::from_secs(59));
+        let (context, none) = (self.held.id, Amount::default());
+        let told =
+            Activity { context, sent, received: None, unanswered: sent, unreturned: None, out: none, into: none };
+        self.bench.feed(&Input::Activity(told))
+    }
+
+    /// The peer is well, and has received these.
+    fn report(&mut self, received: Vec<ProbeRecord>) -> Vec<Output> {
+        let source = self.theirs[0];
+        let sent = vec![ProbeRecord { source, destination: ip(HERE), nonce: Nonce(1), data: 0 }];
+        let tag = self.held.tag_in;
+        let probe = Probe { tag, state: ProbeState::Operational, sent, received, options: Vec::new() };
+        self.bench.hear(source, &Message::Probe(probe))
+    }
+
+    fn order(&mut self, path: Pair) -> Vec<Output> {
+        self.bench.feed(&Input::Order(Order::UsePath { ulids: None, fork: Fork::NONE, path }))
+    }
+
+    /// Loses its path, and finds the other.
+    fn move_over(&mut self) {
+        let mut probes = probes(&self.fall_silent());
+        probes.extend(self::probes(&self.bench.wait(1000)));
+        let other = self.pair(1);
+        let record = probes.iter().find(|(pair, _)| *pair == other).unwrap().1.sent[0];
+        assert_eq!(moved(&self.report(vec![record])), Some(other));
+    }
+}
+
+/// The probes among what was sent.
+fn probes(outputs: &[Output]) -> Vec<(Pair, Probe)> {
+    let all = outputs.iter().filter_map(|output| match output {
+        Output::Transmit(transmit) => Datagram::parse(&transmit.bytes).ok(),
+        _ => None,
+    });
+    all.filter_map(|datagram| {
+        let pair = Pair { local: datagram.source, peer: datagram.destination };
+        match Message::parse(datagram.payload) {
+            Ok(Message::Probe(probe)) => Some((pair, probe)),
+            _ => None,
+        }
+    })
+    .collect()
+}
+
+fn moved(outputs: &[Output]) -> Option<Pair> {
+    outputs.iter().find_map(|output| match output {
+        Output::Report(Report::PathChanged { path, .. }) => Some(*path),
+        _ => None,
+    })
+}
+
+#[test]
+fn an_operators_path_is_taken_when_the_peer_reports_its_probe() {
+    let mut two = Two::new(ShimConfig::default());
+    let wanted = two.pair(1);
+    let asked = probes(&two.order(wanted));
+    let [(pair, probe)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((*pair, probe.state), (wanted, ProbeState::InboundOk), "we do hear the peer");
+    let made_up = ProbeRecord { nonce: Nonce(probe.sent[0].nonce.0 ^ 1), ..probe.sent[0] };
+    assert_eq!(moved(&two.report(vec![made_up])), None);
+    assert_eq!(moved(&two.report(probe.sent.clone())), Some(wanted));
+    assert!(probes(&two.bench.wait(3_600_000)).iter().all(|(pair, _)| *pair == wanted), "it stays there");
+}
+
+#[test]
+fn an_operators_path_that_does_not_answer_is_told_of() {
+    let mut two = Two::new(ShimConfig::default());
+    let wanted = two.pair(1);
+    let mut outputs = two.order(wanted);
+    outputs.extend(two.bench.wait(5000));
+    assert_eq!(probes(&outputs).len(), 4);
+    let told = outputs.iter().any(|output| matches!(output, Output::Report(Report::Notice { .. })));
+    assert!(told && moved(&outputs).is_none());
+}
+
+#[test]
+fn an_operators_path_outlives_a_search_that_ends_by_another() {
+    let mut two = Two::new(ShimConfig::default());
+    let (present, wanted) = (two.pair(0), two.pair(1));
+    let mut searched = probes(&two.fall_silent());
+    searched.extend(probes(&two.bench.wait(1000)));
+    let record = searched.iter().find(|(pair, _)| *pair == present).unwrap().1.sent[0];
+    let hurried = probes(&two.order(wanted));
+    assert!(hurried.iter().all(|(pair, _)| *pair == wanted), "the search tries it first");
+    // What the peer has heard before comes late, and ends the search.
+    let outputs = two.report(vec![record]);
+    assert_eq!(moved(&outputs), None);
+    let asked = probes(&outputs);
+    let (pair, probe) = asked.last().unwrap();
+    assert_eq!((*pair, probe.state), (wanted, ProbeState::InboundOk), "the wish is not forgotten");
+    assert_eq!(moved(&two.report(probe.sent.clone())), Some(wanted));
+}
+
+#[test]
+fn a_fork_takes_a_path_of_its_own() {
+    let mut two = Two::new(ShimConfig::default());
+    let (path, fork, theirs) = (two.pair(1), Fork(7), Tag::of_low(99));
+    let order = Input::Order(Order::UsePath { ulids: Some(two.held.id.ulids), fork, path });
+    let asked = sent(&two.bench.feed(&order));
+    let [Message::I1 { tag, nonce, options }] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!(options[..], [ShimOption::Fork(fork)]);
+    let r2 = Message::R2 { tag: theirs, nonce: *nonce, options: two.proof.clone() };
+    let outputs = two.bench.hear(two.theirs[0], &r2);
+    let held = context(&outputs).unwrap();
+    assert_eq!((held.id.fork, held.tag_in, held.tag_out, held.locators), (fork, *tag, theirs, two.pair(0)));
+    let asked = probes(&outputs);
+    let [(pair, probe)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((*pair, probe.tag), (path, theirs));
+    two.held.tag_in = held.tag_in;
+    assert_eq!(moved(&two.report(probe.sent.clone())), Some(path));
+    let (slots, paths): (Vec<Slot>, Vec<Pair>) =
+        two.bench.shim.contexts.iter().map(|(slot, context)| (slot, context.path)).unzip();
+    assert_eq!((slots.len(), paths), (2, vec![two.held.id.ulids, path]), "the other stays where it is");
+    assert!(sent(&two.bench.feed(&order)).is_empty(), "it is there already");
+}
+
+#[test]
+fn a_context_comes_back_to_its_ulids_when_they_work_again() {
+    let mut two = Two::new(ShimConfig::default());
+    two.move_over();
+    let ulids = two.held.id.ulids;
+    assert_eq!(probes(&two.bench.wait(59_000)).len(), 0);
+    let asked = probes(&two.bench.wait(4_000));
+    assert_eq!(asked.len(), 4, "{asked:?}");
+    assert!(asked.iter().all(|(pair, probe)| (*pair, probe.state) == (ulids, ProbeState::InboundOk)));
+    assert_eq!(moved(&two.report(vec![asked[0].1.sent[0]])), None, "too late");
+    let mut back = None;
+    for _ in 0..1300 {
+        let asked = probes(&two.bench.wait(50));
+        for (_, probe) in asked {
+            back = back.or(moved(&two.report(probe.sent)));
+        }
+    }
+    assert_eq!(back, Some(ulids));
+}
+
+#[test]
+fn a_peer_that_answers_no_probe_has_lost_the_context() {
+    let mut two = Two::new(ShimConfig { return_after: None, ..ShimConfig::default() });
+    two.move_over();
+    let (present, other) = (two.pair(1), two.pair(0));
+    let asked = probes(&two.bench.wait(60_000));
+    assert!(asked.iter().all(|(pair, _)| *pair == present), "it stays, but asks");
+    // Packets of its ULIDs come all the while.
+    let (context, none, now) = (two.held.id, Amount::default(), Some(two.bench.now));
+    let told =
+        Activity { context, sent: now, received: now, unanswered: None, unreturned: None, out: none, into: none };
+    two.bench.feed(&Input::Activity(told));
+    let outputs = two.bench.wait(6_000);
+    assert!(outputs.iter().any(|output| matches!(output, Output::Report(Report::PathLost { .. }))));
+    assert!(probes(&outputs).iter().any(|(pair, _)| *pair == other), "by the other pair it may hear");
+}
+
+#[test]
+fn ulids_that_are_soon_lost_again_are_asked_for_less_and_less() {
+    let mut two = Two::new(ShimConfig::default());
+    let mut pauses = Vec::new();
+    for _ in 0..4 {
+        two.move_over();
+        let left = two.bench.now;
+        while two.bench.shim.contexts.iter().any(|(_, context)| context.path != context.id.ulids) {
+            for (_, probe) in probes(&two.bench.wait(100)) {
+                two.report(probe.sent);
+            }
+        }
+        pauses.push(two.bench.now.since(left).as_secs());
+    }
+    assert_eq!(pauses, [61, 121, 241, 481]);
+    let two = Two::new(ShimConfig { return_after: None, ..ShimConfig::default() });
+    assert_eq!(two.bench.shim.agenda.iter().filter(|(_, timer)| matches!(timer, Timer::Return(_))).count(), 0);
+}
+
+#[test]
+fn preferences_of_the_peer_are_honoured_and_ours_are_told() {
+    let worse = UplinkPreference { priority: 20, weight: 3, transient: true };
+    let mut two = Two::new(ShimConfig { preferences: [("if0".to_owned(), worse)].into(), ..ShimConfig::default() });
+    let Some(ShimOption::Locators(list)) = two.proof.first() else { panic!() };
+    let elements = vec![Preference { priority: 9, ..Preference::default() }, Preference::default()];
+    let preferences = ShimOption::Preferences { generation: list.generation, elements };
+    let tag = two.held.tag_in;
+    let source = two.theirs[0];
+    two.bench.hear(source, &Message::UpdateRequest { tag, nonce: Nonce(9), options: vec![preferences] });
+    let slot = two.bench.shim.contexts.find(&two.held.id).unwrap();
+    let ranks: Vec<u16> = two.bench.shim.pairs(slot).values().map(|rank| rank.dislike).collect();
+    let mut dislikes = [512 + 20 + 9, 512 + 20];
+    if two.theirs[0] > two.theirs[1] {
+        dislikes.reverse();
+    }
+    assert_eq!(ranks, dislikes);
+}
