@@ -39,7 +39,8 @@ pub(crate) struct Providers {
     /// Left and right.
     pub(crate) sides: [Side; 2],
     spec: LinkSpec,
-    _routers: [Host; 2],
+    /// The providers' routers, a first.
+    pub(crate) routers: [Host; 2],
 }
 
 /// A host with an address by each provider.
@@ -67,7 +68,7 @@ impl Providers {
         let spec = LinkSpec { delay: settings.delay, ..LinkSpec::default() };
         let side = |name, number| Side::build(&air, &routers, (&named(name), number), spec, settings.shim);
         let sides = [side("left", 1)?, side("right", 2)?];
-        Ok(Providers { air, sides, spec, _routers: routers })
+        Ok(Providers { air, sides, spec, routers })
     }
 
     /// Both ULIDs as ends of traffic.

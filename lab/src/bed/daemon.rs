@@ -159,6 +159,17 @@ impl Daemon {
         self.daemon.as_ref().map(Child::id).context("the daemon does not run")
     }
 
+    /// Processor time it has used.
+    pub(crate) fn processor_time(&self) -> Result<Duration> {
+        let id = self.daemon.as_ref().map(Child::id).context("the daemon does not run")?;
+        let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
+        // Behind the name in parentheses: user and system time are the 14th and 15th field (proc(5)).
+        let (_, fields) = stat.rsplit_once(')').context("no name")?;
+        let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+        let second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.context("no clock tick")?;
+        Ok(Duration::from_secs_f64(ticks as f64 / second as f64))
+    }
+
     /// Ends it without warning (SIGKILL).
     pub(crate) fn kill(&mut self) {
         for mut child in [self.watch.take(), self.daemon.take()].into_iter().flatten() {

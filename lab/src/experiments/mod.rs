@@ -19,6 +19,7 @@ mod nemo_scale;
 mod nemo_throughput;
 mod shim6_contexts;
 mod shim6_generation;
+mod shim6_hostile;
 mod shim6_negotiation;
 mod shim6_recovery;
 mod shim6_servers;
@@ -58,6 +59,7 @@ pub(crate) const ALL: &[Experiment] = &[
     nemo_throughput::EXPERIMENT,
     shim6_contexts::EXPERIMENT,
     shim6_generation::EXPERIMENT,
+    shim6_hostile::EXPERIMENT,
     shim6_negotiation::EXPERIMENT,
     shim6_recovery::EXPERIMENT,
     shim6_servers::EXPERIMENT,

@@ -92,7 +92,7 @@ impl Case {
 }
 
 fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &Mutex<Progress>) -> Result<Case> {
-    let shim = format!("send_timeout = \"{timeout}ms\"\n");
+    let shim = format!("send_timeout = \"{timeout}ms\"\nreturn_after = \"0s\"\n");
     let world = Providers::build(Settings { delay: DELAY, shim: &shim, label })?;
     if !told {
         world.hush()?;

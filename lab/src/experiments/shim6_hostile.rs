@@ -1,0 +1,361 @@
+//! A million forged, malformed and replayed messages of Shim6 against a live host, from off the path (RFC 5533 §16,
+//! RFC 5534 §8): nothing is kept of them, no conversation moves, and signatures cost only so much.
+
+use super::Experiment;
+use crate::bed::Daemon;
+use crate::bed::tap::Tap;
+use crate::clock;
+use crate::figures::{Findings, round};
+use crate::progress::Progress;
+use crate::providers::{Providers, Settings};
+use crate::traffic::{Load, Protocol, Transfer};
+use anyhow::{Context as _, Result};
+use roam6_proto::crypto::cga::{Parameters, Sec};
+use roam6_proto::crypto::hba::{self, KeyField};
+use roam6_proto::crypto::signature::PrivateKey;
+use roam6_proto::output::hex;
+use roam6_proto::{Entropy, Report};
+use roam6_wire::Prefix;
+use roam6_wire::ip6::{self, Datagram};
+use roam6_wire::shim6::{
+    self, ErrorCode, ErrorMessage, Fork, LocatorList, Message, Method, Nonce, Probe, ProbeRecord, ProbeState,
+    ShimOption, Tag,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment =
+    Experiment { name: "shim6/hostile", about: "a million hostile messages against a live shim", run };
+
+/// Messages sent before the attacker rests, and its rate.
+const BURST: u32 = 100;
+const PER_SECOND: u32 = 10_000;
+/// What the host needs to take the last messages from its queue.
+const DIGEST: Duration = Duration::from_secs(1);
+/// Memory may waver by this much, octets: allocator, not messages.
+const WAVER: u64 = 512 * 1024;
+/// A validator lives so long (RFC 5533 §14: VALIDATOR_MIN_LIFETIME), and a little longer.
+const STALE: Duration = Duration::from_secs(32);
+/// A P-256 key in PKCS #8, the attacker's own.
+const KEY: &str = "304102010030 1306072a8648ce3d020106082a8648ce3d030107 0427 3025020101 0420\
+                   45462e1db76f80efa5b408fb57c6e95430a87bab45e6a563b91089d7409f046d";
+
+/// An attack: its name, how to make its next message, and how old what it knows is to be.
+type Attack = (&'static str, fn(&mut Attacker) -> Message, Duration);
+
+const FRESH: Duration = Duration::ZERO;
+const ATTACKS: [Attack; 12] = [
+    ("random octets", Attacker::random, FRESH),
+    ("I1 from everywhere", Attacker::first, FRESH),
+    ("I1 in somebody's name", Attacker::claimed, FRESH),
+    ("I2 with a validator made up", Attacker::second, FRESH),
+    ("I2 with a validator of another", Attacker::misplaced, FRESH),
+    ("I2 in the peer's name, own validator", Attacker::thief, FRESH),
+    ("I2 with a wrong signature", Attacker::signed, FRESH),
+    ("answers nobody asked for", Attacker::answer, FRESH),
+    ("Update Requests, tags guessed", Attacker::update, FRESH),
+    ("probes, tags guessed", Attacker::probe, FRESH),
+    ("errors", Attacker::error, FRESH),
+    ("I2 replayed when it is too old", Attacker::replayed, STALE),
+];
+
+fn run(quick: bool) -> Result<Findings> {
+    let total: u32 = if quick { 60_000 } else { 1_000_000 };
+    let each = total.div_ceil(u32::try_from(ATTACKS.len())?);
+    let mut progress = Progress::new(ATTACKS.len() as u64);
+    let world = Providers::build(Settings { delay: Duration::ZERO, shim: "return_after = \"0s\"\n", label: "" })?;
+    let transfer = Transfer::carry(world.ends(), Load::steady(Protocol::Tcp, 9700, 100_000))?;
+    let established = |report: &Report| matches!(report, Report::ContextUp { .. });
+    let began = world.await_both(0, "a context", established)?;
+    let victim = &world.sides[0].daemon;
+    let mut attacker = Attacker::new(&world)?;
+    let (memory_before, processor_before) = (victim.memory()?, victim.processor_time()?);
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    for (name, make, age) in ATTACKS {
+        progress.say(name);
+        attacker.prepare()?;
+        sleep(age);
+        let before = (counters(victim)?, victim.processor_time()?);
+        let answered = attacker.strike(each, make)?;
+        sleep(DIGEST);
+        let (after, spent) = (counters(victim)?, victim.processor_time()? - before.1);
+        let grown: BTreeMap<&String, u64> = after
+            .iter()
+            .map(|(name, count)| (name, count - before.0.get(name).unwrap_or(&0)))
+            .filter(|(name, count)| *count > 0 && name.starts_with("dropped_"))
+            .collect();
+        let micros = round(spent.as_secs_f64() * 1e6 / f64::from(each));
+        findings.rows.push(json!({
+            "attack": name, "sent": each, "answered": answered, "as": grown, "processor_us_each": micros,
+        }));
+        progress.step();
+    }
+    let contexts: Vec<Value> = serde_json::from_str(&victim.ask(&["show", "contexts", "--json"])?)?;
+    let moved = |report: &Report| matches!(report, Report::PathLost { .. } | Report::PathChanged { .. });
+    let hijacked = victim.events().first(began, moved).is_some() || !attacker.has_only_its_own(&contexts);
+    let whole = transfer.finish(Duration::from_secs(20))?.iter().all(|delivery| delivery.is_whole());
+    let memory_after = victim.memory()?;
+    findings.sound &= whole && !hijacked && memory_after.saturating_sub(memory_before) <= WAVER;
+    let figures: [(&str, Value); 7] = [
+        ("sent", json!(each * u32::try_from(ATTACKS.len())?)),
+        ("processor_seconds", json!(round((victim.processor_time()? - processor_before).as_secs_f64()))),
+        ("memory_before_kb", json!(memory_before / 1024)),
+        ("memory_after_kb", json!(memory_after / 1024)),
+        ("contexts", json!(contexts.len())),
+        ("hijacked", json!(u8::from(hijacked))),
+        ("tcp_survived", json!(u8::from(whole))),
+    ];
+    for (name, value) in figures {
+        findings.sum_up(name, value);
+    }
+    Ok(findings)
+}
+
+fn counters(daemon: &Daemon) -> Result<BTreeMap<String, u64>> {
+    let document: Value = serde_json::from_str(&daemon.ask(&["show", "counters", "--json"])?)?;
+    Ok(serde_json::from_value(document.get("events").cloned().unwrap_or_default())?)
+}
+
+/// Somebody behind provider a's router, who knows all addresses and no tag. It has a set of its own, by which it gets a
+/// context as anybody may, and with it validators.
+struct Attacker {
+    tap: Tap,
+    dice: Entropy,
+    victim: Ipv6Addr,
+    /// The victim's peer.
+    friend: Ipv6Addr,
+    own: Ipv6Addr,
+    proof: Vec<ShimOption>,
+    /// Who sends the next message.
+    source: Ipv6Addr,
+    /// Responder nonces and their validators, of I1s from `own`: in its own name, the friend's, and the signer's.
+    honest: (Nonce, ShimOption),
+    claiming: (Nonce, ShimOption),
+    signing: (Nonce, ShimOption),
+    /// Parameters of the key, and the address they make.
+    signer: (Ipv6Addr, Vec<u8>),
+    replay: Message,
+}
+
+/// The tag it gives in all its I1 and I2, for validators are made of it.
+const TAG: Tag = Tag::of_low(0x0bad_0bad);
+
+impl Attacker {
+    fn new(world: &Providers) -> Result<Attacker> {
+        let router = &world.routers[0];
+        let tap = Tap::open(router, "evil0")?;
+        router.ip(&["route add 2001:db8:bad::/48 via fe80::1 dev evil0"])?;
+        let prefix: Prefix = "2001:db8:bad::/64".parse().map_err(|_| anyhow::anyhow!("no prefix"))?;
+        let sec = Sec::new(0).context("no such level")?;
+        let set = hba::parameters([7; 16], &[prefix], KeyField::Random(&[7; 48])).context("no set")?;
+        let own = *hba::addresses(&set, sec).context("no addresses")?.first().context("no address")?;
+        let key: String = KEY.split_whitespace().collect();
+        let public = PrivateKey::parse(&hex::decode(&key).unwrap_or_default()).and_then(|key| key.public());
+        let signer = Parameters::new([9; 16], prefix, public.context("no key")?).context("no parameters")?;
+        let list = LocatorList { generation: 1, locators: vec![(Method::HBA, own)] };
+        let none = (Nonce(0), ShimOption::Validator(Vec::new()));
+        let [victim, _] = world.sides[0].addresses;
+        let [friend, _] = world.sides[1].addresses;
+        let mut attacker = Attacker {
+            tap,
+            dice: Entropy::from_number(17),
+            victim,
+            friend,
+            own,
+            proof: vec![ShimOption::Locators(list), ShimOption::Parameters(set.emit())],
+            source: own,
+            honest: none.clone(),
+            claiming: none.clone(),
+            signing: none,
+            signer: (signer.address(sec), signer.emit()),
+            replay: Message::Keepalive { tag: TAG, options: Vec::new() },
+        };
+        attacker.get_context()?;
+        Ok(attacker)
+    }
+
+    /// Does as anybody may, so that there is something to repeat.
+    fn get_context(&mut self) -> Result<()> {
+        self.honest = self.ask_for_validator(Vec::new())?;
+        let (responder_nonce, validator) = self.honest.clone();
+        let options = [vec![validator], self.proof.clone()].concat();
+        self.replay = Message::I2 { tag: TAG, initiator_nonce: Nonce(1), responder_nonce, options };
+        let replay = self.replay.clone();
+        self.send(self.own, &replay)?;
+        let granted = self.await_message(|message| matches!(message, Message::R2 { .. }).then_some(()));
+        granted.context("no context for the attacker itself")
+    }
+
+    fn ask_for_validator(&mut self, options: Vec<ShimOption>) -> Result<(Nonce, ShimOption)> {
+        self.send(self.own, &Message::I1 { tag: TAG, nonce: Nonce(1), options })?;
+        let read = |message: Message| match message {
+            Message::R1 { responder_nonce, options, .. } => Some((responder_nonce, options.into_iter().next()?)),
+            _ => None,
+        };
+        self.await_message(read).context("no R1")
+    }
+
+    fn await_message<T>(&mut self, wanted: impl Fn(Message) -> Option<T>) -> Option<T> {
+        for _ in 0..200 {
+            self.tap.wait(10);
+            while let Some(packet) = self.tap.receive() {
+                let found = Datagram::parse(packet).ok().and_then(|datagram| Message::parse(datagram.payload).ok());
+                if let Some(found) = found.and_then(&wanted) {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
+
+    fn send(&mut self, source: Ipv6Addr, message: &Message) -> Result<()> {
+        let bytes = ip6::emit(&ip6::Header::new(source, self.victim), shim6::PROTOCOL, &message.emit());
+        Ok(self.tap.send(&bytes)?)
+    }
+
+    /// Sends so many messages; how many were answered.
+    fn strike(&mut self, count: u32, make: fn(&mut Attacker) -> Message) -> Result<u64> {
+        let pause = Duration::from_secs(1) * BURST / PER_SECOND;
+        let (mut next, mut answered) = (clock::now(), 0);
+        for number in 0..count {
+            if number % BURST == 0 {
+                while self.tap.receive().is_some() {
+                    answered += 1;
+                }
+                next += pause;
+                sleep(next.saturating_duration_since(clock::now()));
+            }
+            self.source = self.own;
+            let message = make(self);
+            let source = self.source;
+            self.send(source, &message)?;
+        }
+        Ok(answered)
+    }
+
+    /// Gets validators anew: they live for half a minute.
+    fn prepare(&mut self) -> Result<()> {
+        let receiver = self.victim;
+        let named = |sender| vec![ShimOption::Ulids { sender, receiver }];
+        self.claiming = self.ask_for_validator(named(self.friend))?;
+        self.signing = self.ask_for_validator(named(self.signer.0))?;
+        self.honest = self.ask_for_validator(Vec::new())?;
+        Ok(())
+    }
+
+    /// Whether no context leads anywhere but to where its peer is: the friend's to the friend, its own to itself.
+    fn has_only_its_own(&self, contexts: &[Value]) -> bool {
+        let leads = |context: &Value| {
+            let text = |pointer: &str| context.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+            (text("/context/ulids/peer"), text("/path/peer"))
+        };
+        let own = self.own.to_string();
+        let straight = contexts.iter().map(leads).all(|(ulid, path)| ulid == path);
+        straight && contexts.iter().map(leads).filter(|(ulid, _)| ulid.as_ref() == Some(&own)).count() <= 1
+    }
+
+    fn nonce(&mut self) -> Nonce {
+        Nonce(self.dice.bits() as u32)
+    }
+
+    fn tag(&mut self) -> Tag {
+        Tag::of_low(self.dice.bits())
+    }
+
+    /// Any address of its network, or the friend's.
+    fn anybody(&mut self) -> Ipv6Addr {
+        let chosen = Ipv6Addr::from_bits(self.own.to_bits() ^ u128::from(self.dice.below(1 << 32)));
+        if self.dice.below(4) == 0 { self.friend } else { chosen }
+    }
+
+    fn random(&mut self) -> Message {
+        let mut body = vec![0; usize::try_from(4 + 8 * self.dice.below(40)).unwrap_or(4)];
+        self.dice.fill(&mut body);
+        let kind = u8::try_from(self.dice.below(128)).unwrap_or(0);
+        Message::Unknown { kind, body }
+    }
+
+    fn first(&mut self) -> Message {
+        self.source = self.anybody();
+        Message::I1 { tag: self.tag(), nonce: self.nonce(), options: Vec::new() }
+    }
+
+    fn claimed(&mut self) -> Message {
+        let claimed = ShimOption::Ulids { sender: self.friend, receiver: self.victim };
+        let fork = ShimOption::Fork(Fork(self.dice.bits() as u32));
+        Message::I1 { tag: self.tag(), nonce: self.nonce(), options: vec![claimed, fork] }
+    }
+
+    fn second(&mut self) -> Message {
+        self.source = self.anybody();
+        let options = [vec![ShimOption::Validator(vec![7; 16])], self.proof.clone()].concat();
+        let (initiator_nonce, responder_nonce) = (self.nonce(), self.nonce());
+        Message::I2 { tag: self.tag(), initiator_nonce, responder_nonce, options }
+    }
+
+    /// The validator is genuine, but of another tag or source.
+    fn misplaced(&mut self) -> Message {
+        let (responder_nonce, validator) = self.honest.clone();
+        self.source = self.anybody();
+        let options = [vec![validator], self.proof.clone()].concat();
+        Message::I2 { tag: self.tag(), initiator_nonce: self.nonce(), responder_nonce, options }
+    }
+
+    /// The validator is for the friend's name, and the proof its own.
+    fn thief(&mut self) -> Message {
+        let (responder_nonce, validator) = self.claiming.clone();
+        let claimed = ShimOption::Ulids { sender: self.friend, receiver: self.victim };
+        let options = [vec![validator, claimed], self.proof.clone()].concat();
+        Message::I2 { tag: TAG, initiator_nonce: self.nonce(), responder_nonce, options }
+    }
+
+    /// Parameters that make the source, a list, and a signature that has to be verified to be refused.
+    fn signed(&mut self) -> Message {
+        let (address, parameters) = self.signer.clone();
+        let (responder_nonce, validator) = self.signing.clone();
+        let ulids = ShimOption::Ulids { sender: address, receiver: self.victim };
+        let list = LocatorList { generation: self.dice.bits() as u32, locators: vec![(Method::CGA, self.own)] };
+        let mut signature = vec![0; 64];
+        self.dice.fill(&mut signature);
+        let proof = [ShimOption::Locators(list), ShimOption::Parameters(parameters), ShimOption::Signature(signature)];
+        let options = [validator, ulids].into_iter().chain(proof).collect();
+        Message::I2 { tag: TAG, initiator_nonce: self.nonce(), responder_nonce, options }
+    }
+
+    fn answer(&mut self) -> Message {
+        self.source = self.anybody();
+        let options = vec![ShimOption::Validator(vec![7; 16])];
+        let (initiator_nonce, responder_nonce) = (self.nonce(), self.nonce());
+        match self.dice.below(3) {
+            0 => Message::R1 { initiator_nonce, responder_nonce, options },
+            1 => Message::R2 { tag: self.tag(), nonce: initiator_nonce, options: self.proof.clone() },
+            _ => Message::R1bis { packet_tag: self.tag(), responder_nonce, options },
+        }
+    }
+
+    fn update(&mut self) -> Message {
+        self.source = self.anybody();
+        Message::UpdateRequest { tag: self.tag(), nonce: self.nonce(), options: self.proof.clone() }
+    }
+
+    fn probe(&mut self) -> Message {
+        self.source = self.anybody();
+        let (source, destination, nonce) = (self.source, self.victim, self.nonce());
+        let record = ProbeRecord { source, destination, nonce, data: 0 };
+        let (state, sent, received) = (ProbeState::InboundOk, vec![record], vec![record]);
+        Message::Probe(Probe { tag: self.tag(), state, sent, received, options: Vec::new() })
+    }
+
+    fn error(&mut self) -> Message {
+        self.source = self.anybody();
+        Message::Error(ErrorMessage { code: ErrorCode::VERIFICATION, pointer: 50, packet: vec![0; 96] })
+    }
+
+    fn replayed(&mut self) -> Message {
+        self.replay.clone()
+    }
+}
