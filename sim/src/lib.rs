@@ -10,6 +10,7 @@ pub mod care_of;
 pub mod check;
 pub mod clock;
 pub mod datagram;
+pub mod failure;
 pub mod host;
 pub mod journal;
 pub mod kernel;

@@ -3,8 +3,8 @@
 use crate::attacker::Attacker;
 use crate::care_of::watch::Watch;
 use crate::check::Checks;
+use crate::failure::{Failure, Family};
 use crate::scenario::{Kind, Scenario};
-use core::fmt;
 use core::time::Duration;
 use roam6_proto::Time;
 
@@ -32,26 +32,7 @@ pub struct Tale {
     pub refused: u64,
 }
 
-/// What did not hold.
-#[derive(Debug, Clone)]
-pub struct Failure {
-    /// Which world.
-    pub seed: u64,
-    /// What it was about.
-    pub kind: Kind,
-    /// When.
-    pub at: Time,
-    /// What.
-    pub what: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { seed, kind, at, what } = self;
-        writeln!(f, "world {seed} ({kind}) at {at}: {what}")?;
-        write!(f, "  to see it: ROAM6_SEED={seed} cargo test -p roam6-sim one_world -- --nocapture")
-    }
-}
+const FAMILY: Family = Family { name: "world", replay: "one_world" };
 
 /// Plays the world of `seed`, telling every event on standard output if `loud`.
 ///
@@ -63,7 +44,13 @@ pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
     let (attacker, checks, watch) = (Attacker::new(seed), Checks::default(), Watch::default());
     let mut play = Play { attacker, checks, watch, events: 0, scenario };
     let kind = play.scenario.kind;
-    play.run().map_err(|what| Failure { seed, kind, at: play.scenario.map.world.now(), what })
+    play.run().map_err(|what| Failure {
+        family: FAMILY,
+        seed,
+        kind: Some(kind.to_string()),
+        at: play.scenario.map.world.now(),
+        what,
+    })
 }
 
 struct Play {

@@ -4,8 +4,8 @@ use super::attacker::Attacker;
 use super::map::Conversation;
 use super::scenario::{Kind, Scenario};
 use crate::datagram::Header;
+use crate::failure::{Failure, Family};
 use crate::world::Fact;
-use core::fmt;
 use core::time::Duration;
 use roam6_proto::view::ContextView;
 use roam6_proto::{Report, Time};
@@ -41,26 +41,7 @@ pub struct Tale {
     pub hopeless: bool,
 }
 
-/// What did not hold.
-#[derive(Debug, Clone)]
-pub struct Failure {
-    /// Which world.
-    pub seed: u64,
-    /// What it was about.
-    pub kind: Kind,
-    /// When.
-    pub at: Time,
-    /// What.
-    pub what: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { seed, kind, at, what } = self;
-        writeln!(f, "multihomed world {seed} ({kind}) at {at}: {what}")?;
-        write!(f, "  to see it: ROAM6_SEED={seed} cargo test -p roam6-sim one_multihomed -- --nocapture")
-    }
-}
+const FAMILY: Family = Family { name: "multihomed world", replay: "one_multihomed" };
 
 /// Plays the world of `seed`, telling every event on standard output if `loud`.
 ///
@@ -71,7 +52,13 @@ pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
     scenario.map.world.loud = loud;
     let kind = scenario.kind;
     let mut play = Play { attacker: Attacker::new(seed), events: 0, found: 0, contexts: 0, signals: 0, scenario };
-    play.run().map_err(|what| Failure { seed, kind, at: play.scenario.map.world.now(), what })
+    play.run().map_err(|what| Failure {
+        family: FAMILY,
+        seed,
+        kind: Some(kind.to_string()),
+        at: play.scenario.map.world.now(),
+        what,
+    })
 }
 
 struct Play {

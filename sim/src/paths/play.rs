@@ -3,8 +3,8 @@
 use super::map::prefix;
 use super::peer::LIMIT;
 use super::scenario::Scenario;
+use crate::failure::{Failure, Family};
 use crate::world::Fact;
-use core::fmt;
 use core::time::Duration;
 use roam6_proto::plan::Endpoint;
 use roam6_proto::{Item, Time};
@@ -35,24 +35,7 @@ pub struct Tale {
     pub changes: u64,
 }
 
-/// What did not hold.
-#[derive(Debug, Clone)]
-pub struct Failure {
-    /// Which world.
-    pub seed: u64,
-    /// When.
-    pub at: Time,
-    /// What.
-    pub what: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { seed, at, what } = self;
-        writeln!(f, "world of paths {seed} at {at}: {what}")?;
-        write!(f, "  to see it: ROAM6_SEED={seed} cargo test -p roam6-sim one_world_of_paths -- --nocapture")
-    }
-}
+const FAMILY: Family = Family { name: "world of paths", replay: "one_world_of_paths" };
 
 /// Plays the world of `seed`, telling every event on standard output if `loud`.
 ///
@@ -62,7 +45,7 @@ pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
     let mut scenario = Scenario::new(seed);
     scenario.map.world.loud = loud;
     let mut play = Play { scenario, events: 0 };
-    play.run().map_err(|what| Failure { seed, at: play.scenario.map.world.now(), what })
+    play.run().map_err(|what| Failure { family: FAMILY, seed, kind: None, at: play.scenario.map.world.now(), what })
 }
 
 /// What connections have of the paths there are.

@@ -6,6 +6,7 @@ use super::check::{Witness, number};
 use super::ideal::Graph;
 use super::scenario::{ATTACKER, Act, CROSSING, Kind, RANGE, SETTLE, Scenario, TROUBLE};
 use super::world::owner;
+use crate::failure::{Failure, Family};
 use crate::radio::StationId;
 use core::fmt;
 use core::time::Duration;
@@ -47,26 +48,7 @@ pub struct Tale {
     pub promised: u32,
 }
 
-/// What did not hold.
-#[derive(Debug, Clone)]
-pub struct Failure {
-    /// Which world.
-    pub seed: u64,
-    /// What it was about.
-    pub kind: Kind,
-    /// When.
-    pub at: Time,
-    /// What.
-    pub what: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { seed, kind, at, what } = self;
-        writeln!(f, "world of vehicles {seed} ({kind}) at {at}: {what}")?;
-        write!(f, "  to see it: ROAM6_SEED={seed} cargo test -p roam6-sim --test vehicles one_world -- --nocapture")
-    }
-}
+const FAMILY: Family = Family { name: "world of vehicles", replay: "--test vehicles one_world" };
 
 /// Plays the world of `seed`, telling every step on standard output if `loud`.
 ///
@@ -80,7 +62,7 @@ pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
     let mut play = Play { scenario, witness: Witness::default(), attacker, next_burst, loud, steps: 0 };
     let result = play.run();
     let at = play.scenario.world.now();
-    let promised = result.map_err(|what| Failure { seed, kind, at, what })?;
+    let promised = result.map_err(|what| Failure { family: FAMILY, seed, kind: Some(kind.to_string()), at, what })?;
     let (stations, frames) = (play.scenario.stations, play.witness.frames);
     Ok(Tale { kind, stations, steps: play.steps, frames, deliveries: play.witness.deliveries(), promised })
 }
