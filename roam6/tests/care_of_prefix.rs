@@ -7,10 +7,10 @@
 
 mod road;
 
+use road::capture::{Capture, Dissected};
+use road::visit::{FIRST, POOR, SECOND, Visit};
 use road::{Place, Road, Running, run, wait_for};
-use std::fs::{self, File};
 use std::net::Ipv6Addr;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -19,150 +19,6 @@ const PEER: &str = "2001:db8:9::9";
 const NODE: &str = "::2";
 const HOME: &str = "2001:db8:100::2";
 const SETTINGS: &str = "[mobile_router.care_of_prefixes]\nprefer = \"care-of\"\n";
-
-/// A network to visit, beyond the same cable as all others.
-struct Network {
-    /// Prefix of its link.
-    link: &'static str,
-    /// What its server delegates from, a /48; empty if it has none.
-    pool: &'static str,
-}
-
-const FIRST: Network = Network { link: "2001:db8:2::", pool: "2001:db8:b1::" };
-const SECOND: Network = Network { link: "2001:db8:3::", pool: "2001:db8:b2::" };
-const POOR: Network = Network { link: "2001:db8:2::", pool: "" };
-
-/// Who makes a network what it is; they go with it.
-struct Visit<'a> {
-    road: &'a Road,
-    network: &'static Network,
-    _servers: Vec<Running>,
-    capture: Option<Capture>,
-}
-
-/// A capture by tcpdump.
-struct Capture {
-    file: PathBuf,
-    tcpdump: Running,
-}
-
-impl Capture {
-    /// Begins to capture everything on an interface of `place`.
-    fn begin(road: &Road, place: &Place, interface: &str, name: &str) -> Capture {
-        let file = road.file(&format!("{name}.pcap"));
-        let log = road.file(&format!("{name}.log"));
-        let words = ["tcpdump", "-U", "--immediate-mode", "-n", "-i", interface, "-w", file.to_str().unwrap(), "ip6"];
-        let mut command = place.command(&words);
-        let tcpdump = Running(command.stderr(File::create(&log).unwrap()).stdout(Stdio::null()).spawn().unwrap());
-        wait_for("tcpdump", || fs::read_to_string(&log).unwrap().contains("listening on"));
-        Capture { file, tcpdump }
-    }
-
-    /// Ends it: what tshark makes of what was seen.
-    fn end(mut self) -> Dissected {
-        run(Command::new("kill").args(["-INT", &self.tcpdump.0.id().to_string()]));
-        self.tcpdump.0.wait().unwrap();
-        Dissected(self.file)
-    }
-}
-
-/// A finished capture.
-struct Dissected(PathBuf);
-
-impl Dissected {
-    /// These fields of the frames that match, each with all its occurrences.
-    fn fields(&self, filter: &str, fields: &[&str]) -> Vec<Vec<Vec<String>>> {
-        let mut tshark = Command::new("tshark");
-        tshark.arg("-r").arg(&self.0).args(["-n", "-Y", filter, "-T", "fields", "-E", "separator=;"]);
-        tshark.args(fields.iter().flat_map(|field| ["-e", field]));
-        let values = |text: &str| text.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect();
-        run(&mut tshark).lines().map(|line| line.split(';').map(values).collect()).collect()
-    }
-
-    fn count(&self, filter: &str) -> usize {
-        self.fields(filter, &["frame.number"]).len()
-    }
-
-    fn check(&self) {
-        let faults = self.fields("_ws.malformed || _ws.expert.severity == error", &["frame.number", "frame.protocols"]);
-        assert!(faults.is_empty(), "{}: {faults:?}", self.0.display());
-    }
-}
-
-impl<'a> Visit<'a> {
-    /// Plugs the mobile router into `network`.
-    fn begin(road: &'a Road, network: &'static Network, name: &str) -> Visit<'a> {
-        let Network { link, pool } = network;
-        road.agent.shell(&format!(
-            "sysctl -qw net.ipv6.conf.visit0.accept_dad=0 && ip -6 address flush dev visit0 scope global && \
-             ip address add {link}1/64 dev visit0 nodad"
-        ));
-        let capture = Capture::begin(road, &road.router, "up0", name);
-        road.agent.shell("ip link set visit0 up");
-        wait_for("a link-local address", || {
-            road.agent.shell("ip -6 -o addr show dev visit0 scope link").contains("fe80")
-        });
-        let mut servers = vec![road.advertise(&format!("{link}/64"))];
-        if !pool.is_empty() {
-            let shown = road.router.shell("ip -6 -o address show dev up0 scope link");
-            let gateway = shown.split_whitespace().nth(3).and_then(|word| word.split_once('/')).unwrap().0.to_owned();
-            road.agent.shell(&format!("ip route replace {pool}/48 via {gateway} dev visit0"));
-            servers.push(network.delegate(road));
-        }
-        Visit { road, network, _servers: servers, capture: Some(capture) }
-    }
-
-    /// Pulls the plug.
-    fn end(self) -> Dissected {
-        let road = self.road;
-        self.end_after(|| {
-            road.agent.shell("ip link set visit0 down && ip -6 address flush dev visit0");
-            // The kernel takes up to a second to tell. What leaves until then leaves into no cable.
-            wait_for("told of the lost carrier", || road.show("mr", "links").contains("down"));
-        })
-    }
-
-    /// What the uplink carried until after `act` had to come from here, or to be of the link.
-    fn end_after(mut self, act: impl FnOnce()) -> Dissected {
-        act();
-        let seen = self.capture.take().unwrap().end();
-        let shown = self.road.router.shell("ip -o link show dev up0");
-        let own = shown.split_once("link/ether ").and_then(|(_, rest)| rest.split_whitespace().next()).unwrap();
-        let sent = seen.fields(&format!("eth.src == {own}"), &["ipv6.src", "frame.number"]);
-        for frame in sent {
-            let source: Ipv6Addr = frame[0][0].parse().unwrap();
-            let local = source.is_unspecified() || source.is_unicast_link_local();
-            assert!(local || self.network.owns(source), "frame {:?} of {} from {source}", frame[1], seen.0.display());
-        }
-        seen.check();
-        seen
-    }
-}
-
-impl Network {
-    fn owns(&self, address: Ipv6Addr) -> bool {
-        let within = |prefix: &str, count: usize| {
-            prefix.parse::<Ipv6Addr>().is_ok_and(|prefix| prefix.segments()[..count] == address.segments()[..count])
-        };
-        within(self.link, 4) || within(self.pool, 3)
-    }
-
-    /// The only server of its link, so nobody need wait for others.
-    fn delegate(&self, road: &Road) -> Running {
-        let base = self.pool.trim_end_matches("::");
-        let text = format!(
-            "default-lease-time 600; preferred-lifetime 300; max-lease-time 600; option dhcp6.preference 255;\n\
-             subnet6 {}/64 {{ prefix6 {base}:: {base}:ff00:: /56; }}\n",
-            self.link
-        );
-        let file = |kind: &str| road.file(&format!("dhcpd-{base}.{kind}"));
-        fs::write(file("conf"), text).unwrap();
-        fs::write(file("leases"), "").unwrap();
-        let mut dhcpd = road.agent.command(&["dhcpd", "-6", "-f", "-q", "-cf"]);
-        dhcpd.arg(file("conf")).arg("-lf").arg(file("leases")).arg("-pf").arg(file("pid")).arg("visit0");
-        Running(dhcpd.stdout(Stdio::null()).stderr(File::create(file("log")).unwrap()).spawn().unwrap())
-    }
-}
 
 /// A road on which nothing runs yet, whose node hears advertisements.
 fn road(test: &str) -> Option<Road> {
@@ -174,17 +30,20 @@ fn road(test: &str) -> Option<Road> {
     }
     let road = Road::new(test)?;
     road.agent.shell("ip link set visit0 down && ip -6 address flush dev visit0");
-    road.node.shell(&format!(
-        "ip -6 address flush dev eth0 scope global && sysctl -qw net.ipv6.conf.eth0.accept_ra=1 && \
-         ip -6 route del default && ip token set {NODE} dev eth0"
-    ));
+    road.node.shell("ip -6 address flush dev eth0 scope global && ip -6 route del default");
+    listen(&road.node);
     road.enroll(&[]);
     Some(road)
 }
 
+/// From now on the node hears advertisements.
+fn listen(node: &Place) {
+    node.shell(&format!("sysctl -qw net.ipv6.conf.eth0.accept_ra=1 && ip token set {NODE} dev eth0"));
+}
+
 /// The node's addresses that begin so: whether each is preferred.
-fn addresses(road: &Road, begin: &str) -> Vec<(String, bool)> {
-    let shown = road.node.shell("ip -6 -o address show dev eth0 scope global");
+fn addresses(node: &Place, begin: &str) -> Vec<(String, bool)> {
+    let shown = node.shell("ip -6 -o address show dev eth0 scope global");
     let read = |line: &str| {
         let address = line.split_whitespace().nth(3)?.split_once('/')?.0.to_owned();
         Some((address, !line.contains("deprecated") && !line.contains("tentative")))
@@ -193,16 +52,16 @@ fn addresses(road: &Road, begin: &str) -> Vec<(String, bool)> {
 }
 
 /// Waits until the node has a preferred address that begins so, and the peer answers it there.
-fn await_address(road: &Road, begin: &str) -> String {
-    let found = || addresses(road, begin).into_iter().find(|(_, preferred)| *preferred);
+fn await_address(node: &Place, begin: &str) -> String {
+    let found = || addresses(node, begin).into_iter().find(|(_, preferred)| *preferred);
     wait_for(&format!("a preferred address in {begin}"), || found().is_some());
     let address = found().unwrap().0;
-    wait_for(&format!("a way from {address}"), || reaches(road, &address));
+    wait_for(&format!("a way from {address}"), || reaches(node, &address));
     address
 }
 
-fn reaches(road: &Road, from: &str) -> bool {
-    road.node.command(&["ping", "-nqc1", "-W1", "-I", from, PEER]).output().unwrap().status.success()
+fn reaches(node: &Place, from: &str) -> bool {
+    node.command(&["ping", "-nqc1", "-W1", "-I", from, PEER]).output().unwrap().status.success()
 }
 
 /// The node speaks from an address of a network that was left: it is told so, and knows at once.
@@ -234,10 +93,10 @@ fn a_prefix_of_each_network_visited_is_used_there_and_nowhere_else() {
     let _agent = road.start_agent();
     let mut router = road.start_router(SETTINGS);
     let visit = Visit::begin(&road, &FIRST, "first");
-    let former = await_address(&road, "2001:db8:b1:");
+    let former = await_address(&road.node, "2001:db8:b1:");
     road.await_binding("2001:db8:2:");
-    wait_for("a way from home", || reaches(&road, HOME));
-    assert_eq!(addresses(&road, HOME), [(HOME.to_owned(), false)], "the direct path is preferred");
+    wait_for("a way from home", || reaches(&road.node, HOME));
+    assert_eq!(addresses(&road.node, HOME), [(HOME.to_owned(), false)], "the direct path is preferred");
     // What the prefix has beyond the node's link leads nowhere.
     let beyond = beyond(&former);
     let words = ["ping", "-nqc1", "-W2", "-I", PEER, &beyond];
@@ -258,8 +117,8 @@ fn a_prefix_of_each_network_visited_is_used_there_and_nowhere_else() {
     check_delegation(&first);
 
     let visit = Visit::begin(&road, &SECOND, "second");
-    await_address(&road, "2001:db8:b2:");
-    assert_eq!(addresses(&road, &former), [(former.clone(), false)], "deprecated, not forgotten");
+    await_address(&road.node, "2001:db8:b2:");
+    assert_eq!(addresses(&road.node, &former), [(former.clone(), false)], "deprecated, not forgotten");
     // The kernel answers a few times a second only (RFC 4443 §2.4 (f)).
     drop(talk);
     is_told(&road, &former);
@@ -301,15 +160,15 @@ fn where_nobody_delegates_the_visited_link_itself_is_used_while_it_lasts() {
     let _agent = road.start_agent();
     let _router = road.start_router(SETTINGS);
     let visit = Visit::begin(&road, &POOR, "poor");
-    let former = await_address(&road, "2001:db8:2:");
-    wait_for("a way from home", || reaches(&road, HOME));
+    let former = await_address(&road.node, "2001:db8:2:");
+    wait_for("a way from home", || reaches(&road.node, HOME));
     let poor = visit.end();
     assert!(poor.count(&format!("icmpv6.type == 128 && ipv6.src == {former} && !(ipv6.nxt == 41)")) > 0);
     let answered = format!("icmpv6.type == 136 && icmpv6.nd.na.target_address == {former} && ipv6.dst != ff02::1");
     assert!(poor.count(&answered) > 0, "the router of the visited link found the node by proxy");
 
     let visit = Visit::begin(&road, &SECOND, "second");
-    await_address(&road, "2001:db8:b2:");
+    await_address(&road.node, "2001:db8:b2:");
     is_told(&road, &former);
     check_delegation(&visit.end());
     let inside = inside.end();
@@ -319,4 +178,67 @@ fn where_nobody_delegates_the_visited_link_itself_is_used_while_it_lasts() {
     assert!(shared.len() >= 2, "told that there is a proxy (RFC 4389 section 4.1.3.3)");
     let told = format!("icmpv6.type == 1 && icmpv6.code == 5 && ipv6.dst == {former}");
     assert!(inside.count(&told) > 0, "source address failed ingress/egress policy");
+}
+
+/// The second mobile router rides in the first: its uplink is what was the node's interface.
+const PASSENGER: &str = "
+[mobile_router]
+home_address = \"2001:db8:1::200\"
+home_prefix = \"2001:db8:1::/64\"
+home_agents = [\"2001:db8:1::1\"]
+prefixes = [\"2001:db8:200::/56\"]
+key_file = \"passenger.key\"
+[mobile_router.care_of_prefixes]
+prefer = \"care-of\"
+[[mobile_router.uplink]]
+interface = \"eth0\"
+[[mobile_router.ingress]]
+interface = \"in0\"
+prefix = \"2001:db8:200::/64\"
+";
+
+/// The passenger's node: `2001:db8:200::2` is its address in the passenger's mobile network.
+fn passenger(road: &Road) -> (Place, Running) {
+    let node = Place::new().unwrap();
+    road.node.shell(&format!(
+        "ip -6 address flush dev eth0 scope global && ip token set :: dev eth0 && \
+         ip link add in0 type veth peer name eth0 netns {} && ip link set in0 up",
+        node.number()
+    ));
+    node.shell("sysctl -qw net.ipv6.conf.eth0.accept_dad=0 && ip link set eth0 up");
+    listen(&node);
+    road.enroll_another("2001:db8:1::200", "2001:db8:200::/56", "passenger.key");
+    (node, road.node.roam6(&road.write_config("passenger", PASSENGER)))
+}
+
+#[test]
+fn a_router_within_a_router_has_the_direct_path_too() {
+    let Some(road) = road("a_router_within_a_router_has_the_direct_path_too") else { return };
+    let (node, _passenger) = passenger(&road);
+    let inside = Capture::begin(&road, &road.router, "in0", "inside");
+    let _agent = road.start_agent();
+    let _router = road.start_router(SETTINGS);
+    let home = "2001:db8:200::2";
+
+    let visit = Visit::begin(&road, &FIRST, "first");
+    let former = await_address(&node, "2001:db8:b1:");
+    wait_for("a way from the passenger's home", || reaches(&node, home));
+    // The passenger's own care-of address is one of the visited network: one tunnel, not one within the other.
+    road.await_binding("2001:db8:b1:");
+    wait_for("the passenger's tunnel on the direct path", || reaches(&node, home));
+    let first = visit.end();
+    let direct = format!("icmpv6.type == 128 && ipv6.src == {former}");
+    assert!(first.count(&format!("{direct} && !(ipv6.nxt == 41)")) > 0, "past both tunnels");
+    assert_eq!(first.count(&format!("{direct} && ipv6.nxt == 41")), 0);
+    let tunnelled = first.fields(&format!("icmpv6.type == 128 && ipv6.src == {home}"), &["ipv6.src"]);
+    assert!(tunnelled.iter().any(|frame| frame[0].len() == 2 && frame[0][0].starts_with("2001:db8:b1:")));
+
+    let visit = Visit::begin(&road, &SECOND, "second");
+    let new = await_address(&node, "2001:db8:b2:");
+    road.await_binding("2001:db8:b2:");
+    wait_for("a way from the passenger's home after the move", || reaches(&node, home));
+    assert!(addresses(&node, &former).iter().all(|(_, preferred)| !preferred), "{former} is over");
+    let second = visit.end();
+    assert!(second.count(&format!("icmpv6.type == 128 && ipv6.src == {new} && !(ipv6.nxt == 41)")) > 0);
+    inside.end().check();
 }

@@ -2,6 +2,9 @@
 //! inside, each in a namespace of its own that ends with the test.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod capture;
+pub mod visit;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -164,6 +167,13 @@ impl Road {
         run(enroll.arg("--table").arg(self.file("mobiles.toml")).arg("--key-file").arg(self.file("mr.key")));
     }
 
+    /// The same for one more mobile router.
+    pub fn enroll_another(&self, home_address: &str, prefix: &str, key_file: &str) {
+        let mut enroll = Command::new(BINARY);
+        enroll.args(["enroll", "--home-address", home_address, "--prefix", prefix]);
+        run(enroll.arg("--table").arg(self.file("mobiles.toml")).arg("--key-file").arg(self.file(key_file)));
+    }
+
     /// The visited network has this prefix from now on, until the answer is dropped.
     pub fn advertise(&self, prefix: &str) -> Running {
         let (conf, pid) = (self.file("radvd.conf"), self.file("radvd.pid"));
@@ -213,7 +223,7 @@ impl Road {
     }
 
     /// Writes a configuration with folders of its own.
-    fn write_config(&self, name: &str, role: &str) -> PathBuf {
+    pub fn write_config(&self, name: &str, role: &str) -> PathBuf {
         let path = self.file(&format!("{name}.toml"));
         let own = self.file(name);
         let text =

@@ -1,0 +1,55 @@
+//! What passes an interface: taken by tcpdump, judged by tshark.
+
+use super::{Place, Road, Running, run, wait_for};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A capture by tcpdump.
+pub struct Capture {
+    file: PathBuf,
+    tcpdump: Running,
+}
+
+impl Capture {
+    /// Begins to capture everything on an interface of `place`.
+    pub fn begin(road: &Road, place: &Place, interface: &str, name: &str) -> Capture {
+        let file = road.file(&format!("{name}.pcap"));
+        let log = road.file(&format!("{name}.log"));
+        let words = ["tcpdump", "-U", "--immediate-mode", "-n", "-i", interface, "-w", file.to_str().unwrap(), "ip6"];
+        let mut command = place.command(&words);
+        let tcpdump = Running(command.stderr(File::create(&log).unwrap()).stdout(Stdio::null()).spawn().unwrap());
+        wait_for("tcpdump", || fs::read_to_string(&log).unwrap().contains("listening on"));
+        Capture { file, tcpdump }
+    }
+
+    /// Ends it: what tshark makes of what was seen.
+    pub fn end(mut self) -> Dissected {
+        run(Command::new("kill").args(["-INT", &self.tcpdump.0.id().to_string()]));
+        self.tcpdump.0.wait().unwrap();
+        Dissected(self.file)
+    }
+}
+
+/// A finished capture.
+pub struct Dissected(pub PathBuf);
+
+impl Dissected {
+    /// These fields of the frames that match, each with all its occurrences.
+    pub fn fields(&self, filter: &str, fields: &[&str]) -> Vec<Vec<Vec<String>>> {
+        let mut tshark = Command::new("tshark");
+        tshark.arg("-r").arg(&self.0).args(["-n", "-Y", filter, "-T", "fields", "-E", "separator=;"]);
+        tshark.args(fields.iter().flat_map(|field| ["-e", field]));
+        let values = |text: &str| text.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect();
+        run(&mut tshark).lines().map(|line| line.split(';').map(values).collect()).collect()
+    }
+
+    pub fn count(&self, filter: &str) -> usize {
+        self.fields(filter, &["frame.number"]).len()
+    }
+
+    pub fn check(&self) {
+        let faults = self.fields("_ws.malformed || _ws.expert.severity == error", &["frame.number", "frame.protocols"]);
+        assert!(faults.is_empty(), "{}: {faults:?}", self.0.display());
+    }
+}

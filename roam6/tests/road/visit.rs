@@ -1,0 +1,103 @@
+//! Networks to visit that delegate prefixes or do not, by other people's servers and advertisers.
+#![allow(clippy::indexing_slicing, reason = "a test fails where it stands")]
+
+use super::capture::{Capture, Dissected};
+use super::{Road, Running, wait_for};
+use std::fs::{self, File};
+use std::net::Ipv6Addr;
+use std::process::Stdio;
+
+/// A network to visit, beyond the same cable as all others.
+pub struct Network {
+    /// Prefix of its link.
+    pub link: &'static str,
+    /// What its server delegates from, a /48; empty if it has none.
+    pub pool: &'static str,
+}
+
+pub const FIRST: Network = Network { link: "2001:db8:2::", pool: "2001:db8:b1::" };
+pub const SECOND: Network = Network { link: "2001:db8:3::", pool: "2001:db8:b2::" };
+pub const POOR: Network = Network { link: "2001:db8:2::", pool: "" };
+
+/// Who makes a network what it is; they go with it.
+pub struct Visit<'a> {
+    road: &'a Road,
+    network: &'static Network,
+    _servers: Vec<Running>,
+    capture: Option<Capture>,
+}
+
+impl<'a> Visit<'a> {
+    /// Plugs the mobile router into `network`.
+    pub fn begin(road: &'a Road, network: &'static Network, name: &str) -> Visit<'a> {
+        let Network { link, pool } = network;
+        road.agent.shell(&format!(
+            "sysctl -qw net.ipv6.conf.visit0.accept_dad=0 && ip -6 address flush dev visit0 scope global && \
+             ip address add {link}1/64 dev visit0 nodad"
+        ));
+        let capture = Capture::begin(road, &road.router, "up0", name);
+        road.agent.shell("ip link set visit0 up");
+        wait_for("a link-local address", || {
+            road.agent.shell("ip -6 -o addr show dev visit0 scope link").contains("fe80")
+        });
+        let mut servers = vec![road.advertise(&format!("{link}/64"))];
+        if !pool.is_empty() {
+            let shown = road.router.shell("ip -6 -o address show dev up0 scope link");
+            let gateway = shown.split_whitespace().nth(3).and_then(|word| word.split_once('/')).unwrap().0.to_owned();
+            road.agent.shell(&format!("ip route replace {pool}/48 via {gateway} dev visit0"));
+            servers.push(network.delegate(road));
+        }
+        Visit { road, network, _servers: servers, capture: Some(capture) }
+    }
+
+    /// Pulls the plug.
+    pub fn end(self) -> Dissected {
+        let road = self.road;
+        self.end_after(|| {
+            road.agent.shell("ip link set visit0 down && ip -6 address flush dev visit0");
+            // The kernel takes up to a second to tell. What leaves until then leaves into no cable.
+            wait_for("told of the lost carrier", || road.show("mr", "links").contains("down"));
+        })
+    }
+
+    /// What the uplink carried until after `act` had to come from here, or to be of the link.
+    pub fn end_after(mut self, act: impl FnOnce()) -> Dissected {
+        act();
+        let seen = self.capture.take().unwrap().end();
+        let shown = self.road.router.shell("ip -o link show dev up0");
+        let own = shown.split_once("link/ether ").and_then(|(_, rest)| rest.split_whitespace().next()).unwrap();
+        let sent = seen.fields(&format!("eth.src == {own}"), &["ipv6.src", "frame.number"]);
+        for frame in sent {
+            let source: Ipv6Addr = frame[0][0].parse().unwrap();
+            let local = source.is_unspecified() || source.is_unicast_link_local();
+            assert!(local || self.network.owns(source), "frame {:?} of {} from {source}", frame[1], seen.0.display());
+        }
+        seen.check();
+        seen
+    }
+}
+
+impl Network {
+    fn owns(&self, address: Ipv6Addr) -> bool {
+        let within = |prefix: &str, count: usize| {
+            prefix.parse::<Ipv6Addr>().is_ok_and(|prefix| prefix.segments()[..count] == address.segments()[..count])
+        };
+        within(self.link, 4) || within(self.pool, 3)
+    }
+
+    /// The only server of its link, so nobody need wait for others.
+    fn delegate(&self, road: &Road) -> Running {
+        let base = self.pool.trim_end_matches("::");
+        let text = format!(
+            "default-lease-time 600; preferred-lifetime 300; max-lease-time 600; option dhcp6.preference 255;\n\
+             subnet6 {}/64 {{ prefix6 {base}:: {base}:ff00:: /56; }}\n",
+            self.link
+        );
+        let file = |kind: &str| road.file(&format!("dhcpd-{base}.{kind}"));
+        fs::write(file("conf"), text).unwrap();
+        fs::write(file("leases"), "").unwrap();
+        let mut dhcpd = road.agent.command(&["dhcpd", "-6", "-f", "-q", "-cf"]);
+        dhcpd.arg(file("conf")).arg("-lf").arg(file("leases")).arg("-pf").arg(file("pid")).arg("visit0");
+        Running(dhcpd.stdout(Stdio::null()).stderr(File::create(file("log")).unwrap()).spawn().unwrap())
+    }
+}
