@@ -8,61 +8,12 @@
 mod road;
 
 use road::capture::{Capture, Dissected};
-use road::visit::{FIRST, POOR, SECOND, Visit};
-use road::{Place, Road, Running, run, wait_for};
+use road::node::{HOME, PEER, SETTINGS, addresses, await_address, listening_road, reaches};
+use road::visit::{BRIEF, FIRST, LOWER, POOR, SECOND, Visit};
+use road::{Road, Running, run, wait_for};
 use std::net::Ipv6Addr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-
-const PEER: &str = "2001:db8:9::9";
-/// The node's identifier; `2001:db8:100::2` is its address in the mobile network.
-const NODE: &str = "::2";
-const HOME: &str = "2001:db8:100::2";
-const SETTINGS: &str = "[mobile_router.care_of_prefixes]\nprefer = \"care-of\"\n";
-
-/// A road on which nothing runs yet, whose node hears advertisements.
-fn road(test: &str) -> Option<Road> {
-    for (program, word) in [("dhcpd", "--version"), ("tshark", "--version"), ("tcpdump", "--version")] {
-        if Command::new(program).arg(word).output().is_err() {
-            println!("skipped: {test}: {program} is missing");
-            return None;
-        }
-    }
-    let road = Road::new(test)?;
-    road.agent.shell("ip link set visit0 down && ip -6 address flush dev visit0");
-    road.node.shell("ip -6 address flush dev eth0 scope global && ip -6 route del default");
-    listen(&road.node);
-    road.enroll(&[]);
-    Some(road)
-}
-
-/// From now on the node hears advertisements.
-fn listen(node: &Place) {
-    node.shell(&format!("sysctl -qw net.ipv6.conf.eth0.accept_ra=1 && ip token set {NODE} dev eth0"));
-}
-
-/// The node's addresses that begin so: whether each is preferred.
-fn addresses(node: &Place, begin: &str) -> Vec<(String, bool)> {
-    let shown = node.shell("ip -6 -o address show dev eth0 scope global");
-    let read = |line: &str| {
-        let address = line.split_whitespace().nth(3)?.split_once('/')?.0.to_owned();
-        Some((address, !line.contains("deprecated") && !line.contains("tentative")))
-    };
-    shown.lines().filter_map(read).filter(|(address, _)| address.starts_with(begin)).collect()
-}
-
-/// Waits until the node has a preferred address that begins so, and the peer answers it there.
-fn await_address(node: &Place, begin: &str) -> String {
-    let found = || addresses(node, begin).into_iter().find(|(_, preferred)| *preferred);
-    wait_for(&format!("a preferred address in {begin}"), || found().is_some());
-    let address = found().unwrap().0;
-    wait_for(&format!("a way from {address}"), || reaches(node, &address));
-    address
-}
-
-fn reaches(node: &Place, from: &str) -> bool {
-    node.command(&["ping", "-nqc1", "-W1", "-I", from, PEER]).output().unwrap().status.success()
-}
 
 /// The node speaks from an address of a network that was left: it is told so, and knows at once.
 fn is_told(road: &Road, former: &str) {
@@ -88,7 +39,7 @@ fn check_advertisements(inside: &Dissected, former: &str, new: &str) {
 
 #[test]
 fn a_prefix_of_each_network_visited_is_used_there_and_nowhere_else() {
-    let Some(road) = road("a_prefix_of_each_network_visited_is_used_there_and_nowhere_else") else { return };
+    let Some(road) = listening_road("a_prefix_of_each_network_visited_is_used_there_and_nowhere_else") else { return };
     let inside = Capture::begin(&road, &road.router, "in0", "inside");
     let _agent = road.start_agent();
     let mut router = road.start_router(SETTINGS);
@@ -155,7 +106,9 @@ fn check_delegation(uplink: &Dissected) {
 
 #[test]
 fn where_nobody_delegates_the_visited_link_itself_is_used_while_it_lasts() {
-    let Some(road) = road("where_nobody_delegates_the_visited_link_itself_is_used_while_it_lasts") else { return };
+    let Some(road) = listening_road("where_nobody_delegates_the_visited_link_itself_is_used_while_it_lasts") else {
+        return;
+    };
     let inside = Capture::begin(&road, &road.router, "in0", "inside");
     let _agent = road.start_agent();
     let _router = road.start_router(SETTINGS);
@@ -180,65 +133,26 @@ fn where_nobody_delegates_the_visited_link_itself_is_used_while_it_lasts() {
     assert!(inside.count(&told) > 0, "source address failed ingress/egress policy");
 }
 
-/// The second mobile router rides in the first: its uplink is what was the node's interface.
-const PASSENGER: &str = "
-[mobile_router]
-home_address = \"2001:db8:1::200\"
-home_prefix = \"2001:db8:1::/64\"
-home_agents = [\"2001:db8:1::1\"]
-prefixes = [\"2001:db8:200::/56\"]
-key_file = \"passenger.key\"
-[mobile_router.care_of_prefixes]
-prefer = \"care-of\"
-[[mobile_router.uplink]]
-interface = \"eth0\"
-[[mobile_router.ingress]]
-interface = \"in0\"
-prefix = \"2001:db8:200::/64\"
-";
-
-/// The passenger's node: `2001:db8:200::2` is its address in the passenger's mobile network.
-fn passenger(road: &Road) -> (Place, Running) {
-    let node = Place::new().unwrap();
-    road.node.shell(&format!(
-        "ip -6 address flush dev eth0 scope global && ip token set :: dev eth0 && \
-         ip link add in0 type veth peer name eth0 netns {} && ip link set in0 up",
-        node.number()
-    ));
-    node.shell("sysctl -qw net.ipv6.conf.eth0.accept_dad=0 && ip link set eth0 up");
-    listen(&node);
-    road.enroll_another("2001:db8:1::200", "2001:db8:200::/56", "passenger.key");
-    (node, road.node.roam6(&road.write_config("passenger", PASSENGER)))
-}
-
 #[test]
-fn a_router_within_a_router_has_the_direct_path_too() {
-    let Some(road) = road("a_router_within_a_router_has_the_direct_path_too") else { return };
-    let (node, _passenger) = passenger(&road);
+fn a_lease_changes_and_ends_with_the_server() {
+    let Some(road) = listening_road("a_lease_changes_and_ends_with_the_server") else { return };
     let inside = Capture::begin(&road, &road.router, "in0", "inside");
     let _agent = road.start_agent();
     let _router = road.start_router(SETTINGS);
-    let home = "2001:db8:200::2";
+    let mut visit = Visit::begin(&road, &BRIEF, "brief");
+    let former = await_address(&road.node, "2001:db8:b3:ff00");
+    visit.delegate(LOWER);
+    let new = await_address(&road.node, "2001:db8:b3:7f00");
+    let over = |address: &str| addresses(&road.node, address).iter().all(|(_, preferred)| !preferred);
+    wait_for("the former prefix over", || over(&former));
 
-    let visit = Visit::begin(&road, &FIRST, "first");
-    let former = await_address(&node, "2001:db8:b1:");
-    wait_for("a way from the passenger's home", || reaches(&node, home));
-    // The passenger's own care-of address is one of the visited network: one tunnel, not one within the other.
-    road.await_binding("2001:db8:b1:");
-    wait_for("the passenger's tunnel on the direct path", || reaches(&node, home));
-    let first = visit.end();
-    let direct = format!("icmpv6.type == 128 && ipv6.src == {former}");
-    assert!(first.count(&format!("{direct} && !(ipv6.nxt == 41)")) > 0, "past both tunnels");
-    assert_eq!(first.count(&format!("{direct} && ipv6.nxt == 41")), 0);
-    let tunnelled = first.fields(&format!("icmpv6.type == 128 && ipv6.src == {home}"), &["ipv6.src"]);
-    assert!(tunnelled.iter().any(|frame| frame[0].len() == 2 && frame[0][0].starts_with("2001:db8:b1:")));
-
-    let visit = Visit::begin(&road, &SECOND, "second");
-    let new = await_address(&node, "2001:db8:b2:");
-    road.await_binding("2001:db8:b2:");
-    wait_for("a way from the passenger's home after the move", || reaches(&node, home));
-    assert!(addresses(&node, &former).iter().all(|(_, preferred)| !preferred), "{former} is over");
-    let second = visit.end();
-    assert!(second.count(&format!("icmpv6.type == 128 && ipv6.src == {new} && !(ipv6.nxt == 41)")) > 0);
+    visit.delegate_no_more();
+    let lease =
+        || road.show("mr", "prefixes").lines().find(|row| row.starts_with("2001:db8:b3:7f00")).map(str::to_owned);
+    wait_for("the lease over", || lease().is_none_or(|row| row.ends_with("withdrawn")));
+    wait_for("known inside", || over(&new));
+    wait_for("a way from home", || reaches(&road.node, HOME));
+    is_told(&road, &new);
+    visit.end().check();
     inside.end().check();
 }

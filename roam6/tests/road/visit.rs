@@ -13,24 +13,33 @@ pub struct Network {
     pub link: &'static str,
     /// What its server delegates from, a /48; empty if it has none.
     pub pool: &'static str,
+    /// How long what it delegates is valid, seconds; preferred for half of that.
+    pub lease: u32,
 }
 
-pub const FIRST: Network = Network { link: "2001:db8:2::", pool: "2001:db8:b1::" };
-pub const SECOND: Network = Network { link: "2001:db8:3::", pool: "2001:db8:b2::" };
-pub const POOR: Network = Network { link: "2001:db8:2::", pool: "" };
+pub const FIRST: Network = Network { link: "2001:db8:2::", pool: "2001:db8:b1::", lease: 600 };
+pub const SECOND: Network = Network { link: "2001:db8:3::", pool: "2001:db8:b2::", lease: 600 };
+pub const POOR: Network = Network { link: "2001:db8:2::", pool: "", lease: 0 };
+/// What it gives must be asked for again and again.
+pub const BRIEF: Network = Network { link: "2001:db8:2::", pool: "2001:db8:b3::", lease: 12 };
+/// The prefix of its pool that a server delegates.
+pub const UPPER: &str = "ff00";
+/// The one it delegates after it was set up anew.
+pub const LOWER: &str = "7f00";
 
 /// Who makes a network what it is; they go with it.
 pub struct Visit<'a> {
     road: &'a Road,
     network: &'static Network,
-    _servers: Vec<Running>,
+    _advertiser: Running,
+    server: Option<Running>,
     capture: Option<Capture>,
 }
 
 impl<'a> Visit<'a> {
     /// Plugs the mobile router into `network`.
     pub fn begin(road: &'a Road, network: &'static Network, name: &str) -> Visit<'a> {
-        let Network { link, pool } = network;
+        let Network { link, pool, .. } = network;
         road.agent.shell(&format!(
             "sysctl -qw net.ipv6.conf.visit0.accept_dad=0 && ip -6 address flush dev visit0 scope global && \
              ip address add {link}1/64 dev visit0 nodad"
@@ -40,14 +49,26 @@ impl<'a> Visit<'a> {
         wait_for("a link-local address", || {
             road.agent.shell("ip -6 -o addr show dev visit0 scope link").contains("fe80")
         });
-        let mut servers = vec![road.advertise(&format!("{link}/64"))];
+        let advertiser = road.advertise(&format!("{link}/64"));
+        let mut visit = Visit { road, network, _advertiser: advertiser, server: None, capture: Some(capture) };
         if !pool.is_empty() {
             let shown = road.router.shell("ip -6 -o address show dev up0 scope link");
             let gateway = shown.split_whitespace().nth(3).and_then(|word| word.split_once('/')).unwrap().0.to_owned();
             road.agent.shell(&format!("ip route replace {pool}/48 via {gateway} dev visit0"));
-            servers.push(network.delegate(road));
+            visit.delegate(UPPER);
         }
-        Visit { road, network, _servers: servers, capture: Some(capture) }
+        visit
+    }
+
+    /// The server begins anew, knows of no leases, and gives this prefix of its pool.
+    pub fn delegate(&mut self, prefix: &str) {
+        self.delegate_no_more();
+        self.server = Some(self.network.delegate(self.road, prefix));
+    }
+
+    /// The server is gone.
+    pub fn delegate_no_more(&mut self) {
+        self.server = None;
     }
 
     /// Pulls the plug.
@@ -86,11 +107,13 @@ impl Network {
     }
 
     /// The only server of its link, so nobody need wait for others.
-    fn delegate(&self, road: &Road) -> Running {
+    fn delegate(&self, road: &Road, prefix: &str) -> Running {
         let base = self.pool.trim_end_matches("::");
         let text = format!(
-            "default-lease-time 600; preferred-lifetime 300; max-lease-time 600; option dhcp6.preference 255;\n\
-             subnet6 {}/64 {{ prefix6 {base}:: {base}:ff00:: /56; }}\n",
+            "default-lease-time {0}; preferred-lifetime {1}; max-lease-time {0}; option dhcp6.preference 255;\n\
+             subnet6 {2}/64 {{ prefix6 {base}:{prefix}:: {base}:{prefix}:: /56; }}\n",
+            self.lease,
+            self.lease / 2,
             self.link
         );
         let file = |kind: &str| road.file(&format!("dhcpd-{base}.{kind}"));

@@ -20,6 +20,8 @@ const MAX_TOLD: usize = 16;
 /// soon, whatever the node heard; yet longer than it takes to miss a few advertisements.
 const LEAST_VALID: Duration = Duration::from_secs(120);
 const LONGEST_VALID: Duration = Duration::from_secs(5400);
+/// Nodes may be so late to forget an address whose time is over; until then they hear that it leads nowhere.
+const LATE: Duration = Duration::from_secs(10);
 
 /// A prefix the nodes of one interface were told of.
 #[derive(Debug, Clone)]
@@ -184,7 +186,7 @@ fn remember(told: &mut BTreeMap<Prefix, Told>, (now, most): (Time, Duration), li
             told.remove(&first);
             out.report(Report::TableFull { table: "prefixes told inside".to_owned(), limit: MAX_TOLD });
         }
-        let until = now + one.grant.valid_until.since(now).min(most);
+        let until = now + one.grant.valid_until.since(now).min(most) + LATE;
         let of = Some(one.grant.prefix).filter(|_| one.grant.kind == Kind::Delegated);
         let nodes = match &one.grant.kind {
             Kind::Shared { nodes, .. } => nodes.clone(),

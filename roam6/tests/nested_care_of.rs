@@ -1,0 +1,91 @@
+//! A mobile router that rides in another, both of the real binary, both with prefixes of the networks they visit.
+
+#![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+#![allow(clippy::indexing_slicing, reason = "a test fails where it stands")]
+
+mod road;
+
+use road::capture::Capture;
+use road::node::{SETTINGS, addresses, await_address, listen, listening_road, reaches};
+use road::visit::{FIRST, POOR, SECOND, Visit};
+use road::{Place, Road, Running, wait_for};
+
+/// The passenger's node as the world knows it.
+const PASSENGER_HOME: &str = "2001:db8:200::2";
+
+/// The second mobile router rides in the first: its uplink is what was the node's interface.
+const PASSENGER: &str = "
+[mobile_router]
+home_address = \"2001:db8:1::200\"
+home_prefix = \"2001:db8:1::/64\"
+home_agents = [\"2001:db8:1::1\"]
+prefixes = [\"2001:db8:200::/56\"]
+key_file = \"passenger.key\"
+[mobile_router.care_of_prefixes]
+prefer = \"care-of\"
+[[mobile_router.uplink]]
+interface = \"eth0\"
+[[mobile_router.ingress]]
+interface = \"in0\"
+prefix = \"2001:db8:200::/64\"
+";
+
+/// The passenger's node: `2001:db8:200::2` is its address in the passenger's mobile network.
+fn passenger(road: &Road) -> (Place, Running) {
+    let node = Place::new().unwrap();
+    road.node.shell(&format!(
+        "ip -6 address flush dev eth0 scope global && ip token set :: dev eth0 && \
+         ip link add in0 type veth peer name eth0 netns {} && ip link set in0 up",
+        node.number()
+    ));
+    node.shell("sysctl -qw net.ipv6.conf.eth0.accept_dad=0 && ip link set eth0 up");
+    listen(&node);
+    road.enroll_another("2001:db8:1::200", "2001:db8:200::/56", "passenger.key");
+    (node, road.node.roam6(&road.write_config("passenger", PASSENGER)))
+}
+
+#[test]
+fn a_router_within_a_router_has_the_direct_path_too() {
+    let Some(road) = listening_road("a_router_within_a_router_has_the_direct_path_too") else { return };
+    let (node, _passenger) = passenger(&road);
+    let inside = Capture::begin(&road, &road.router, "in0", "inside");
+    let _agent = road.start_agent();
+    let _router = road.start_router(SETTINGS);
+
+    let visit = Visit::begin(&road, &FIRST, "first");
+    let former = await_address(&node, "2001:db8:b1:");
+    wait_for("a way from the passenger's home", || reaches(&node, PASSENGER_HOME));
+    // The passenger's own care-of address is one of the visited network: one tunnel, not one within the other.
+    road.await_binding("2001:db8:b1:");
+    wait_for("the passenger's tunnel on the direct path", || reaches(&node, PASSENGER_HOME));
+    let first = visit.end();
+    let direct = format!("icmpv6.type == 128 && ipv6.src == {former}");
+    assert!(first.count(&format!("{direct} && !(ipv6.nxt == 41)")) > 0, "past both tunnels");
+    assert_eq!(first.count(&format!("{direct} && ipv6.nxt == 41")), 0);
+    let tunnelled = first.fields(&format!("icmpv6.type == 128 && ipv6.src == {PASSENGER_HOME}"), &["ipv6.src"]);
+    assert!(tunnelled.iter().any(|frame| frame[0].len() == 2 && frame[0][0].starts_with("2001:db8:b1:")));
+
+    let visit = Visit::begin(&road, &SECOND, "second");
+    let new = await_address(&node, "2001:db8:b2:");
+    road.await_binding("2001:db8:b2:");
+    wait_for("a way from the passenger's home after the move", || reaches(&node, PASSENGER_HOME));
+    assert!(addresses(&node, &former).iter().all(|(_, preferred)| !preferred), "{former} is over");
+    let second = visit.end();
+    assert!(second.count(&format!("icmpv6.type == 128 && ipv6.src == {new} && !(ipv6.nxt == 41)")) > 0);
+    inside.end().check();
+}
+
+#[test]
+fn what_is_shared_by_a_proxy_is_not_shared_by_another() {
+    let Some(road) = listening_road("what_is_shared_by_a_proxy_is_not_shared_by_another") else { return };
+    let (node, _passenger) = passenger(&road);
+    let _agent = road.start_agent();
+    let _router = road.start_router(SETTINGS);
+    let visit = Visit::begin(&road, &POOR, "poor");
+    // The passenger itself is on the shared link, so its tunnel takes the direct path.
+    wait_for("two bindings in the visited network", || road.show("ha", "bindings").matches("2001:db8:2:").count() == 2);
+    wait_for("a way from the passenger's home", || reaches(&node, PASSENGER_HOME));
+    assert_eq!(addresses(&node, "2001:db8:2:"), [], "RFC 4389 section 4.1.3.3: no proxy behind a proxy");
+    visit.end().check();
+}
