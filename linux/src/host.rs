@@ -2,6 +2,7 @@
 //! want. The daemon's own descriptors may be waited for in the same place ([`Host::watch`]).
 
 use crate::backend::{self, Backend};
+use crate::carrier::Carriers;
 use crate::clock::Clock;
 use crate::door::packet::{Kind, Tap};
 use crate::door::quiet::Quiet;
@@ -106,6 +107,7 @@ pub struct Host {
     interfaces: BTreeSet<String>,
     links: BTreeMap<LinkId, LinkEvent>,
     carrier_losses: BTreeMap<LinkId, u32>,
+    carriers: Carriers,
     device: String,
     attached: BTreeSet<LinkId>,
     addresses: BTreeSet<(Ipv6Addr, LinkId)>,
@@ -159,6 +161,7 @@ impl Host {
             interfaces: options.interfaces,
             links: BTreeMap::new(),
             carrier_losses: BTreeMap::new(),
+            carriers: Carriers::open()?,
             device: options.device,
             attached: BTreeSet::new(),
             addresses: BTreeSet::new(),
@@ -192,7 +195,8 @@ impl Host {
     /// [`Input::Tick`] once `until` has come. Returns early, with nothing perhaps, when a signal was caught.
     pub fn wait(&mut self, until: Option<Time>) -> Result<Vec<Wake>, Error> {
         self.schedule_repair();
-        let until_any = [until, self.repair_at, self.compare_at].into_iter().flatten().min();
+        let look_at = self.carriers.look_at(self.now());
+        let until_any = [until, self.repair_at, self.compare_at, look_at].into_iter().flatten().min();
         let pending = !self.queue.is_empty() || until_any.is_some_and(|time| time <= self.now());
         self.clock.set_alarm(until_any)?;
         let mut events = [EpollEvent::empty(); READY];
@@ -202,12 +206,11 @@ impl Host {
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(error).context("epoll"),
         };
-        let mut events: Vec<EpollEvent> = events.into_iter().take(count).collect();
         // Interfaces and addresses come before the packets that came by them.
-        events.sort_by_key(EpollEvent::data);
-        for event in events {
-            self.take_event(event)?;
-        }
+        let (news, packets) = events.into_iter().take(count).partition::<Vec<_>, _>(|event| event.data() <= MONITOR);
+        news.into_iter().try_for_each(|event| self.take_event(event))?;
+        self.look_at_carriers()?;
+        packets.into_iter().try_for_each(|event| self.take_event(event))?;
         self.executor.flush();
         self.repair()?;
         if until.is_some_and(|until| until <= self.now()) {
@@ -470,6 +473,8 @@ impl Host {
     fn take_news(&mut self, news: News) -> Result<(), Error> {
         self.executor.note_gone(&news);
         match news {
+            // It may have changed again since that was told.
+            News::Link(event, _) if self.links.contains_key(&event.link) => self.look_at(event.link)?,
             News::Link(event, losses) => self.take_link(event, losses)?,
             News::LinkGone(link) => {
                 self.detach(link);
@@ -506,6 +511,9 @@ impl Host {
         }
         let former = self.links.insert(event.link, event.clone());
         let seen = self.carrier_losses.insert(event.link, losses);
+        if former.as_ref().is_some_and(|former| former.up != event.up) || seen.is_some_and(|seen| seen != losses) {
+            self.carriers.note_change(self.clock.now());
+        }
         if event.up && former.as_ref().is_some_and(|former| former.up) && seen.is_some_and(|seen| seen != losses) {
             self.bring(Input::Link(LinkEvent { up: false, ..event.clone() }));
         } else if former.as_ref() == Some(&event) {
@@ -527,6 +535,22 @@ impl Host {
             self.read_default_routes(link)?;
         }
         Ok(())
+    }
+
+    /// Whatever we are awake for: the kernel may know more of interfaces than it has told.
+    fn look_at_carriers(&mut self) -> Result<(), Error> {
+        if !self.carriers.begin(self.now()) {
+            return Ok(());
+        }
+        let links: Vec<LinkId> = self.links.keys().copied().collect();
+        links.into_iter().try_for_each(|link| self.look_at(link))
+    }
+
+    fn look_at(&mut self, link: LinkId) -> Result<(), Error> {
+        match self.carriers.look(link)? {
+            Some(News::Link(event, losses)) => self.take_link(event, losses),
+            _ => Ok(()),
+        }
     }
 
     /// Engines forget them with the carrier; the kernel keeps those an operator made.

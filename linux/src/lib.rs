@@ -3,6 +3,7 @@
 mod backend;
 #[cfg(feature = "bpf")]
 mod bpf;
+mod carrier;
 pub mod clock;
 mod door;
 pub mod error;

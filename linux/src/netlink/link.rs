@@ -10,6 +10,13 @@ pub(crate) fn dump() -> RouteNetlinkMessage {
     RouteNetlinkMessage::GetLink(LinkMessage::default())
 }
 
+/// Asks for one interface.
+pub(crate) fn question(link: LinkId) -> RouteNetlinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = link.0;
+    RouteNetlinkMessage::GetLink(message)
+}
+
 /// What is true of an interface now; `None` for messages about something else than the interface itself.
 pub(crate) fn event(message: &LinkMessage) -> Option<LinkEvent> {
     if message.header.interface_family != AddressFamily::Unspec {

@@ -33,11 +33,16 @@ impl Place {
         setns(&self.0, CloneFlags::CLONE_NEWNET).unwrap();
     }
 
+    /// What `ip link ... netns` takes.
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+
     /// Two places with an Ethernet link between `here0` and `there0`; this thread is in the first.
     pub fn pair(test: &str) -> Option<(Place, Place)> {
         let there = Place::enter_new(test)?;
         let here = Place::enter_new(test)?;
-        let path = format!("/proc/{}/fd/{}", std::process::id(), there.0.as_raw_fd());
+        let path = there.path();
         // Different interface indexes, or the kernel takes its time to announce a lost carrier.
         run(&format!("ip link add here0 index 100 type veth peer name there0 index 200 netns {path}"));
         run("sysctl -qw net.ipv6.conf.here0.accept_dad=0");
@@ -97,9 +102,10 @@ pub fn host(directory: &tempfile::TempDir, interfaces: &[&str], device: Option<L
         Host::with_tunnels(options(directory, interfaces), Box::new(tunnels))
     };
     // Another test may be starting a program, which holds what an earlier host held until it runs.
+    let held = |error: &Error| ["another roam6", "would block"].iter().any(|why| error.to_string().contains(why));
     for _ in 0..50 {
         match open() {
-            Err(error) if error.to_string().contains("another roam6") => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) if held(&error) => std::thread::sleep(Duration::from_millis(20)),
             opened => return opened.unwrap(),
         }
     }

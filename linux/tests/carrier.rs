@@ -1,0 +1,87 @@
+//! Carriers that come and go faster than the kernel tells of them.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+#![allow(clippy::disallowed_methods, reason = "it measures how soon")]
+
+mod place;
+
+use place::{Place, host, link, run};
+use roam6_linux::{Host, Wake};
+use roam6_proto::{Input, LinkId};
+use std::time::{Duration, Instant};
+
+/// How many changes are tried: on a busy machine one may be seen late for other reasons.
+const TRIES: usize = 10;
+/// The kernel waits a second.
+const SOON: Duration = Duration::from_millis(400);
+/// As often a daemon is awake that probes its paths.
+const AWAKE: Duration = Duration::from_millis(100);
+
+/// The far ends of the interfaces.
+struct Far {
+    here: Place,
+    there: Place,
+}
+
+impl Far {
+    /// Changes the carrier of an interface, by what its far end does.
+    fn set(&self, interface: &str, state: &str) {
+        self.there.enter();
+        run(&format!("ip link set {interface} {state}"));
+        self.here.enter();
+    }
+}
+
+/// The states of `link` the host tells of until the last is `wanted`.
+fn await_state(host: &mut Host, link: LinkId, wanted: bool) -> Vec<bool> {
+    let mut told = Vec::new();
+    while told.last() != Some(&wanted) {
+        let woken = host.wait(Some(host.now() + AWAKE)).unwrap();
+        told.extend(woken.into_iter().filter_map(|wake| match wake {
+            Wake::Input(_, Input::Link(event)) if event.link == link => Some(event.up),
+            _ => None,
+        }));
+    }
+    told
+}
+
+/// A change of `other` a moment before, which makes the kernel wait; how soon that of `watched` is told then.
+fn change(host: &mut Host, far: &Far, on: LinkId, states: &[&str]) -> (Duration, Vec<bool>) {
+    far.set("other", "down");
+    far.set("other", "up");
+    let began = Instant::now();
+    states.iter().for_each(|state| far.set("watched", state));
+    let told = await_state(host, on, states.last() == Some(&"up"));
+    (began.elapsed(), told)
+}
+
+#[test]
+fn a_change_is_noticed_before_the_kernel_tells_of_it() {
+    let test = "a_change_is_noticed_before_the_kernel_tells_of_it";
+    let (Some(there), Some(here)) = (Place::enter_new(test), Place::enter_new(test)) else { return };
+    let far = Far { here, there };
+    for (name, index) in [("watched", 101), ("other", 102)] {
+        // With the same index at both ends the kernel takes its time.
+        run(&format!(
+            "ip link add {name} index {index} type veth peer name {name} index {index} netns {}",
+            far.there.path()
+        ));
+        run(&format!("ip link set {name} up"));
+        far.set(name, "up");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["watched"], None);
+    let on = link(&mut host, "watched").link;
+    let mut soon = [0; 2];
+    for _ in 0..TRIES {
+        let (took, told) = change(&mut host, &far, on, &["down"]);
+        assert_eq!(told, [false]);
+        soon[0] += usize::from(took < SOON);
+        far.set("watched", "up");
+        assert_eq!(await_state(&mut host, on, true), [true]);
+        let (took, told) = change(&mut host, &far, on, &["down", "up"]);
+        assert_eq!(told, [false, true], "it may be another network");
+        soon[1] += usize::from(took < SOON);
+    }
+    assert!(soon.into_iter().all(|soon| soon > TRIES / 2), "{soon:?} of {TRIES}");
+}
