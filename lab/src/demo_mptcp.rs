@@ -45,7 +45,8 @@ pub(crate) fn run(svg: Option<&File>, capture: Option<&File>) -> Result<bool> {
     let testbed = Testbed::unmanaged(Shape::PAPER.lossless())?;
     testbed.world.air.capture(&recorded)?;
     let inside = testbed.vehicle.mnn_address;
-    screen.moment(Tone::Plain, format!("node inside {inside} talks to correspondent {CORRESPONDENT}, a stock kernel"));
+    let peer = format!("{CORRESPONDENT}, a stock kernel with receive buffers of 1 MiB");
+    screen.moment(Tone::Plain, format!("node inside {inside} talks to correspondent {peer}"));
     let narrator = Narrator::start(&screen, vec![("mr ", testbed.vehicle.daemon.events().clone())])?;
     screen.moment(Tone::Act, "up0 into FN1");
     testbed.plug(0, Spot::Visited(0))?;

@@ -42,6 +42,12 @@ fn shown() -> Vec<String> {
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
+/// The first size of receive buffers, octets.
+fn receive_buffer() -> u32 {
+    let sizes = run("sysctl -n net.ipv4.tcp_rmem");
+    sizes.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
 fn refused(host: &mut Host, item: Item) -> String {
     let outcomes = host.execute([Output::Put(item)], |_| {});
     outcomes[0].refused.clone().expect("it was taken")
@@ -50,6 +56,7 @@ fn refused(host: &mut Host, item: Item) -> String {
 #[test]
 fn endpoints_stand_change_in_place_and_leave_nothing() {
     let Some(_places) = enter("endpoints_stand_change_in_place_and_leave_nothing") else { return };
+    run("sysctl -qw net.ipv4.tcp_rmem='4096 131072 6291456'");
     let before = shown();
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], None);
@@ -63,6 +70,7 @@ fn endpoints_stand_change_in_place_and_leave_nothing() {
         "add_addr_accepted 3 subflows 8".to_owned(),
     ];
     assert_eq!(stands, expected);
+    assert_eq!(receive_buffer(), 1 << 20, "room for what comes past a hole");
     put(&mut host, &items);
     host.settle().unwrap();
     assert_eq!(shown(), stands, "putting again and settling change nothing");
@@ -78,6 +86,7 @@ fn endpoints_stand_change_in_place_and_leave_nothing() {
     assert_eq!(shown().len(), 2);
     host.clean().unwrap();
     assert_eq!(shown(), before);
+    assert_eq!(receive_buffer(), 131_072);
     assert!(!directory.path().join("run/mptcp.json").exists());
 }
 

@@ -87,6 +87,8 @@ pub(crate) struct Testbed {
 const QUEUE: usize = 64 * 1024;
 /// Nodes inside get addresses of the networks visited, and use them like their own.
 const LENDING: &str = "\n[mobile_router.care_of_prefixes]\nprefer = \"either\"\n";
+/// Receive buffers that `roam6 mptcp status` finds nothing wrong with: least, first and largest size, octets.
+const BUFFERS: &str = "4096 1048576 33554432";
 /// How long anything may take until it works.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -106,6 +108,9 @@ impl Testbed {
             delegators.push(delegate(&world, visited, number)?);
         }
         let vehicle = world.vehicle_with(0, &["up0", "up1"], LENDING)?;
+        // Connections are to be older than the path manager here, which would see to it at the node.
+        world.cn.set("ipv4/tcp_rmem", BUFFERS)?;
+        vehicle.mnn.set("ipv4/tcp_rmem", BUFFERS)?;
         let networks = Networks { home: world.home, visited: world.visited.each_ref().map(|visited| visited.link) };
         let paths = Paths::watch(&world.air, vehicle.inside);
         let adverts = Adverts::watch(&world.air, vehicle.inside);

@@ -1,13 +1,17 @@
 //! The kernel's MPTCP endpoints and limits. The kernel does not say whose an endpoint is, so ours are written down,
 //! with the limits as we found them: a later life removes what an earlier one left, and nothing of anybody else's.
 
+mod buffers;
 pub mod diag;
 pub(crate) mod events;
 pub mod force;
 mod netlink;
 pub mod status;
 
+pub use buffers::ROOM;
+
 use crate::error::{Context, Error};
+use buffers::Buffers;
 use netlink::{PathManager, Shown};
 use roam6_proto::plan::{Endpoint, EndpointFlags, EndpointLimits};
 use serde::{Deserialize, Serialize};
@@ -33,6 +37,9 @@ pub(crate) struct Mptcp {
 struct Written {
     /// The limits before us.
     former_limits: Option<EndpointLimits>,
+    /// The receive buffers before us.
+    #[serde(default)]
+    former_buffers: Option<Buffers>,
     /// Endpoints that are ours, or were about to be.
     endpoints: BTreeSet<Ipv6Addr>,
 }
@@ -85,22 +92,28 @@ impl Mptcp {
         })
     }
 
-    /// Sets the limits.
+    /// Sets the limits, and makes room for what they allow.
     pub(crate) fn put_limits(&mut self, limits: EndpointLimits) -> Result<(), Error> {
         let now = self.manager()?.limits()?;
+        let buffers = Buffers::read()?;
         self.write(|written| {
             written.former_limits.get_or_insert(now);
+            written.former_buffers.get_or_insert(buffers);
         })?;
         if now != limits {
             self.manager()?.set_limits(limits)?;
         }
         self.limits = Some(limits);
-        Ok(())
+        if buffers.roomy() == buffers { Ok(()) } else { buffers.roomy().write() }
     }
 
-    /// Gives the limits their former values back.
+    /// Gives the limits their former values back, and the buffers.
     pub(crate) fn drop_limits(&mut self) -> Result<(), Error> {
         self.limits = None;
+        if let Some(former) = self.written.former_buffers {
+            former.write()?;
+            self.write(|written| written.former_buffers = None)?;
+        }
         let Some(former) = self.written.former_limits else { return Ok(()) };
         self.manager()?.set_limits(former)?;
         self.write(|written| written.former_limits = None)

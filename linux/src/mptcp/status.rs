@@ -1,5 +1,6 @@
 //! What this host's MPTCP is and does: the kernel's settings, limits, endpoints and counters.
 
+use super::buffers::Buffers;
 use super::netlink::PathManager;
 use crate::error::Error;
 use roam6_proto::plan::{Endpoint, EndpointLimits};
@@ -22,6 +23,8 @@ pub struct Status {
     pub settings: BTreeMap<String, String>,
     /// How many subflows and addresses of a peer are used.
     pub limits: EndpointLimits,
+    /// What the receive buffer of a new socket begins with, octets; see [`super::ROOM`].
+    pub receive_buffer: u64,
     /// Addresses subflows are made from, or peers are told of, whoever made them that.
     pub endpoints: Vec<Endpoint>,
     /// The kernel's counters, all of them (`MPTcpExt` of /proc/net/netstat).
@@ -38,6 +41,7 @@ pub fn status() -> Result<Status, Error> {
     Ok(Status {
         enabled: settings.get("enabled").is_some_and(|value| value != "0"),
         limits: manager.limits()?,
+        receive_buffer: Buffers::read()?.first(),
         endpoints: manager.endpoints()?.into_iter().map(|shown| shown.endpoint).collect(),
         counters: fs::read_to_string(COUNTERS).map(|text| counters(&text)).unwrap_or_default(),
         settings,

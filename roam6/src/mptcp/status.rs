@@ -3,6 +3,7 @@
 use crate::FAILED;
 use crate::client::{print, to_json};
 use crate::render::subflows::endpoint_use;
+use roam6_linux::mptcp::ROOM;
 use roam6_linux::mptcp::status::{Status, status};
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -62,6 +63,14 @@ fn text(status: &Status) -> String {
     }
     let limits = status.limits;
     let _ = writeln!(text, "subflows beside the first: {}; addresses of a peer: {}", limits.subflows, limits.accepted);
+    if status.receive_buffer < ROOM {
+        let _ = writeln!(
+            text,
+            "receive buffers begin with {} octets: a lost path can stop connections for ever; \
+             sysctl net.ipv4.tcp_rmem=\"4096 {ROOM} 33554432\"",
+            status.receive_buffer
+        );
+    }
     for endpoint in &status.endpoints {
         let _ = writeln!(text, "endpoint {} on {}: {}", endpoint.address, endpoint.link, endpoint_use(endpoint.flags));
     }
@@ -87,20 +96,23 @@ mod tests {
             enabled: true,
             settings: [("path_manager".to_owned(), "kernel".to_owned())].into(),
             limits: EndpointLimits { subflows: 8, accepted: 4 },
+            receive_buffer: 131_072,
             endpoints: vec![endpoint],
             counters: [("MPCapableFallbackSYNACK".to_owned(), 3), ("MPTCPRetrans".to_owned(), 9)].into(),
         };
         let text = text(&status);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
-            lines[..3],
+            lines[..4],
             [
                 "MPTCP is enabled",
                 "subflows beside the first: 8; addresses of a peer: 4",
+                "receive buffers begin with 131072 octets: a lost path can stop connections for ever; \
+                 sysctl net.ipv4.tcp_rmem=\"4096 1048576 33554432\"",
                 "endpoint 2001:db8::5 on link 2: subflow, backup",
             ]
         );
-        assert!(lines[3].starts_with("MPCapableFallbackSYNACK: 3 connections to peers that do not speak"), "{text}");
-        assert_eq!(lines.len(), 4);
+        assert!(lines[4].starts_with("MPCapableFallbackSYNACK: 3 connections to peers that do not speak"), "{text}");
+        assert_eq!(lines.len(), 5);
     }
 }
