@@ -10,6 +10,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -177,7 +178,11 @@ impl Road {
 
     /// The visited network has this prefix from now on, until the answer is dropped.
     pub fn advertise(&self, prefix: &str) -> Running {
-        let (conf, pid) = (self.file("radvd.conf"), self.file("radvd.pid"));
+        // A former one's helper process may hold its file for a while after it.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let file = |kind: &str| self.file(&format!("radvd-{number}.{kind}"));
+        let (conf, pid) = (file("conf"), file("pid"));
         let text = format!(
             "interface visit0 {{ AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; prefix {prefix} {{ }}; }};\n"
         );
