@@ -13,12 +13,14 @@ struct found {
 __noinline __u32 longest(__u32 side, const struct addr *a, struct found *found)
 {
 	struct settings *set = get_settings();
+	/* On the stack: before Linux 6.2 an argument cannot be a key. */
+	struct prefix key = {};
 	struct lengths *lens;
 	__u32 which;
 
 	if (!set || !a || !found || side > NEAR)
 		return 0;
-	found->prefix.side = side;
+	key.side = side;
 	which = 2 * set->lengths + side;
 	lens = bpf_map_lookup_elem(&lengths, &which);
 	if (!lens)
@@ -32,10 +34,11 @@ __noinline __u32 longest(__u32 side, const struct addr *a, struct found *found)
 		if (!inside(a, &length->around, &length->around_mask))
 			continue;
 		for (int w = 0; w < 4; w++)
-			found->prefix.address.w[w] = a->w[w] & length->mask.w[w];
-		found->prefix.bits = length->bits;
-		way = bpf_map_lookup_elem(&prefixes, &found->prefix);
+			key.address.w[w] = a->w[w] & length->mask.w[w];
+		key.bits = length->bits;
+		way = bpf_map_lookup_elem(&prefixes, &key);
 		if (way) {
+			found->prefix = key;
 			found->way = *way;
 			return found->way.tunnel;
 		}
@@ -43,8 +46,9 @@ __noinline __u32 longest(__u32 side, const struct addr *a, struct found *found)
 	return 0;
 }
 
-/* Whether `side` of the tunnel holds `a`; `room` is for looking it up. */
-__noinline int within(const struct tunnel *tunnel, __u32 side, const struct addr *a, struct found *room)
+/* Whether `side` of the tunnel holds `a`; `room` is for looking it up. No function of its own: before Linux 6.4 each takes
+ * at least 32 of the 512 octets of stack that all share. */
+static __always_inline int within(const struct tunnel *tunnel, __u32 side, const struct addr *a, struct found *room)
 {
 	if (!tunnel || !a || !room)
 		return 0;
