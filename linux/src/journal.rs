@@ -254,6 +254,7 @@ fn key_of(record: &Record) -> RecordKey {
         Record::Binding(binding) => RecordKey::Binding(binding.home_address),
         Record::Sequence(sequence) => RecordKey::Sequence(sequence.home_address),
         Record::AddressSet(set) => RecordKey::AddressSet(set.number),
+        Record::Lent(lent) => RecordKey::Lent(lent.prefix),
     }
 }
 

@@ -470,6 +470,8 @@ pub enum Record {
     Sequence(SequenceRecord),
     /// Addresses of a host with several providers.
     AddressSet(AddressSetRecord),
+    /// A prefix of a visited network that nodes inside a mobile router believe in.
+    Lent(LentRecord),
 }
 
 /// What a record is found by.
@@ -482,6 +484,20 @@ pub enum RecordKey {
     Sequence(HomeAddress),
     /// See [`AddressSetRecord`].
     AddressSet(u8),
+    /// See [`LentRecord`].
+    Lent(Prefix),
+}
+
+/// A prefix of a visited network that nodes inside were told of: a later life in another network tells them that it is over
+/// (RFC 9096 §3.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LentRecord {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// Name of the interface inside.
+    pub interface: String,
+    /// Whether nodes were told that all of it is on their link.
+    pub on_link: bool,
 }
 
 /// A set of hash-based addresses, which cost work to make.
@@ -555,6 +571,7 @@ impl Item {
             Item::Record(Record::Binding(binding)) => Key::Record(RecordKey::Binding(binding.home_address)),
             Item::Record(Record::Sequence(sequence)) => Key::Record(RecordKey::Sequence(sequence.home_address)),
             Item::Record(Record::AddressSet(set)) => Key::Record(RecordKey::AddressSet(set.number)),
+            Item::Record(Record::Lent(lent)) => Key::Record(RecordKey::Lent(lent.prefix)),
         }
     }
 }

@@ -23,7 +23,7 @@ impl HomeAgent {
                     self.recall_spent(&record, out);
                     continue;
                 }
-                Record::AddressSet(_) => continue,
+                Record::AddressSet(_) | Record::Lent(_) => continue,
             };
             let care_of = self.alive(now, unix_now, &record);
             let home = record.home_address;

@@ -35,12 +35,14 @@ impl MobileRouter {
 
     fn recall(&mut self, now: Time, records: &[Record]) {
         for record in records {
-            if let Record::Sequence(record) = record
-                && record.home_address == self.config.home_address
-            {
-                self.registration.resume(Sequence(record.sequence.0.wrapping_add(UNWRITTEN)));
-                self.known = true;
-                self.inherit(now);
+            match record {
+                Record::Sequence(record) if record.home_address == self.config.home_address => {
+                    self.registration.resume(Sequence(record.sequence.0.wrapping_add(UNWRITTEN)));
+                    self.known = true;
+                    self.inherit(now);
+                }
+                Record::Lent(record) => self.inherit_lent(now, record),
+                _ => {}
             }
         }
     }
@@ -103,6 +105,7 @@ impl MobileRouter {
 
     fn stop(&mut self, now: Time, out: &mut Outbox) {
         self.deregister(now, out);
+        self.forget_lent(out);
         for inside in &mut self.ingress {
             inside.advertiser.iter_mut().for_each(|advertiser| advertiser.stop(now, out));
         }

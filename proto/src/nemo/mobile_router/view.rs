@@ -25,7 +25,7 @@ impl MobileRouter {
             Some((uplink.config.interface.as_str(), "care-of prefix", source.deadline(now)))
         });
         let told = self.ingress.iter().map(move |inside| {
-            let ends = inside.told.values().map(Told::until).chain(inside.rival);
+            let ends = inside.told.values().flat_map(Told::deadlines).chain(inside.rival);
             (inside.config.interface.as_str(), "former prefix", ends.filter(|end| *end > now).min())
         });
         let own = [

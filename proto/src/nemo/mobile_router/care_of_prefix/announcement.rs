@@ -2,16 +2,17 @@
 //! node may still believe in it (RFC 7084 §4.3, RFC 9096; RFC 4862 §5.5.3, whose two hours short lifetimes go round).
 
 use super::super::MobileRouter;
+use super::super::ingress::Inside;
 use super::{Grant, Kind};
 use crate::access::advertiser::{Advertised, Content, Lifetime, PREFERRED, VALID, router_lifetime};
 use crate::engine::Outbox;
 use crate::nemo::config::Prefer;
+use crate::plan::{Item, Key, LentRecord, Record, RecordKey};
 use crate::report::Report;
 use crate::time::Time;
 use crate::view::PrefixView;
 use core::time::Duration;
 use roam6_wire::{Bid, Prefix};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Prefixes of visited networks told of on one interface; of those that are over, the one to be forgotten first makes room.
@@ -22,6 +23,8 @@ const LEAST_VALID: Duration = Duration::from_secs(120);
 const LONGEST_VALID: Duration = Duration::from_secs(5400);
 /// Nodes may be so late to forget an address whose time is over; until then they hear that it leads nowhere.
 const LATE: Duration = Duration::from_secs(10);
+/// What an earlier life lent may be lent again so long after a start: until then nobody is told anything of it.
+const REGAIN: Duration = Duration::from_secs(10);
 
 /// A prefix the nodes of one interface were told of.
 #[derive(Debug, Clone)]
@@ -35,6 +38,8 @@ pub(in super::super) struct Told {
     /// Its addresses inside, if others are outside.
     nodes: Option<Vec<Ipv6Addr>>,
     over: bool,
+    /// An earlier life lent it; until then it may be lent again.
+    undecided_until: Option<Time>,
 }
 
 /// A prefix whose way out stands.
@@ -84,6 +89,26 @@ impl MobileRouter {
         wanted && !dead && grant.preferred_until > now
     }
 
+    /// An earlier life has lent this.
+    pub(in super::super) fn inherit_lent(&mut self, now: Time, record: &LentRecord) {
+        let Some(inside) = self.ingress.iter_mut().find(|inside| inside.config.interface == record.interface) else {
+            return;
+        };
+        let undecided = now + REGAIN;
+        let (until, on_link) = (undecided + LONGEST_VALID, record.on_link);
+        let told =
+            Told { until, bid: Bid(0), of: None, on_link, nodes: None, over: false, undecided_until: Some(undecided) };
+        if inside.told.len() < MAX_TOLD {
+            inside.told.insert(record.prefix, told);
+        }
+    }
+
+    /// Nodes hear of everything before an orderly end.
+    pub(in super::super) fn forget_lent(&self, out: &mut Outbox) {
+        let prefixes = self.ingress.iter().flat_map(|inside| inside.told.keys());
+        prefixes.for_each(|prefix| out.drop(Key::Record(RecordKey::Lent(*prefix))));
+    }
+
     /// The content of the advertisements of the interface `index`, apart from the MTU; remembers what nodes are told.
     pub(in super::super) fn announce(&mut self, now: Time, index: usize, live: Vec<Live>, out: &mut Outbox) -> Content {
         let refused = self.refused;
@@ -113,7 +138,7 @@ impl MobileRouter {
                 routes.push((one.grant.prefix, Lifetime::Until(one.grant.valid_until, router)));
             }
         }
-        remember(&mut inside.told, (now, most), &live, out);
+        inside.remember(now, most, &live, out);
         for (prefix, told) in inside.told.iter().filter(|(_, told)| told.over) {
             let (valid, preferred) = (Lifetime::Over, Lifetime::Over);
             prefixes.push(Advertised { prefix: *prefix, on_link: told.on_link, valid, preferred });
@@ -173,34 +198,64 @@ impl MobileRouter {
     }
 }
 
-/// Notes that nodes are told of `live` now, and that all else they were told of is over.
-fn remember(told: &mut BTreeMap<Prefix, Told>, (now, most): (Time, Duration), live: &[Live], out: &mut Outbox) {
-    told.retain(|_, one| one.until > now);
-    for (prefix, one) in told.iter_mut() {
-        one.over = live.iter().all(|live| live.prefix != *prefix);
+impl Inside {
+    /// Notes that nodes are told of `live` now for at most `most`, and that all else they were told of is over.
+    fn remember(&mut self, now: Time, most: Duration, live: &[Live], out: &mut Outbox) {
+        self.told.retain(|prefix, one| {
+            let kept = one.until > now;
+            if !kept {
+                out.drop(Key::Record(RecordKey::Lent(*prefix)));
+            }
+            kept
+        });
+        for (prefix, one) in &mut self.told {
+            let undecided = one.undecided_until.is_some_and(|until| until > now);
+            one.over = !undecided && live.iter().all(|live| live.prefix != *prefix);
+        }
+        for one in live {
+            self.make_room_for(one.prefix, out);
+            if !self.told.contains_key(&one.prefix) {
+                let (prefix, interface, on_link) = (one.prefix, self.config.interface.clone(), one.on_link);
+                out.put(Item::Record(Record::Lent(LentRecord { prefix, interface, on_link })));
+            }
+            self.told.insert(one.prefix, one.told(now, most));
+        }
     }
-    for one in live {
-        let full = told.len() >= MAX_TOLD && !told.contains_key(&one.prefix);
-        let over = told.iter().filter(|(_, told)| told.over).min_by_key(|(_, told)| told.until);
+
+    fn make_room_for(&mut self, prefix: Prefix, out: &mut Outbox) {
+        let full = self.told.len() >= MAX_TOLD && !self.told.contains_key(&prefix);
+        let over = self.told.iter().filter(|(_, told)| told.over).min_by_key(|(_, told)| told.until);
         if full && let Some(first) = over.map(|(prefix, _)| *prefix) {
-            told.remove(&first);
+            self.told.remove(&first);
+            out.drop(Key::Record(RecordKey::Lent(first)));
             out.report(Report::TableFull { table: "prefixes told inside".to_owned(), limit: MAX_TOLD });
         }
-        let until = now + one.grant.valid_until.since(now).min(most) + LATE;
-        let of = Some(one.grant.prefix).filter(|_| one.grant.kind == Kind::Delegated);
-        let nodes = match &one.grant.kind {
+    }
+}
+
+impl Live {
+    /// What nodes believe who hear of it now.
+    fn told(&self, now: Time, most: Duration) -> Told {
+        let nodes = match &self.grant.kind {
             Kind::Shared { nodes, .. } => nodes.clone(),
             Kind::Delegated => None,
         };
-        let (bid, on_link) = (one.grant.bid, one.on_link);
-        told.insert(one.prefix, Told { until, bid, of, on_link, nodes, over: false });
+        Told {
+            until: now + self.grant.valid_until.since(now).min(most) + LATE,
+            bid: self.grant.bid,
+            of: Some(self.grant.prefix).filter(|_| self.grant.kind == Kind::Delegated),
+            on_link: self.on_link,
+            nodes,
+            over: false,
+            undecided_until: None,
+        }
     }
 }
 
 impl Told {
-    /// When it may be forgotten.
-    pub(in super::super) fn until(&self) -> Time {
-        self.until
+    /// When it is decided on, and when it may be forgotten.
+    pub(in super::super) fn deadlines(&self) -> impl Iterator<Item = Time> {
+        self.undecided_until.into_iter().chain([self.until])
     }
 
     /// Whether it leads nowhere any more.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::input::Outcome;
 use crate::nemo::config::{CareOfPrefixes, Prefer, Share};
-use crate::plan::{Guard, Proxy, Rule};
+use crate::plan::{Guard, LentRecord, Proxy, RecordKey, Rule};
 use roam6_wire::dhcp6::{self, CLIENT_PORT, DhcpOption, Duid, Exchange, Kind, PrefixAssociation, SERVER_PORT, Timers};
 use roam6_wire::udp::Udp;
 use std::collections::{BTreeMap, VecDeque};
@@ -604,4 +604,43 @@ fn a_huge_list_of_prefixes_and_a_flood_of_answers_stay_small() {
     }
     assert_eq!(road.told.len(), told, "nobody asked for these");
     assert_eq!(road.reports.iter().filter(|report| report.name() == "dropped").count(), dropped + 1000);
+}
+
+/// A mobile router whose earlier life has lent this, on a network that delegates `delegated`.
+fn restarted(lent: Prefix, delegated: &'static str) -> Road {
+    let mut road = Road::new(Prefer::CareOf);
+    let record = Record::Lent(LentRecord { prefix: lent, interface: "lan".to_owned(), on_link: true });
+    road.bench.plan.put(Item::Record(record.clone()));
+    let outputs = road.bench.feed(Input::Order(Order::Recall(vec![record])));
+    road.note(outputs);
+    road.servers.insert(WIFI, vec![(delegated, 1000, 500)]);
+    road.attach(WIFI, "2001:db8:2::/64");
+    road
+}
+
+#[test]
+fn what_an_earlier_life_lent_is_over_unless_it_is_lent_again() {
+    let (old, new) = (net("2001:db8:a00::/64"), net("2001:db8:b00::/64"));
+    let lent = |road: &Road, prefix| road.bench.plan.find(&Key::Record(RecordKey::Lent(prefix))).is_some();
+    assert!(lent(&delegated(Prefer::CareOf), old), "a later life will know");
+
+    let mut same = restarted(old, "2001:db8:a00::/56");
+    same.wait(30_000);
+    let told = same.told.iter().filter_map(|(_, message)| lifetimes(message).get(&old).copied());
+    assert!(told.into_iter().all(|(_, preferred, _)| preferred > 0), "nodes notice nothing");
+
+    let mut other = restarted(old, "2001:db8:b00::/56");
+    other.wait(9000);
+    assert!(!other.last().contains_key(&old), "it may still come");
+    other.wait(2000);
+    assert_eq!((other.last()[&old], other.last()[&new].1 > 0), ((0, 0, true), true));
+    assert_eq!(other.back_to_former(), [old], "so that they can be told");
+    for _ in 0..6 {
+        other.wait(901_000);
+        other.attach(WIFI, "2001:db8:2::/64");
+    }
+    assert!(!other.last().contains_key(&old) && !lent(&other, old) && lent(&other, new));
+    let outputs = other.bench.feed(Input::Order(Order::Stop));
+    other.note(outputs);
+    assert!(!lent(&other, new), "all nodes were told of the end");
 }
