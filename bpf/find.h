@@ -46,9 +46,8 @@ __noinline __u32 longest(__u32 side, const struct addr *a, struct found *found)
 	return 0;
 }
 
-/* Whether `side` of the tunnel holds `a`; `room` is for looking it up. No function of its own: before Linux 6.4 each takes
- * at least 32 of the 512 octets of stack that all share. */
-static __always_inline int within(const struct tunnel *tunnel, __u32 side, const struct addr *a, struct found *room)
+/* Whether `side` of the tunnel holds `a`; `room` is for looking it up. */
+__noinline int within(const struct tunnel *tunnel, __u32 side, const struct addr *a, struct found *room)
 {
 	if (!tunnel || !a || !room)
 		return 0;

@@ -264,7 +264,6 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 static __always_inline int arrive(struct __sk_buff *skb, __u32 l2)
 {
 	struct settings *set = get_settings();
-	struct opened opened = {};
 	struct ipv6hdr *ip;
 
 	if (!set || skb->protocol != bpf_htons(ETH_P_IPV6) || skb->vlan_present || skb->pkt_type != PACKET_HOST)
@@ -275,6 +274,8 @@ static __always_inline int arrive(struct __sk_buff *skb, __u32 l2)
 	if (!ip)
 		return TC_ACT_OK;
 	if (ip->nexthdr == ENCAPSULATED_IP6 || ip->nexthdr == DESTINATION_OPTIONS) {
+		struct opened opened = {};
+
 		if (pull(skb, DEEP))
 			return TC_ACT_OK;
 		switch (open(skb, l2, &opened)) {
