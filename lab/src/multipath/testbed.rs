@@ -272,7 +272,7 @@ pub(super) fn find_address(host: &Host, prefix: Ipv6Addr) -> Option<Ipv6Addr> {
 /// Whether an echo from `address` comes back: one of a few, for the links lose some.
 fn reaches(host: &Host, address: Ipv6Addr) -> bool {
     let (from, to) = (address.to_string(), CORRESPONDENT.to_string());
-    let ping = ["-6", "-n", "-q", "-c", "4", "-i", "0.05", "-W", "0.3", "-I", &from, &to];
+    let ping = ["-6", "-n", "-q", "-c", "4", "-i", "0.05", "-W", "1", "-I", &from, &to];
     host.output("ping", &ping).is_ok()
 }
 
