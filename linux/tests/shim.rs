@@ -190,11 +190,13 @@ impl Connection {
     /// One whose left socket bears a mark.
     fn marked(scene: &Scene, mark: u32) -> Connection {
         let [left, right] = &scene.sides;
-        let listener = right.host.enter(|| TcpListener::bind((RIGHT[0], 5000)).unwrap());
+        // Linux 6.1 lets nobody listen where a connection of another listener still is.
+        let port = 5000 + u16::try_from(mark).unwrap();
+        let listener = right.host.enter(|| TcpListener::bind((RIGHT[0], port)).unwrap());
         let left = left.host.enter(|| {
             let socket = socket(AddressFamily::Inet6, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
             setsockopt(&socket, sockopt::Mark, &mark).unwrap();
-            let there = SocketAddrV6::new(RIGHT[0].parse().unwrap(), 5000, 0, 0);
+            let there = SocketAddrV6::new(RIGHT[0].parse().unwrap(), port, 0, 0);
             connect(socket.as_raw_fd(), &SockaddrIn6::from(there)).unwrap();
             TcpStream::from(socket)
         });
