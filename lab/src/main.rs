@@ -7,6 +7,7 @@ mod chain;
 mod chart;
 mod check;
 mod clock;
+mod crowd;
 mod demo;
 mod demo_mptcp;
 mod demo_shim6;

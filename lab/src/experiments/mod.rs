@@ -16,6 +16,7 @@ mod nemo_hostile;
 mod nemo_idle;
 mod nemo_nested;
 mod nemo_scale;
+mod nemo_storm;
 mod nemo_throughput;
 mod shim6_contexts;
 mod shim6_generation;
@@ -56,6 +57,7 @@ pub(crate) const ALL: &[Experiment] = &[
     nemo_idle::EXPERIMENT,
     nemo_nested::EXPERIMENT,
     nemo_scale::EXPERIMENT,
+    nemo_storm::EXPERIMENT,
     nemo_throughput::EXPERIMENT,
     shim6_contexts::EXPERIMENT,
     shim6_generation::EXPERIMENT,

@@ -61,6 +61,10 @@ const READING: &[(&str, &str)] = &[
         "What one home agent carries as its bindings grow. With random networks every packet costs the cache misses of its \
          prefix and its tunnel; plain routing with as many routes pays more.",
     ),
+    (
+        "nemo/storm",
+        "Nobody need register after a restart, because bindings are in the journal; here everybody does, at once.",
+    ),
     ("nemo/throughput", "Packets for the same processor time, in turns within one run; plain routing is 1."),
     ("shim6/generation", "Candidates tried in a second decide how long an address of a higher Sec takes to make."),
     ("shim6/recovery", "How long an application stands still is the Send Timeout and little more, if TCP is told."),

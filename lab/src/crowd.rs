@@ -1,0 +1,161 @@
+//! A home agent and a crowd of mobile routers, all of which this program plays.
+
+use crate::bed::tap::Tap;
+use crate::bed::{Daemon, Host};
+use crate::clock;
+use crate::traffic::forge::{Registrant, acknowledgement};
+use anyhow::{Context, Result, bail};
+use roam6_proto::Entropy;
+use roam6_wire::{CareOfAddress, HomeAddress, Sequence};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt::Write;
+use std::fs;
+use std::net::Ipv6Addr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
+/// Beyond the home agent.
+pub(crate) const CORRESPONDENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 0xc);
+const KEY: [u8; 20] = *b"a key of a testbed!!";
+/// An update without answer is sent again after this.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A home agent with `size` mobile routers, all of which this program plays.
+pub(crate) struct Crowd {
+    pub(crate) size: u32,
+    pub(crate) sides: Sides,
+    pub(crate) daemon: Daemon,
+    pub(crate) table: PathBuf,
+    pub(crate) sequences: Vec<Sequence>,
+    pub(crate) dice: Entropy,
+}
+
+/// The two interfaces of a router, and all that is beyond them.
+pub(crate) struct Sides {
+    /// Towards the mobile routers.
+    pub(crate) uplink: Tap,
+    /// Towards correspondents.
+    pub(crate) correspondents: Tap,
+}
+
+impl Sides {
+    /// Makes them, with routes beyond.
+    pub(crate) fn open(host: &Host) -> Result<Sides> {
+        host.set("ipv6/conf/all/forwarding", "1")?;
+        host.set("ipv6/conf/default/accept_dad", "0")?;
+        for (setting, value) in [("gc_thresh3", "300000"), ("gc_thresh2", "250000"), ("max_size", "1000000")] {
+            host.set(&format!("ipv6/route/{setting}"), value).ok(); // not in every kernel
+        }
+        let (uplink, correspondents) = (Tap::open(host, "net0")?, Tap::open(host, "cn0")?);
+        host.ip(&[
+            &format!("address add {HOME_AGENT}/64 dev net0"),
+            "route add default via fe80::1 dev net0",
+            &format!("route add {CORRESPONDENT}/128 via fe80::1 dev cn0"),
+        ])?;
+        Ok(Sides { uplink, correspondents })
+    }
+}
+
+impl Crowd {
+    /// With its journal in `disk`, if any, else in memory.
+    pub(crate) fn gather(size: u32, disk: Option<&Path>) -> Result<Crowd> {
+        let host = Host::new(&format!("ha{size}"))?;
+        let sides = Sides::open(&host)?;
+        let table = host.folder().join("mobiles.toml");
+        fs::write(&table, prefix_table(size)?)?;
+        fs::set_permissions(&table, fs::Permissions::from_mode(0o600))?;
+        let config = format!(
+            "[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\nprefix_table = \"{}\"\n",
+            table.display()
+        );
+        let daemon = match disk {
+            Some(disk) => Daemon::start_with_journal(&host, &config, disk)?,
+            None => Daemon::start(&host, &config)?,
+        };
+        let sequences = vec![Sequence(0); usize::try_from(size)?];
+        Ok(Crowd { size, sides, daemon, table, sequences, dice: Entropy::from_number(7) })
+    }
+
+    /// One of them.
+    pub(crate) fn anyone(&mut self) -> u32 {
+        u32::try_from(self.dice.below(self.size.into())).unwrap_or_default()
+    }
+
+    /// Registers these, `window` at a time; the delays of the answers, milliseconds.
+    pub(crate) fn register(&mut self, who: &[u32], window: usize) -> Result<Vec<f64>> {
+        let mut waiting: BTreeMap<CareOfAddress, (u32, Instant)> = BTreeMap::new();
+        let mut delays = Vec::with_capacity(who.len());
+        let mut queue = who.iter().copied();
+        loop {
+            while waiting.len() < window {
+                let Some(next) = queue.next() else { break };
+                // One who is waited for already cannot be asked twice: the answers would look alike.
+                if let Entry::Vacant(place) = waiting.entry(care_of(next)) {
+                    place.insert((next, clock::now()));
+                    self.send(next)?;
+                }
+            }
+            if waiting.is_empty() {
+                return Ok(delays);
+            }
+            self.sides.uplink.wait(20);
+            while let Some(packet) = self.sides.uplink.receive() {
+                let Some((to, status, _)) = acknowledgement(packet) else { continue };
+                if status >= 128 {
+                    bail!("an update for {} was refused with status {status}", to.0);
+                }
+                if let Some((_, sent)) = waiting.remove(&to) {
+                    delays.push(sent.elapsed().as_secs_f64() * 1000.0);
+                }
+            }
+            let late: Vec<u32> =
+                waiting.values().filter(|(_, sent)| sent.elapsed() > PATIENCE).map(|(number, _)| *number).collect();
+            for number in late {
+                self.send(number)?;
+            }
+        }
+    }
+
+    /// Sends the next update of one of them.
+    pub(crate) fn send(&mut self, number: u32) -> Result<()> {
+        let slot = self.sequences.get_mut(usize::try_from(number)?).context("no such mobile router")?;
+        *slot = slot.next();
+        let packet = registrant(number).update(*slot);
+        Ok(self.sides.uplink.send(&packet)?)
+    }
+}
+
+fn registrant(number: u32) -> Registrant {
+    Registrant { home_agent: HOME_AGENT, home: home(number), care_of: care_of(number), spi: 1000, secret: KEY.to_vec() }
+}
+
+fn home(number: u32) -> HomeAddress {
+    HomeAddress(Ipv6Addr::from_bits(0x2001_0db8_0001_0000_0000_0000_0001_0000 + u128::from(number)))
+}
+
+/// Where it is.
+pub(crate) fn care_of(number: u32) -> CareOfAddress {
+    CareOfAddress(Ipv6Addr::from_bits(0x2001_0db8_00ca_0000_0000_0000_0001_0000 + u128::from(number)))
+}
+
+/// First address of the mobile network, a /64.
+pub(crate) fn network(number: u32) -> Ipv6Addr {
+    Ipv6Addr::from_bits(0x2001_0db9_0000_0000_0000_0000_0000_0000 + (u128::from(number) << 64))
+}
+
+/// The rows of the first `size` of them.
+pub(crate) fn prefix_table(size: u32) -> Result<String> {
+    let key = roam6_proto::output::hex::encode(&KEY);
+    let mut text = String::new();
+    for number in 0..size {
+        let (home, network) = (home(number), network(number));
+        writeln!(
+            text,
+            "[[mobile]]\nhome_address = \"{home}\"\nprefixes = [\"{network}/64\"]\nspi = 1000\nkey = \"{key}\"\n"
+        )?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,168 @@
+//! A home agent is killed and started again, and all its mobile routers register anew in the same moment: how soon is it
+//! there, how soon has everybody an answer, is a binding lost?
+
+use super::Experiment;
+use crate::bed::{Daemon, cage};
+use crate::clock;
+use crate::crowd::{Crowd, care_of};
+use crate::figures::{Findings, percentile, round, spread};
+use crate::progress::Progress;
+use crate::traffic::forge::acknowledgement;
+use anyhow::{Context, Result, bail};
+use roam6_wire::CareOfAddress;
+use serde_json::json;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::{Duration, Instant};
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment =
+    Experiment { name: "nemo/storm", about: "100 000 mobile routers at once, after the home agent was killed", run };
+
+/// Updates under way at once before the storm.
+const WINDOW: usize = 64;
+/// Updates sent before answers are looked for.
+const GUST: usize = 64;
+/// A mobile router waits this long for its first answer, twice as long each time after, at most so long (RFC 6275 §12).
+const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_TIMEOUT: Duration = Duration::from_secs(32);
+/// A storm that lasts longer is no storm any more.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn run(quick: bool) -> Result<Findings> {
+    let size: u32 = if quick { 10_000 } else { 100_000 };
+    let mut progress = Progress::new(3);
+    let (folder, kind) = cage::disk()?;
+    let mut crowd = Crowd::gather(size, Some(&folder))?;
+    progress.say(&format!("{size} register, journal {kind}"));
+    crowd.register(&(0..size).collect::<Vec<_>>(), WINDOW)?;
+    progress.step();
+
+    progress.say("the home agent is killed");
+    crowd.daemon.kill();
+    let began = clock::now();
+    crowd.daemon.run()?;
+    let ready = began.elapsed();
+    let recalled = bound(&crowd.daemon)?;
+    progress.step();
+
+    progress.say("everybody at once");
+    let storm = Storm::rage(&mut crowd)?;
+    let left = bound(&crowd.daemon)?;
+    progress.step();
+
+    let mut findings = Findings { sound: recalled == size && left == size, ..Findings::default() };
+    findings.rows.push(json!({
+        "mobile_routers": size,
+        "journal": kind,
+        "recalled": recalled,
+        "bound_after": left,
+        "answer_ms": spread(&storm.delays),
+        "answers_in_vain": storm.in_vain,
+    }));
+    findings.sum_up("mobile_routers", size);
+    findings.sum_up("lost_bindings", (size - recalled).max(size - left));
+    findings.sum_up("ready_s", round(ready.as_secs_f64()));
+    findings.sum_up("settled_s", round(storm.lasted.as_secs_f64()));
+    findings.sum_up("answer_ms_p50", percentile(&storm.delays, 0.5).map(round));
+    findings.sum_up("updates_per_router", round(storm.sent as f64 / f64::from(size)));
+    Ok(findings)
+}
+
+/// Bindings the home agent counts.
+fn bound(daemon: &Daemon) -> Result<u32> {
+    let page = daemon.ask(&["metrics"])?;
+    let line = page.lines().find_map(|line| line.strip_prefix("roam6_bindings{role=\"home_agent\",state=\"bound\"} "));
+    Ok(line.context("no bindings in the metrics")?.trim().parse()?)
+}
+
+/// What became of it.
+struct Storm {
+    lasted: Duration,
+    /// From everybody's first update to the answer to the last one, milliseconds.
+    delays: Vec<f64>,
+    sent: u64,
+    /// Answers to updates that were repeated already.
+    in_vain: u64,
+    waiting: BTreeMap<CareOfAddress, Waiting>,
+    due: BinaryHeap<Reverse<(Instant, u32)>>,
+}
+
+struct Waiting {
+    number: u32,
+    since: Instant,
+    timeout: Duration,
+}
+
+impl Storm {
+    fn rage(crowd: &mut Crowd) -> Result<Storm> {
+        let mut storm = Storm {
+            lasted: Duration::ZERO,
+            delays: Vec::new(),
+            sent: 0,
+            in_vain: 0,
+            waiting: BTreeMap::new(),
+            due: BinaryHeap::new(),
+        };
+        let began = clock::now();
+        for number in 0..crowd.size {
+            let waiting = Waiting { number, since: began, timeout: INITIAL_TIMEOUT };
+            storm.waiting.insert(care_of(number), waiting);
+            storm.send(crowd, number, INITIAL_TIMEOUT)?;
+            if storm.sent.is_multiple_of(GUST as u64) {
+                storm.hear(crowd)?;
+            }
+        }
+        while !storm.waiting.is_empty() {
+            if began.elapsed() > PATIENCE {
+                bail!("{} mobile routers have no answer after {} s", storm.waiting.len(), PATIENCE.as_secs());
+            }
+            crowd.sides.uplink.wait(20);
+            storm.hear(crowd)?;
+            storm.repeat(crowd)?;
+        }
+        storm.lasted = began.elapsed();
+        Ok(storm)
+    }
+
+    fn send(&mut self, crowd: &mut Crowd, number: u32, timeout: Duration) -> Result<()> {
+        crowd.send(number)?;
+        self.sent += 1;
+        self.due.push(Reverse((clock::now() + timeout, number)));
+        Ok(())
+    }
+
+    /// Answers to the last update count, as a mobile router has it (RFC 6275 §11.7.3).
+    fn hear(&mut self, crowd: &mut Crowd) -> Result<()> {
+        while let Some(packet) = crowd.sides.uplink.receive() {
+            let Some((to, status, sequence)) = acknowledgement(packet) else { continue };
+            if status >= 128 {
+                bail!("an update for {} was refused with status {status}", to.0);
+            }
+            let Some(waiting) = self.waiting.get(&to) else { continue };
+            if crowd.sequences.get(waiting.number as usize) == Some(&sequence) {
+                self.delays.push(waiting.since.elapsed().as_secs_f64() * 1000.0);
+                self.waiting.remove(&to);
+            } else {
+                self.in_vain += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn repeat(&mut self, crowd: &mut Crowd) -> Result<()> {
+        for _ in 0..GUST {
+            let Some(Reverse((_, number))) = self.due.peek().copied().filter(|Reverse((at, _))| *at <= clock::now())
+            else {
+                break;
+            };
+            self.due.pop();
+            if let Some(waiting) = self.waiting.get_mut(&care_of(number)) {
+                waiting.timeout = (waiting.timeout * 2).min(MAX_TIMEOUT);
+                let timeout = waiting.timeout;
+                self.send(crowd, number, timeout)?;
+            }
+        }
+        Ok(())
+    }
+}
