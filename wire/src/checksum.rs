@@ -1,6 +1,6 @@
-//! The Internet checksum over the IPv6 pseudo-header: RFC 8200 §8.1, RFC 1071.
+//! The Internet checksum, over the pseudo-header of IPv6 or IPv4: RFC 1071, RFC 8200 §8.1, RFC 768.
 
-use core::net::Ipv6Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// The checksum of `message`, whose own checksum field holds zero.
 ///
@@ -12,6 +12,21 @@ pub fn checksum(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, message: 
         .wrapping_add(u64::from(protocol))
         .wrapping_add(octets(message));
     !fold(sum)
+}
+
+/// The same over the pseudo-header of IPv4 (RFC 768).
+pub fn checksum4(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, message: &[u8]) -> u16 {
+    let sum = octets(&source.octets())
+        .wrapping_add(octets(&destination.octets()))
+        .wrapping_add(message.len() as u64)
+        .wrapping_add(u64::from(protocol))
+        .wrapping_add(octets(message));
+    !fold(sum)
+}
+
+/// The same without a pseudo-header, as IPv4 protects its own header (RFC 791 §3.1).
+pub fn internet_checksum(header: &[u8]) -> u16 {
+    !fold(octets(header))
 }
 
 fn octets(bytes: &[u8]) -> u64 {

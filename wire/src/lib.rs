@@ -14,6 +14,7 @@ pub mod dhcp6;
 pub mod fragment;
 pub mod geo;
 pub mod icmp6;
+pub mod ip4;
 pub mod ip6;
 pub mod malformed;
 pub mod mnpp;
@@ -25,6 +26,7 @@ pub mod udp;
 pub mod writer;
 
 pub use address::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Sequence};
+pub use ip4::Ipv4End;
 pub use malformed::{Malformed, Why};
 pub use reader::Reader;
 pub use writer::Writer;

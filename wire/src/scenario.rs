@@ -3,7 +3,7 @@
 
 use crate::ip6::{self, Datagram, Header};
 use crate::malformed::Why;
-use crate::{dhcp6, geo, icmp6, mnpp, mobility, shim6, udp};
+use crate::{checksum, dhcp6, geo, icmp6, ip4, mnpp, mobility, shim6, udp};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -21,6 +21,24 @@ pub fn ip6(data: &[u8]) {
     let again = Datagram::parse(&packet);
     assert_eq!(again.as_ref().map(|again| again.header), Ok(datagram.header));
     assert_eq!(again.as_ref().map(|again| (again.protocol, again.payload)), Ok((datagram.protocol, datagram.payload)));
+}
+
+/// `data` as IPv6 carried by IPv4: as it came, and with its header's checksum put right and that of UDP left out.
+pub fn ip4(data: &[u8]) {
+    let _ = ip4::Carried::parse(data);
+    let mut bytes = data.to_vec();
+    let words = usize::from(data.first().copied().unwrap_or_default() & 0xf);
+    bytes.iter_mut().skip(10).take(2).for_each(|octet| *octet = 0);
+    let sum = checksum::internet_checksum(bytes.get(..words * 4).unwrap_or_default());
+    bytes.iter_mut().skip(10).zip(sum.to_be_bytes()).for_each(|(to, from)| *to = from);
+    if data.get(9) == Some(&ip6::protocol::UDP) {
+        bytes.iter_mut().skip(words * 4 + udp::CHECKSUM_AT).take(2).for_each(|octet| *octet = 0);
+    }
+    let Ok(carried) = ip4::Carried::parse(&bytes) else { return };
+    assert_eq!(ip4::Carried::parse(&carried.emit()), Ok(carried));
+    for end in [carried.source, carried.destination] {
+        assert_eq!(crate::Ipv4End::of(end.to_ipv6()), Some(end));
+    }
 }
 
 /// `data` as an ICMPv6 message, with its checksum put right first so that a fuzzer gets past it.

@@ -11,8 +11,8 @@ use core::net::Ipv6Addr;
 /// Octets of the header.
 pub const HEADER_LENGTH: usize = 8;
 
-const LENGTH_AT: usize = 4;
-const CHECKSUM_AT: usize = 6;
+pub(crate) const LENGTH_AT: usize = 4;
+pub(crate) const CHECKSUM_AT: usize = 6;
 
 /// A UDP datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -51,7 +51,9 @@ pub(crate) fn fields_of_link(link: u32, packets: &[Vec<u8>], fields: &[&str]) ->
     let file = std::env::temp_dir().join(format!("roam6-wire-{}-{number}.pcap", std::process::id()));
     fs::write(&file, capture(link, packets)).unwrap();
     let output = Command::new("tshark")
-        .args(["-T", "fields", "-E", "separator=|", "-o", "udp.check_checksum:TRUE", "-r"])
+        .args(["-T", "fields", "-E", "separator=|", "-o", "udp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"])
+        // The port of RFC 5555 is known to it by name only.
+        .args(["-d", "udp.port==4191,ipv6", "-r"])
         .arg(&file)
         .args(fields.iter().flat_map(|field| ["-e", field]))
         .output();

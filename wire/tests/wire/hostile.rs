@@ -66,6 +66,7 @@ fn dhcp6_messages_survive_disturbance() {
 fn the_committed_corpus_passes() {
     for (target, scenario) in [
         ("wire_ip6", scenario::ip6 as fn(&[u8])),
+        ("wire_ip4", scenario::ip4),
         ("wire_icmp6", scenario::icmp6),
         ("wire_mobility", scenario::mobility),
         ("wire_dhcp6", scenario::dhcp6),

@@ -11,6 +11,8 @@ mod golden;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod ip4;
+#[cfg(test)]
 mod round_trip;
 #[cfg(test)]
 mod samples;

@@ -1,0 +1,275 @@
+//! IPv6 carried by IPv4, with UDP or right behind the IPv4 header: RFC 5555 §4.1, RFC 4213 §3; RFC 791, RFC 768.
+
+use crate::checksum::{checksum4, internet_checksum};
+use crate::malformed::{Malformed, Why};
+use crate::reader::Reader;
+use crate::writer::Writer;
+use crate::{ip6, udp};
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+/// The UDP port of home agents (RFC 5555 §2.3.2.2).
+pub const DSMIP_PORT: u16 = 4191;
+/// Octets of an IPv4 header without options.
+pub const HEADER_LENGTH: usize = 20;
+/// Time to live of packets roam6 originates.
+const TIME_TO_LIVE: u8 = 64;
+
+const VERSION: u8 = 4;
+const WORD: usize = 4;
+const CHECKSUM_AT: usize = 10;
+/// More fragments, and the offset of this one.
+const FRAGMENT: u16 = 0x3fff;
+
+/// An end of a tunnel over IPv4.
+///
+/// Where an end may be of either family it is written as an IPv6 address: its IPv4 address as an IPv4-mapped one
+/// (RFC 4291 §2.5.5.2) with the port in the 16 bits before `ffff`. No node has such an address, and no router passes one on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ipv4End {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// The UDP port; 0 without UDP.
+    pub port: u16,
+}
+
+impl Ipv4End {
+    /// The end on the port of RFC 5555.
+    pub fn dsmip(address: Ipv4Addr) -> Ipv4End {
+        Ipv4End { address, port: DSMIP_PORT }
+    }
+
+    /// The end, if this IPv6 address is what one is written as.
+    pub fn of(address: Ipv6Addr) -> Option<Ipv4End> {
+        let [0, 0, 0, 0, port, 0xffff, high, low] = address.segments() else { return None };
+        let bits = u32::from(high) << 16 | u32::from(low);
+        Some(Ipv4End { address: Ipv4Addr::from_bits(bits), port })
+    }
+
+    /// The end written as an IPv6 address.
+    pub fn to_ipv6(self) -> Ipv6Addr {
+        let mapped = self.address.to_ipv6_mapped().to_bits();
+        Ipv6Addr::from_bits(mapped | u128::from(self.port) << 48)
+    }
+
+    /// Whether packets may come from it and go to it.
+    pub fn is_unicast(self) -> bool {
+        let address = self.address;
+        let reserved = address.octets()[0] >= 240 || address.octets()[0] == 0;
+        !(address.is_multicast() || address.is_loopback() || address.is_link_local() || reserved)
+    }
+
+    /// Octets that carrying takes: the IPv4 header, and that of UDP.
+    pub fn overhead(self) -> u32 {
+        if self.port == 0 { HEADER_LENGTH as u32 } else { (HEADER_LENGTH + udp::HEADER_LENGTH) as u32 }
+    }
+}
+
+impl fmt::Display for Ipv4End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            0 => self.address.fmt(f),
+            port => write!(f, "{}:{port}", self.address),
+        }
+    }
+}
+
+/// An IPv6 packet carried by IPv4. Both ends have a port, or neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carried<'a> {
+    /// Where it came from.
+    pub source: Ipv4End,
+    /// Where it goes.
+    pub destination: Ipv4End,
+    /// Type of Service: DSCP and ECN.
+    pub service: u8,
+    /// The IPv6 packet; only its version has been looked at.
+    pub inner: &'a [u8],
+}
+
+impl<'a> Carried<'a> {
+    /// Reads an IPv4 packet. Its options are passed over, octets behind its total length are the link's padding; a
+    /// fragment is refused.
+    pub fn parse(bytes: &'a [u8]) -> Result<Carried<'a>, Malformed> {
+        let (header, mut body) = split(bytes)?;
+        let mut reader = Reader::new("IPv4 header", header);
+        reader.skip(1)?;
+        let service = reader.u8()?;
+        reader.skip(4)?;
+        if reader.u16()? & FRAGMENT != 0 {
+            return Err(Malformed { what: "IPv4 fragment", at: 6, why: Why::Misplaced });
+        }
+        reader.skip(1)?;
+        let protocol = reader.u8()?;
+        reader.skip(2)?;
+        let (source, destination) = (reader.address4()?, reader.address4()?);
+        let ports = match protocol {
+            ip6::protocol::IPV6 => (0, 0),
+            ip6::protocol::UDP => read_ports(&mut body, (source, destination))?,
+            other => return Err(Malformed { what: "IPv4 protocol", at: 9, why: Why::Value(other.into()) }),
+        };
+        let at = body.position();
+        let inner = body.rest();
+        match inner.first().map(|first| first >> 4) {
+            Some(6) => {}
+            Some(version) => return Err(Malformed { what: "inner version", at, why: Why::Value(version.into()) }),
+            None => return Err(Malformed { what: "inner packet", at, why: Why::Short { has: 0, needs: 1 } }),
+        }
+        let end = |address, port| Ipv4End { address, port };
+        Ok(Carried { source: end(source, ports.0), destination: end(destination, ports.1), service, inner })
+    }
+
+    /// The IPv4 packet, checksums done; what no length field can say is cut off. Routers may fragment it: nothing that an
+    /// IPv6 link carries may be lost for a smaller MTU (RFC 4213 §3.2).
+    pub fn emit(&self) -> Vec<u8> {
+        let udp = self.source.port != 0;
+        let overhead = HEADER_LENGTH + if udp { udp::HEADER_LENGTH } else { 0 };
+        let inner = self.inner.get(..usize::from(u16::MAX) - overhead).unwrap_or(self.inner);
+        let length = u16::try_from(inner.len() + overhead).unwrap_or(u16::MAX);
+        let protocol = if udp { ip6::protocol::UDP } else { ip6::protocol::IPV6 };
+        let mut header = Writer::new();
+        header.u8(VERSION << 4 | (HEADER_LENGTH / WORD) as u8).u8(self.service).u16(length).u32(0);
+        header.u8(TIME_TO_LIVE).u8(protocol).u16(0);
+        header.bytes(&self.source.address.octets()).bytes(&self.destination.address.octets());
+        let mut bytes = header.finish();
+        let sum = internet_checksum(&bytes);
+        put(&mut bytes, CHECKSUM_AT, sum);
+        if udp {
+            bytes.extend(self.datagram(inner));
+        } else {
+            bytes.extend(inner);
+        }
+        bytes
+    }
+
+    fn datagram(&self, inner: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(inner.len() + udp::HEADER_LENGTH).unwrap_or(u16::MAX);
+        let mut writer = Writer::new();
+        writer.u16(self.source.port).u16(self.destination.port).u16(length).u16(0).bytes(inner);
+        let mut bytes = writer.finish();
+        let sum = checksum4(self.source.address, self.destination.address, ip6::protocol::UDP, &bytes);
+        // 0 would say that there is none (RFC 768).
+        put(&mut bytes, udp::CHECKSUM_AT, if sum == 0 { u16::MAX } else { sum });
+        bytes
+    }
+}
+
+/// The header with its options, and what it says follows.
+fn split(bytes: &[u8]) -> Result<(&[u8], Reader<'_>), Malformed> {
+    let mut reader = Reader::new("IPv4 header", bytes);
+    let first = reader.u8()?;
+    if first >> 4 != VERSION {
+        return Err(Malformed { what: "IP version", at: 0, why: Why::Value(u64::from(first >> 4)) });
+    }
+    let needs = usize::from(first & 0xf) * WORD;
+    if needs < HEADER_LENGTH {
+        return Err(Malformed { what: "IPv4 header", at: 0, why: Why::Length { has: needs, needs: HEADER_LENGTH } });
+    }
+    let header = Reader::new("IPv4 header", bytes).bytes(needs)?;
+    reader.skip(1)?;
+    let total = usize::from(reader.u16()?);
+    let Some(length) = total.checked_sub(needs) else {
+        return Err(Malformed { what: "IPv4 total length", at: 2, why: Why::Length { has: total, needs } });
+    };
+    if internet_checksum(header) != 0 {
+        return Err(Malformed { what: "IPv4 header", at: CHECKSUM_AT, why: Why::Checksum });
+    }
+    reader.skip(needs - WORD)?;
+    Ok((header, reader.part("IPv4 payload", length)?))
+}
+
+/// The ports of a UDP datagram, which leaves `body` with what it carries. A checksum of zero is none.
+fn read_ports(body: &mut Reader<'_>, (source, destination): (Ipv4Addr, Ipv4Addr)) -> Result<(u16, u16), Malformed> {
+    let (at, datagram) = (body.position(), body.clone().rest());
+    let ports = (body.u16()?, body.u16()?);
+    let length = usize::from(body.u16()?);
+    let sum = body.u16()?;
+    if ports.0 == 0 || ports.1 == 0 {
+        return Err(Malformed { what: "UDP port", at, why: Why::Value(0) });
+    }
+    let Some(payload) = length.checked_sub(udp::HEADER_LENGTH) else {
+        let why = Why::Length { has: length, needs: udp::HEADER_LENGTH };
+        return Err(Malformed { what: "UDP length", at: at + udp::LENGTH_AT, why });
+    };
+    *body = body.part("UDP payload", payload)?;
+    let covered = datagram.get(..length).unwrap_or(datagram);
+    if sum != 0 && checksum4(source, destination, ip6::protocol::UDP, covered) != 0 {
+        return Err(Malformed { what: "UDP header", at: at + udp::CHECKSUM_AT, why: Why::Checksum });
+    }
+    Ok(ports)
+}
+
+fn put(bytes: &mut [u8], at: usize, sum: u16) {
+    for (to, from) in bytes.iter_mut().skip(at).zip(sum.to_be_bytes()) {
+        *to = from;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INNER: &[u8] = &[0x60, 1, 2, 3, 4];
+
+    fn end(text: &str, port: u16) -> Ipv4End {
+        Ipv4End { address: text.parse().unwrap(), port }
+    }
+
+    fn carried(ports: (u16, u16)) -> Carried<'static> {
+        let (source, destination) = (end("192.0.2.1", ports.0), end("198.51.100.2", ports.1));
+        Carried { source, destination, service: 0xb8, inner: INNER }
+    }
+
+    #[test]
+    fn what_is_emitted_is_read_and_a_changed_octet_noticed() {
+        for one in [carried((40_000, DSMIP_PORT)), carried((0, 0))] {
+            let bytes = one.emit();
+            assert_eq!(Carried::parse(&bytes), Ok(one));
+            let padded = [&bytes[..], &[0; 9]].concat();
+            assert_eq!(Carried::parse(&padded), Ok(one));
+            let covered = if one.source.port == 0 { HEADER_LENGTH } else { bytes.len() };
+            for at in 0..covered {
+                let mut wrong = bytes.clone();
+                wrong[at] ^= 4;
+                assert!(Carried::parse(&wrong).is_err(), "octet {at}");
+            }
+            assert!((0..bytes.len()).all(|short| Carried::parse(&bytes[..short]).is_err()));
+        }
+    }
+
+    #[test]
+    fn no_checksum_is_taken_and_a_fragment_is_not() {
+        let mut bytes = carried((1, 2)).emit();
+        bytes[26..28].fill(0);
+        assert!(Carried::parse(&bytes).is_ok());
+        for flags in [0x20_u8, 0x00] {
+            bytes[6..8].copy_from_slice(&[flags, u8::from(flags == 0)]);
+            bytes[10..12].fill(0);
+            let sum = internet_checksum(&bytes[..20]);
+            put(&mut bytes, CHECKSUM_AT, sum);
+            assert_eq!(Carried::parse(&bytes).unwrap_err().what, "IPv4 fragment");
+        }
+    }
+
+    #[test]
+    fn an_end_is_written_as_an_ipv6_address_no_node_has() {
+        let end = end("192.0.2.33", DSMIP_PORT);
+        assert_eq!(end.to_ipv6(), "::105f:ffff:c000:221".parse::<Ipv6Addr>().unwrap());
+        assert_eq!(Ipv4End::of(end.to_ipv6()), Some(end));
+        assert_eq!(Ipv4End { port: 0, ..end }.to_ipv6(), end.address.to_ipv6_mapped());
+        for other in ["::", "::1", "2001:db8::ffff:c000:221", "::1:0:105f:ffff:c000:221", "64:ff9b::c000:221"] {
+            assert_eq!(Ipv4End::of(other.parse().unwrap()), None, "{other}");
+        }
+        assert_eq!((end.overhead(), Ipv4End { port: 0, ..end }.overhead()), (28, 20));
+        assert_eq!(end.to_string(), "192.0.2.33:4191");
+    }
+
+    #[test]
+    fn nobody_speaks_from_a_group_or_from_nowhere() {
+        for wrong in ["0.0.0.0", "127.0.0.1", "169.254.1.1", "224.0.0.1", "240.0.0.1", "255.255.255.255"] {
+            assert!(!end(wrong, 1).is_unicast(), "{wrong}");
+        }
+        assert!(end("10.0.0.1", 1).is_unicast());
+    }
+}
