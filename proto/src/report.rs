@@ -5,7 +5,7 @@ use crate::plan::{ContextId, Key, Pair};
 use core::fmt;
 use core::time::Duration;
 use roam6_wire::geo::Place;
-use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
+use roam6_wire::{Bid, HomeAddress, Ipv4End, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv6Addr, SocketAddrV6};
 
@@ -268,8 +268,10 @@ impl fmt::Display for Report {
             R::RouterFound { link, router, prefix: Some(prefix) } => write!(f, "{link}: router {router} on {prefix}"),
             R::RouterFound { link, router, prefix: None } => write!(f, "{link}: router {router}"),
             R::RouterLost { link, router, why } => write!(f, "{link}: router {router} lost: {why}"),
-            R::CareOfFormed { link, bid, address } => write!(f, "{link}: care-of address {address}, bid {bid}"),
-            R::CareOfGone { link, bid, address } => write!(f, "{link}: care-of address {address}, bid {bid}, given up"),
+            R::CareOfFormed { link, bid, address } => write!(f, "{link}: care-of address {}, bid {bid}", End(address)),
+            R::CareOfGone { link, bid, address } => {
+                write!(f, "{link}: care-of address {}, bid {bid}, given up", End(address))
+            }
             R::Duplicate { link, address } => write!(f, "{link}: {address} is used by another node"),
             R::Dropped { reason, from: Some(from), detail } => {
                 write!(f, "dropped a packet from {from}: {}: {detail}", reason.name())
@@ -364,25 +366,25 @@ impl Report {
                 write!(f, "update {sequence} to {home_agent}: de-registers")
             }
             R::UpdateSent { home_agent, care_of, sequence, lifetime } => {
-                write!(f, "update {sequence} to {home_agent}: {} for {}s", List(care_of), lifetime.as_secs())
+                write!(f, "update {sequence} to {home_agent}: {} for {}s", ends(care_of), lifetime.as_secs())
             }
             R::AckReceived { home_agent, status, sequence, lifetime } => {
                 let lifetime = lifetime.as_secs();
                 write!(f, "acknowledgement {sequence} from {home_agent}: status {status} for {lifetime}s")
             }
             R::Bound { home_agent, care_of, lifetime } => {
-                write!(f, "bound at {home_agent}: {} for {}s", List(care_of), lifetime.as_secs())
+                write!(f, "bound at {home_agent}: {} for {}s", ends(care_of), lifetime.as_secs())
             }
             R::Unbound { home_agent, why } => write!(f, "no longer bound at {home_agent}: {why}"),
             R::AtHome { link } => write!(f, "{link}: at home"),
-            R::PathUp { bid, care_of } => write!(f, "path {bid} by {care_of} is up"),
-            R::PathDown { bid, care_of, why } => write!(f, "path {bid} by {care_of} is down: {why}"),
+            R::PathUp { bid, care_of } => write!(f, "path {bid} by {} is up", End(care_of)),
+            R::PathDown { bid, care_of, why } => write!(f, "path {bid} by {} is down: {why}", End(care_of)),
             R::PathMtu { remote, mtu } => write!(f, "path to {remote} carries {mtu} octets"),
             R::HomeAgents { addresses } => write!(f, "home agents: {}", List(addresses)),
             R::HomePrefixes { home_agent, prefixes } => write!(f, "home prefixes by {home_agent}: {}", List(prefixes)),
             R::Registered { home_address, care_of, sequence, lifetime, moved } => {
                 let (verb, lifetime) = (if *moved { "moved" } else { "registered" }, lifetime.as_secs());
-                write!(f, "{home_address} {verb}: {} for {lifetime}s, update {sequence}", List(care_of))
+                write!(f, "{home_address} {verb}: {} for {lifetime}s, update {sequence}", ends(care_of))
             }
             R::Deregistered { home_address, why } => write!(f, "{home_address} deregistered: {why}"),
             R::Refused { home_address, care_of, status } => {
@@ -391,6 +393,24 @@ impl Report {
             R::BindingError { peer, status, sent: true } => write!(f, "binding error {status} to {peer}"),
             R::BindingError { peer, status, sent: false } => write!(f, "binding error {status} from {peer}"),
             other => f.write_str(other.name()),
+        }
+    }
+}
+
+/// Care-of addresses on one line.
+fn ends(addresses: &[Ipv6Addr]) -> String {
+    let each: Vec<String> = addresses.iter().map(|address| End(address).to_string()).collect();
+    List(&each).to_string()
+}
+
+/// A care-of address; one of IPv4 as such.
+struct End<'a>(&'a Ipv6Addr);
+
+impl fmt::Display for End<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Ipv4End::of(*self.0) {
+            Some(end) => end.fmt(f),
+            None => self.0.fmt(f),
         }
     }
 }

@@ -11,7 +11,7 @@ use core::time::Duration;
 use roam6_wire::shim6::Tag;
 
 use roam6_wire::geo::{LongPosition, Place};
-use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
+use roam6_wire::{Bid, HomeAddress, Ipv4End, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -64,8 +64,11 @@ pub struct BindingView {
     pub home_address: HomeAddress,
     /// Binding identifier, 0 for none.
     pub bid: Bid,
-    /// Care-of address; `None` at home.
+    /// Care-of address; `None` at home. An IPv4 one is written as an IPv4-mapped address.
     pub care_of: Option<Ipv6Addr>,
+    /// The UDP port of an IPv4 care-of address, as the home agent sees it; `None` without UDP (RFC 5555 §4.2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_port: Option<u16>,
     /// The home agent.
     pub home_agent: Ipv6Addr,
     /// Mobile network prefixes.
@@ -76,6 +79,19 @@ pub struct BindingView {
     pub remaining: Duration,
     /// `bound`, `registering`, `home`, `refused`, ...
     pub state: String,
+}
+
+impl BindingView {
+    /// With this care-of address.
+    pub fn at(self, care_of: Option<Ipv6Addr>) -> BindingView {
+        match care_of.and_then(Ipv4End::of) {
+            Some(Ipv4End { address, port }) => {
+                let udp_port = Some(port).filter(|port| *port != 0);
+                BindingView { care_of: Some(address.to_ipv6_mapped()), udp_port, ..self }
+            }
+            None => BindingView { care_of, udp_port: None, ..self },
+        }
+    }
 }
 
 /// An address the shim has made, or is making.

@@ -85,6 +85,7 @@ fn router() -> MobileRouterConfig {
         home_address: map::home_address(0),
         home_prefix: map::home_prefix(),
         home_agents: vec![map::agent_address(0)],
+        home_agents_ipv4: Vec::new(),
         prefixes: vec![map::mobile_prefix(0)],
         mode: PrefixMode::Implicit,
         authentication: shared_key(KEY),
@@ -130,6 +131,7 @@ fn agent() -> HomeAgentConfig {
         preference: 0,
         advertise: None,
         path_mtu: 1500,
+        ipv4: None,
     }
 }
 

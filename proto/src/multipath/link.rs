@@ -75,7 +75,8 @@ impl Link {
 
     pub(super) fn take_address(&mut self, now: Time, event: &AddressEvent, out: &mut Outbox) {
         let address = event.address;
-        if address.is_unicast_link_local() || address.is_multicast() || address.is_loopback() {
+        let special = address.is_multicast() || address.is_loopback() || address.to_ipv4_mapped().is_some();
+        if special || address.is_unicast_link_local() {
             return;
         }
         if !event.state.is_usable() {

@@ -6,7 +6,7 @@ use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Prefix};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// A mobility security association with a shared key (RFC 4285 §5).
@@ -77,6 +77,36 @@ pub struct HomeAgentConfig {
     pub advertise: Option<Duration>,
     /// Largest outer packet towards care-of addresses until a Packet Too Big says less, octets.
     pub path_mtu: u32,
+    /// How mobile routers whose uplinks have IPv4 only are served (RFC 5555); `None`: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<Ipv4Service>,
+}
+
+/// The near ends of a home agent's tunnels.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnEnds {
+    /// Of those over IPv6.
+    pub address: Ipv6Addr,
+    /// Of those over IPv4, if there are any.
+    pub ipv4: Option<Ipv4Addr>,
+}
+
+impl HomeAgentConfig {
+    /// The near ends of its tunnels.
+    pub(super) fn own(&self) -> OwnEnds {
+        OwnEnds { address: self.address, ipv4: self.ipv4.map(|service| service.address) }
+    }
+}
+
+/// How a home agent serves mobile routers whose uplinks have IPv4 only (RFC 5555).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ipv4Service {
+    /// Its IPv4 address, where it hears updates on UDP port 4191.
+    pub address: Ipv4Addr,
+    /// How often a mobile router behind a NAT is to refresh its mapping, whole seconds.
+    pub keepalive: Duration,
+    /// Whether data is carried by UDP where there is no NAT too.
+    pub force_udp: bool,
 }
 
 /// Home address -> what its owner may register (the Prefix Table of RFC 3963 §6.1.1).
@@ -106,6 +136,9 @@ pub struct MobileRouterConfig {
     pub home_prefix: Prefix,
     /// Home agents, the preferred first. Empty: found by dynamic home agent address discovery.
     pub home_agents: Vec<Ipv6Addr>,
+    /// Their IPv4 addresses in the same order, for uplinks that have IPv4 only (RFC 5555); those left out have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub home_agents_ipv4: Vec<Ipv4Addr>,
     /// Prefixes of the mobile network.
     pub prefixes: Vec<Prefix>,
     /// Whether updates list the prefixes (RFC 3963 §5.2).

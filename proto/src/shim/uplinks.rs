@@ -138,5 +138,6 @@ impl Uplinks {
 
 /// Whether others may be told of `address`.
 pub(super) fn is_global(address: Ipv6Addr) -> bool {
-    !(address.is_multicast() || address.is_unspecified() || address.is_loopback() || address.is_unicast_link_local())
+    let special = address.is_multicast() || address.is_unspecified() || address.is_loopback();
+    !(special || address.is_unicast_link_local() || address.to_ipv4_mapped().is_some())
 }

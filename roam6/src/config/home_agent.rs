@@ -91,6 +91,7 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
         preference: section.preference,
         advertise: section.advertise.map(|span| span.get_ref().0),
         path_mtu: section.path_mtu.map_or(1500, |mtu| *mtu.get_ref()),
+        ipv4: None,
         home_link,
     };
     let mut agent = HomeAgent { config, table_file, inline };

@@ -108,6 +108,7 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
         home_address: HomeAddress(section.home_address.into_inner()),
         home_prefix: section.home_prefix.into_inner(),
         home_agents: section.home_agents.into_iter().map(Spanned::into_inner).collect(),
+        home_agents_ipv4: Vec::new(),
         prefixes: section.prefixes.into_inner().into_iter().map(Spanned::into_inner).collect(),
         mode: section.mode.unwrap_or(PrefixMode::Explicit),
         authentication,

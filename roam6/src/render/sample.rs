@@ -13,6 +13,7 @@ pub(crate) fn state() -> State {
         home_address: HomeAddress(home.parse().unwrap()),
         bid: Bid(0),
         care_of: None,
+        udp_port: None,
         home_agent: "2001:db8:1::1".parse().unwrap(),
         prefixes: vec![prefix.parse().unwrap()],
         sequence: Sequence(7),

@@ -3,6 +3,7 @@
 use crate::config::duration::human;
 use crate::control::State;
 use crate::render::table::Table;
+use roam6_proto::view::BindingView;
 use roam6_wire::{Bid, Prefix};
 use std::fmt::Display;
 use std::net::Ipv6Addr;
@@ -15,7 +16,7 @@ pub(crate) fn bindings(state: &State) -> Table {
         table.push(vec![
             row.home_address.to_string(),
             identifier(row.bid),
-            optional(row.care_of),
+            care_of(row),
             row.home_agent.to_string(),
             list(&row.prefixes),
             row.sequence.to_string(),
@@ -60,6 +61,16 @@ pub(crate) fn tunnels(state: &State) -> Table {
         ]);
     }
     table
+}
+
+/// The care-of address; one of IPv4 as the home agent sees it.
+fn care_of(row: &BindingView) -> String {
+    let ipv4 = row.care_of.and_then(|address| address.to_ipv4_mapped());
+    match (ipv4, row.udp_port) {
+        (Some(address), Some(port)) => format!("{address}:{port}"),
+        (Some(address), None) => address.to_string(),
+        (None, _) => optional(row.care_of),
+    }
 }
 
 /// Addresses connections take several paths from.

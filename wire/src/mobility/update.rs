@@ -66,6 +66,11 @@ impl UpdateFlags {
         self.contains(Self::ROUTER)
     }
 
+    /// F: UDP also without a NAT.
+    pub fn force_udp(self) -> bool {
+        self.contains(Self::FORCE_UDP)
+    }
+
     /// O without P: replaces all bindings.
     pub fn overwrite(self) -> bool {
         self.contains(Self::OVERWRITE) && !self.contains(Self::PROXY)

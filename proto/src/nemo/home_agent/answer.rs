@@ -3,6 +3,7 @@
 
 use super::HomeAgent;
 use super::binding::CareOf;
+use super::carried::Carriage;
 use super::multiple::Echo;
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::engine::Outbox;
@@ -15,7 +16,7 @@ use roam6_wire::mobility::{
     AckFlags, BindingAcknowledgement, BindingIdentifier, CareOfField, ErrorStatus, FlowIdentification,
     LIFETIME_UNIT_SECONDS, Message, MobilityOption, Status,
 };
-use roam6_wire::{Bid, CareOfAddress, HomeAddress, Sequence};
+use roam6_wire::{Bid, CareOfAddress, HomeAddress, Ipv4End, Sequence};
 use std::net::Ipv6Addr;
 
 /// Whom to answer, and what is known of the answer so far.
@@ -45,6 +46,8 @@ pub(super) struct Answer {
     pub bids: Vec<Echo>,
     /// Its Flow Identification options.
     pub flows: Vec<FlowIdentification>,
+    /// How it gets there if the update was carried by IPv4.
+    pub carriage: Option<Carriage>,
 }
 
 impl HomeAgent {
@@ -71,6 +74,7 @@ impl HomeAgent {
         // RFC 6275 §6.2.4: earlier than the lifetime ends, or not at all.
         let advice = self.config.refresh_advice.map(units).filter(|advice| *advice > 0 && *advice < lifetime);
         options.extend(advice.filter(|_| status.is_accepted()).map(MobilityOption::BindingRefreshAdvice));
+        options.extend(answer.carriage.map(|carriage| carriage.option()));
         options.extend(answer.timestamp.map(|timestamp| MobilityOption::ReplayProtection(timestamp.0)));
         let flags = if answer.router { AckFlags::ROUTER } else { AckFlags::NONE };
         let message = Message::BindingAcknowledgement(BindingAcknowledgement {
@@ -89,7 +93,10 @@ impl HomeAgent {
             Authentication::None | Authentication::Ipsec(_) => message.emit(source, destination),
         };
         let bytes = self.wrap(&header, &answer.authentication, (protocol::MOBILITY, &bytes));
-        out.transmit(Transmit { via: answer.via, bytes });
+        match answer.carriage {
+            Some(carriage) => self.transmit_carried(carriage.observed.source, &bytes, out),
+            None => out.transmit(Transmit { via: answer.via, bytes }),
+        }
     }
 
     /// Asks a mobile router to refresh a binding that ends soon (RFC 6275 §9.5.5, RFC 5648 §6.4).
@@ -98,11 +105,16 @@ impl HomeAgent {
         let echo = Echo { bid, priority, at_home, status: Status::ACCEPTED };
         let bid = (care_of.bid != Bid(0)).then(|| MobilityOption::BindingIdentifier(echo.option(Status::ACCEPTED)));
         let message = Message::BindingRefreshRequest { options: bid.into_iter().collect() };
-        let header = self.header(care_of.address, home, !care_of.at_home);
+        let carried = Ipv4End::of(care_of.address);
+        let to = if carried.is_some() { home.0 } else { care_of.address };
+        let header = self.header(to, home, !care_of.at_home && carried.is_none());
         let bytes = message.emit(header.real_source(), header.real_destination());
         let authentication = self.row(home).map_or(Authentication::None, |row| row.authentication.clone());
         let bytes = self.wrap(&header, &authentication, (protocol::MOBILITY, &bytes));
-        out.transmit(Transmit { via, bytes });
+        match carried {
+            Some(end) => self.transmit_carried(end, &bytes, out),
+            None => out.transmit(Transmit { via, bytes }),
+        }
     }
 
     /// Tells the sender of a packet what its Home Address option or mobility header was wrong with.

@@ -1,12 +1,14 @@
 //! The items that make the host forward for one binding: tunnel, routes, proxy and neighbour (RFC 3963 §6.3-6.5,
-//! RFC 6275 §10.4, RFC 5648 §5.6).
+//! RFC 6275 §10.4, RFC 5648 §5.6, RFC 5555 §4.1).
 
 use super::binding::{CareOf, Registration};
 use super::home_link::HomeLink;
 use super::path_mtu::PathMtu;
 use crate::input::LinkId;
+use crate::nemo::config::OwnEnds;
 use crate::plan::{Item, Neighbour, Path, Proxy, Route, Table, Target, Tunnel, TunnelFlow, TunnelId};
-use roam6_wire::{HomeAddress, LinkAddress, Prefix};
+use roam6_wire::ip4::DSMIP_PORT;
+use roam6_wire::{HomeAddress, Ipv4End, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Metric of routes into a tunnel: better than any route by which the mobile network is reached at home.
@@ -18,8 +20,8 @@ pub(super) const ENCAPSULATION: u32 = 40;
 /// What every tunnel of a home agent stands on.
 #[derive(Debug)]
 pub(super) struct Ground<'a> {
-    /// The home agent's address.
-    pub address: Ipv6Addr,
+    /// The home agent's addresses.
+    pub own: OwnEnds,
     /// The home link.
     pub home: &'a HomeLink,
     /// Path MTUs.
@@ -48,13 +50,25 @@ impl Ground<'_> {
         self.tunnel(id, home, &empty, &left)
     }
 
+    /// Our end of the tunnel to a care-of address, and octets of the outer headers.
+    fn end(&self, remote: Ipv6Addr) -> (Ipv6Addr, u32) {
+        match Ipv4End::of(remote).zip(self.own.ipv4) {
+            Some((end, address)) => {
+                let port = if end.port == 0 { 0 } else { DSMIP_PORT };
+                (Ipv4End { address, port }.to_ipv6(), end.overhead())
+            }
+            None => (self.own.address, ENCAPSULATION),
+        }
+    }
+
     fn path(&self, care_of: &CareOf, weight: u16) -> Path {
+        let (local, overhead) = self.end(care_of.address);
         Path {
             bid: care_of.bid,
-            local: self.address,
+            local,
             remote: care_of.address,
             link: None,
-            mtu: self.mtu.find(care_of.address).saturating_sub(ENCAPSULATION),
+            mtu: self.mtu.find(care_of.address).saturating_sub(overhead),
             weight,
             direct: false,
         }
@@ -64,7 +78,7 @@ impl Ground<'_> {
     fn direct(&self, care_of: &CareOf, at: LinkAddress, weight: u16) -> Option<Path> {
         let link = self.home.link().filter(|_| self.home.is_up())?;
         let (remote, mtu) = (at.link_local(), self.home.mtu());
-        Some(Path { bid: care_of.bid, local: self.address, remote, link: Some(link), mtu, weight, direct: true })
+        Some(Path { bid: care_of.bid, local: self.own.address, remote, link: Some(link), mtu, weight, direct: true })
     }
 }
 

@@ -9,7 +9,7 @@ use crate::plan::{BindingRecord, Key, Record, RecordKey};
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
-use roam6_wire::{HomeAddress, Prefix};
+use roam6_wire::{HomeAddress, Ipv4End, Prefix};
 use std::sync::Arc;
 
 impl HomeAgent {
@@ -52,7 +52,11 @@ impl HomeAgent {
             let at_home = *address == record.home_address.0;
             CareOf { bid: *bid, address: *address, priority: *priority, at_home, expires: now + left }
         });
-        care_of.filter(|care_of| care_of.expires > now && (!care_of.at_home || record.at_home.is_some())).collect()
+        let reachable = |care_of: &CareOf| match Ipv4End::of(care_of.address) {
+            Some(_) => self.config.ipv4.is_some(),
+            None => !care_of.at_home || record.at_home.is_some(),
+        };
+        care_of.filter(|care_of| care_of.expires > now && reachable(care_of)).collect()
     }
 
     fn bind_again(&mut self, now: Time, record: BindingRecord, care_of: Vec<CareOf>, out: &mut Outbox) {

@@ -1,11 +1,12 @@
 //! The home agent: keeps the bindings of mobile routers and makes the host forward to where they are.
-//! RFC 6275 §8.4 and §10, RFC 3963 §6, RFC 5648 §6, RFC 4285, RFC 3776, RFC 6089 §5.3.
+//! RFC 6275 §8.4 and §10, RFC 3963 §6, RFC 5648 §6, RFC 4285, RFC 3776, RFC 6089 §5.3, RFC 5555 §4.
 //!
 //! A packet is decoded in `packet`, an update judged in `update`, carried out in `transaction`, answered in `answer`.
 
 mod answer;
 mod at_home;
 mod binding;
+mod carried;
 mod discovery;
 mod flows;
 mod forwarding;

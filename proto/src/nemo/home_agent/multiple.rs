@@ -4,8 +4,8 @@
 use super::binding::CareOf;
 use super::update::is_unicast;
 use crate::time::Time;
-use roam6_wire::Bid;
 use roam6_wire::mobility::{CareOfField, Status};
+use roam6_wire::{Bid, Ipv4End};
 use std::net::Ipv6Addr;
 
 /// Most care-of addresses of one home address.
@@ -48,6 +48,9 @@ pub(super) struct Order {
     pub expires: Time,
     /// The home address, if its owner may be on the home link at the same time.
     pub home: Option<Ipv6Addr>,
+    /// Where the update came from, if it was carried by IPv4: that is the IPv4 care-of address, whatever a NAT has hidden
+    /// from the option (RFC 5555 §4.2).
+    pub carried: Option<Ipv4End>,
 }
 
 /// The care-of addresses from now on.
@@ -116,10 +119,11 @@ fn register(
     let remembered = known.iter().find(|one| one.bid == offer.bid).map(|one| one.address);
     let address = match offer.care_of {
         CareOfField::V6(address) => address,
-        CareOfField::V4(_) => return Err(Status::INVALID_CARE_OF),
+        CareOfField::V4(_) => order.carried.ok_or(Status::INVALID_CARE_OF)?.to_ipv6(),
         CareOfField::None => remembered.ok_or(Status::MCOA_UNKNOWN_CARE_OF)?,
     };
-    if !is_unicast(address) {
+    let carried = order.carried.is_some_and(|end| end.to_ipv6() == address);
+    if !is_unicast(address) && !carried {
         return Err(Status::MCOA_MALFORMED);
     }
     let home = order.home.filter(|_| offer.at_home);
@@ -151,7 +155,7 @@ mod tests {
     }
 
     fn order(ends: bool, overwrite: bool) -> Order {
-        Order { ends, overwrite, expires: SOON, home: None }
+        Order { ends, overwrite, expires: SOON, home: None, carried: None }
     }
 
     fn statuses(merged: &Merged) -> Vec<Status> {

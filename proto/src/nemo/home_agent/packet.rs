@@ -10,6 +10,7 @@ use crate::crypto::esp::{PAYLOAD_AT, refusal};
 use crate::engine::Outbox;
 use crate::input::Packet;
 use crate::nemo::config::Authentication;
+use crate::nemo::ipv4::is_carried;
 use crate::output::{Transmit, Via};
 use crate::plan::TunnelId;
 use crate::report::{DropReason, Report};
@@ -26,6 +27,9 @@ pub(super) const BINDING_ERRORS_PER_SECOND: u64 = 10;
 impl HomeAgent {
     /// Takes a received packet. One that is neither for this home agent nor of its home link is none of its business.
     pub(super) fn packet(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
+        if is_carried(packet) {
+            return self.carried(now, packet, out);
+        }
         let Some(destination) = address_at(&packet.bytes, 24) else { return };
         let ours = destination == self.config.address;
         let on_link = self.home.link() == Some(packet.link)

@@ -14,8 +14,8 @@ use roam6_wire::mobility::option::{AUTHENTICATION_MN_HA, kind};
 use roam6_wire::mobility::{
     BindingUpdate, CareOfField, FlowIdentification, MobilityOption, Status, authenticated_part,
 };
-use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Sequence};
-use std::net::Ipv6Addr;
+use roam6_wire::{Bid, CareOfAddress, Fid, HomeAddress, Ipv4End, LinkAddress, Prefix, Sequence};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// What a Binding Update asks for.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Request {
     pub alternate: bool,
     /// Its sender's link-layer address on the home link, if it tells one or was received there.
     pub link_address: Option<LinkAddress>,
+    /// Where it came from, if it was carried by IPv4.
+    pub observed: Option<Observed>,
     /// It was in ESP, and the security association of its home address opened it.
     pub protected: bool,
     /// Orders updates.
@@ -64,6 +66,24 @@ pub(super) struct Request {
     pub proof: Option<Proof>,
 }
 
+/// Where an update came from that was carried by IPv4 (RFC 5555 §4.2).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Observed {
+    /// Source of its IPv4 and UDP headers: what a NAT has made of it.
+    pub source: Ipv4End,
+    /// The IPv4 care-of address it tells.
+    pub told: Option<Ipv4Addr>,
+    /// The F flag.
+    pub forced: bool,
+}
+
+impl Observed {
+    /// Whether there is a NAT on its way.
+    pub(super) fn is_translated(&self) -> bool {
+        self.told != Some(self.source.address)
+    }
+}
+
 /// An MN-HA authentication option and what it covers.
 #[derive(Debug)]
 pub(super) struct Proof {
@@ -89,6 +109,7 @@ impl Request {
             care_of: CareOfAddress(datagram.source),
             alternate: false,
             link_address: neighbour,
+            observed: None,
             protected: false,
             sequence: update.sequence,
             lifetime: Duration::from_secs(update.lifetime_seconds().into()),
@@ -176,6 +197,7 @@ impl Request {
             authentication: Authentication::None,
             bids: self.offers.iter().map(echo).collect(),
             flows: Vec::new(),
+            carriage: None,
         }
     }
 }

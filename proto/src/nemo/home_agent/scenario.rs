@@ -430,6 +430,7 @@ fn config(kind: u8) -> HomeAgentConfig {
         preference: 0,
         advertise: (kind & 16 == 16).then(|| Duration::from_secs(600)),
         path_mtu: 1500,
+        ipv4: None,
     }
 }
 

@@ -133,7 +133,7 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(registration) = binding.latest() else { return };
         let left = binding.leaving(registration);
-        let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+        let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
         let item = ground.tunnel(binding.tunnel, home, registration, &left);
         self.put(home, item, out);
     }
@@ -152,7 +152,7 @@ impl HomeAgent {
         let at_home = self.home.link().zip(current.at_home);
         items.extend(at_home.map(|(link, at)| forwarding::neighbour(link, at)));
         let left = binding.leaving(current);
-        let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+        let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
         items.push(ground.tunnel(binding.tunnel, home, current, &left));
         items.extend(forwarding::routes(binding.tunnel, home, current));
         items.push(Item::Record(binding.record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default())));

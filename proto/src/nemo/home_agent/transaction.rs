@@ -117,7 +117,7 @@ impl HomeAgent {
             }
             let at_home = self.home.link().zip(pending.next.at_home);
             items.extend(at_home.map(|(link, at)| forwarding::neighbour(link, at)));
-            let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+            let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
             items.push(ground.tunnel(binding.tunnel, home, &pending.next, &left));
             items.extend(forwarding::routes(binding.tunnel, home, &pending.next).filter(|item| !known(item)));
         }
@@ -215,7 +215,7 @@ impl HomeAgent {
                 let left = binding.leaving(&current);
                 let tunnel = binding.tunnel;
                 let record = binding.record(home, &current, |at| self.clock.unix_micros(at).unwrap_or_default());
-                let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+                let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
                 let item = ground.tunnel(tunnel, home, &current, &left);
                 self.put(home, item, out);
                 for route in forwarding::routes(tunnel, home, &current) {

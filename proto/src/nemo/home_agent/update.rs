@@ -15,7 +15,7 @@ use crate::report::{DropReason, Report};
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::mobility::{LIFETIME_UNIT_SECONDS, Status};
-use roam6_wire::{Bid, Prefix};
+use roam6_wire::{Bid, Ipv4End, Prefix};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
@@ -43,6 +43,7 @@ impl HomeAgent {
     /// Takes one Binding Update addressed to this home agent.
     pub(super) fn update(&mut self, now: Time, request: Request, out: &mut Outbox) {
         let mut answer = request.answer();
+        answer.carriage = request.observed.and_then(|observed| self.carriage(&observed));
         match self.judge(now, &request, &mut answer) {
             Ok(verdict) => {
                 self.remember(&request);
@@ -144,7 +145,9 @@ impl HomeAgent {
             return Err(Refusal::Answer(Status::MOBILE_ROUTER_NOT_PERMITTED));
         }
         let latest = binding.and_then(Binding::latest);
-        let ends = request.lifetime.is_zero() || (request.care_of.0 == request.home.0 && request.offers.is_empty());
+        let carried = answer.carriage.map(|carriage| carriage.care_of);
+        let from_home = carried.is_none() && request.care_of.0 == request.home.0;
+        let ends = request.lifetime.is_zero() || (from_home && request.offers.is_empty());
         if !ends && latest.is_some_and(|latest| latest.router != request.router) {
             return Err(Refusal::Answer(Status::REGISTRATION_TYPE_CHANGE));
         }
@@ -157,7 +160,7 @@ impl HomeAgent {
         if !ends && binding.is_none() && self.bindings.len() >= self.config.max_bindings {
             return Err(Refusal::Answer(Status::INSUFFICIENT_RESOURCES));
         }
-        if !ends && !request.routed && !request.offers.iter().any(|offer| offer.at_home) {
+        if !ends && carried.is_none() && !request.routed && !request.offers.iter().any(|offer| offer.at_home) {
             return Err(Refusal::Silence(DropReason::Malformed, "the Home Address option is missing"));
         }
         let prefixes = match latest {
@@ -165,7 +168,7 @@ impl HomeAgent {
             _ => self.grant_prefixes(request, row)?,
         };
         let lifetime = if ends { Duration::ZERO } else { self.grant_lifetime(request.lifetime) };
-        let merged = self.merge(now + lifetime, request, latest, &prefixes)?;
+        let merged = self.merge((now + lifetime, carried), request, latest, &prefixes)?;
         answer.bids = merged.echoes;
         answer.lifetime = lifetime;
         if merged.care_of.is_empty() {
@@ -234,7 +237,7 @@ impl HomeAgent {
     /// The care-of addresses once this update is in force.
     fn merge(
         &self,
-        expires: Time,
+        (expires, carried): (Time, Option<Ipv4End>),
         request: &Request,
         latest: Option<&Registration>,
         prefixes: &[Prefix],
@@ -257,14 +260,15 @@ impl HomeAgent {
             let told = request.link_address.or(latest.and_then(|latest| latest.at_home));
             let reachable = self.config.home_and_away && self.home.is_up() && told.is_some();
             let home = Some(request.home.0).filter(|_| reachable);
-            let order =
-                multiple::Order { ends: request.lifetime.is_zero(), overwrite: request.overwrite, expires, home };
+            let (ends, overwrite) = (request.lifetime.is_zero(), request.overwrite);
+            let order = multiple::Order { ends, overwrite, expires, home, carried };
             return multiple::merge(known, &request.offers, &order, usable).map_err(Refusal::Answer);
         }
-        let address = request.care_of.0;
-        if !is_unicast(address) || !usable(address) {
-            return Err(Refusal::Answer(Status::INVALID_CARE_OF));
-        }
+        let address = match carried {
+            Some(end) => end.to_ipv6(),
+            None if is_unicast(request.care_of.0) && usable(request.care_of.0) => request.care_of.0,
+            None => return Err(Refusal::Answer(Status::INVALID_CARE_OF)),
+        };
         let care_of = CareOf { bid: Bid(0), address, priority: 0, at_home: false, expires };
         Ok(Merged { care_of: vec![care_of], echoes: Vec::new() })
     }
@@ -310,7 +314,7 @@ impl HomeAgent {
         if let Some(old) = old.filter(|old| old.away().next().is_some()) {
             let until = now + OLD_PATH_LINGER;
             binding.left = old.away().map(|care_of| (*care_of, until)).collect();
-            let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+            let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
             let tunnel = ground.closing_tunnel(binding.tunnel, home, &old);
             self.put(home, tunnel, out);
         } else {
@@ -339,5 +343,6 @@ fn check_protection(request: &Request, row: &PrefixTableRow) -> Result<(), Refus
 
 /// A global or unique local unicast address: it can be routed to (RFC 6275 §9.5.1).
 pub(super) fn is_unicast(address: Ipv6Addr) -> bool {
-    !(address.is_multicast() || address.is_unspecified() || address.is_loopback() || address.is_unicast_link_local())
+    let special = address.is_multicast() || address.is_unspecified() || address.is_loopback();
+    !(special || address.is_unicast_link_local() || Ipv4End::of(address).is_some())
 }

@@ -50,7 +50,7 @@ impl HomeAgent {
         let row = |care_of| self.show_binding(now, home, binding, registration, care_of);
         view.bindings.extend(registration.care_of.iter().map(row));
         let left = binding.leaving(registration);
-        let ground = Ground { address: self.config.address, home: &self.home, mtu: &self.mtu };
+        let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
         let tunnel = ground.tunnel(binding.tunnel, home, registration, &left);
         let (Item::Tunnel(tunnel), Some(_)) = (tunnel, &binding.current) else { return };
         let used = tunnel.paths.len() - left.len();
@@ -83,13 +83,15 @@ impl HomeAgent {
             role: "home_agent".into(),
             home_address: home,
             bid: care_of.bid,
-            care_of: Some(care_of.address),
+            care_of: None,
+            udp_port: None,
             home_agent: self.config.address,
             prefixes: registration.prefixes.to_vec(),
             sequence: binding.sequence,
             remaining: care_of.expires.since(now),
             state: if binding.pending.is_some() { "registering" } else { "bound" }.into(),
         }
+        .at(Some(care_of.address))
     }
 
     fn show_link(&self, name: &str) -> LinkView {

@@ -167,8 +167,8 @@ impl MobileRouter {
         wanted: &Wanted,
         protected: bool,
     ) -> Result<(), DropReason> {
-        let away = wanted.first_away().is_some();
-        if away != datagram.routing_home.is_some() {
+        let routed = wanted.first_away().is_some_and(|care_of| care_of.ipv4().is_none());
+        if routed != datagram.routing_home.is_some() {
             return Err(DropReason::NotForUs);
         }
         let key = match &self.config.authentication {
@@ -260,6 +260,7 @@ impl MobileRouter {
             && matches!(held.place, Place::Away { multiple: false, .. });
         self.hear_of_home(message, &asked, &held);
         let care_of: Vec<_> = held.care_of().iter().map(|care_of| care_of.address.0).collect();
+        let advice = self.hear_carriage(message, &held, advice);
         self.registration.accept(held, sent, granted, advice);
         self.linger(now, &before);
         self.refused = false;

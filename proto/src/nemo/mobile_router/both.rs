@@ -26,7 +26,7 @@ impl MobileRouter {
 
     /// What `uplink` is registered with: its care-of address, or the home address if it is on the home link.
     pub(super) fn care_of_on(&self, uplink: &Uplink) -> Option<CareOf> {
-        uplink.care_of().or_else(|| self.at_home(uplink))
+        uplink.carried_care_of().or_else(|| uplink.care_of()).or_else(|| self.at_home(uplink))
     }
 
     fn at_home(&self, uplink: &Uplink) -> Option<CareOf> {

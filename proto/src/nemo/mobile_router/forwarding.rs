@@ -10,7 +10,7 @@ use crate::nemo::config::Sharing;
 use crate::nemo::flow::{FlowRule, Selector};
 use crate::plan::{Address, Item, Knob, Path, Plan, Route, Rule, Setting, Table, Target, Tunnel, TunnelFlow, TunnelId};
 use crate::time::Time;
-use roam6_wire::{Bid, Prefix};
+use roam6_wire::{Bid, Ipv4End, Prefix};
 use std::net::Ipv6Addr;
 
 /// The tunnel to the home agent.
@@ -83,8 +83,9 @@ impl MobileRouter {
         let pending = self.registration.pending().map(|wanted| wanted.care_of()).unwrap_or_default();
         let left = self.left.iter().map(|left| &left.care_of);
         for care_of in registered.iter().chain(pending).chain(left) {
-            if paths.iter().all(|path| path.local != care_of.address.0) {
-                paths.extend(self.path(care_of, 0));
+            if let Some(path) = self.path(care_of, 0).filter(|path| paths.iter().all(|other| other.local != path.local))
+            {
+                paths.push(path);
             }
         }
         paths
@@ -128,6 +129,10 @@ impl MobileRouter {
         }
         let here = |uplink: &&Uplink| uplink.up() == Some(care_of.link) && uplink.has_had(care_of.address);
         let uplink = self.uplinks.iter().find(here)?;
+        if care_of.ipv4().is_some() {
+            let path = self.carried_path(care_of, uplink, self.registration.served()?)?;
+            return Some(Path { weight, ..path });
+        }
         Some(Path {
             bid: care_of.bid,
             local: care_of.address.0,
@@ -146,7 +151,8 @@ impl MobileRouter {
         }
         self.uplinks.iter().find(|uplink| {
             uplink.link() == Some(care_of.link)
-                && uplink.formed.as_ref().is_some_and(|formed| formed.address == care_of.address)
+                && (uplink.formed.as_ref().is_some_and(|formed| formed.address == care_of.address)
+                    || uplink.ipv4.has(care_of.address))
         })
     }
 
@@ -221,7 +227,7 @@ impl MobileRouter {
             if let Some(neighbour) = self.neighbour_of(&path) {
                 plan.put(neighbour);
             }
-            if let Some(link) = path.link.filter(|_| !path.direct)
+            if let Some(link) = path.link.filter(|_| !path.direct && Ipv4End::of(path.local).is_none())
                 && plan.find(&crate::plan::Key::Address(link, path.local)).is_none()
             {
                 plan.put(address_item(link, path.local, 128, false));

@@ -196,7 +196,10 @@ impl MobileRouter {
     fn prefix_source(&self) -> Option<(Ipv6Addr, CareOf)> {
         let binding = self.registration.binding().filter(|_| self.registration.pending().is_none());
         let binding = binding.filter(|binding| Binding::is_away(binding))?;
-        let works = |care_of: &&CareOf| !care_of.home && self.uplink_of(care_of).is_some_and(|uplink| uplink.is_up());
+        let works = |care_of: &&CareOf| {
+            let native = !care_of.home && care_of.ipv4().is_none();
+            native && self.uplink_of(care_of).is_some_and(|uplink| uplink.is_up())
+        };
         Some((binding.wanted.home_agent, *binding.care_of().iter().find(works)?))
     }
 

@@ -1,9 +1,10 @@
 //! The mobile router: follows its uplinks from network to network and keeps its home agent, its tunnel and the nodes
-//! inside in step (RFC 3963 §5, RFC 6275 §11, RFC 5648 §5).
+//! inside in step (RFC 3963 §5, RFC 6275 §11, RFC 5648 §5, RFC 5555 §4).
 
 pub mod acknowledgement;
 mod both;
 mod care_of_prefix;
+mod carried;
 pub mod discovery;
 pub mod forwarding;
 pub mod held;
@@ -32,6 +33,7 @@ use crate::report::{Lost, Report};
 use crate::time::Time;
 use crate::view::View;
 use care_of_prefix::Source;
+use carried::Carriage;
 use core::time::Duration;
 use discovery::HomeAgents;
 use forwarding::Left;
@@ -87,6 +89,8 @@ pub struct MobileRouter {
     /// The home agent in use does not want us at home and away at once.
     apart: bool,
     modes: Modes,
+    /// How an IPv4-only uplink's packets are carried.
+    carriage: Carriage,
     /// Prefixes the home agent refused are not advertised inside (RFC 3963 §5.4.3).
     refused: bool,
     stopping: bool,
@@ -127,6 +131,7 @@ impl MobileRouter {
             inheritance: None,
             single: false,
             apart: false,
+            carriage: Carriage::default(),
             refused: false,
             stopping: false,
             interfaces: BTreeMap::new(),
@@ -187,6 +192,7 @@ impl MobileRouter {
             let policy = Policy { detection: self.config.duplicate_detection, entropy: &mut self.entropy };
             uplink.settle(now, home, policy, out);
         }
+        self.settle_carried(now, out);
         self.settle_home(now, out);
         self.expire_discovery(now, out);
         let wanted = self.wanted(now);
@@ -247,7 +253,9 @@ impl MobileRouter {
             usable.retain(registered);
         }
         usable.sort_by_key(|uplink| uplink.config.priority);
-        usable.iter().filter_map(|uplink| self.care_of_on(uplink)).collect()
+        let mut candidates = usable.iter().filter_map(|uplink| self.care_of_on(uplink)).collect();
+        Self::of_one_family(&mut candidates);
+        candidates
     }
 
     /// Turns to the next home agent, leaving word with the one that did not serve.
@@ -296,7 +304,7 @@ impl MobileRouter {
         let uplink = self.uplinks.iter().find(|uplink| uplink.config.bid == bid);
         let at_home = uplink.and_then(|uplink| self.care_of_on(uplink)).map(|care_of| care_of.address.0);
         let formed = uplink.and_then(|uplink| uplink.formed.as_ref()).map(|formed| formed.address.0);
-        let Some(care_of) = formed.or(at_home) else {
+        let Some(care_of) = at_home.or(formed) else {
             return;
         };
         out.report(match change {
@@ -316,17 +324,23 @@ impl MobileRouter {
             return due;
         };
         for index in 0..self.uplinks.len() {
-            let known = self.uplinks.get(index).is_some_and(|uplink| self.care_of_on(uplink).is_some());
-            let Some(uplink) = self.uplinks.get_mut(index).filter(|_| known) else {
+            let known = self.uplinks.get(index).filter(|uplink| self.is_probed(uplink));
+            let care_of = known.and_then(|uplink| self.care_of_on(uplink));
+            let Some(uplink) = self.uplinks.get_mut(index).filter(|_| care_of.is_some()) else {
                 continue;
             };
+            let missed = uplink.prober.has_missed_one();
             let bid = uplink.config.bid;
             let Some((sequence, change)) = uplink.prober.expire(now, config) else {
                 continue;
             };
             due.push(Probe { bid, sequence });
+            if missed {
+                self.hear_missed(now, care_of);
+            }
             if let Some(change) = change {
                 self.report_path(bid, change, out);
+                self.hear_silence(now, (bid, change == Change::Silent));
             }
         }
         due
@@ -343,7 +357,8 @@ impl MobileRouter {
     }
 
     fn expire_discovery(&mut self, now: Time, out: &mut Outbox) {
-        let Some(care_of) = self.candidates().iter().find(|care_of| !care_of.home).copied() else {
+        let native = |care_of: &&CareOf| !care_of.home && care_of.ipv4().is_none();
+        let Some(care_of) = self.candidates().iter().find(native).copied() else {
             return;
         };
         let fresh = u16::try_from(self.entropy.bits() >> 48).unwrap_or_default();
@@ -372,7 +387,7 @@ impl Engine for MobileRouter {
             Input::Address(event) if event.state == AddressState::Duplicated => {
                 self.hear_duplicate(now, event.link, event.address, out);
             }
-            Input::Address(_) => {}
+            Input::Address(event) => self.hear_ipv4_address(event),
             Input::Neighbour(event) => {
                 self.relay_neighbour(now, event, out);
                 if !event.reachable

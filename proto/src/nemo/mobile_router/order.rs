@@ -131,5 +131,5 @@ impl MobileRouter {
 
 /// What of the configuration an update says.
 fn said(config: &MobileRouterConfig) -> impl PartialEq + '_ {
-    (&config.prefixes, config.mode, &config.authentication, config.lifetime, &config.flows)
+    (&config.prefixes, config.mode, &config.authentication, config.lifetime, &config.flows, &config.home_agents_ipv4)
 }

@@ -4,12 +4,14 @@
 use super::MobileRouter;
 use super::discovery;
 use super::forwarding::MIN_MTU;
+use super::probe::Change;
 use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::crypto::esp::{PAYLOAD_AT, refusal};
 use crate::engine::Outbox;
 use crate::input::{LinkId, Packet};
 use crate::nemo::config::Authentication;
+use crate::nemo::ipv4::is_carried;
 use crate::output::{Transmit, Via};
 use crate::report::{DropReason, Report};
 use crate::time::Time;
@@ -30,6 +32,9 @@ impl MobileRouter {
         if own.is_some() && packet.sender == own {
             return;
         }
+        if is_carried(packet) {
+            return self.hear_carried(now, packet, out);
+        }
         let datagram = match Datagram::parse(&packet.bytes) {
             Ok(datagram) => datagram,
             Err(why) if self.is_on(packet.link) => return drop_malformed(None, why, out),
@@ -46,7 +51,7 @@ impl MobileRouter {
     }
 
     /// ESP: the mobility message inside, if it is from a home agent of ours and our security association opens it.
-    fn hear_sealed(&mut self, now: Time, datagram: &Datagram<'_>, out: &mut Outbox) {
+    pub(super) fn hear_sealed(&mut self, now: Time, datagram: &Datagram<'_>, out: &mut Outbox) {
         let Authentication::Ipsec(pair) = &self.config.authentication else { return };
         let ours = datagram.real_destination() == self.config.home_address.0;
         if !ours || !self.agents.contains(datagram.source) {
@@ -232,6 +237,7 @@ impl MobileRouter {
             probed.and_then(|uplink| Some((uplink.config.bid, uplink.prober.answer(echo.sequence)?)))
         {
             self.report_path(bid, change, out);
+            self.hear_silence(self.now, (bid, change == Change::Silent));
         }
     }
 
@@ -252,6 +258,10 @@ impl MobileRouter {
         if care_of.home {
             let via = Via::Neighbour { link: care_of.link, address: self.neighbour_on(care_of.link)? };
             return Some(Transmit { via, bytes: from(care_of.address.0) });
+        }
+        if care_of.ipv4().is_some() {
+            let inner = from(self.config.home_address.0);
+            return self.carried_probe(&care_of, uplink, home_agent, &inner).filter(|_| registered);
         }
         let outer = Header::new(care_of.address.0, home_agent);
         let bytes = if registered {

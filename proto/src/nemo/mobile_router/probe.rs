@@ -50,6 +50,11 @@ impl Prober {
         self.silent && self.answered > 0
     }
 
+    /// Whether the last probe, and none before it, is unanswered.
+    pub fn has_missed_one(&self) -> bool {
+        self.missed == 1
+    }
+
     /// Begins anew, as after a move: the first probe is due at once.
     pub fn restart(&mut self, now: Time) {
         *self = Prober { next: Some(now), needed: self.needed, sequence: self.sequence, ..Prober::default() };

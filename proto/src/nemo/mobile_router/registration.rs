@@ -228,6 +228,12 @@ impl Registration {
         Some((&pending.wanted, *pending.sent.last()?))
     }
 
+    /// What is pending, if `attempts` updates have gone unanswered for as long as each is waited for.
+    pub fn find_unanswered(&self, now: Time, attempts: usize) -> Option<&Wanted> {
+        let pending = self.pending.as_ref().filter(|pending| pending.sent.len() >= attempts && pending.next <= now)?;
+        Some(&pending.wanted)
+    }
+
     /// Whether the home agent has been silent for as long as RFC 6275 §11.8 gives it before another one is tried.
     pub fn is_unanswered(&self) -> bool {
         self.pending.as_ref().is_some_and(|pending| pending.timeout >= MAX_TIMEOUT)

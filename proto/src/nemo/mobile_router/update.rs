@@ -1,8 +1,8 @@
 //! Builds Binding Updates (RFC 6275 §6.1.7 and §11.7.1, RFC 3963 §5.2, RFC 5648 §5, RFC 6089 §5.1, RFC 4285 §5.1,
-//! RFC 3776 §4).
+//! RFC 3776 §4, RFC 5555 §4.4.2).
 
 use super::MobileRouter;
-use super::registration::{Place, Wanted};
+use super::registration::{CareOf, Place, Wanted};
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::engine::Outbox;
 use crate::nemo::LINK_ADDRESS_OF_MOBILE;
@@ -40,7 +40,9 @@ impl MobileRouter {
 
     /// What an update was sent from, which the authenticators cover (RFC 4285 §5.1).
     pub(super) fn source(&self, wanted: &Wanted) -> CareOfAddress {
-        wanted.first_away().map_or(CareOfAddress(self.config.home_address.0), |care_of| care_of.address)
+        // Over IPv4 it is the home address within; what a NAT makes of the address without, nobody can prove.
+        let native = wanted.first_away().filter(|care_of| care_of.ipv4().is_none());
+        native.map_or(CareOfAddress(self.config.home_address.0), |care_of| care_of.address)
     }
 
     fn build(
@@ -74,7 +76,7 @@ impl MobileRouter {
                         status: Status::ACCEPTED,
                         simultaneous_home: care_of.home,
                         priority: care_of.priority,
-                        care_of: CareOfField::V6(care_of.address.0),
+                        care_of: field(care_of),
                     })
                 }));
                 options.extend(self.own_address_at_home(wanted).map(|address| MobilityOption::LinkLayerAddress {
@@ -84,8 +86,11 @@ impl MobileRouter {
                 options.extend(self.config.flows.iter().map(flow));
             } else if lifetime_units > 0 || matches!(self.config.authentication, Authentication::Ipsec(_)) {
                 // ESP does not cover the source address (RFC 3776 §4.2).
-                options.extend(wanted.first_away().map(|care_of| MobilityOption::AlternateCareOf(care_of.address.0)));
+                let native = wanted.first_away().filter(|care_of| care_of.ipv4().is_none());
+                options.extend(native.map(|care_of| MobilityOption::AlternateCareOf(care_of.address.0)));
             }
+            let carried = wanted.first_away().and_then(CareOf::ipv4);
+            options.extend(carried.map(|end| MobilityOption::Ipv4CareOf(end.address)));
             if self.modes.is_explicit() && lifetime_units > 0 {
                 let prefixes = self.config.prefixes.iter();
                 options.extend(prefixes.map(|prefix| MobilityOption::MobileNetworkPrefix(*prefix)));
@@ -93,10 +98,8 @@ impl MobileRouter {
         }
         let message = BindingUpdate { sequence, flags, lifetime_units, options };
         let source = self.source(wanted);
-        let header = match wanted.first_away() {
-            None => Header::new(home_address.0, wanted.home_agent),
-            Some(_) => Header::new(source.0, wanted.home_agent).with_home_address(home_address.0),
-        };
+        let header = Header::new(source.0, wanted.home_agent);
+        let header = if source.0 == home_address.0 { header } else { header.with_home_address(home_address.0) };
         let payload = self.sign(now, message, source, wanted.home_agent);
         out.report(Report::UpdateSent {
             home_agent: wanted.home_agent,
@@ -104,7 +107,11 @@ impl MobileRouter {
             sequence,
             lifetime: lifetime(lifetime_units),
         });
-        Some(Transmit { via, bytes: self.protect(&header, protocol::MOBILITY, &payload) })
+        let bytes = self.protect(&header, protocol::MOBILITY, &payload);
+        match wanted.first_away() {
+            Some(care_of) => self.leave_by(care_of, wanted.home_agent, bytes),
+            None => Some(Transmit { via, bytes }),
+        }
     }
 
     /// A packet to the home agent, in ESP where that is what we trust one another by.
@@ -146,13 +153,19 @@ impl MobileRouter {
     /// The lifetime to ask for: no longer than the care-of addresses themselves live, nor than the prefix of the home
     /// address is valid (RFC 6275 §11.7.1, §11.4.2).
     fn lifetime_units(&self, now: Time, wanted: &Wanted) -> u16 {
-        let addresses = wanted.care_of().iter().filter_map(|care_of| self.uplink_of(care_of)?.formed.as_ref());
+        let native = wanted.care_of().iter().filter(|care_of| care_of.ipv4().is_none());
+        let addresses = native.filter_map(|care_of| self.uplink_of(care_of)?.formed.as_ref());
         let home = self.home_prefixes.of(self.config.home_address.0).and_then(|known| known.valid_until);
         let ends = addresses.map(|formed| formed.valid_until).chain(home);
         let shortest = ends.map(|until| until.since(now)).fold(self.config.lifetime, Duration::min);
         let units = shortest.as_secs() / u64::from(LIFETIME_UNIT_SECONDS);
         u16::try_from(units).unwrap_or(u16::MAX).max(1)
     }
+}
+
+/// The care-of address as a Binding Identifier option tells it.
+fn field(care_of: &CareOf) -> CareOfField {
+    care_of.ipv4().map_or(CareOfField::V6(care_of.address.0), |end| CareOfField::V4(end.address))
 }
 
 /// A lifetime of so many units.

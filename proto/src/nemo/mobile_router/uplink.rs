@@ -1,5 +1,6 @@
 //! One interface that may attach to visited networks: from carrier-up to a care-of address (RFC 6275 §11.5.2, §11.5.3).
 
+use super::carried::Ipv4Side;
 use super::probe::Prober;
 use super::registration::CareOf;
 use crate::access::duplicate::DuplicateCheck;
@@ -37,6 +38,8 @@ pub struct Uplink {
     pub prober: Prober,
     /// Path MTU to the home agent as learnt from Packet Too Big, octets.
     pub path_mtu: Option<(u32, Time)>,
+    /// What it has of IPv4.
+    pub ipv4: Ipv4Side,
 }
 
 /// A network interface.
@@ -90,6 +93,7 @@ impl Uplink {
             home: false,
             prober: Prober::default(),
             path_mtu: None,
+            ipv4: Ipv4Side::default(),
         }
     }
 
@@ -123,7 +127,7 @@ impl Uplink {
 
     /// Whether packets to `address` may still arrive here.
     pub fn has_had(&self, address: CareOfAddress) -> bool {
-        self.is_up() && self.had.contains(&address)
+        self.is_up() && (self.had.contains(&address) || self.ipv4.has(address))
     }
 
     /// Takes a link event; a re-plugged interface begins from nothing.
@@ -248,7 +252,7 @@ impl Uplink {
         let attachment = self.attachment.as_ref().and_then(Attachment::deadline);
         let check = self.formed.as_ref().and_then(|formed| formed.check.as_ref()).map(|check| check.until);
         let path_mtu = self.path_mtu.map(|(_, until)| until);
-        attachment.into_iter().chain(check).chain(path_mtu).min()
+        attachment.into_iter().chain(check).chain(path_mtu).chain(self.ipv4.deadline()).min()
     }
 
     /// Largest packet on the way to the home agent, octets: interface, advertised link MTU and path.

@@ -2,11 +2,12 @@
 
 use super::MobileRouter;
 use super::care_of_prefix::Told;
+use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::time::Time;
 use crate::view::{BindingView, LinkView, TimerView, TunnelView, View};
 use core::time::Duration;
-use roam6_wire::{Bid, Prefix};
+use roam6_wire::{Bid, Ipv4End, Prefix};
 use std::net::Ipv6Addr;
 
 impl MobileRouter {
@@ -52,12 +53,13 @@ impl MobileRouter {
 
     /// When the next discovery request leaves: without a care-of address there is nowhere to be answered at.
     fn discovery_deadline(&self, now: Time) -> Option<Time> {
-        self.agents.deadline(now).filter(|_| self.candidates().iter().any(|care_of| !care_of.home))
+        let native = |care_of: &CareOf| !care_of.home && care_of.ipv4().is_none();
+        self.agents.deadline(now).filter(|_| self.candidates().iter().any(native))
     }
 
     /// When the next probe of `uplink` leaves.
     fn probe_deadline(&self, uplink: &Uplink) -> Option<Time> {
-        let probing = self.config.probe.is_some() && self.is_probing() && self.care_of_on(uplink).is_some();
+        let probing = self.config.probe.is_some() && self.is_probing() && self.is_probed(uplink);
         uplink.prober.deadline().filter(|_| probing)
     }
 
@@ -104,7 +106,8 @@ impl MobileRouter {
                 role: "mobile_router".to_owned(),
                 home_address: self.config.home_address,
                 bid,
-                care_of,
+                care_of: care_of.map(without_port),
+                udp_port: None,
                 home_agent,
                 prefixes: self.config.prefixes.clone(),
                 sequence: self.registration.sequence(),
@@ -118,14 +121,12 @@ impl MobileRouter {
         let mut rows = Vec::new();
         if let Some(binding) = self.registration.binding() {
             let (home_agent, remaining) = (binding.wanted.home_agent, binding.expires.since(now));
-            let bound = |held: &super::registration::CareOf| {
-                row(home_agent, held.bid, Some(held.address.0), remaining, "bound")
-            };
+            let bound = |held: &CareOf| row(home_agent, held.bid, Some(held.address.0), remaining, "bound");
             rows.extend(binding.care_of().iter().map(bound));
         }
         if let Some(wanted) = self.registration.pending() {
             for care_of in wanted.care_of() {
-                if rows.iter().all(|row| row.care_of != Some(care_of.address.0)) {
+                if rows.iter().all(|row| row.care_of != Some(without_port(care_of.address.0))) {
                     let care_of = (care_of.bid, Some(care_of.address.0));
                     rows.push(row(wanted.home_agent, care_of.0, care_of.1, Duration::ZERO, "registering"));
                 }
@@ -138,6 +139,9 @@ impl MobileRouter {
         let router = uplink.attachment.as_ref().and_then(|attachment| attachment.router());
         let state = match (uplink.up(), uplink.home, router, &uplink.formed) {
             (None, ..) => "down",
+            _ if uplink.ipv4.in_use().is_some() && uplink.prober.is_silent() => "silent",
+            _ if uplink.ipv4.in_use().is_some() && self.carriage.translated => "IPv4 behind NAT",
+            _ if uplink.ipv4.in_use().is_some() => "IPv4",
             (_, true, ..) => "home",
             (_, _, None, _) => "no router",
             (_, _, _, None) => "no address",
@@ -152,8 +156,18 @@ impl MobileRouter {
             up: uplink.up().is_some(),
             mtu: uplink.mtu(),
             router: router.map(|router| router.address),
-            addresses: uplink.formed.iter().map(|formed| formed.address.0).collect(),
+            addresses: uplink
+                .formed
+                .iter()
+                .map(|formed| formed.address.0)
+                .chain(uplink.ipv4.in_use().map(|address| without_port(address.0)))
+                .collect(),
             state: state.to_owned(),
         }
     }
+}
+
+/// An IPv4 care-of address as an IPv4-mapped one: the port we send from says nothing once a NAT has changed it.
+fn without_port(address: Ipv6Addr) -> Ipv6Addr {
+    Ipv4End::of(address).map_or(address, |end| end.address.to_ipv6_mapped())
 }

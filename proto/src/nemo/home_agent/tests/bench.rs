@@ -69,6 +69,7 @@ pub(super) fn config() -> HomeAgentConfig {
         preference: 10,
         advertise: None,
         path_mtu: 1500,
+        ipv4: None,
     }
 }
 

@@ -1,0 +1,143 @@
+//! Binding Updates of mobile routers whose uplinks have IPv4 only: they come over UDP, and what they are authenticated by is
+//! inside (RFC 5555 §4.2, §4.5, §5).
+
+use super::HomeAgent;
+use super::request::{Observed, Request};
+use crate::crypto::esp::refusal;
+use crate::engine::Outbox;
+use crate::input::Packet;
+use crate::nemo::config::{Authentication, Ipv4Service};
+use crate::nemo::ipv4::{NO_KEEPALIVE, carry};
+use crate::output::{Transmit, Via};
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use roam6_wire::ip4::Carried;
+use roam6_wire::ip6::{Datagram, protocol};
+use roam6_wire::mobility::{self, MobilityOption};
+use roam6_wire::{HomeAddress, Ipv4End, Malformed};
+use std::net::Ipv4Addr;
+
+/// Where in an IPv4 packet its destination is.
+const DESTINATION: core::ops::Range<usize> = 16..20;
+
+/// Why a carried packet goes nowhere.
+type Refused = (DropReason, String);
+
+impl HomeAgent {
+    /// Takes an IPv4 packet. What it carries is judged as any update is; nothing but a Binding Update is answered, since
+    /// the answer goes to whatever address the packet says it came from.
+    pub(super) fn carried(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
+        let Some(service) = self.config.ipv4 else { return };
+        if packet.bytes.get(DESTINATION) != Some(&service.address.octets()) {
+            return;
+        }
+        let carried = match Carried::parse(&packet.bytes) {
+            Ok(carried) if carried.destination == Ipv4End::dsmip(service.address) => carried,
+            Ok(_) => return,
+            Err(why) => return report(None, malformed(why), out),
+        };
+        if let Err(why) = self.carried_update(now, packet, &carried, out) {
+            report(Some(carried.source), why, out);
+        }
+    }
+
+    fn carried_update(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        carried: &Carried<'_>,
+        out: &mut Outbox,
+    ) -> Result<(), Refused> {
+        let datagram = Datagram::parse(carried.inner).map_err(malformed)?;
+        let plain = datagram.home_address.is_none() && datagram.routing_home.is_none();
+        if datagram.destination != self.config.address || !plain || !carried.source.is_unicast() {
+            return Err((DropReason::NotForUs, "carried by IPv4".to_owned()));
+        }
+        match datagram.protocol {
+            protocol::MOBILITY => self.carried_mobility(now, (packet, carried), &datagram, false, out),
+            protocol::ESP => {
+                let home = HomeAddress(datagram.source);
+                let row = self.row(home).map(|row| row.authentication.clone());
+                let Some(Authentication::Ipsec(pair)) = row else {
+                    return Err((DropReason::NoAssociation, "ESP carried by IPv4".to_owned()));
+                };
+                let opened = pair.to_home_agent.open(datagram.payload);
+                let opened = opened.map_err(|why| (refusal(&why), why.to_string()))?;
+                let inner = Datagram { protocol: opened.protocol, payload: opened.payload, ..datagram.clone() };
+                self.carried_mobility(now, (packet, carried), &inner, true, out)
+            }
+            other => Err((DropReason::NotForUs, format!("protocol {other} carried by IPv4"))),
+        }
+    }
+
+    fn carried_mobility(
+        &mut self,
+        now: Time,
+        (packet, carried): (&Packet, &Carried<'_>),
+        datagram: &Datagram<'_>,
+        protected: bool,
+        out: &mut Outbox,
+    ) -> Result<(), Refused> {
+        if datagram.protocol != protocol::MOBILITY {
+            return Err((DropReason::NotForUs, format!("protocol {} in ESP", datagram.protocol)));
+        }
+        let message = mobility::Message::parse(datagram.payload, datagram.source, datagram.destination);
+        let mobility::Message::BindingUpdate(update) = message.map_err(malformed)? else {
+            return Err((DropReason::NotForUs, "a mobility message that is no Binding Update".to_owned()));
+        };
+        let observed =
+            Observed { source: carried.source, told: told(&update.options), forced: update.flags.force_udp() };
+        let request = Request::read(packet, datagram, &update, false);
+        self.update(now, Request { protected, observed: Some(observed), ..request }, out);
+        Ok(())
+    }
+
+    /// How the mobile router is reached from now on: over UDP if there is a NAT or somebody insists (RFC 5555 §4.2).
+    pub(super) fn carriage(&self, observed: &Observed) -> Option<Carriage> {
+        let service = self.config.ipv4?;
+        let udp = observed.is_translated() || observed.forced || service.force_udp;
+        let port = if udp { observed.source.port } else { 0 };
+        Some(Carriage { care_of: Ipv4End { port, ..observed.source }, observed: *observed, service })
+    }
+
+    /// Sends an inner packet to where an update over IPv4 came from.
+    pub(super) fn transmit_carried(&self, to: Ipv4End, inner: &[u8], out: &mut Outbox) {
+        let Some(service) = self.config.ipv4.filter(|_| to.port != 0) else { return };
+        out.transmit(Transmit { via: Via::Route, bytes: carry(Ipv4End::dsmip(service.address), to, inner) });
+    }
+}
+
+/// How a mobile router is reached over IPv4.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Carriage {
+    /// The far end of its tunnel.
+    pub care_of: Ipv4End,
+    /// Where its update came from, and its acknowledgement goes.
+    pub observed: Observed,
+    service: Ipv4Service,
+}
+
+impl Carriage {
+    /// What the acknowledgement says of it; always there when the update came over UDP (RFC 5555 §4.2).
+    pub(super) fn option(&self) -> MobilityOption {
+        let keepalive = u32::try_from(self.service.keepalive.as_secs()).unwrap_or(NO_KEEPALIVE);
+        let refresh_seconds = if self.observed.is_translated() { keepalive } else { NO_KEEPALIVE };
+        MobilityOption::NatDetection { force_udp: self.service.force_udp, refresh_seconds }
+    }
+}
+
+/// The IPv4 care-of address as the mobile router knows it.
+fn told(options: &[MobilityOption]) -> Option<Ipv4Addr> {
+    options.iter().find_map(|option| match option {
+        MobilityOption::Ipv4CareOf(address) => Some(*address),
+        _ => None,
+    })
+}
+
+fn malformed(why: Malformed) -> Refused {
+    (DropReason::Malformed, why.to_string())
+}
+
+fn report(from: Option<Ipv4End>, (reason, detail): Refused, out: &mut Outbox) {
+    out.report(Report::Dropped { reason, from: from.map(Ipv4End::to_ipv6), detail });
+}

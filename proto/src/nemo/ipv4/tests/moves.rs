@@ -1,0 +1,127 @@
+//! From one family to the other, and which is chosen (RFC 5555 §4.4.1).
+
+use super::pair::{INSIDE, Pair};
+use crate::input::{Input, Order};
+use core::time::Duration;
+use std::net::Ipv4Addr;
+
+const NETWORK: &str = "2001:db8:2::/64";
+
+#[test]
+fn ipv6_is_chosen_where_there_is_some_and_ipv4_stands_in() {
+    let mut pair = Pair::behind_nat();
+    pair.advertise(NETWORK, 1800);
+    pair.pass(Duration::from_secs(3));
+    assert!(pair.is_connected() && pair.remote4().is_none());
+    for _ in 0..3 {
+        pair.link(false);
+        pair.link(true);
+        pair.pass(Duration::from_millis(550));
+        assert!(pair.is_connected() && pair.remote4().is_some(), "IPv4 where there is nothing else");
+        pair.pass(Duration::from_secs(2));
+        pair.advertise(NETWORK, 1800);
+        pair.millis(20);
+        assert!(pair.is_connected() && pair.remote4().is_none(), "IPv6 as soon as there is some");
+        let [_, router] = pair.carrying();
+        assert_eq!(router.unwrap().mtu, 1460);
+    }
+}
+
+#[test]
+fn the_former_path_receives_until_the_home_agent_knows_the_new_one() {
+    let mut pair = Pair::behind_nat();
+    pair.pass(Duration::from_secs(2));
+    pair.advertise(NETWORK, 1800);
+    // The update is on its way.
+    pair.millis(2);
+    let [_, router] = pair.carrying();
+    assert!(roam6_wire::Ipv4End::of(router.unwrap().local).is_some());
+    pair.millis(20);
+    let tunnel = |plan: &crate::plan::Plan| {
+        plan.iter().find_map(|(_, item)| match item {
+            crate::plan::Item::Tunnel(tunnel) => Some(tunnel.paths.clone()),
+            _ => None,
+        })
+    };
+    for paths in [tunnel(&pair.agent_plan), tunnel(&pair.router_plan)].map(Option::unwrap) {
+        assert_eq!(paths.iter().map(|path| path.weight).collect::<Vec<_>>(), [1, 0], "{paths:?}");
+    }
+}
+
+#[test]
+fn ipv6_that_leads_nowhere_gives_way_to_ipv4_at_the_first_silence_or_after_three_updates() {
+    for probes in [true, false] {
+        let mut config = super::pair::router_config();
+        config.probe = config.probe.filter(|_| probes);
+        let mut pair = Pair::new(config, super::pair::agent_config());
+        pair.ipv6 = false;
+        pair.link(true);
+        pair.address4(INSIDE, true);
+        pair.advertise(NETWORK, 1800);
+        let within = if probes { 620 } else { 1_500 + 3_000 + 6_000 + 50 };
+        pair.millis(within - 100);
+        assert!(!pair.is_connected());
+        pair.millis(100);
+        assert!(pair.is_connected(), "probes: {probes}");
+        let updates = pair.updates();
+        pair.pass(Duration::from_secs(60));
+        assert!(pair.is_connected() && pair.remote4().is_some());
+        assert_eq!(pair.updates(), updates, "it does not try again and again");
+        pair.ipv6 = true;
+        pair.advertise(NETWORK, 1800);
+        pair.pass(Duration::from_secs(260));
+        assert!(pair.is_connected() && pair.remote4().is_none(), "but once, later");
+    }
+}
+
+#[test]
+fn another_address_is_told_and_one_that_goes_ends_it() {
+    let mut pair = Pair::behind_nat();
+    pair.nat = None;
+    pair.pass(Duration::from_secs(2));
+    let updates = pair.updates();
+    pair.address4(Ipv4Addr::new(10, 9, 9, 9), true);
+    pair.pass(Duration::from_secs(2));
+    assert_eq!(pair.updates(), updates, "the first stays in use");
+    pair.address4(Ipv4Addr::new(10, 9, 9, 9), false);
+    pair.address4(INSIDE, false);
+    pair.pass(Duration::from_secs(2));
+    let [_, router] = pair.carrying();
+    assert!(router.is_none_or(|path| path.weight == 0));
+}
+
+#[test]
+fn no_address_stands_in_that_is_of_this_link_only() {
+    let mut pair = Pair::behind_nat();
+    pair.address4(INSIDE, false);
+    for address in [Ipv4Addr::LOCALHOST, Ipv4Addr::new(169, 254, 3, 4), Ipv4Addr::UNSPECIFIED] {
+        pair.address4(address, true);
+    }
+    pair.pass(Duration::from_secs(5));
+    assert_eq!(pair.updates(), 0);
+}
+
+#[test]
+fn it_takes_its_leave_by_the_way_it_came() {
+    let mut pair = Pair::behind_nat();
+    pair.pass(Duration::from_secs(2));
+    assert_eq!(pair.view().bindings.len(), 1);
+    pair.tell_router(Input::Order(Order::Stop));
+    pair.millis(20);
+    assert!(pair.view().bindings.is_empty());
+}
+
+#[test]
+fn a_reload_turns_it_off_and_on() {
+    let mut pair = Pair::behind_nat();
+    pair.pass(Duration::from_secs(2));
+    let config = super::pair::router_config();
+    let without = crate::nemo::config::MobileRouterConfig { home_agents_ipv4: Vec::new(), ..config.clone() };
+    pair.tell_router(Input::Order(Order::MobileRouter(Box::new(without))));
+    pair.pass(Duration::from_secs(1));
+    let [_, router] = pair.carrying();
+    assert!(router.is_none(), "{router:?}");
+    pair.tell_router(Input::Order(Order::MobileRouter(Box::new(config))));
+    pair.pass(Duration::from_secs(2));
+    assert!(pair.is_connected());
+}

@@ -1,0 +1,101 @@
+//! NAT detection, keepalives, rebinding, and what data is carried by (RFC 5555 §4.1-4.3).
+
+use super::pair::{AGENT4, INSIDE, OUTSIDE, Pair, agent_config, home, router_config};
+use crate::nemo::config::{Ipv4Service, MobileRouterConfig, Sharing};
+use crate::report::Report;
+use core::time::Duration;
+use roam6_wire::Ipv4End;
+use roam6_wire::ip4::Carried;
+use roam6_wire::ip6::{Datagram, protocol};
+
+#[test]
+fn behind_a_nat_it_is_bound_to_what_the_home_agent_sees() {
+    for sharing in [Sharing::Single, Sharing::Standby] {
+        let mut pair = Pair::new(MobileRouterConfig { sharing, ..router_config() }, agent_config());
+        pair.link(true);
+        pair.address4(INSIDE, true);
+        pair.millis(400);
+        assert_eq!(pair.updates(), 0, "a router of IPv6 may still answer");
+        pair.millis(400);
+        let [agent, router] = pair.carrying().map(Option::unwrap);
+        let outside = Ipv4End { address: OUTSIDE, port: 40_001 };
+        assert_eq!(Ipv4End::of(agent.remote), Some(outside), "{sharing:?}");
+        assert_eq!((agent.local, router.remote), (Ipv4End::dsmip(AGENT4).to_ipv6(), Ipv4End::dsmip(AGENT4).to_ipv6()));
+        assert_eq!(Ipv4End::of(router.local), Some(Ipv4End::dsmip(INSIDE)));
+        assert_eq!((agent.mtu, router.mtu), (1472, 1472), "28 octets of headers");
+        assert!(pair.is_connected());
+        let view = pair.view();
+        let [row] = &view.bindings[..] else { panic!("{:?}", view.bindings) };
+        assert_eq!(
+            (row.home_address, row.care_of, row.udp_port),
+            (home(), Some(OUTSIDE.to_ipv6_mapped()), Some(40_001))
+        );
+    }
+}
+
+#[test]
+fn without_a_nat_there_is_no_udp_unless_the_home_agent_insists() {
+    for (force_udp, port, mtu) in [(false, 0, 1480), (true, 4191, 1472)] {
+        let service = Ipv4Service { address: AGENT4, keepalive: Duration::from_secs(110), force_udp };
+        let mut config = agent_config();
+        config.ipv4 = Some(service);
+        let mut pair = Pair::new(router_config(), config);
+        pair.nat = None;
+        pair.link(true);
+        pair.address4(INSIDE, true);
+        pair.millis(700);
+        let ends = pair.carrying().map(|path| path.map(|path| (path.local, path.remote, path.mtu)));
+        let (own, agent) = (Ipv4End { address: INSIDE, port }.to_ipv6(), Ipv4End { address: AGENT4, port }.to_ipv6());
+        assert_eq!(ends, [Some((agent, own, mtu)), Some((own, agent, mtu))], "forced: {force_udp}");
+        for (_, sent) in pair.sent.iter().filter(|(_, sent)| sent.bytes[0] >> 4 == 4) {
+            let carried = Carried::parse(&sent.bytes).unwrap();
+            let signalling = Datagram::parse(carried.inner).unwrap().protocol == protocol::MOBILITY;
+            assert_eq!(carried.source.port != 0, signalling || force_udp, "updates always are over UDP");
+        }
+        let updates = pair.updates();
+        pair.pass(Duration::from_secs(400));
+        assert_eq!(pair.updates(), updates, "nothing to keep alive");
+    }
+}
+
+#[test]
+fn a_nat_that_forgets_costs_one_probe() {
+    let mut pair = Pair::behind_nat();
+    pair.pass(Duration::from_secs(10));
+    for round in 1..=5 {
+        // At any moment between two probes.
+        pair.millis(37 * round);
+        let before = pair.remote4().unwrap();
+        pair.nat.as_mut().unwrap().forget();
+        let began = pair.now;
+        while !pair.is_connected() || pair.remote4() == Some(before) {
+            pair.millis(1);
+            let lost = pair.now.since(began);
+            // To the next probe, until it is missed, and there and back.
+            assert!(lost <= Duration::from_millis(200 + 200 + 15), "round {round}: {lost:?}");
+        }
+        pair.pass(Duration::from_secs(5));
+    }
+    assert!(!pair.reports.iter().any(|(_, report)| matches!(report, Report::PathDown { .. })), "never called dead");
+}
+
+#[test]
+fn without_probes_the_mapping_is_kept_alive_at_the_interval_the_home_agent_tells() {
+    for (keepalive, expected) in [(110, 110), (25, 25)] {
+        let mut config = agent_config();
+        let service = Ipv4Service { address: AGENT4, keepalive: Duration::from_secs(keepalive), force_udp: false };
+        config.ipv4 = Some(service);
+        let mut router = router_config();
+        router.probe = None;
+        let mut pair = Pair::new(router, config);
+        pair.link(true);
+        pair.address4(INSIDE, true);
+        pair.pass(Duration::from_secs(2));
+        let updates = pair.updates();
+        pair.pass(Duration::from_secs(10 * expected));
+        assert_eq!(pair.updates() - updates, 10, "every {expected} s");
+        pair.nat.as_mut().unwrap().forget();
+        pair.pass(Duration::from_secs(expected + 1));
+        assert!(pair.is_connected(), "and tells of a new mapping");
+    }
+}

@@ -1,0 +1,151 @@
+//! Nothing moves a binding but an update that proves whose it is (RFC 5555 §5, RFC 4285 §5.1, RFC 3776 §4).
+
+use super::pair::{AGENT4, OUTSIDE, Pair, agent, agent_config, home, key, router_config};
+use crate::crypto::authenticator::authenticate;
+use crate::nemo::config::SharedKey;
+use crate::report::{DropReason, Report};
+use core::time::Duration;
+use roam6_wire::ip4::Carried;
+use roam6_wire::ip6::{self, Header, protocol};
+use roam6_wire::mobility::{BindingUpdate, Message, MobilityOption, UpdateFlags};
+use roam6_wire::{CareOfAddress, Ipv4End, Sequence};
+use std::net::Ipv4Addr;
+
+const ATTACKER: Ipv4End = Ipv4End { address: Ipv4Addr::new(192, 0, 2, 66), port: 6666 };
+
+fn reasons(pair: &Pair) -> Vec<DropReason> {
+    let reasons = pair.reports.iter().filter_map(|(_, report)| match report {
+        Report::Dropped { reason, .. } => Some(*reason),
+        _ => None,
+    });
+    reasons.collect()
+}
+
+/// A fresh update carried from `source`, proven with `secret`.
+fn forged(source: Ipv4End, secret: Option<SharedKey>) -> Vec<u8> {
+    let update = Message::BindingUpdate(BindingUpdate {
+        sequence: Sequence(30_000),
+        flags: UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER,
+        lifetime_units: 100,
+        options: vec![MobilityOption::Ipv4CareOf(source.address)],
+    });
+    let (home, agent) = (home(), agent());
+    let bytes = match secret {
+        None => update.emit(home.0, agent),
+        Some(key) => update.emit_authenticated(home.0, agent, key.spi, |part| {
+            authenticate(&key.secret, CareOfAddress(home.0), home, part)
+        }),
+    };
+    carried(source, &ip6::emit(&Header::new(home.0, agent), protocol::MOBILITY, &bytes))
+}
+
+fn carried(source: Ipv4End, inner: &[u8]) -> Vec<u8> {
+    Carried { source, destination: Ipv4End::dsmip(AGENT4), service: 0, inner }.emit()
+}
+
+#[test]
+fn what_proves_nothing_moves_nothing() {
+    let mut pair = Pair::behind_nat();
+    pair.pass(Duration::from_secs(2));
+    let before = pair.remote4();
+    let wrong = SharedKey { secret: vec![9; 16], ..key() };
+    for secret in [None, Some(wrong), Some(SharedKey { spi: 999, ..key() }), Some(key())] {
+        // The last has the right key and no timestamp.
+        pair.tell_agent(forged(ATTACKER, secret));
+        pair.tell_agent(forged(Ipv4End { address: OUTSIDE, port: 1 }, None));
+        pair.millis(1);
+        assert_eq!(pair.remote4(), before);
+    }
+    assert!(reasons(&pair).contains(&DropReason::BadAuthenticator));
+    assert!(reasons(&pair).contains(&DropReason::NotAuthenticated));
+    assert!(pair.is_connected());
+}
+
+#[test]
+fn what_was_heard_once_moves_nothing_from_anywhere_else() {
+    let mut pair = Pair::behind_nat();
+    pair.pass(Duration::from_secs(2));
+    let before = pair.remote4();
+    let heard: Vec<Vec<u8>> = pair.heard.iter().map(|packet| packet.bytes.clone()).collect();
+    assert!(!heard.is_empty());
+    for packet in heard {
+        let inner = Carried::parse(&packet).unwrap().inner.to_vec();
+        pair.tell_agent(carried(ATTACKER, &inner));
+        pair.millis(5);
+        assert_eq!(pair.remote4(), before, "replayed");
+    }
+}
+
+#[test]
+fn data_from_elsewhere_moves_nothing_and_is_not_answered() {
+    let mut pair = Pair::behind_nat();
+    pair.pass(Duration::from_secs(2));
+    let (before, sent) = (pair.remote4(), pair.sent.len());
+    for protocol in [protocol::UDP, protocol::TCP, protocol::ICMPV6, protocol::ESP, protocol::NONE] {
+        pair.tell_agent(carried(ATTACKER, &ip6::emit(&Header::new(home().0, agent()), protocol, &[128; 16])));
+    }
+    let error = Message::BindingRefreshRequest { options: Vec::new() }.emit(home().0, agent());
+    pair.tell_agent(carried(ATTACKER, &ip6::emit(&Header::new(home().0, agent()), protocol::MOBILITY, &error)));
+    pair.tell_agent(carried(ATTACKER, &[0x60]));
+    assert_eq!((pair.remote4(), pair.sent.len()), (before, sent));
+}
+
+#[test]
+fn an_ipv4_end_is_no_care_of_address_of_an_update_over_ipv6() {
+    let mut pair = Pair::behind_nat();
+    pair.pass(Duration::from_secs(2));
+    let before = pair.remote4();
+    let update = Message::BindingUpdate(BindingUpdate {
+        sequence: Sequence(30_000),
+        flags: UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER,
+        lifetime_units: 100,
+        options: vec![MobilityOption::AlternateCareOf(ATTACKER.to_ipv6())],
+    });
+    let mut config = agent_config();
+    let mut rows = config.table.rows.clone();
+    rows[0].authentication = crate::nemo::config::Authentication::None;
+    config.table = crate::nemo::config::PrefixTable { rows }.into();
+    let mut open = Pair::new(router_config(), config);
+    let source = super::pair::ip("2001:db8:2::2");
+    let bytes = update.emit(home().0, agent());
+    let header = Header::new(source, agent()).with_home_address(home().0);
+    open.tell_agent(ip6::emit(&header, protocol::MOBILITY, &bytes));
+    assert!(open.view().bindings.is_empty());
+    let refused = |(_, report): &(_, Report)| matches!(report, Report::Refused { status: 174, .. });
+    assert!(open.reports.iter().any(refused), "{:?}", open.reports);
+    assert_eq!(pair.remote4(), before);
+}
+
+#[test]
+fn a_home_agent_without_ipv4_hears_nothing_of_it() {
+    let mut config = agent_config();
+    config.ipv4 = None;
+    let mut pair = Pair::new(router_config(), config);
+    pair.tell_agent(forged(ATTACKER, Some(key())));
+    assert!(pair.reports.is_empty() && pair.sent.is_empty());
+}
+
+#[test]
+fn a_mobile_router_believes_its_home_agent_only() {
+    let mut pair = Pair::behind_nat();
+    pair.millis(510);
+    let sequence = Sequence(0);
+    let acknowledgement = Message::BindingAcknowledgement(roam6_wire::mobility::BindingAcknowledgement {
+        status: roam6_wire::mobility::Status(129),
+        flags: roam6_wire::mobility::AckFlags::ROUTER,
+        sequence,
+        lifetime_units: 0,
+        options: Vec::new(),
+    });
+    let inner =
+        ip6::emit(&Header::new(agent(), home().0), protocol::MOBILITY, &acknowledgement.emit(agent(), home().0));
+    for source in [ATTACKER, Ipv4End::dsmip(AGENT4)] {
+        let destination = Ipv4End::dsmip(super::pair::INSIDE);
+        let bytes = Carried { source, destination, service: 0, inner: &inner }.emit();
+        let packet = crate::input::Packet { link: super::pair::UPLINK, sender: None, bytes };
+        pair.tell_router(crate::input::Input::Packet(packet));
+    }
+    assert!(reasons(&pair).contains(&DropReason::NotForUs));
+    pair.pass(Duration::from_secs(1));
+    assert!(pair.is_connected());
+}

@@ -1,0 +1,81 @@
+//! Seeded worlds: an uplink whose IPv6, IPv4, NAT and luck come and go. Whatever has happened, once that ends the two are
+//! connected by the best there is; and never is anything sent but to where a proven update has come from.
+
+use super::pair::{AGENT4, INSIDE, Nat, Pair, agent_config, router_config};
+use crate::entropy::Entropy;
+use crate::nemo::config::{Ipv4Service, Sharing};
+use core::time::Duration;
+use roam6_wire::Ipv4End;
+use roam6_wire::ip4::Carried;
+use std::collections::BTreeSet;
+
+const WORLDS: u64 = 150;
+const EVENTS: u64 = 25;
+const NETWORKS: [&str; 2] = ["2001:db8:2::/64", "2001:db8:3::/64"];
+/// Long enough for IPv6 that was given up to be tried again, and for what is only refreshed at intervals.
+const CALM: Duration = Duration::from_secs(900);
+
+fn build(dice: &mut Entropy) -> (Pair, bool) {
+    let (mut router, mut agent) = (router_config(), agent_config());
+    let probes = dice.below(4) != 0;
+    router.probe = router.probe.filter(|_| probes);
+    router.sharing = if dice.below(2) == 0 { Sharing::Single } else { Sharing::Standby };
+    let keepalive = Duration::from_secs(10 + dice.below(100));
+    agent.ipv4 = Some(Ipv4Service { address: AGENT4, keepalive, force_udp: dice.below(2) == 0 });
+    let mut pair = Pair::new(router, agent);
+    pair.link(true);
+    pair.address4(INSIDE, true);
+    (pair, probes)
+}
+
+fn happen(pair: &mut Pair, probes: bool, dice: &mut Entropy) {
+    match dice.below(9) {
+        0 => pair.link(false),
+        1 | 2 => pair.link(true),
+        3 => pair.advertise(NETWORKS[usize::from(dice.below(2) == 0)], 1800),
+        4 => pair.address4(INSIDE, dice.below(4) != 0),
+        5 => pair.nat.iter_mut().for_each(Nat::forget),
+        6 => pair.ipv6 = dice.below(2) == 0,
+        7 => pair.loss = dice.below(400),
+        // That a NAT has appeared only probes can tell.
+        _ if probes => pair.nat = if pair.nat.is_some() { None } else { Some(Nat::default()) },
+        _ => {}
+    }
+}
+
+/// Where updates have come from.
+fn proven(pair: &Pair) -> BTreeSet<Ipv4End> {
+    pair.heard.iter().map(|packet| Carried::parse(&packet.bytes).unwrap().source).collect()
+}
+
+fn play(seed: u64) {
+    let mut dice = Entropy::from_number(seed);
+    let (mut pair, probes) = build(&mut dice);
+    for _ in 0..EVENTS {
+        happen(&mut pair, probes, &mut dice);
+        pair.millis(dice.below(6_000));
+        if let Some(remote) = pair.remote4() {
+            let known = proven(&pair);
+            let plain = remote.port == 0 && known.iter().any(|end| end.address == remote.address);
+            assert!(plain || known.contains(&remote), "seed {seed}: {remote}");
+        }
+    }
+    (pair.ipv6, pair.loss) = (true, 0);
+    pair.link(false);
+    pair.address4(INSIDE, true);
+    pair.link(true);
+    let native = dice.below(2) == 0;
+    if native {
+        pair.advertise(NETWORKS[0], 1800);
+    }
+    pair.pass(CALM);
+    assert!(pair.is_connected(), "seed {seed}: {:?}", pair.carrying());
+    assert_eq!(pair.remote4().is_none(), native, "seed {seed}");
+    let [agent, router] = pair.carrying().map(Option::unwrap);
+    assert_eq!(agent.mtu, router.mtu, "seed {seed}");
+}
+
+#[test]
+fn every_world_settles_on_the_best_path() {
+    (0..WORLDS).for_each(play);
+}
