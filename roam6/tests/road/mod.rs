@@ -206,8 +206,12 @@ impl Road {
 
     /// The same with this data plane.
     pub fn start_router_with(&self, data_plane: &str, more: &str) -> Running {
-        let role = format!("data_plane = \"{data_plane}\"\n{ROUTER}{more}{UPLINK}{INGRESS}");
-        self.router.roam6(&self.write_config("mr", &role))
+        self.router.roam6(&self.router_config(data_plane, more))
+    }
+
+    /// The mobile router's configuration.
+    pub fn router_config(&self, data_plane: &str, more: &str) -> PathBuf {
+        self.write_config("mr", &format!("data_plane = \"{data_plane}\"\n{ROUTER}{more}{UPLINK}{INGRESS}"))
     }
 
     /// The home agent's configuration.

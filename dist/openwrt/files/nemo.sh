@@ -1,0 +1,53 @@
+#!/bin/sh
+# Protocol `nemo` of netifd: an interface of that protocol in /etc/config/network is a mobile router. `ifup` starts it, and it
+# counts as up while its home agent knows the way to it, or while it is at home.
+
+[ -n "$INCLUDE_ONLY" ] || {
+	. /lib/functions.sh
+	. ../netifd-proto.sh
+	init_proto "$@"
+}
+
+proto_nemo_init_config() {
+	no_device=1
+	available=1
+	renew_handler=1
+	proto_config_add_string 'home_address:ip6addr'
+	proto_config_add_string 'home_prefix:cidr6'
+	proto_config_add_array 'home_agents:list(ip6addr)'
+	proto_config_add_array 'prefixes:list(cidr6)'
+	proto_config_add_string 'key_file:file'
+	proto_config_add_array 'uplinks:list(uciname)'
+	proto_config_add_array 'inside:list(string)'
+	proto_config_add_string 'sharing:or("single","standby","weights")'
+	proto_config_add_string 'data_plane:or("auto","bpf","ip6tnl")'
+	proto_config_add_string 'more:file'
+}
+
+# Writes what roam6 reads, or tells netifd why roam6 would refuse it; the former file stays then.
+nemo_write() {
+	local config=$1 file=$2 why
+	mkdir -p /var/etc
+	( umask 077; /usr/lib/roam6/nemo-to-toml "$config" > "$file.new" )
+	why=$(/usr/sbin/roam6 check "$file.new" 2>&1) && mv "$file.new" "$file" && return
+	proto_notify_error "$config" WRONG_SETTINGS "$why"
+	logger -t roam6 "interface '$config': $why"
+	return 1
+}
+
+proto_nemo_setup() {
+	local config=$1 file=/var/etc/roam6-$1.toml
+	nemo_write "$config" "$file" || { proto_block_restart "$config"; return 1; }
+	proto_run_command "$config" /usr/lib/roam6/netifd-run "$config" "$file"
+}
+
+# Bindings live through it: the daemon reads its file anew (SIGHUP).
+proto_nemo_renew() {
+	nemo_write "$1" "/var/etc/roam6-$1.toml" && proto_kill_command "$1" 1
+}
+
+proto_nemo_teardown() {
+	proto_kill_command "$1"
+}
+
+[ -n "$INCLUDE_ONLY" ] || add_protocol nemo
