@@ -25,7 +25,8 @@ impl Pins {
             mount(Some("bpf"), mount_at, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
                 .context(format_args!("mount a BPF file system at {}", mount_at.display()))?;
         }
-        pins.outdated = !pins.maps().exists() && pins.links().exists();
+        // Maps of another layout go when all is in ours: until then, and in a life after one that did not come so far.
+        pins.outdated = pins.links().exists() && (!pins.maps().exists() || pins.others().next().is_some());
         for folder in [pins.maps(), pins.links()] {
             fs::create_dir_all(&folder).context(format_args!("make {}", folder.display()))?;
         }
@@ -44,10 +45,15 @@ impl Pins {
 
     /// Forgets the maps of other layouts, once no program uses them any more.
     pub(crate) fn drop_other_layouts(&self) {
-        let Ok(entries) = fs::read_dir(&self.mount) else { return };
-        for entry in entries.flatten().filter(|entry| ![self.maps(), self.links()].contains(&entry.path())) {
-            remove(&entry.path());
+        for folder in self.others() {
+            remove(&folder);
         }
+    }
+
+    /// The folders of maps of other layouts.
+    fn others(&self) -> impl Iterator<Item = PathBuf> {
+        let entries = fs::read_dir(&self.mount).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(|path| ![self.maps(), self.links()].contains(path))
     }
 
     /// Removes everything that is pinned, and the file system with it.
