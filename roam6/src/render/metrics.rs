@@ -136,4 +136,24 @@ mod tests {
             assert!(page.lines().any(|found| found == line), "{line} not in\n{page}");
         }
     }
+
+    /// What alerts and the dashboard ask for, that is on the page; `up` is Prometheus' own.
+    #[test]
+    fn the_alerts_and_the_dashboard_ask_for_what_there_is() {
+        let page = render(&sample::state());
+        for text in [
+            include_str!("../../../dist/monitoring/alerts.yml"),
+            include_str!("../../../dist/monitoring/dashboard.json"),
+        ] {
+            let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+            let asked: Vec<&str> = words.filter(|word| word.starts_with("roam6_")).collect();
+            assert!(asked.len() > 5);
+            for name in asked {
+                assert!(page.contains(&format!("# TYPE {name} ")), "{name}");
+            }
+        }
+        let dashboard: serde_json::Value =
+            serde_json::from_str(include_str!("../../../dist/monitoring/dashboard.json")).unwrap();
+        assert!(dashboard["panels"].as_array().is_some_and(|panels| panels.len() > 8));
+    }
 }
