@@ -42,7 +42,8 @@ struct Held {
 }
 
 impl Ip6Tnl {
-    /// Devices will be called `prefix` and the tunnel's number. Fails if the kernel has no such devices.
+    /// Devices will be called `prefix`, of at most 7 characters, and the tunnel's number in hexadecimal: a name has 15.
+    /// Fails if the kernel has no such devices.
     pub fn open(prefix: &str) -> Result<Ip6Tnl, Error> {
         let mut back_end = Ip6Tnl { prefix: prefix.to_owned(), netlink: Netlink::open()?, held: BTreeMap::new() };
         let probe = back_end.name(TunnelId(0));
@@ -55,11 +56,11 @@ impl Ip6Tnl {
     }
 
     fn name(&self, id: TunnelId) -> String {
-        format!("{}{}", self.prefix, id.0)
+        format!("{}{:x}", self.prefix, id.0)
     }
 
     fn id(&self, name: &str) -> Option<TunnelId> {
-        name.strip_prefix(&self.prefix)?.parse().ok().map(TunnelId)
+        u32::from_str_radix(name.strip_prefix(&self.prefix)?, 16).ok().map(TunnelId)
     }
 
     fn ask(&mut self, name: &str, request: Request) -> Result<(), Error> {
