@@ -6,7 +6,7 @@ pub mod capture;
 pub mod node;
 pub mod visit;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -74,9 +74,11 @@ impl Place {
         run(&mut self.command(&["sh", "-c", script]))
     }
 
-    /// Starts roam6 with this file.
+    /// Starts roam6 with this file; what it says goes beside it.
     pub fn roam6(&self, config: &Path) -> Running {
-        self.start(&[BINARY, "run", "--config", config.to_str().unwrap()])
+        let log = File::options().append(true).create(true).open(config.with_extension("log")).unwrap();
+        let mut command = self.command(&[BINARY, "run", "--config", config.to_str().unwrap()]);
+        Running(command.stdout(Stdio::null()).stderr(log).spawn().unwrap())
     }
 }
 
@@ -86,10 +88,15 @@ pub fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+pub fn wait_for(what: &str, done: impl FnMut() -> bool) {
+    wait_or_tell(what, done, String::new);
+}
+
+/// The same; if it does not come, what `story` tells is said too.
+pub fn wait_or_tell(what: &str, mut done: impl FnMut() -> bool, story: impl Fn() -> String) {
     let until = Instant::now() + PATIENCE;
     while !done() {
-        assert!(Instant::now() < until, "{what}");
+        assert!(Instant::now() < until, "{what}\n{}", story());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -221,7 +228,13 @@ impl Road {
 
     /// Waits until the home agent holds a binding with a care-of address in the network that begins so.
     pub fn await_binding(&self, care_of: &str) {
-        wait_for(care_of, || self.show("ha", "bindings").contains(care_of));
+        wait_or_tell(care_of, || self.show("ha", "bindings").contains(care_of), || self.logs());
+    }
+
+    /// What the two have said.
+    pub fn logs(&self) -> String {
+        let log = |who: &str| fs::read_to_string(self.file(&format!("{who}.log"))).unwrap_or_default();
+        format!("home agent:\n{}\nmobile router:\n{}", log("ha"), log("mr"))
     }
 
     /// What `roam6 show` says of `ha` or `mr`; nothing if it does not answer.
