@@ -88,8 +88,9 @@ impl Clock {
     }
 }
 
-/// Later than anybody waits: some 200 years, which still fits the kernel's nanoseconds.
-const FAR_MICROS: u64 = 200 * 365 * 86_400 * 1_000_000;
+/// Later than anybody waits, in microseconds: some 200 years, which still fits the kernel's nanoseconds; where seconds have
+/// 32 bits, as many as those.
+const FAR_MICROS: u64 = 1_000_000 * if usize::BITS == 32 { i32::MAX as u64 } else { 200 * 365 * 86_400 };
 
 fn micros(source: Source) -> u64 {
     // Reading these two clocks cannot fail on any kernel that has epoll.
