@@ -199,7 +199,7 @@ impl Mnpp {
             self.ruled = true;
             out.put(Item::Rule(rule()));
         }
-        if let Some(link_address) = self.neighbours.find(router).and_then(|heard| heard.link_address) {
+        if let Some(link_address) = self.neighbours.enter(router) {
             out.put(Item::Neighbour(Neighbour { link, address, link_address }));
         }
         let target = Target::Gateway { link, router: address };
@@ -212,8 +212,8 @@ impl Mnpp {
     fn lose(&mut self, now: Time, over: Vec<(Prefix, Router)>, why: Lost, out: &mut Outbox) {
         for (prefix, router) in over {
             out.drop(Key::Route(TABLE, prefix, Prefix::ALL, METRIC));
-            let has_address = self.neighbours.find(router).is_some_and(|heard| heard.link_address.is_some());
-            if has_address && !self.neighbours.has(router) {
+            // With the last of its networks goes what the host was told of the router.
+            if self.neighbours.leave(router) {
                 out.drop(Key::Neighbour(router.link, router.address));
             }
             out.report(Report::NetworkLost { link: router.link, router: router.address, prefix, why });

@@ -31,9 +31,11 @@ pub struct Neighbours {
 
 /// What was heard of a router.
 #[derive(Debug, Clone, Copy)]
-pub struct Heard {
+struct Heard {
     /// Its link-layer address, where its own address is made of it: then nobody needs to ask.
-    pub link_address: Option<LinkAddress>,
+    link_address: Option<LinkAddress>,
+    /// The host was told of that.
+    entered: bool,
     last: Time,
     /// The time of its last proof, microseconds since 1970.
     proved: Option<u64>,
@@ -78,7 +80,8 @@ impl Neighbours {
         if known.is_some_and(|known| known.proved.is_some() && proved <= known.proved) {
             return None;
         }
-        self.routers.insert(router, Heard { link_address, last: now, proved });
+        let entered = known.is_some_and(|known| known.entered);
+        self.routers.insert(router, Heard { link_address, entered, last: now, proved });
         Some(is_new)
     }
 
@@ -116,14 +119,21 @@ impl Neighbours {
         self.routers.retain(|router, heard| now.since(heard.last) <= 2 * WINDOW || has_one(router));
     }
 
-    /// Whether a router has any network.
-    pub fn has(&self, router: Router) -> bool {
+    fn has(&self, router: Router) -> bool {
         self.networks.values().any(|held| held.router == router)
     }
 
-    /// What was heard of a router.
-    pub fn find(&self, router: Router) -> Option<&Heard> {
-        self.routers.get(&router)
+    /// The link-layer address of a router, once: whoever asks tells the host.
+    pub fn enter(&mut self, router: Router) -> Option<LinkAddress> {
+        let heard = self.routers.get_mut(&router).filter(|heard| !heard.entered)?;
+        heard.entered = heard.link_address.is_some();
+        heard.link_address
+    }
+
+    /// Whether the host knows the link-layer address of a router that has no network any longer; no more after this.
+    pub fn leave(&mut self, router: Router) -> bool {
+        let is_idle = !self.has(router);
+        self.routers.get_mut(&router).is_some_and(|heard| is_idle && std::mem::take(&mut heard.entered))
     }
 
     /// When something ends next.

@@ -198,6 +198,16 @@ fn a_farewell_and_a_lost_link_end_all() {
 }
 
 #[test]
+fn a_router_with_two_networks_is_told_to_the_host_once_and_forgotten_once() {
+    let two = MnppConfig { announced: vec![network(2), network(3)], ..config(2) };
+    let mut street = Street::of(vec![config(1), two]);
+    street.run(Duration::from_secs(3));
+    assert_eq!((street.routes(0).len(), street.cars[0].neighbours), (2, 1));
+    street.up(0, false);
+    assert_eq!((street.routes(0).len(), street.cars[0].neighbours), (0, 0));
+}
+
+#[test]
 fn nothing_is_believed_by_default_nor_without_the_key() {
     let deaf = MnppConfig { accepted: Vec::new(), ..config(1) };
     let strange = MnppConfig { key: Some(SharedKey { spi: 300, secret: vec![1; 20] }), ..config(9) };
