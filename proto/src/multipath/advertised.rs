@@ -40,8 +40,10 @@ pub struct Lifetimes {
 }
 
 impl Advertised {
-    /// Takes an advertisement that passed the checks of RFC 4861 §6.1.2; `false` if a router was forgotten for it.
+    /// Takes an advertisement that passed the checks of RFC 4861 §6.1.2; `false` if a router was forgotten for it. A
+    /// router that is back after its time has to say everything anew, whether anybody looked in between or not.
     pub fn put(&mut self, now: Time, router: Ipv6Addr, message: &RouterAdvertisement) -> bool {
+        self.expire(now);
         let room = self.routers.contains_key(&router) || self.routers.len() < MAX_ROUTERS;
         if !room && let Some(oldest) = self.routers.iter().min_by_key(|(_, known)| known.expires).map(|(at, _)| *at) {
             self.routers.remove(&oldest);
@@ -119,3 +121,34 @@ impl Router {
 
 /// Shortest prefix an interface has addresses of.
 const SHORTEST: u8 = 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advertisement(lifetime: u16, prefix: &str) -> RouterAdvertisement {
+        let option = NeighbourOption::PrefixInformation {
+            prefix: prefix.parse().unwrap(),
+            address: Ipv6Addr::UNSPECIFIED,
+            on_link: true,
+            autonomous: true,
+            router_address: false,
+            valid: 3600,
+            preferred: 3600,
+        };
+        RouterAdvertisement { lifetime, options: vec![option], ..Default::default() }
+    }
+
+    #[test]
+    fn a_router_that_is_back_after_its_time_says_everything_anew() {
+        let (router, first, second) = ("fe80::1", "2001:db8:1::5", "2001:db8:2::5");
+        let [router, first, second] = [router, first, second].map(|text| text.parse::<Ipv6Addr>().unwrap());
+        let at = |seconds: u64| Time::from_micros(seconds * 1_000_000);
+        let mut advertised = Advertised::default();
+        advertised.put(at(0), router, &advertisement(20, "2001:db8:1::/64"));
+        advertised.put(at(19), router, &advertisement(20, "2001:db8:2::/64"));
+        assert!(advertised.find(at(19), first).is_some() && advertised.find(at(19), second).is_some());
+        advertised.put(at(39), router, &advertisement(20, "2001:db8:2::/64"));
+        assert!(advertised.find(at(39), first).is_none() && advertised.find(at(39), second).is_some());
+    }
+}

@@ -153,12 +153,14 @@ impl World {
         };
         let now = self.now;
         if let Some(link) = self.links.get_mut(&link).filter(|link| link.up) {
+            // What is over is forgotten: a router that is back has to say everything anew.
+            link.routers.retain(|_, router| router.expires > now);
             let router = link.routers.entry(source).or_default();
             (router.expires, router.unreachable) = (now + seconds(lifetime.into()), false);
             let before = router.prefixes.get(&prefix(number)).map_or(now, |(_, valid)| *valid);
             let valid_until = (now + seconds(valid)).max(before.min(now + TWO_HOURS));
             router.prefixes.insert(prefix(number), (now + seconds(preferred), valid_until));
-            // What is over is forgotten: a router that is back has to say everything anew.
+            // One that takes its leave is forgotten at once.
             link.routers.retain(|_, router| router.expires > now);
         }
         let option = NeighbourOption::PrefixInformation {
