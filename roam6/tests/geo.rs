@@ -78,6 +78,11 @@ impl Row {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// What each station has counted.
+    fn counters(&self) -> String {
+        (0..3).map(|number| format!("{number}:\n{}", self.show(number, "counters"))).collect()
+    }
+
     /// The link-layer address of a station.
     fn mid(&self, number: usize) -> String {
         let told: serde_json::Value = serde_json::from_str(&self.ask(number, &["show", "position", "--json"])).unwrap();
@@ -98,7 +103,7 @@ fn stations_and_areas_are_asked_traced_and_given_to_groups() {
     assert!(told.contains(&format!("from {far} (passenger-car): seq=0 hops=2 distance=447 m")), "{told}");
     assert!(told.contains("3 asked, 1 station answered") && told.contains("0 %"), "{told}");
 
-    let words = ["geo", "ping", "circle", "48.0", "11.003", "1000", "--count", "2", "--interval", "0.5", "--json"];
+    let words = ["geo", "ping", "circle", "48.0", "11.003", "1000", "--count", "2", "--timeout", "5", "--json"];
     let told = row.ask(0, &words);
     let sum: serde_json::Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
     let stations = sum["stations"].as_array().unwrap();
@@ -122,18 +127,14 @@ fn ipv6_travels_over_two_hops_at_every_size_and_longer_packets_are_answered() {
     };
     wait_for("a virtual link at each end", || row.link_local(0).is_some() && row.link_local(2).is_some());
     let far = format!("{}%gn0", row.link_local(2).unwrap());
-    let ping = |size: &str| {
-        let words = ["ping", "-nc", "3", "-i", "0.2", "-W", "5", "-M", "do", "-s", size, &far];
-        row.places[0].command(&words).output().unwrap()
-    };
-    wait_for("the far station", || ping("8").status.success());
-    for size in ["0", "700", "1232", "1350"] {
-        let told = String::from_utf8(ping(size).stdout).unwrap();
-        assert!(told.contains("3 received"), "{size} octets: {told}");
+    let ping = |seconds, size: &str| row.places[0].ping(seconds, size, &far);
+    wait_for("the far station", || ping(1, "8").contains("1 received"));
+    for size in ["0", "700", "1232", "1350"].repeat(3) {
+        let told = ping(30, size);
+        assert!(told.contains("1 received"), "{size} octets: {told}\n{}", row.counters());
     }
     // One octet more than the link's 1398 leave, headers counted.
-    let told = ping("1351");
-    let told = String::from_utf8_lossy(&told.stdout).into_owned() + &String::from_utf8_lossy(&told.stderr);
+    let told = ping(1, "1351");
     assert!(told.contains("mtu: 1398") && told.contains("0 received"), "{told}");
 
     let stations = row.show(0, "stations");

@@ -72,14 +72,11 @@ fn stations_meet_on_simulated_radios() {
     let _daemons = [places[0].roam6(&config(folder.path(), 0)), places[1].roam6(&config(folder.path(), 1))];
     wait_for("a virtual link at each end", || places.iter().all(|place| link_local(place).is_some()));
     let far = format!("{}%gn0", link_local(&places[1]).unwrap());
-    let ping = |size: &str| {
-        let words = ["ping", "-nc", "5", "-i", "0.2", "-W", "5", "-M", "do", "-s", size, &far];
-        String::from_utf8(places[0].command(&words).output().unwrap().stdout).unwrap()
-    };
-    wait_for("the far station", || ping("8").contains(" 0% packet loss"));
-    for size in ["8", "1350"] {
-        let told = ping(size);
-        assert!(told.contains("5 received"), "{size} octets: {told}");
+    let ping = |seconds, size: &str| places[0].ping(seconds, size, &far);
+    wait_for("the far station", || ping(1, "8").contains("1 received"));
+    for size in ["8", "1350"].repeat(5) {
+        let told = ping(30, size);
+        assert!(told.contains("1 received"), "{size} octets: {told}");
     }
     let run_dir = folder.path().join("0/run");
     let stations = run(Command::new(BINARY).args(["show", "stations", "--run-dir"]).arg(run_dir));

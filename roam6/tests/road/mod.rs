@@ -74,6 +74,14 @@ impl Place {
         run(&mut self.command(&["sh", "-c", script]))
     }
 
+    /// What `ping` says of one echo request of a size, which may not be fragmented, awaited for so many seconds. Of
+    /// several it would await the last for two round trips only, whatever `-W` says, and then call a late answer a loss.
+    pub fn ping(&self, seconds: u32, size: &str, to: &str) -> String {
+        let seconds = seconds.to_string();
+        let output = self.command(&["ping", "-nc1", "-W", &seconds, "-M", "do", "-s", size, to]).output().unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
+
     /// Starts roam6 with this file; what it says goes beside it.
     pub fn roam6(&self, config: &Path) -> Running {
         let log = File::options().append(true).create(true).open(config.with_extension("log")).unwrap();
