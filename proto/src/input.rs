@@ -314,6 +314,8 @@ pub enum Order {
     Ask(crate::geo::Question),
     /// Sends packets for an IPv6 address to an area.
     PutArea(crate::geo::GeoDestination),
+    /// Something has happened that others should know.
+    Denm(crate::facilities::DenmOrder),
     /// Sends packets for an IPv6 address where its virtual link reaches again.
     DropArea(Ipv6Addr),
 }

@@ -10,6 +10,7 @@ pub mod case;
 pub mod crypto;
 pub mod engine;
 pub mod entropy;
+pub mod facilities;
 pub mod geo;
 pub mod input;
 pub mod mnpp;

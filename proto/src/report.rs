@@ -120,6 +120,10 @@ pub enum Report {
         arrived: bool,
         again: bool,
     },
+    /// Another station tells of an event (DENM), for the first time or otherwise than before.
+    EventHeard { station: u32, sequence: u16, cause: u8, sub_cause: u8 },
+    /// An event is over, says who may.
+    EventOver { station: u32, sequence: u16 },
     /// GeoNetworking: a question was not asked.
     EchoRefused { identifier: u32, sequence: u32, why: String },
     /// A packet was dropped.
@@ -248,6 +252,8 @@ impl Report {
             Report::NetworkFound { .. } => "network_found",
             Report::NetworkLost { .. } => "network_lost",
             Report::Echo { .. } => "echo",
+            Report::EventHeard { .. } => "event_heard",
+            Report::EventOver { .. } => "event_over",
             Report::EchoRefused { .. } => "echo_refused",
             Report::Dropped { .. } => "dropped",
             Report::TableFull { .. } => "table_full",
@@ -289,6 +295,10 @@ impl fmt::Display for Report {
             R::Echo { mid, kind, place, rtt, .. } => {
                 write!(f, "echo of {mid}, {kind} at {place}, after {} us", rtt.as_micros())
             }
+            R::EventHeard { station, sequence, cause, sub_cause } => {
+                write!(f, "station {station} tells of event {sequence}: cause {cause}, {sub_cause}")
+            }
+            R::EventOver { station, sequence } => write!(f, "event {sequence} of station {station} is over"),
             R::EchoRefused { why, .. } => write!(f, "a question was not asked: {why}"),
             R::EndpointUp { .. } | R::EndpointDown { .. } | R::Disconnected { .. } => self.fmt_paths(f),
             R::SubflowUp { .. } | R::SubflowChanged { .. } | R::SubflowDown { .. } => self.fmt_paths(f),

@@ -1,5 +1,6 @@
 //! What an operator sees of a node: one document, rendered as table, JSON or metrics.
 
+use crate::facilities::EventName;
 use crate::geo::GeoDestination;
 use crate::geo::geometry;
 use crate::geo::stations::Station;
@@ -10,7 +11,7 @@ use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::shim6::Tag;
 
-use roam6_wire::geo::{LongPosition, Place};
+use roam6_wire::geo::{Area, LongPosition, Place};
 use roam6_wire::{Bid, HomeAddress, Ipv4End, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,6 +50,9 @@ pub struct View {
     /// Networks of routers nearby, reached directly.
     #[serde(default)]
     pub networks: Vec<NetworkView>,
+    /// The map of what others say.
+    #[serde(default)]
+    pub ldm: LdmView,
     /// Running timers.
     pub timers: Vec<TimerView>,
     /// How often each thing has happened.
@@ -305,6 +309,61 @@ pub struct NetworkView {
     /// Name of the link it is on.
     pub link: String,
     /// Time until it is no longer believed, unless it is announced again.
+    pub remaining: Duration,
+}
+
+/// The local dynamic map.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LdmView {
+    /// The number of this station; `None` if it has no facilities.
+    pub station: Option<u32>,
+    /// Stations that make themselves known (CAM).
+    pub stations: Vec<LdmStationView>,
+    /// Events that are told of (DENM).
+    pub events: Vec<LdmEventView>,
+}
+
+/// A station on the map.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LdmStationView {
+    /// Its number.
+    pub station: u32,
+    /// Its link-layer address.
+    pub mid: LinkAddress,
+    /// What it is.
+    pub kind: String,
+    /// Where it is.
+    pub place: Place,
+    /// Centimetres a second.
+    pub speed: Option<u16>,
+    /// Tenths of a degree clockwise from north.
+    pub heading: Option<u16>,
+    /// Tenths of a metre.
+    pub length: Option<u16>,
+    /// Tenths of a metre.
+    pub width: Option<u8>,
+    /// Time since its last message.
+    pub age: Duration,
+}
+
+/// An event on the map.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LdmEventView {
+    /// Its name.
+    pub name: EventName,
+    /// What the client that told of it calls it; `None` for another station's.
+    pub tag: Option<u32>,
+    /// Kind of event (TS 102 894-2 §A.10).
+    pub cause: u8,
+    /// More of it.
+    pub sub_cause: u8,
+    /// How sure its station is, 1 to 7; 0 unknown.
+    pub quality: u8,
+    /// Where it is.
+    pub place: Place,
+    /// Who is to know of it.
+    pub area: Area,
+    /// Time until it ends.
     pub remaining: Duration,
 }
 

@@ -95,6 +95,9 @@ Examples:
     /// Look at, and through, the GeoNetworking station of the running daemon
     #[command(subcommand, after_help = "Example: roam6 geo ping circle 48.1 11.5 500")]
     Geo(crate::geo::words::Geo),
+    /// Tell other stations of events (EN 302 637-3)
+    #[command(subcommand, after_help = "Example: roam6 denm send accident circle 48.1 11.5 500")]
+    Denm(crate::denm::words::Denm),
     /// Make a key that a mobile router and its home agent share, and print it
     #[command(after_help = "Example: (umask 077; roam6 keygen > mr1.key)")]
     Keygen {
@@ -370,6 +373,8 @@ pub(crate) enum Part {
     Position,
     /// Networks of routers nearby, reached directly
     Networks,
+    /// What other stations say of themselves and of events; as JSON it is GeoJSON
+    Ldm,
     /// What happens next
     Timers,
     /// How often each thing happened

@@ -3,6 +3,7 @@
 
 use roam6_linux::mptcp::diag::Connections;
 use roam6_proto::View;
+use roam6_proto::facilities::DenmOrder;
 use roam6_proto::geo::{GeoDestination, Question};
 use roam6_proto::plan::Pair;
 use roam6_proto::report::Report;
@@ -52,6 +53,8 @@ pub(crate) enum Request {
     PutArea(GeoDestination),
     /// No longer.
     DropArea(Ipv6Addr),
+    /// Tells other stations of an event.
+    Denm(Box<DenmOrder>),
 }
 
 /// What the daemon answers, but to [`Request::Watch`].

@@ -5,6 +5,7 @@ mod command_line;
 mod config;
 mod control;
 mod daemon;
+mod denm;
 mod enroll;
 mod geo;
 mod identity;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Enroll(enroll) => enroll::enroll(&enroll),
         Verb::Shim(verb) => client::shim(&verb),
         Verb::Geo(verb) => geo::run(&verb),
+        Verb::Denm(verb) => denm::run(&verb),
         Verb::Cga(verb) => identity::cga(&verb),
         Verb::Hba(verb) => identity::hba(&verb),
         #[cfg(feature = "manual")]

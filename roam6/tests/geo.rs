@@ -12,6 +12,8 @@ use std::process::Command;
 
 /// Stations a, b and c, 223 m apart; b has a radio towards each of the others.
 struct Row {
+    /// Where the first one is.
+    first: &'static str,
     places: Vec<Place>,
     folder: tempfile::TempDir,
     _daemons: Vec<Running>,
@@ -19,6 +21,10 @@ struct Row {
 
 impl Row {
     fn new(test: &str) -> Option<Row> {
+        Row::from(test, "{ latitude = 48.0, longitude = 11.0 }")
+    }
+
+    fn from(test: &str, first: &'static str) -> Option<Row> {
         let places: Option<Vec<Place>> = (0..3).map(|_| Place::new()).collect();
         let Some(places) = places else {
             println!("skipped: {test}: no network namespaces here (not root?)");
@@ -34,7 +40,8 @@ impl Row {
             places[place].shell(&format!("echo 1 > /proc/sys/net/ipv6/conf/{radio}/disable_ipv6"));
             places[place].shell(&format!("ip link set {radio} up"));
         }
-        let mut row = Row { places, folder, _daemons: Vec::new() };
+        fs::write(folder.path().join("drive.csv"), DRIVE).unwrap();
+        let mut row = Row { first, places, folder, _daemons: Vec::new() };
         row._daemons = (0..3).map(|number| row.places[number].roam6(&row.write(number))).collect();
         Some(row)
     }
@@ -42,10 +49,15 @@ impl Row {
     fn write(&self, number: usize) -> PathBuf {
         let radios = if number == 1 { "\"radio0\", \"radio1\"" } else { "\"radio0\"" };
         let folder = self.folder.path().join(number.to_string());
-        let longitude = 11.0 + 0.003 * f64::from(u8::try_from(number).unwrap());
+        let position = match number {
+            0 => self.first,
+            1 => "{ latitude = 48.0, longitude = 11.003 }",
+            _ => "{ latitude = 48.0, longitude = 11.006 }",
+        };
         let text = format!(
-            "run_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n[geo]\ninterfaces = [{radios}]\n\
-             position = {{ latitude = 48.0, longitude = {longitude} }}\n[[geo.links]]\nname = \"gn0\"\naround = 1500\n",
+            "run_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n[geo]\ninterfaces = [{radios}]\nposition = {position}\n\
+             facilities = {{ station_id = {number}, length = 4.2, width = 1.8 }}\n\
+             [[geo.links]]\nname = \"gn0\"\naround = 1500\n",
             folder.display()
         );
         let file = self.folder.path().join(format!("{number}.toml"));
@@ -141,4 +153,66 @@ fn ipv6_travels_over_two_hops_at_every_size_and_longer_packets_are_answered() {
     for word in ["own", "neighbour", "known", "223 m", "447 m"] {
         assert!(stations.contains(word), "no {word} in\n{stations}");
     }
+}
+
+#[test]
+fn stations_make_themselves_known_and_tell_of_events() {
+    let Some(row) = Row::new("stations_make_themselves_known_and_tell_of_events") else { return };
+    // Awareness goes one hop, events to all in their area.
+    wait_for("both neighbours on the map", || row.look(1, &["show", "ldm"]).matches("passenger-car").count() == 2);
+    assert!(!row.show(0, "ldm").contains("station  2"), "{}", row.show(0, "ldm"));
+    let area = ["circle", "48.0", "11.003", "1000"];
+    let send = |words: &[&str]| row.ask(0, &[words, &area, &["--validity", "5m", "--repeat", "500ms"]].concat());
+    let name = send(&["denm", "send", "stationary-vehicle"]);
+    assert_eq!(name, "0/0\n");
+    let event = |kind: &str| format!("event    0/0   {kind}");
+    wait_for("the event at the far station", || row.show(2, "ldm").contains(&event("stationary-vehicle ")));
+    send(&["denm", "update", "0/0", "accident", "--sub", "2"]);
+    wait_for("the change", || row.show(2, "ldm").contains(&event("accident 2 ")));
+
+    let told: serde_json::Value = serde_json::from_str(&row.ask(2, &["show", "ldm", "--json"])).unwrap();
+    let features = told["features"].as_array().unwrap();
+    let found = features.iter().find(|one| one["properties"]["what"] == "event").unwrap();
+    assert_eq!((&told["type"], &found["geometry"]["coordinates"][0]), (&"FeatureCollection".into(), &11.0.into()));
+
+    row.ask(0, &["denm", "cancel", "0/0"]);
+    wait_for("its end", || !row.show(2, "ldm").contains("event"));
+}
+
+/// 20 m/s to the east and back.
+const DRIVE: &str = "0,48.0,11.0\n10,48.0,11.0026853\n20,48.0,11.0\n";
+
+#[test]
+fn who_drives_speaks_more_often_than_who_stands_and_tshark_understands_both() {
+    let test = "who_drives_speaks_more_often_than_who_stands_and_tshark_understands_both";
+    for tool in ["tcpdump", "tshark"] {
+        if Command::new(tool).arg("--version").output().is_err() {
+            return println!("skipped: {test}: {tool} is missing");
+        }
+    }
+    let Some(row) = Row::from(test, "{ track = \"drive.csv\", repeat = true }") else { return };
+    wait_for("the driver on the map", || row.look(1, &["show", "ldm"]).contains("station  0"));
+    let area = ["circle", "48.0", "11.003", "1000", "--repeat", "500ms"];
+    row.ask(0, &[&["denm", "send", "obstacle"][..], &area].concat());
+    let file = row.folder.path().join("capture");
+    let words = ["timeout", "5", "tcpdump", "-Z", "root", "-U", "-i", "radio0", "-w", file.to_str().unwrap()];
+    row.places[1].command(&words).output().unwrap();
+
+    let fields = ["eth.src", "its.messageID", "cam.generationDeltaTime", "_ws.malformed", "_ws.expert.message"];
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-n", "-T", "fields", "-E", "separator=|", "-Y", "its", "-r"]).arg(&file);
+    let told = run(tshark.args(fields.iter().flat_map(|field| ["-e", field])));
+    let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split('|').collect()).collect();
+    assert!(lines.iter().all(|line| line[3..] == ["", ""]), "{told}");
+    let (driver, stander) = (row.mid(0), row.mid(1));
+    let of = |mid: &str, kind: &str| -> Vec<u16> {
+        let found = lines.iter().filter(|line| line[0] == mid && line[1] == kind);
+        found.map(|line| line[2].parse().unwrap_or_default()).collect()
+    };
+    let (drives, stands) = (of(&driver, "2"), of(&stander, "2"));
+    assert!(stands.len() >= 2 && drives.len() > 2 * stands.len(), "{told}");
+    // T_GenCamMin, and T_GenCamMax where nothing is to be told.
+    assert!(drives.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) >= 100), "{told}");
+    assert!(stands.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) >= 1000), "{told}");
+    assert!(of(&driver, "1").len() >= 3, "{told}");
 }

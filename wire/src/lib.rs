@@ -16,6 +16,8 @@ pub mod geo;
 pub mod icmp6;
 pub mod ip4;
 pub mod ip6;
+#[cfg(feature = "its")]
+pub mod its;
 pub mod malformed;
 pub mod mnpp;
 pub mod mobility;

@@ -1,6 +1,7 @@
 //! What a GeoNetworking station is told: plain values under the names of the standard's management information base
 //! (EN 302 636-4-1 annex H), checked by whoever builds them.
 
+use crate::facilities::FacilitiesConfig;
 use core::time::Duration;
 use roam6_wire::geo::{Area, Station};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,9 @@ pub struct GeoConfig {
     pub station: Station,
     /// Virtual links for IPv6.
     pub virtual_links: Vec<VirtualLink>,
+    /// Messages of its own, if it has any.
+    #[serde(default)]
+    pub facilities: Option<FacilitiesConfig>,
     /// All that has a default.
     pub mib: Mib,
 }

@@ -81,8 +81,17 @@ impl Ego {
 
     /// Milliseconds of TAI since 2004, modulo 2^32 (§9.5.2).
     fn timestamp(&self, now: Time) -> Timestamp {
+        Timestamp((self.its_time(now) & u64::from(u32::MAX)) as u32)
+    }
+
+    /// Milliseconds of TAI since 2004 (TimestampIts of TS 102 894-2).
+    pub fn its_time(&self, now: Time) -> u64 {
         let unix = self.unix.saturating_add(now.as_micros() / 1000);
-        let since = unix.saturating_add(LEAPS).saturating_sub(EPOCH);
-        Timestamp((since & u64::from(u32::MAX)) as u32)
+        unix.saturating_add(LEAPS).saturating_sub(EPOCH)
+    }
+
+    /// Metres within which the place is, if anybody knows.
+    pub fn uncertainty(&self) -> Option<u32> {
+        self.fix.and_then(|fix| fix.uncertainty)
     }
 }

@@ -67,6 +67,7 @@ impl World {
             interfaces: ["radio0".to_owned()].into(),
             station: Station::BUS,
             virtual_links: vec![VirtualLink { name: "gn0".to_owned(), reach }],
+            facilities: None,
             mib,
         };
         let station = GeoStation::new(config, Entropy::from_number(u64::from(choice)));

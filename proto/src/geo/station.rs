@@ -8,13 +8,14 @@ use super::request::{Refused, Request};
 use super::router::Router;
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
+use crate::facilities::{DenmOrder, Facilities};
 use crate::input::{Frame, Input, LinkEvent, LinkId, Order};
 use crate::plan::{Heard, Item, Key, VirtualInterface};
 use crate::report::Report;
 use crate::time::Time;
 use crate::view::{StationView, View};
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{ETHERTYPE, TrafficClass};
+use roam6_wire::geo::{Area, ETHERTYPE, TrafficClass};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A GeoNetworking station.
@@ -27,6 +28,9 @@ pub struct GeoStation {
     router: Router,
     adaptation: Adaptation,
     echoes: Echoes,
+    facilities: Option<Facilities>,
+    /// When those have something to say.
+    speaks_at: Option<Time>,
     /// Interfaces that are up, and the frames they carry.
     links: BTreeMap<LinkId, u32>,
     /// The virtual links as they were asked for last.
@@ -38,6 +42,8 @@ impl GeoStation {
     /// A station that has seen nothing yet.
     pub fn new(config: GeoConfig, mut entropy: Entropy) -> GeoStation {
         let echoes = Echoes::new(entropy.fork());
+        let seed = entropy.fork();
+        let facilities = config.facilities.map(|facilities| Facilities::new(facilities, config.station, seed));
         GeoStation {
             interfaces: config.interfaces,
             max_sdu: config.mib.max_sdu_size,
@@ -46,6 +52,8 @@ impl GeoStation {
             router: Router::new(config.station, config.mib, entropy),
             adaptation: Adaptation::new(config.virtual_links),
             echoes,
+            facilities,
+            speaks_at: None,
             links: BTreeMap::new(),
             asked: None,
             stopped: false,
@@ -112,6 +120,10 @@ impl GeoStation {
         if let Some(report) = self.echoes.hear(now, &delivery) {
             out.report(report);
         }
+        let its_time = self.router.its_time(now);
+        if let Some(report) = self.facilities.as_mut().and_then(|it| it.hear(now, &delivery, its_time)) {
+            out.report(report);
+        }
     }
 
     fn send(&mut self, now: Time, request: Request, out: &mut Outbox) {
@@ -126,6 +138,7 @@ impl GeoStation {
             Order::Ask(question) => self.ask(now, question, out),
             Order::PutArea(destination) => self.put_area(*destination, out),
             Order::DropArea(address) => self.adaptation.drop(*address),
+            Order::Denm(order) => self.notify(now, order, out),
             _ => {}
         }
     }
@@ -138,15 +151,44 @@ impl GeoStation {
         }
     }
 
+    fn notify(&mut self, now: Time, order: &DenmOrder, out: &mut Outbox) {
+        match self.tell(now, order) {
+            Ok(request) => self.send(now, request, out),
+            Err(why) => out.report(Report::Notice { text: format!("nothing is told of an event: {why}") }),
+        }
+    }
+
+    fn tell(&mut self, now: Time, order: &DenmOrder) -> Result<Request, String> {
+        if let Some(area) = order.area() {
+            self.allow(area).map_err(|why| why.to_string())?;
+        }
+        let own = self.router.own(now);
+        let facilities = self.facilities.as_mut().ok_or("this station has no facilities")?;
+        facilities.obey(now, order, own.as_ref())
+    }
+
+    /// What the facilities have to say; where nobody can hear it they do not make themselves known.
+    fn speak(&mut self, now: Time, out: &mut Outbox) {
+        let own = self.router.own(now).filter(|_| !self.links.is_empty());
+        while let Some(request) = self.facilities.as_mut().and_then(|it| it.turn(now, own.as_ref())) {
+            self.send(now, request, out);
+        }
+        self.speaks_at = self.facilities.as_ref().and_then(|it| it.deadline(own.as_ref()));
+    }
+
     fn put_area(&mut self, destination: GeoDestination, out: &mut Outbox) {
-        let (has, most) = (geometry::size(&destination.area), self.max_area);
         let address = destination.address;
-        if has > most {
-            let why = Refused::AreaTooLarge { has, most };
+        if let Err(why) = self.allow(&destination.area) {
             out.report(Report::Notice { text: format!("{address} has no area of its own: {why}") });
         } else if !self.adaptation.put(destination) {
             out.report(Report::TableFull { table: "areas".to_owned(), limit: MAX_DESTINATIONS });
         }
+    }
+
+    /// Nothing is sent to an area larger than itsGnMaxGeoAreaSize.
+    fn allow(&self, area: &Area) -> Result<(), Refused> {
+        let (has, most) = (geometry::size(area), self.max_area);
+        if has > most { Err(Refused::AreaTooLarge { has, most }) } else { Ok(()) }
     }
 
     fn stop(&mut self, out: &mut Outbox) {
@@ -180,17 +222,25 @@ impl Engine for GeoStation {
         while let Some(answer) = self.echoes.answer(now, self.class) {
             self.send(now, answer, out);
         }
+        self.speak(now, out);
         self.ask_for_links(out);
     }
 
     fn deadline(&self) -> Option<Time> {
-        [self.router.deadline(), self.echoes.deadline()].into_iter().flatten().min().filter(|_| !self.stopped)
+        [self.router.deadline(), self.echoes.deadline(), self.speaks_at]
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|_| !self.stopped)
     }
 
     fn view(&self, now: Time, view: &mut View) {
         let own = self.router.position(now);
         view.position = Some(self.router.position_view(now));
         view.areas.extend(self.adaptation.destinations());
+        if let Some(facilities) = &self.facilities {
+            facilities.view(now, view);
+        }
         let of_own = own.map(|position| StationView::own(&position, self.router.has_fix()));
         let others = self.router.stations().iter().map(|station| StationView::of(station, own.as_ref(), now));
         view.stations.extend(of_own.into_iter().chain(others));

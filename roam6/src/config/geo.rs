@@ -7,6 +7,7 @@ use crate::config::source::{Problem, Review};
 use crate::daemon::position::track::Track;
 use core::time::Duration;
 use roam6_proto::Fix;
+use roam6_proto::facilities::FacilitiesConfig;
 use roam6_proto::geo::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
 use roam6_wire::geo::{Area, Place, Shape, Station};
 use serde::Deserialize;
@@ -58,6 +59,16 @@ pub(crate) struct Section {
     range: Option<Spanned<u32>>,
     max_area: Option<Spanned<u32>>,
     packet_data_rate: Option<Spanned<u32>>,
+    facilities: Option<Spanned<FacilitiesTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FacilitiesTable {
+    station_id: Option<u32>,
+    cam: Option<bool>,
+    length: Option<f64>,
+    width: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -108,7 +119,8 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> Option<Geo> {
         review.blame(link.name.span(), format!("more than {MAX_LIST} virtual links"), "list fewer");
     }
     let virtual_links: Vec<VirtualLink> = section.links.iter().filter_map(|table| link(table, review)).collect();
-    let config = GeoConfig { interfaces, station: station?, virtual_links, mib };
+    let facilities = section.facilities.as_ref().and_then(|table| facilities(table, review));
+    let config = GeoConfig { interfaces, station: station?, virtual_links, facilities, mib };
     Some(Geo { config, position: position? })
 }
 
@@ -205,6 +217,30 @@ fn source(written: &PositionTable, review: &mut Review<'_>) -> Option<Option<Pos
     }
     let place = written.latitude.zip(written.longitude).and_then(|(north, east)| Place::of_degrees(north, east));
     Some(place.map(|place| Position::Fixed(Fix { place, uncertainty: Some(1), speed: 0, heading: 0 })))
+}
+
+/// Metres become tenths, as messages have them.
+fn facilities(table: &Spanned<FacilitiesTable>, review: &mut Review<'_>) -> Option<FacilitiesConfig> {
+    if cfg!(not(feature = "facilities")) {
+        review.blame(table.span(), "this roam6 was built without facilities", "build it with --features facilities");
+        return None;
+    }
+    let FacilitiesTable { station_id, cam, length, width } = table.get_ref();
+    let mut tenths = |metres: &Option<f64>, name: &str, most: f64| {
+        let metres = (*metres)?;
+        if !(0.1..=most).contains(&metres) {
+            review.blame(
+                table.span(),
+                format!("{name} = {metres} is out of bounds"),
+                &format!("write 0.1 to {most} m"),
+            );
+        }
+        Some((metres * 10.0).round())
+    };
+    // Casts of floats saturate.
+    let length = tenths(length, "length", 102.1).map(|tenths| tenths as u16);
+    let width = tenths(width, "width", 6.0).map(|tenths| tenths as u8);
+    Some(FacilitiesConfig { station_id: *station_id, aware: *cam != Some(false), length, width })
 }
 
 fn link(table: &LinkTable, review: &mut Review<'_>) -> Option<VirtualLink> {

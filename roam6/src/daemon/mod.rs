@@ -341,6 +341,7 @@ impl Daemon {
             Asked::Control(Request::EndContext(ulids)) => self.obey(client, Order::EndContext(unforked(ulids)), now),
             Asked::Control(Request::Ask(question)) => self.obey(client, Order::Ask(*question), now),
             Asked::Control(Request::PutArea(destination)) => self.obey(client, Order::PutArea(destination), now),
+            Asked::Control(Request::Denm(order)) => self.obey(client, Order::Denm(*order), now),
             Asked::Control(Request::DropArea(address)) => self.obey(client, Order::DropArea(address), now),
             Asked::Metrics => match self.recent_metrics(now) {
                 Some(page) => self.hand_out(client, Form::Metrics, page, now),

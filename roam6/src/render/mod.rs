@@ -1,6 +1,7 @@
 //! The state of a node for people and for machines: tables, event lines, metrics. All from the same values.
 
 pub(crate) mod event;
+pub(crate) mod ldm;
 pub(crate) mod metrics;
 pub(crate) mod subflows;
 pub(crate) mod summary;

@@ -3,7 +3,7 @@
 use crate::control::State;
 use core::time::Duration;
 use roam6_proto::View;
-use roam6_proto::view::{BindingView, EndpointView, LinkView, PrefixView, TimerView, TunnelView};
+use roam6_proto::view::{BindingView, EndpointView, LdmView, LinkView, PrefixView, TimerView, TunnelView};
 use roam6_wire::{Bid, HomeAddress, Sequence};
 
 /// A home agent with two bindings.
@@ -83,6 +83,7 @@ pub(crate) fn state() -> State {
         areas: Vec::new(),
         networks: Vec::new(),
         addresses: Vec::new(),
+        ldm: LdmView::default(),
         timers: vec![timer("advertise", 3_600_000), timer("expire 2001:db8:1::101", 4200)],
         counters: [("registered", 12), ("dropped_malformed", 3), ("home_agent_timers", 5)]
             .map(|(name, count)| (name.to_owned(), count))

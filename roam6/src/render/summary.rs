@@ -51,6 +51,10 @@ fn text(config: &Config) -> String {
         if !links.is_empty() {
             let _ = writeln!(text, "    IPv6 by {}", links.join(" and "));
         }
+        if let Some(facilities) = &geo.config.facilities {
+            let what = if facilities.aware { "makes itself known, and tells of events" } else { "tells of events" };
+            let _ = writeln!(text, "    {what}");
+        }
     }
     if let Some(mnpp) = &config.mnpp {
         let names: Vec<&str> = mnpp.interfaces.iter().map(String::as_str).collect();

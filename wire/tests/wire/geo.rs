@@ -15,19 +15,19 @@ const HEADER: usize = 14;
 /// in the IPv6 packet inside is the next layer's to find.
 const TOLERATED: [&str; 3] = ["reserved-bits-set", "ipv6-truncated", "ipv6-is-ipv4"];
 
-struct Vector {
-    good: bool,
-    name: &'static str,
+pub(crate) struct Vector {
+    pub(crate) good: bool,
+    pub(crate) name: &'static str,
     frame: Vec<u8>,
 }
 
 impl Vector {
-    fn packet(&self) -> &[u8] {
+    pub(crate) fn packet(&self) -> &[u8] {
         &self.frame[HEADER..]
     }
 }
 
-fn vectors() -> impl Iterator<Item = Vector> {
+pub(crate) fn vectors() -> impl Iterator<Item = Vector> {
     VECTORS.lines().map(|line| {
         let fields: Vec<&str> = line.split('\t').collect();
         let [verdict, name, frame] = fields[..] else { panic!("{line}") };

@@ -12,6 +12,9 @@ mod golden;
 mod hostile;
 #[cfg(test)]
 mod ip4;
+#[cfg(feature = "its")]
+#[cfg(test)]
+mod its;
 #[cfg(test)]
 mod round_trip;
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::store::Store;
 use crate::agenda::Agenda;
 use crate::engine::Outbox;
 use crate::entropy::Entropy;
+use crate::facilities::Own;
 use crate::input::{Clock, Fix, Frame, LinkEvent, LinkId};
 use crate::report::{DropReason, Report};
 use crate::time::Time;
@@ -113,6 +114,17 @@ impl Router {
     /// Whether it knows where it is now.
     pub fn has_fix(&self) -> bool {
         self.ego.has_fix()
+    }
+
+    /// Milliseconds of TAI since 2004.
+    pub fn its_time(&self, now: Time) -> u64 {
+        self.ego.its_time(now)
+    }
+
+    /// What the layers above must know of this station; `None` before the first fix.
+    pub fn own(&self, now: Time) -> Option<Own> {
+        let (within, has_fix) = (self.ego.uncertainty(), self.has_fix());
+        self.position(now).map(|position| Own { position, within, has_fix, its_time: self.ego.its_time(now) })
     }
 
     /// What an operator wants to know of where it is.

@@ -138,7 +138,7 @@ impl HomeAgent {
             Order::Stop => self.stop_advertising(out),
             Order::Begin | Order::MobileRouter(_) | Order::PathManager(_) | Order::Flows(_) => {}
             Order::Shim(_) | Order::UsePath { .. } | Order::EndContext(_) => {}
-            Order::Mnpp(_) | Order::Ask(_) | Order::PutArea(_) | Order::DropArea(_) => {}
+            Order::Mnpp(_) | Order::Ask(_) | Order::PutArea(_) | Order::DropArea(_) | Order::Denm(_) => {}
         }
     }
 }

@@ -29,7 +29,7 @@ impl MobileRouter {
             Order::Stop => self.stop(now, out),
             Order::Begin | Order::PrefixTable(_) | Order::PathManager(_) | Order::Unbind(_) => {}
             Order::Shim(_) | Order::UsePath { .. } | Order::EndContext(_) => {}
-            Order::Mnpp(_) | Order::Ask(_) | Order::PutArea(_) | Order::DropArea(_) => {}
+            Order::Mnpp(_) | Order::Ask(_) | Order::PutArea(_) | Order::DropArea(_) | Order::Denm(_) => {}
         }
     }
 

@@ -1,0 +1,43 @@
+//! In place of the facilities, where they were left out.
+
+use super::{DenmOrder, FacilitiesConfig, Own};
+use crate::entropy::Entropy;
+use crate::geo::{Delivery, Request};
+use crate::report::Report;
+use crate::time::Time;
+use crate::view::View;
+use roam6_wire::geo::Station;
+
+/// Nothing.
+#[derive(Debug)]
+pub struct Facilities;
+
+impl Facilities {
+    /// Nothing.
+    pub fn new(_config: FacilitiesConfig, _kind: Station, _entropy: Entropy) -> Facilities {
+        Facilities
+    }
+
+    /// Nothing is to be sent.
+    pub fn turn(&mut self, _now: Time, _own: Option<&Own>) -> Option<Request> {
+        None
+    }
+
+    /// Nothing is heard.
+    pub fn hear(&mut self, _now: Time, _delivery: &Delivery<'_>, _its_time: u64) -> Option<Report> {
+        None
+    }
+
+    /// Nothing can be told.
+    pub fn obey(&mut self, _now: Time, _order: &DenmOrder, _own: Option<&Own>) -> Result<Request, String> {
+        Err("this roam6 was built without facilities".to_owned())
+    }
+
+    /// Nothing is to be done.
+    pub fn deadline(&self, _own: Option<&Own>) -> Option<Time> {
+        None
+    }
+
+    /// Nothing is to be seen.
+    pub fn view(&self, _now: Time, _view: &mut View) {}
+}

@@ -1,0 +1,199 @@
+//! When a station makes itself known: the generation rules of EN 302 637-2 V1.4.1 §6.1.3. At once when it has turned,
+//! moved or changed its speed enough, though never within T_GenCamMin, and else at the pace of its last changes.
+
+use crate::geo::geometry;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::geo::{LongPosition, Place};
+use std::collections::VecDeque;
+
+/// T_GenCamMin, which is also T_GenCam_DCC where no congestion control says otherwise.
+pub const T_GEN_CAM_MIN: Duration = Duration::from_millis(100);
+/// T_GenCamMax.
+pub const T_GEN_CAM_MAX: Duration = Duration::from_millis(1000);
+/// N_GenCam: messages at the pace of a change, before it is forgotten.
+const N_GEN_CAM: u32 = 3;
+/// Time between messages with the low frequency container.
+const LOW_FREQUENCY: Duration = Duration::from_millis(500);
+
+/// More than 4 degrees, tenths of a degree.
+const TURN: u16 = 40;
+/// More than 4 m.
+const MOVE: f64 = 4.0;
+/// More than 0.5 m/s, centimetres a second.
+const SPEED: u16 = 50;
+
+/// Points of the path history, and metres between them.
+const PATH_POINTS: usize = 23;
+const PATH_STEP: f64 = 10.0;
+
+/// Decides when to speak.
+#[derive(Debug)]
+pub struct Awareness {
+    /// Roadside units do not move, and speak each T_GenCamMax.
+    roadside: bool,
+    /// T_GenCam.
+    pace: Duration,
+    /// Messages in a row that only the pace asked for.
+    paced: u32,
+    last: Option<(Time, LongPosition)>,
+    last_low: Option<Time>,
+    path: VecDeque<(Time, Place)>,
+}
+
+/// What a message is to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// The low frequency container too.
+    pub low_frequency: bool,
+}
+
+impl Awareness {
+    /// Nothing said yet.
+    pub fn new(roadside: bool) -> Awareness {
+        Awareness { roadside, pace: T_GEN_CAM_MAX, paced: 0, last: None, last_low: None, path: VecDeque::new() }
+    }
+
+    /// Whether a message is due now, at this position; then it counts as sent.
+    pub fn turn(&mut self, now: Time, position: &LongPosition) -> Option<Due> {
+        let Some((sent, last)) = &self.last else { return Some(self.speak(now, position)) };
+        let since = now.since(*sent);
+        if since < T_GEN_CAM_MIN {
+            return None;
+        }
+        if !self.roadside && has_changed(last, position) {
+            (self.pace, self.paced) = (since.min(T_GEN_CAM_MAX), 0);
+            return Some(self.speak(now, position));
+        }
+        if since < self.pace {
+            return None;
+        }
+        self.paced += 1;
+        if self.paced >= N_GEN_CAM {
+            self.pace = T_GEN_CAM_MAX;
+        }
+        Some(self.speak(now, position))
+    }
+
+    fn speak(&mut self, now: Time, position: &LongPosition) -> Due {
+        self.last = Some((now, *position));
+        self.record(now, position.place);
+        let low_frequency = self.last_low.is_none_or(|last| now.since(last) >= LOW_FREQUENCY);
+        if low_frequency {
+            self.last_low = Some(now);
+        }
+        Due { low_frequency }
+    }
+
+    fn record(&mut self, now: Time, place: Place) {
+        let is_far = self.path.front().is_none_or(|(_, last)| geometry::distance(*last, place) >= PATH_STEP);
+        if is_far {
+            self.path.push_front((now, place));
+            self.path.truncate(PATH_POINTS);
+        }
+    }
+
+    /// The way it came: places and times, the latest first.
+    pub fn path(&self) -> impl Iterator<Item = (Time, Place)> + '_ {
+        self.path.iter().copied()
+    }
+
+    /// When to look again, if no position comes before. `position` is the one known now.
+    pub fn deadline(&self, position: &LongPosition) -> Option<Time> {
+        let (sent, last) = self.last.as_ref()?;
+        let waits = !self.roadside && has_changed(last, position);
+        Some(*sent + if waits { T_GEN_CAM_MIN } else { self.pace.max(T_GEN_CAM_MIN) })
+    }
+}
+
+fn has_changed(last: &LongPosition, now: &LongPosition) -> bool {
+    let turned = last.heading.abs_diff(now.heading);
+    let turned = turned.min(3600_u16.saturating_sub(turned));
+    turned > TURN || last.speed.abs_diff(now.speed) > SPEED || geometry::distance(last.place, now.place) > MOVE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roam6_wire::LinkAddress;
+    use roam6_wire::geo::{GeoAddress, Station, Timestamp};
+
+    const START: Time = Time::from_micros(1_000_000);
+
+    /// A position so many centimetres north, with this heading.
+    fn position(centimetres: f64, speed: i16, heading: u16) -> LongPosition {
+        let plane = geometry::Plane::at(Place::of_degrees(48.0, 11.0).unwrap());
+        LongPosition {
+            address: GeoAddress::new(Station::PASSENGER_CAR, LinkAddress([2, 0, 0, 0, 0, 1])),
+            timestamp: Timestamp(0),
+            place: plane.place(geometry::Offset { east: 0.0, north: centimetres / 100.0 }),
+            accurate: true,
+            speed,
+            heading,
+        }
+    }
+
+    /// Milliseconds at which messages are sent while `at` says where the station is, looked at every 10 ms.
+    fn drive(awareness: &mut Awareness, span: u64, at: impl Fn(u64) -> LongPosition) -> Vec<(u64, bool)> {
+        let mut sent = Vec::new();
+        for time in (0..span).step_by(10) {
+            let now = START + Duration::from_millis(time);
+            sent.extend(awareness.turn(now, &at(time)).map(|due| (time, due.low_frequency)));
+        }
+        sent
+    }
+
+    fn times(sent: &[(u64, bool)]) -> Vec<u64> {
+        sent.iter().map(|(time, _)| *time).collect()
+    }
+
+    #[test]
+    fn who_stands_speaks_each_second() {
+        let sent = drive(&mut Awareness::new(false), 3_500, |_| position(0.0, 0, 0));
+        assert_eq!(sent, [(0, true), (1000, true), (2000, true), (3000, true)]);
+    }
+
+    #[test]
+    fn who_drives_speaks_each_four_metres_but_ten_times_a_second_at_most() {
+        let at = |speed: f64| move |time: u64| position(speed * time as f64 / 10.0, (speed * 100.0) as i16, 0);
+        let sent = drive(&mut Awareness::new(false), 1_000, at(18.0));
+        assert_eq!(times(&sent), [0, 230, 460, 690, 920], "4 m at 18 m/s, seen each 10 ms");
+        let low: Vec<u64> = sent.iter().filter(|(_, low)| *low).map(|(time, _)| *time).collect();
+        assert_eq!(low, [0, 690]);
+        assert_eq!(times(&drive(&mut Awareness::new(false), 400, at(80.0))), [0, 100, 200, 300]);
+    }
+
+    #[test]
+    fn turns_and_brakes_are_told_at_once() {
+        let turn = |time: u64| position(0.0, 0, if time < 300 { 3590 } else { 31 });
+        assert_eq!(times(&drive(&mut Awareness::new(false), 500, turn)), [0, 300]);
+        let little = |time: u64| position(0.0, if time < 300 { 0 } else { 50 }, if time < 300 { 3590 } else { 30 });
+        assert_eq!(times(&drive(&mut Awareness::new(false), 900, little)), [0], "4 degrees and 0.5 m/s are not more");
+        let brake = |time: u64| position(0.0, if time < 50 { 0 } else { 51 }, 0);
+        assert_eq!(times(&drive(&mut Awareness::new(false), 150, brake)), [0, 100], "not within T_GenCamMin");
+    }
+
+    #[test]
+    fn the_pace_of_a_change_is_kept_for_three_more() {
+        let at = |time: u64| position(0.0, if time < 300 { 0 } else { 100 }, 0);
+        let sent = times(&drive(&mut Awareness::new(false), 4_000, at));
+        assert_eq!(sent, [0, 300, 600, 900, 1200, 2200, 3200]);
+    }
+
+    #[test]
+    fn a_roadside_unit_speaks_each_second_whatever_its_receiver_says() {
+        let at = |time: u64| position(time as f64 * 10.0, 0, 0);
+        assert_eq!(times(&drive(&mut Awareness::new(true), 2_500, at)), [0, 1000, 2000]);
+    }
+
+    #[test]
+    fn the_deadline_is_when_something_is_due() {
+        let mut awareness = Awareness::new(false);
+        let (here, there) = (position(0.0, 0, 0), position(500.0, 0, 0));
+        assert_eq!(awareness.deadline(&here), None);
+        awareness.turn(START, &here);
+        assert_eq!(awareness.deadline(&here), Some(START + T_GEN_CAM_MAX));
+        assert_eq!(awareness.turn(START, &there), None);
+        assert_eq!(awareness.deadline(&there), Some(START + T_GEN_CAM_MIN));
+    }
+}

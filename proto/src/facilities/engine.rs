@@ -1,0 +1,233 @@
+//! The facilities together: what is to be said, what was heard, what the map shows.
+
+use super::awareness::{Awareness, Due};
+use super::config::{DenmOrder, EventName, FacilitiesConfig};
+use super::map::{Map, News, Teller};
+use super::notification::{Notifications, Speaker, Told};
+use super::{Own, picture};
+use crate::entropy::Entropy;
+use crate::geo::{Delivery, Request, To};
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use crate::view::View;
+use core::time::Duration;
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::btp::{Btp, Second, port};
+use roam6_wire::geo::{Area, Extended, Station, TrafficClass, Upper};
+use roam6_wire::its::cam::{
+    Awareness as CoopAwareness, Basic, Cam, Curvature, CurvatureConfidence, CurvatureMode, DriveDirection,
+    HighFrequency, LowFrequency, Parameters, Roadside, Trailer, Vehicle, VehicleLength, VehicleLow, VehicleRole,
+    YawRate, YawRateConfidence,
+};
+use roam6_wire::its::common::{
+    Acceleration, DeltaPosition, Header, Heading, PathHistory, PathPoint, ReferencePosition, Speed, no_lights,
+};
+use roam6_wire::its::denm::Termination;
+use roam6_wire::its::{Message, PROTOCOL_VERSION, message};
+
+/// Traffic classes (EN 302 636-4-1 §9.7.5): awareness, and events, which are more urgent.
+const AWARENESS: TrafficClass = TrafficClass(2);
+const NOTIFICATION: TrafficClass = TrafficClass(1);
+/// How long a CAM may travel (EN 302 637-2 §5.3.4.1).
+const CAM_LIFETIME: Duration = Duration::from_secs(1);
+
+/// The facilities of one station.
+#[derive(Debug)]
+pub struct Facilities {
+    config: FacilitiesConfig,
+    station: u32,
+    kind: Station,
+    awareness: Awareness,
+    notifications: Notifications,
+    map: Map,
+}
+
+impl Facilities {
+    /// The facilities of a station of this kind.
+    pub fn new(config: FacilitiesConfig, kind: Station, mut entropy: Entropy) -> Facilities {
+        let station = config.station_id.unwrap_or((entropy.bits() & u64::from(u32::MAX)) as u32);
+        let awareness = Awareness::new(kind == Station::ROADSIDE_UNIT);
+        let (notifications, map) = (Notifications::default(), Map::default());
+        Facilities { config, station, kind, awareness, notifications, map }
+    }
+
+    /// The map.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// Something that is to be sent now; ask until there is nothing.
+    pub fn turn(&mut self, now: Time, own: Option<&Own>) -> Option<Request> {
+        self.map.expire(now);
+        if let Some(own) = own.filter(|own| own.has_fix && self.config.aware)
+            && let Some(due) = self.awareness.turn(now, &own.position)
+        {
+            let cam = self.cam(now, own, due);
+            return Some(request(
+                To::Neighbours,
+                port::AWARENESS,
+                &Message::Cam(Box::new(cam)),
+                AWARENESS,
+                CAM_LIFETIME,
+            ));
+        }
+        self.notifications.turn(now).map(tell)
+    }
+
+    /// Takes in a packet that may be for it; what is worth a report is told.
+    pub fn hear(&mut self, now: Time, delivery: &Delivery<'_>, its_time: u64) -> Option<Report> {
+        let packet = &delivery.packet;
+        let Btp { destination, payload, .. } = Btp::parse(packet.upper, packet.payload)?.ok()?;
+        if !matches!(destination, port::AWARENESS | port::NOTIFICATION) || delivery.ends_here {
+            return None;
+        }
+        match (destination, Message::parse(payload)) {
+            // §5.3.4.1: single hop. Who is farther away cannot fill the map.
+            (port::AWARENESS, Ok(Message::Cam(_))) if !packet.extended.is_single_hop() => {
+                Some(dropped(DropReason::NotForUs, "awareness of a station that is no neighbour"))
+            }
+            (port::AWARENESS, Ok(Message::Cam(cam))) => {
+                let room = self.map.put_station(now, packet.extended.source().address.mid, cam);
+                (!room).then(|| full("ldm stations", super::map::MAX_STATIONS))
+            }
+            (port::NOTIFICATION, Ok(Message::Denm(denm))) => {
+                let place = denm.notification.management.position.place();
+                let area = match packet.extended {
+                    Extended::GeoBroadcast { area, .. } | Extended::GeoAnycast { area, .. } => area,
+                    _ => Area::circle(place.unwrap_or(packet.extended.source().place), 1),
+                };
+                let by = packet.extended.source().address.mid;
+                self.note(now, its_time, Told { denm: *denm, area, lifetime: Duration::ZERO }, by)
+            }
+            (_, Ok(_)) => Some(dropped(DropReason::NotForUs, "a message at the port of another")),
+            (_, Err(error)) => Some(dropped(DropReason::Malformed, &error.to_string())),
+        }
+    }
+
+    fn note(&mut self, now: Time, its_time: u64, told: Told, by: LinkAddress) -> Option<Report> {
+        let EventName { station, sequence } = told.name();
+        let (cause, sub_cause) = told.cause();
+        // Of its own events this station knows best; others may only deny them.
+        let denies = told.denm.notification.management.termination == Some(Termination::Negation);
+        if station == self.station && !denies {
+            return Some(dropped(DropReason::Unverified, "another speaks in the name of this station"));
+        }
+        match self.map.put_event(now, its_time, told, Teller::Other(by)) {
+            News::New => Some(Report::EventHeard { station, sequence, cause, sub_cause }),
+            News::Over => Some(Report::EventOver { station, sequence }),
+            News::Nothing => None,
+            News::NotTheirs => Some(dropped(DropReason::Unverified, "an end of an event that is not the sender's")),
+            News::Full => Some(full("ldm events", super::map::MAX_EVENTS)),
+        }
+    }
+
+    /// Does what is ordered about an event; what is to be sent at once.
+    pub fn obey(&mut self, now: Time, order: &DenmOrder, own: Option<&Own>) -> Result<Request, String> {
+        let own = own.ok_or("this station does not know where it is")?;
+        let Own { position, within, its_time, .. } = *own;
+        let by = Speaker { station: self.station, kind: self.kind.0, place: position.place, within, its_time };
+        let known = match order {
+            DenmOrder::Terminate(name) => self.map.find(*name).cloned(),
+            _ => None,
+        };
+        let told = self.notifications.obey(now, order, by, known.as_ref())?;
+        self.map.put_event(now, its_time, told.clone(), Teller::Own);
+        Ok(tell(told))
+    }
+
+    /// When something is to be done.
+    pub fn deadline(&self, own: Option<&Own>) -> Option<Time> {
+        let own = own.filter(|own| own.has_fix && self.config.aware);
+        let speaks = own.and_then(|own| self.awareness.deadline(&own.position));
+        [speaks, self.notifications.deadline(), self.map.deadline()].into_iter().flatten().min()
+    }
+
+    /// Adds the map.
+    pub fn view(&self, now: Time, view: &mut View) {
+        view.ldm.station = Some(self.station);
+        view.ldm.stations.extend(self.map.stations().filter_map(|seen| picture::station(seen, now)));
+        let tag = |name: EventName| {
+            let mut own = self.notifications.iter();
+            own.find(|(own, _)| *own == name).map(|(_, tag)| tag)
+        };
+        view.ldm.events.extend(self.map.events().filter_map(|known| {
+            let name = known.told.name();
+            picture::event(known, name, tag(name).filter(|_| name.station == self.station), now)
+        }));
+    }
+
+    fn cam(&self, now: Time, own: &Own, due: Due) -> Cam {
+        let position = ReferencePosition::of(own.position.place, own.within);
+        let header = Header { protocol_version: PROTOCOL_VERSION, message_id: message::CAM, station_id: self.station };
+        let is_roadside = self.kind == Station::ROADSIDE_UNIT;
+        let high = match is_roadside {
+            true => HighFrequency::Roadside(Roadside::default()),
+            false => HighFrequency::Vehicle(self.vehicle(own)),
+        };
+        let low = (due.low_frequency && !is_roadside).then(|| LowFrequency::Vehicle(self.vehicle_low(now, own)));
+        let parameters = Parameters::new(Basic::new(self.kind.0, position), high, low);
+        let generation_delta_time = (own.its_time & 0xffff) as u16;
+        Cam { header, awareness: CoopAwareness { generation_delta_time, parameters } }
+    }
+
+    /// What no instrument tells is unknown (TS 102 894-2).
+    fn vehicle(&self, own: &Own) -> Vehicle {
+        let position = &own.position;
+        let length = self.config.length.filter(|length| (1..1022).contains(length));
+        let trailer = if length.is_some() { Trailer::None } else { Trailer::Unavailable };
+        Vehicle {
+            heading: Heading { value: position.heading % 3600, confidence: 127 },
+            speed: Speed { value: position.speed.unsigned_abs().min(16_382), confidence: 127 },
+            drive_direction: if position.speed < 0 { DriveDirection::Backward } else { DriveDirection::Forward },
+            length: VehicleLength { value: length.unwrap_or(1023), trailer },
+            width: self.config.width.filter(|width| (1..62).contains(width)).unwrap_or(62),
+            longitudinal_acceleration: Acceleration { value: 161, confidence: 102 },
+            curvature: Curvature { value: 1023, confidence: CurvatureConfidence::Unavailable },
+            curvature_calculation_mode: CurvatureMode::Unavailable,
+            yaw_rate: YawRate { value: 32_767, confidence: YawRateConfidence::Unavailable },
+            acceleration_control: None,
+            lane_position: None,
+            steering_wheel_angle: None,
+            lateral_acceleration: None,
+            vertical_acceleration: None,
+            performance_class: None,
+            toll_zone: None,
+        }
+    }
+
+    fn vehicle_low(&self, now: Time, own: &Own) -> VehicleLow {
+        let mut points = Vec::new();
+        let (mut later, mut since) = (own.position.place, now);
+        for (time, place) in self.awareness.path().skip_while(|(time, _)| *time == now) {
+            let delta = |from: i32, to: i32| from.checked_sub(to).filter(|delta| delta.abs() <= 131_071);
+            let north = delta(place.latitude, later.latitude);
+            let Some((latitude, longitude)) = north.zip(delta(place.longitude, later.longitude)) else { break };
+            let hundredths = u32::try_from(since.since(time).as_millis() / 10).unwrap_or(u32::MAX);
+            let position = DeltaPosition { latitude, longitude, altitude: 12_800 };
+            points
+                .push(PathPoint { position, delta_time: Some(hundredths).filter(|time| (1..=65_535).contains(time)) });
+            (later, since) = (place, time);
+        }
+        VehicleLow { role: VehicleRole::Default, exterior_lights: no_lights(), path_history: PathHistory(points) }
+    }
+}
+
+fn tell(told: Told) -> Request {
+    let Told { denm, area, lifetime } = told;
+    request(To::AllIn(area), port::NOTIFICATION, &Message::Denm(Box::new(denm)), NOTIFICATION, lifetime)
+}
+
+fn request(to: To, port: u16, message: &Message, class: TrafficClass, lifetime: Duration) -> Request {
+    // Whatever is put together here is within the bounds of its fields.
+    let payload = message.emit().unwrap_or_default();
+    let payload = Btp { destination: port, second: Second::Information(0), payload: &payload }.emit();
+    Request { to, upper: Upper::BtpB, payload, class, lifetime: Some(lifetime), hops: None, repetition: None }
+}
+
+fn dropped(reason: DropReason, what: &str) -> Report {
+    Report::Dropped { reason, from: None, detail: format!("facilities: {what}") }
+}
+
+fn full(table: &str, limit: usize) -> Report {
+    Report::TableFull { table: table.to_owned(), limit }
+}

@@ -1,0 +1,46 @@
+//! The facilities of a station, on top of GeoNetworking and BTP: it makes itself known (CAM, EN 302 637-2), tells of
+//! events (DENM, EN 302 637-3), and keeps a map of what others say (LDM, EN 302 895).
+//!
+//! Feature `facilities` leaves the messages' ASN.1 out of routers that have no room for it.
+
+pub mod config;
+
+#[cfg(feature = "facilities")]
+pub mod awareness;
+#[cfg(feature = "facilities")]
+mod engine;
+#[cfg(feature = "facilities")]
+pub mod map;
+#[cfg(feature = "facilities")]
+pub mod notification;
+#[cfg(feature = "facilities")]
+mod picture;
+#[cfg(feature = "facilities")]
+pub mod scenario;
+#[cfg(feature = "facilities")]
+#[cfg(test)]
+mod tests;
+
+#[cfg(not(feature = "facilities"))]
+mod absent;
+
+#[cfg(not(feature = "facilities"))]
+pub use absent::Facilities;
+pub use config::{DenmOrder, Event, EventName, FacilitiesConfig};
+#[cfg(feature = "facilities")]
+pub use engine::Facilities;
+
+use roam6_wire::geo::LongPosition;
+
+/// What the facilities must know of their own station.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Own {
+    /// Where it is, or was last.
+    pub position: LongPosition,
+    /// Metres within which that is, if it is known now.
+    pub within: Option<u32>,
+    /// Whether it is known now.
+    pub has_fix: bool,
+    /// Milliseconds of TAI since 2004.
+    pub its_time: u64,
+}

@@ -1,0 +1,190 @@
+//! Events this station tells of, and goes on telling of until they are over: the originating side of EN 302 637-3 V1.3.1
+//! §8.2.1 (trigger, update, repetition, termination).
+
+use super::config::{DenmOrder, Event, EventName};
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::geo::{Area, Place};
+use roam6_wire::its::common::{Cause, Header, ReferencePosition};
+use roam6_wire::its::denm::{ActionId, Denm, Management, Notification, Situation, Termination};
+use roam6_wire::its::{PROTOCOL_VERSION, message};
+use std::collections::BTreeMap;
+
+/// Events told of at once.
+pub const MAX_OWN: usize = 64;
+/// Least time between repetitions.
+const REPETITION_LEAST: Duration = Duration::from_millis(100);
+/// An end is told of as often as this, and each so long after the last: who has missed it would believe on.
+const ENDINGS: (u32, Duration) = (3, Duration::from_secs(1));
+
+/// What is needed to speak.
+#[derive(Debug, Clone, Copy)]
+pub struct Speaker {
+    /// Its number.
+    pub station: u32,
+    /// What it is.
+    pub kind: u8,
+    /// Where it is.
+    pub place: Place,
+    /// Metres within which that is.
+    pub within: Option<u32>,
+    /// Milliseconds of TAI since 2004.
+    pub its_time: u64,
+}
+
+/// A message, and for whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The message.
+    pub denm: Denm,
+    /// Who is to hear of it.
+    pub area: Area,
+    /// How long it may travel.
+    pub lifetime: Duration,
+}
+
+impl Told {
+    /// Which event.
+    pub fn name(&self) -> EventName {
+        let action = self.denm.notification.management.action;
+        EventName { station: action.station, sequence: action.sequence }
+    }
+
+    /// What has happened, and more of it; zeros if that is not said.
+    pub fn cause(&self) -> (u8, u8) {
+        let situation = self.denm.notification.situation.as_ref();
+        situation.map_or((0, 0), |it| (it.event.cause, it.event.sub_cause))
+    }
+
+    /// When it was told, milliseconds of TAI since 2004.
+    pub fn reference_time(&self) -> u64 {
+        self.denm.notification.management.reference_time
+    }
+}
+
+/// The events this station tells of.
+#[derive(Debug, Default)]
+pub struct Notifications {
+    own: BTreeMap<EventName, Own>,
+    sequence: u16,
+}
+
+#[derive(Debug)]
+struct Own {
+    tag: u32,
+    denm: Denm,
+    area: Area,
+    until: Time,
+    /// When it is told of next, how often, and until when.
+    next: Option<(Time, Duration, Time)>,
+}
+
+impl Own {
+    /// Only its end is still told of.
+    fn is_over(&self) -> bool {
+        self.denm.notification.management.termination.is_some()
+    }
+}
+
+impl Notifications {
+    /// Does what is ordered; what is to be said of it at once.
+    pub fn obey(&mut self, now: Time, order: &DenmOrder, by: Speaker, known: Option<&Told>) -> Result<Told, String> {
+        match order {
+            DenmOrder::Trigger(event) => {
+                if self.own.len() >= MAX_OWN {
+                    return Err(format!("{MAX_OWN} events are told of already; end one"));
+                }
+                let name = EventName { station: by.station, sequence: self.sequence };
+                self.sequence = self.sequence.wrapping_add(1);
+                Ok(self.put(now, name, event, by, by.its_time))
+            }
+            DenmOrder::Update(name, event) => {
+                let own = self.own.get(name).filter(|own| !own.is_over());
+                let own = own.ok_or_else(|| format!("{name} is no event that this station tells of"))?;
+                let detected = own.denm.notification.management.detection_time;
+                Ok(self.put(now, *name, event, by, detected))
+            }
+            DenmOrder::Terminate(name) => self.terminate(now, *name, by, known),
+        }
+    }
+
+    fn put(&mut self, now: Time, name: EventName, event: &Event, by: Speaker, detected: u64) -> Told {
+        let validity = event.validity.min(Duration::from_secs(86_400));
+        let denm = message(name, event, by, detected, validity);
+        let next = event.repetition.map(|(interval, span)| {
+            let interval = interval.max(REPETITION_LEAST);
+            (now + interval, interval, now + span.min(validity))
+        });
+        let (tag, area, until) = (event.tag, event.area, now + validity);
+        self.own.insert(name, Own { tag, denm: denm.clone(), area, until, next });
+        Told { denm, area, lifetime: validity }
+    }
+
+    /// Of one's own event a cancellation; of another's a negation, with what was last heard of it.
+    fn terminate(&mut self, now: Time, name: EventName, by: Speaker, known: Option<&Told>) -> Result<Told, String> {
+        let (mut denm, area, tag, kind) = match (self.own.get(&name), known) {
+            (Some(own), _) if own.is_over() => return Err(format!("{name} is over already")),
+            (Some(own), _) => (own.denm.clone(), own.area, own.tag, Termination::Cancellation),
+            (None, Some(told)) if name.station != by.station => {
+                (told.denm.clone(), told.area, 0, Termination::Negation)
+            }
+            _ => return Err(format!("{name} is no event that is known")),
+        };
+        let ending = ENDINGS.1 * ENDINGS.0;
+        denm.header = header(by.station);
+        let management = &mut denm.notification.management;
+        management.termination = Some(kind);
+        management.reference_time = by.its_time.max(management.reference_time.saturating_add(1));
+        management.station_type = by.kind;
+        // Nothing is said of what is over (§7.1.1).
+        (denm.notification.situation, denm.notification.location, denm.notification.alacarte) = (None, None, None);
+        let next = Some((now + ENDINGS.1, ENDINGS.1, now + ending));
+        self.own.insert(name, Own { tag, denm: denm.clone(), area, until: now + ending, next });
+        Ok(Told { denm, area, lifetime: ending })
+    }
+
+    /// Takes an event that is to be told of again; forgets those that are over.
+    pub fn turn(&mut self, now: Time) -> Option<Told> {
+        self.own.retain(|_, own| own.until > now);
+        let own = self.own.values_mut().find(|own| own.next.is_some_and(|(at, ..)| at <= now))?;
+        own.next = own.next.and_then(|(_, interval, end)| {
+            let at = now + interval;
+            (at < end).then_some((at, interval, end))
+        });
+        Some(Told { denm: own.denm.clone(), area: own.area, lifetime: own.until.since(now) })
+    }
+
+    /// When something is to be done.
+    pub fn deadline(&self) -> Option<Time> {
+        let nexts = self.own.values().flat_map(|own| [Some(own.until), own.next.map(|(at, ..)| at)]);
+        nexts.flatten().min()
+    }
+
+    /// The events, and what their clients call them.
+    pub fn iter(&self) -> impl Iterator<Item = (EventName, u32)> {
+        self.own.iter().map(|(name, own)| (*name, own.tag))
+    }
+}
+
+fn header(station_id: u32) -> Header {
+    Header { protocol_version: PROTOCOL_VERSION, message_id: message::DENM, station_id }
+}
+
+fn message(name: EventName, event: &Event, by: Speaker, detected: u64, validity: Duration) -> Denm {
+    let place = event.place.unwrap_or(by.place);
+    let within = if event.place.is_none() { by.within } else { None };
+    let action = ActionId { station: name.station, sequence: name.sequence };
+    let mut management = Management::new(action, detected, ReferencePosition::of(place, within), by.kind);
+    management.reference_time = by.its_time.max(detected);
+    let age = Duration::from_millis(by.its_time.saturating_sub(detected));
+    // Counted from the detection.
+    management.validity = u32::try_from((age + validity).as_secs()).unwrap_or(u32::MAX).min(86_400);
+    management.transmission_interval = event
+        .repetition
+        .and_then(|(interval, _)| u16::try_from(interval.as_millis()).ok())
+        .filter(|millis| (1..=10_000).contains(millis));
+    let (cause, sub_cause) = event.cause;
+    let situation = Some(Situation::new(event.quality.min(7), Cause::new(cause, sub_cause)));
+    let notification = Notification { management, situation, location: None, alacarte: None };
+    Denm { header: header(by.station), notification }
+}

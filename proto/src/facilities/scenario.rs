@@ -1,0 +1,156 @@
+//! What must hold of the facilities whatever they hear: no panic, bounded maps, nothing sent because of it, and what is
+//! read is written as it was.
+//! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
+
+use super::map::{MAX_EVENTS, MAX_STATIONS, OVER_LIFETIME};
+use super::notification::MAX_OWN;
+use super::{DenmOrder, Event, EventName, Facilities, FacilitiesConfig, Own};
+use crate::entropy::Entropy;
+use crate::geo::Delivery;
+use crate::geo::stations::Hop;
+use crate::input::LinkId;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::geo::btp::{Btp, Second, port};
+use roam6_wire::geo::{
+    Area, Extended, GeoAddress, Lifetime, LongPosition, Packet, Place, Station, Timestamp, TrafficClass, Upper, VERSION,
+};
+use roam6_wire::its::Message;
+use roam6_wire::{LinkAddress, Reader};
+
+/// Requests at one moment at most.
+const MAX_AT_ONCE: usize = 80;
+
+/// Lives through what `data` says, and asserts what must hold throughout.
+///
+/// # Panics
+/// If something does not hold.
+pub fn scenario(data: &[u8]) {
+    let mut reader = Reader::new("scenario", data);
+    let mut world = World::new();
+    while let Ok(action) = reader.u8() {
+        let choice = reader.u8().unwrap_or_default();
+        match action % 5 {
+            0 | 1 => {
+                let length = usize::from(choice).min(reader.len());
+                world.hear(reader.bytes(length).unwrap_or_default(), action % 2 == 0);
+            }
+            2 => world.order(choice),
+            3 => world.wait(Duration::from_millis(u64::from(choice) * 10)),
+            _ => world.wait(Duration::from_secs(u64::from(choice))),
+        }
+    }
+}
+
+struct World {
+    facilities: Facilities,
+    now: Time,
+    own: Own,
+}
+
+impl World {
+    fn new() -> World {
+        let config = FacilitiesConfig { station_id: Some(7), aware: true, length: None, width: None };
+        let facilities = Facilities::new(config, Station::BUS, Entropy::from_number(1));
+        let position = LongPosition {
+            address: GeoAddress::new(Station::BUS, LinkAddress([2, 0, 0, 0, 0, 1])),
+            timestamp: Timestamp(0),
+            place: Place { latitude: 480_000_000, longitude: 110_000_000 },
+            accurate: true,
+            speed: -5,
+            heading: 3599,
+        };
+        let own = Own { position, within: Some(u32::MAX), has_fix: true, its_time: 700_000_000_000 };
+        World { facilities, now: Time::from_micros(1), own }
+    }
+
+    /// A message as it comes, with the right version and kind in front: a fuzzer gets past them.
+    fn hear(&mut self, octets: &[u8], aware: bool) {
+        let (port, kind) = if aware { (port::AWARENESS, 2) } else { (port::NOTIFICATION, 1) };
+        let message = [&[2, kind], octets].concat();
+        if let Ok(read) = Message::parse(&message) {
+            let written = read.emit().map(|octets| Message::parse(&octets));
+            assert_eq!(written, Some(Ok(read)), "not written as it was read");
+        }
+        let payload = Btp { destination: port, second: Second::Information(0), payload: &message }.emit();
+        let packet = Packet {
+            version: VERSION,
+            lifetime: Lifetime(26),
+            remaining: 1,
+            upper: Upper::BtpB,
+            class: TrafficClass(0),
+            flags: 0,
+            most: 1,
+            extended: Extended::SingleHop { source: self.own.position, media: [0; 4] },
+            payload: &payload,
+        };
+        let from = Hop { link: LinkId(1), address: LinkAddress([2, 0, 0, 0, 0, 9]) };
+        self.facilities.hear(self.now, &Delivery { packet, from, ends_here: false }, self.own.its_time);
+        let (stations, events) = self.facilities.map().len();
+        // Own events make room for others once their end was told for 3 s.
+        let own = MAX_OWN * (OVER_LIFETIME.as_secs() as usize / 3 + 1);
+        assert!(stations <= MAX_STATIONS && events <= MAX_EVENTS + own, "{stations} stations, {events} events");
+    }
+
+    fn order(&mut self, choice: u8) {
+        let name = EventName { station: 7, sequence: u16::from(choice >> 4) };
+        let repetition = (choice & 4 != 0).then_some((Duration::from_millis(choice.into()), Duration::from_secs(9)));
+        let event = Event {
+            tag: choice.into(),
+            cause: (choice, 0),
+            quality: choice,
+            place: None,
+            area: Area::circle(self.own.position.place, 100),
+            validity: Duration::from_secs(u64::from(choice) << 10),
+            repetition,
+        };
+        let order = match choice & 3 {
+            0 | 1 => DenmOrder::Trigger(event),
+            2 => DenmOrder::Update(name, event),
+            _ => DenmOrder::Terminate(name),
+        };
+        if let Ok(request) = self.facilities.obey(self.now, &order, Some(&self.own)) {
+            assert!(Message::parse(request.payload.get(4..).unwrap_or_default()).is_ok(), "what is sent can be read");
+        }
+        self.turn();
+    }
+
+    fn turn(&mut self) {
+        let mut sent = 0;
+        while let Some(request) = self.facilities.turn(self.now, Some(&self.own)) {
+            assert!(Message::parse(request.payload.get(4..).unwrap_or_default()).is_ok(), "what is sent can be read");
+            sent += 1;
+            assert!(sent <= MAX_AT_ONCE, "does not stop");
+        }
+        let next = self.facilities.deadline(Some(&self.own));
+        assert!(next.is_none_or(|at| at > self.now), "what is due was not done");
+    }
+
+    fn wait(&mut self, span: Duration) {
+        let until = self.now + span;
+        while let Some(at) = self.facilities.deadline(Some(&self.own)).filter(|at| *at <= until) {
+            self.own.its_time += at.since(self.now).as_millis() as u64;
+            self.now = at.max(self.now);
+            self.turn();
+        }
+        self.own.its_time += until.since(self.now).as_millis() as u64;
+        self.now = until;
+        self.turn();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scenario;
+    use crate::play;
+
+    #[test]
+    fn the_committed_corpus_passes() {
+        play::every_file("../fuzz/corpus/facilities", scenario);
+    }
+
+    #[test]
+    fn arbitrary_octets_pass() {
+        play::every_seed(1_000, 400, scenario);
+    }
+}

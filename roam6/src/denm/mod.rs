@@ -1,0 +1,94 @@
+//! `roam6 denm`: telling others of events by the running daemon.
+
+pub(crate) mod words;
+
+use crate::client::{Failure, order, print, view};
+use crate::control::Request;
+use crate::geo::words::area;
+use roam6_proto::facilities::{DenmOrder, Event, EventName};
+use roam6_proto::view::LdmEventView;
+use roam6_wire::geo::Place;
+use std::path::Path;
+use std::process::ExitCode;
+use words::{Denm, Tell};
+
+/// Does what the words say.
+pub(crate) fn run(verb: &Denm) -> ExitCode {
+    let done = match verb {
+        Denm::Send(tell) => match event(tell) {
+            Ok(event) => send(event, &tell.socket.path()),
+            Err(why) => return crate::wrong_words(&why),
+        },
+        Denm::Update { event: name, tell } => match event(tell) {
+            Ok(event) => update(*name, event, &tell.socket.path()),
+            Err(why) => return crate::wrong_words(&why),
+        },
+        Denm::Cancel { event, socket } => cancel(*event, &socket.path()),
+    };
+    done.unwrap_or_else(Failure::tell)
+}
+
+fn event(tell: &Tell) -> Result<Event, String> {
+    let place = match tell.at.as_deref() {
+        Some([latitude, longitude]) => {
+            let place = Place::of_degrees(*latitude, *longitude);
+            Some(place.ok_or_else(|| format!("{latitude} {longitude} is no place on earth"))?)
+        }
+        _ => None,
+    };
+    Ok(Event {
+        tag: std::process::id(),
+        cause: (tell.cause, tell.sub),
+        quality: tell.quality,
+        place,
+        area: area(&tell.area)?,
+        validity: tell.validity,
+        repetition: tell.repeat.map(|interval| (interval, tell.lasting.unwrap_or(tell.validity))),
+    })
+}
+
+/// The daemon knows the event by its tag if it tells of it; else its log says why not.
+fn send(event: Event, socket: &Path) -> Result<ExitCode, Failure> {
+    let tag = event.tag;
+    let done = give(DenmOrder::Trigger(event), socket);
+    if done != ExitCode::SUCCESS {
+        return Ok(done);
+    }
+    let own = events(socket)?;
+    let own = own.iter().filter(|event| event.tag == Some(tag));
+    match own.max_by_key(|event| event.name) {
+        Some(event) => Ok(print(&format!("{}\n", event.name))),
+        None => Err(Failure::Refused("the event is not told of; the daemon's log says why".to_owned())),
+    }
+}
+
+/// Only what this station tells of can it tell otherwise.
+fn update(name: EventName, event: Event, socket: &Path) -> Result<ExitCode, Failure> {
+    let is_own = events(socket)?.iter().any(|event| event.name == name && event.tag.is_some());
+    match is_own {
+        true => Ok(give(DenmOrder::Update(name, event), socket)),
+        false => Err(unknown(name, "of this station")),
+    }
+}
+
+fn cancel(name: EventName, socket: &Path) -> Result<ExitCode, Failure> {
+    let is_known = events(socket)?.iter().any(|event| event.name == name);
+    match is_known {
+        true => Ok(give(DenmOrder::Terminate(name), socket)),
+        false => Err(unknown(name, "that is known")),
+    }
+}
+
+fn give(what: DenmOrder, socket: &Path) -> ExitCode {
+    order(&Request::Denm(Box::new(what)), socket)
+}
+
+fn events(socket: &Path) -> Result<Vec<LdmEventView>, Failure> {
+    let ldm = view(socket)?.view.ldm;
+    let why = "this daemon has no facilities; write facilities = { } into its [geo] table (docs/geo.md)";
+    ldm.station.map(|_| ldm.events).ok_or_else(|| Failure::Refused(why.to_owned()))
+}
+
+fn unknown(name: EventName, which: &str) -> Failure {
+    Failure::Refused(format!("{name} is no event {which}; `roam6 show ldm` lists them"))
+}

@@ -1,0 +1,67 @@
+//! Messages of intelligent transport systems in unaligned PER (ITU-T X.691): cooperative awareness (CAM, ETSI
+//! EN 302 637-2 V1.4.1) and decentralised environmental notification (DENM, EN 302 637-3 V1.3.1), both on the common
+//! data dictionary TS 102 894-2 V1.3.1. Types, fields, bounds and units are those of the standards' ASN.1 modules.
+
+pub mod cam;
+pub mod common;
+pub mod denm;
+
+pub use cam::Cam;
+pub use denm::Denm;
+
+use crate::malformed::{Malformed, Why};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Version of both messages.
+pub const PROTOCOL_VERSION: u8 = 2;
+/// Longest message read, octets: nothing on a radio is longer.
+pub const MAX_LENGTH: usize = 2304;
+
+/// Message types (ItsPduHeader.messageID).
+pub mod message {
+    /// Decentralised environmental notification.
+    pub const DENM: u8 = 1;
+    /// Cooperative awareness.
+    pub const CAM: u8 = 2;
+}
+
+/// Either of the messages, as it is found behind a BTP header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// Cooperative awareness.
+    Cam(Box<Cam>),
+    /// Decentralised environmental notification.
+    Denm(Box<Denm>),
+}
+
+impl Message {
+    /// Reads a message; one of another type or version is refused.
+    pub fn parse(bytes: &[u8]) -> Result<Message, Malformed> {
+        let wrong = |what, at, why| Malformed { what, at, why };
+        if bytes.len() > MAX_LENGTH {
+            return Err(wrong("ITS message", 0, Why::Length { has: bytes.len(), needs: MAX_LENGTH }));
+        }
+        match bytes {
+            [PROTOCOL_VERSION, message::CAM, ..] => {
+                let read = rasn::uper::decode(bytes).map_err(|_| wrong("CAM", 2, Why::Misplaced))?;
+                Ok(Message::Cam(Box::new(read)))
+            }
+            [PROTOCOL_VERSION, message::DENM, ..] => {
+                let read = rasn::uper::decode(bytes).map_err(|_| wrong("DENM", 2, Why::Misplaced))?;
+                Ok(Message::Denm(Box::new(read)))
+            }
+            [PROTOCOL_VERSION, other, ..] => Err(wrong("messageID", 1, Why::Value((*other).into()))),
+            [version, ..] => Err(wrong("protocolVersion", 0, Why::Value((*version).into()))),
+            [] => Err(wrong("ITS message", 0, Why::Short { has: 0, needs: 6 })),
+        }
+    }
+
+    /// The octets; `None` if a value is out of its bounds.
+    pub fn emit(&self) -> Option<Vec<u8>> {
+        match self {
+            Message::Cam(cam) => rasn::uper::encode(cam.as_ref()).ok(),
+            Message::Denm(denm) => rasn::uper::encode(denm.as_ref()).ok(),
+        }
+    }
+}
