@@ -64,10 +64,8 @@ impl Shim {
     /// Sends the message of the handshake's present step.
     fn say(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let keepalive = self.keepalive_options();
-        let known = match self.contexts.get(slot) {
-            Some(context) => self.identities.announce(context.id.ulids.local),
-            None => return,
-        };
+        let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return };
+        let known = self.announcement(ulid);
         let chance = self.entropy.below(1000);
         let Some(context) = self.contexts.get(slot) else { return };
         context.known = known;
@@ -367,10 +365,8 @@ impl Shim {
     /// Sends an R2 (RFC 5533 §7.14).
     fn grant(&mut self, slot: Slot, path: Pair, nonce: Nonce, out: &mut Outbox) {
         let keepalive = self.keepalive_options();
-        let known = match self.contexts.get(slot) {
-            Some(context) => self.identities.announce(context.id.ulids.local),
-            None => return,
-        };
+        let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return };
+        let known = self.announcement(ulid);
         let Some(context) = self.contexts.get(slot) else { return };
         let options = known.options.iter().cloned().chain(keepalive).collect();
         context.known = known;
@@ -396,7 +392,7 @@ impl Shim {
 
     fn is_ours(&mut self, ulid: Ipv6Addr) -> bool {
         // One whose interface is gone is still ours if we can prove it.
-        self.uplinks.find(ulid).is_some() || !self.identities.announce(ulid).options.is_empty()
+        self.uplinks.find(ulid).is_some() || !self.announcement(ulid).options.is_empty()
     }
 }
 

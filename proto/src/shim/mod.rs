@@ -255,6 +255,7 @@ impl Shim {
     /// A context in which nothing has been said yet.
     fn create(&mut self, now: Time, id: ContextId, link: LinkId, path: Pair) -> Slot {
         let tag = self.contexts.new_tag(&mut self.entropy);
+        let known = self.announcement(id.ulids.local);
         let slot = self.contexts.put(Context {
             id,
             tag,
@@ -262,7 +263,7 @@ impl Shim {
             peer: None,
             path,
             link,
-            known: self.identities.announce(id.ulids.local),
+            known,
             update: None,
             owed: None,
             watch: Default::default(),

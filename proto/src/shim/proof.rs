@@ -84,6 +84,11 @@ impl Identities {
         }
     }
 
+    /// Whether there are lists of locators at all.
+    pub(super) fn are_listed(&self) -> bool {
+        self.own.iter().all(|own| own.list.is_some())
+    }
+
     /// What `ulid` is announced with; just itself if nothing proves it.
     pub(super) fn announce(&mut self, ulid: Ipv6Addr) -> Arc<Announcement> {
         if let Some(known) = self.announced.get(&ulid) {

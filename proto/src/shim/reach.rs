@@ -277,11 +277,11 @@ impl Shim {
     /// (RFC 5533 §7.17).
     pub(super) fn pairs(&mut self, slot: Slot) -> BTreeMap<Pair, Rank> {
         let mut pairs = BTreeMap::new();
+        let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return pairs };
+        let new = self.announcement(ulid);
         let Some(context) = self.contexts.get(slot) else { return pairs };
         let Some(peer) = &context.peer else { return pairs };
-        let ulid = context.id.ulids.local;
         let told = context.known.locators.iter().copied().chain([ulid]).map(|local| (local, false));
-        let new = self.identities.announce(ulid);
         let untold = new.locators.iter().filter(|local| !context.known.locators.contains(local) && **local != ulid);
         for (local, last) in told.chain(untold.map(|local| (*local, true))) {
             if self.uplinks.works(local) {

@@ -3,6 +3,7 @@
 use super::context::{Slot, Update};
 use super::establish::spread;
 use super::hear::{Heard, Said, drop_packet};
+use super::proof::Announcement;
 use super::{SETTLE, Shim, Timer};
 use crate::engine::Outbox;
 use crate::report::DropReason;
@@ -27,13 +28,27 @@ impl Shim {
         }
     }
 
-    /// Tells every peer what our locators are by now.
-    pub(super) fn announce(&mut self, now: Time) {
+    /// What `ulid` is announced with. The first list is made as soon as somebody needs it, so that no context begins without
+    /// proof; later ones once the changes have settled.
+    pub(super) fn announcement(&mut self, ulid: Ipv6Addr) -> Arc<Announcement> {
+        if !self.identities.are_listed() {
+            self.list_locators();
+        }
+        self.identities.announce(ulid)
+    }
+
+    /// Makes up the lists of our locators as they are by now.
+    pub(super) fn list_locators(&mut self) {
         let mut locators: Vec<Ipv6Addr> = self.uplinks.locators().collect();
         locators.sort_unstable();
         let preference = |locator| (locator, self.uplinks.preference(locator, &self.config.preferences));
         let locators: Vec<_> = locators.into_iter().map(preference).collect();
         self.identities.put(&locators, &mut self.entropy);
+    }
+
+    /// Tells every peer what our locators are by now.
+    pub(super) fn announce(&mut self, now: Time) {
+        self.list_locators();
         let slots: Vec<Slot> = self.contexts.iter().map(|(slot, _)| slot).collect();
         let mut at = now;
         for slot in slots {
@@ -45,8 +60,9 @@ impl Shim {
 
     /// Begins to tell a peer, if it does not know already; whether it does.
     pub(super) fn tell_changes(&mut self, at: Time, slot: Slot) -> bool {
+        let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return false };
+        let new = self.announcement(ulid);
         let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return false };
-        let new = self.identities.announce(context.id.ulids.local);
         let told = context.update.as_ref().map_or(&context.known, |update| &update.new);
         // One that is under way may have arrived, even if what is new now is what the peer knew before.
         if (&told.locators, &told.preferences) == (&new.locators, &new.preferences) {

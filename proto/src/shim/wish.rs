@@ -82,15 +82,22 @@ impl Shim {
     /// Goes over to a path an operator wants, once it has proved to work: contexts of these ULIDs, or all that have it.
     /// With a fork only packets of sockets that bear its mark go over; it is made if need be (RFC 5533 §5.15.7).
     pub(super) fn use_path(&mut self, now: Time, ulids: Option<Pair>, fork: Fork, path: Pair, out: &mut Outbox) {
+        // What is wanted now does not wait until all changes of our locators have settled.
+        if self.agenda.find(&Timer::Announce).is_some() {
+            self.list_locators();
+        }
         let meant = |id: &ContextId| id.fork == Fork::NONE && ulids.is_none_or(|ulids| ulids == id.ulids);
         let slots: Vec<Slot> =
             self.contexts.iter().filter(|(_, context)| meant(&context.id)).map(|(slot, _)| slot).collect();
-        for slot in slots {
-            if self.pairs(slot).contains_key(&path) {
-                match fork {
-                    Fork::NONE => self.take_by_hand(now, slot, path, out),
-                    fork => self.take_by_fork(now, slot, fork, path, out),
-                }
+        let able: Vec<Slot> = slots.into_iter().filter(|slot| self.pairs(*slot).contains_key(&path)).collect();
+        if able.is_empty() {
+            let text = format!("no context can go by {path}: its ends have to be locators of one");
+            out.report(Report::Notice { text });
+        }
+        for slot in able {
+            match fork {
+                Fork::NONE => self.take_by_hand(now, slot, path, out),
+                fork => self.take_by_fork(now, slot, fork, path, out),
             }
         }
     }

@@ -3,7 +3,7 @@
 mod wishes;
 
 use super::*;
-use crate::crypto::cga::Sec;
+use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba::{self, KeyField};
 use crate::crypto::signature::PrivateKey;
 use crate::crypto::signature::tests::p256_key;
@@ -27,16 +27,27 @@ fn ip(text: &str) -> Ipv6Addr {
 struct Bench {
     shim: Shim,
     now: Time,
+    here: Ipv6Addr,
 }
 
 impl Bench {
     fn new(config: ShimConfig) -> Bench {
+        let mut bench = Bench::started(config, &[ip(HERE)]);
+        bench.wait(1000);
+        bench
+    }
+
+    /// One that has just started; it is at the first of these addresses.
+    fn started(config: ShimConfig, addresses: &[Ipv6Addr]) -> Bench {
         let config = ShimConfig { interfaces: ["if0".to_owned()].into(), ..config };
-        let mut bench = Bench { shim: Shim::new(config, Entropy::from_number(1)), now: Time::ZERO };
+        let mut bench =
+            Bench { shim: Shim::new(config, Entropy::from_number(1)), now: Time::ZERO, here: addresses[0] };
         let link = LinkEvent { link: LINK, name: "if0".to_owned(), address: None, up: true, mtu: 1500 };
         bench.feed(&Input::Link(link));
-        bench.feed(&Input::Address(AddressEvent { link: LINK, address: ip(HERE), state: AddressState::Assigned }));
-        bench.wait(1000);
+        for address in addresses {
+            let state = AddressState::Assigned;
+            bench.feed(&Input::Address(AddressEvent { link: LINK, address: *address, state }));
+        }
         bench
     }
 
@@ -56,7 +67,7 @@ impl Bench {
     }
 
     fn hear(&mut self, source: Ipv6Addr, message: &Message) -> Vec<Output> {
-        let bytes = ip6::emit(&Header::new(source, ip(HERE)), shim6::PROTOCOL, &message.emit());
+        let bytes = ip6::emit(&Header::new(source, self.here), shim6::PROTOCOL, &message.emit());
         self.feed(&Input::Packet(Packet { link: LINK, sender: None, bytes }))
     }
 
@@ -117,11 +128,15 @@ fn context(outputs: &[Output]) -> Option<crate::plan::Context> {
     })
 }
 
+/// What proves two addresses of one host.
+fn parameters(site: u16, number: u8) -> Parameters {
+    let prefix = |provider| Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, site, provider, 0, 0, 0, 0), 64).unwrap();
+    hba::parameters([number; 16], &[prefix(0), prefix(1)], KeyField::Random(&[number; 48])).unwrap()
+}
+
 /// Two addresses of one host, and the options that prove it.
 fn set(site: u16, number: u8) -> (Vec<Ipv6Addr>, Vec<ShimOption>) {
-    let prefix = |provider| Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, site, provider, 0, 0, 0, 0), 64).unwrap();
-    let prefixes = [prefix(0), prefix(1)];
-    let parameters = hba::parameters([number; 16], &prefixes, KeyField::Random(&[number; 48])).unwrap();
+    let parameters = parameters(site, number);
     let addresses = hba::addresses(&parameters, Sec::new(0).unwrap()).unwrap();
     let locators = addresses.iter().map(|address| (Method::HBA, *address)).collect();
     let list = LocatorList { generation: 1, locators };

@@ -147,6 +147,36 @@ fn a_fork_takes_a_path_of_its_own() {
     assert!(sent(&two.bench.feed(&order)).is_empty(), "it is there already");
 }
 
+/// Changes of addresses are told when they have settled: those of the start, and one that comes later.
+#[test]
+fn a_fork_does_not_wait_for_addresses_to_settle() {
+    let (ours, _) = set(0xa, 2);
+    let identity = Identity { parameters: parameters(0xa, 2), private_key: Vec::new() };
+    let config = ShimConfig { identities: vec![identity], ..ShimConfig::default() };
+    let mut bench = Bench::started(config, &ours[..1]);
+    let (theirs, proof) = set(0xb, 1);
+    let outputs = bench.second(theirs[0], TAG, Vec::new(), proof.clone());
+    let answers = sent(&outputs);
+    let Some(Message::R2 { options, .. }) = answers.last() else { panic!("{answers:?}") };
+    assert!(matches!(options.first(), Some(ShimOption::Locators(list)) if list.locators.len() == 1), "{options:?}");
+    bench.feed(&Input::Address(AddressEvent { link: LINK, address: ours[1], state: AddressState::Assigned }));
+    let (fork, path) = (Fork(7), Pair { local: ours[1], peer: theirs[1] });
+    let ulids = Some(context(&outputs).unwrap().id.ulids);
+    let asked = sent(&bench.feed(&Input::Order(Order::UsePath { ulids, fork, path })));
+    let [Message::I1 { nonce, .. }] = &asked[..] else { panic!("{asked:?}") };
+    let r2 = Message::R2 { tag: Tag::of_low(99), nonce: *nonce, options: proof };
+    let asked = probes(&bench.hear(theirs[0], &r2));
+    assert!(matches!(&asked[..], [(pair, _)] if *pair == path), "{asked:?}");
+}
+
+#[test]
+fn a_path_that_no_context_has_is_refused_aloud() {
+    let mut two = Two::new(ShimConfig::default());
+    let path = Pair { local: ip(STRANGER), peer: two.theirs[0] };
+    let outputs = two.order(path);
+    assert!(matches!(&outputs[..], [Output::Report(Report::Notice { .. })]), "{outputs:?}");
+}
+
 #[test]
 fn a_context_comes_back_to_its_ulids_when_they_work_again() {
     let mut two = Two::new(ShimConfig::default());
