@@ -177,6 +177,26 @@ fn a_path_that_no_context_has_is_refused_aloud() {
     assert!(matches!(&outputs[..], [Output::Report(Report::Notice { .. })]), "{outputs:?}");
 }
 
+/// A peer that is asked for a pair may want one too: each would answer the other's question with one of its own, for ever.
+#[test]
+fn the_question_of_a_peer_is_answered_and_not_returned() {
+    let mut two = Two::new(ShimConfig::default());
+    let wanted = two.pair(1);
+    assert_eq!(probes(&two.order(wanted)).len(), 1);
+    let (tag, source) = (two.held.tag_in, two.theirs[1]);
+    for number in 0..20 {
+        let record = ProbeRecord { source, destination: ip(HERE), nonce: Nonce(number), data: 0 };
+        let (state, sent) = (ProbeState::InboundOk, vec![record]);
+        let probe = Probe { tag, state, sent, received: Vec::new(), options: Vec::new() };
+        let answers = probes(&two.bench.hear(source, &Message::Probe(probe)));
+        let [(pair, answer)] = &answers[..] else { panic!("{answers:?}") };
+        assert_eq!((*pair, answer.state), (two.held.id.ulids, ProbeState::Operational), "it is well, and says so");
+        assert_eq!(answer.received, [record]);
+    }
+    assert_eq!(probes(&two.bench.wait(499)).len(), 0);
+    assert_eq!(probes(&two.bench.wait(1)).len(), 1, "its own question is asked again in its own time");
+}
+
 #[test]
 fn a_context_comes_back_to_its_ulids_when_they_work_again() {
     let mut two = Two::new(ShimConfig::default());
