@@ -14,11 +14,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// Numbers a context of this node; never used twice.
+/// Numbers a context of this node: the low bits of its tag, which no other context has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Slot(pub(super) u64);
+pub(super) struct Slot(u32);
 
-/// A context.
+impl Slot {
+    /// Where the context of CT(local) is, if there is one.
+    fn of(tag: Tag) -> Slot {
+        Slot(tag.bits() as u32)
+    }
+}
+
+/// A span of time in little room: whole milliseconds, rounded up; 49 days at most.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Millis(u32);
+
+impl From<Duration> for Millis {
+    fn from(span: Duration) -> Millis {
+        Millis(u32::try_from(span.as_micros().div_ceil(1000)).unwrap_or(u32::MAX))
+    }
+}
+
+impl From<Millis> for Duration {
+    fn from(span: Millis) -> Duration {
+        Duration::from_millis(span.0.into())
+    }
+}
+
+/// A context. A server may have a hundred thousand: what is rare is kept in boxes.
 #[derive(Debug)]
 pub(super) struct Context {
     /// Its name.
@@ -42,7 +65,7 @@ pub(super) struct Context {
     /// Send and Keepalive Timer.
     pub(super) watch: Watch,
     /// As the last search has measured it; 0 if there was none.
-    pub(super) round_trip: Duration,
+    pub(super) round_trip: Millis,
     /// REAP's state other than Operational.
     pub(super) search: Option<Box<Search>>,
     /// A pair that is to be taken as soon as it works.
@@ -95,7 +118,7 @@ pub(super) struct Peer {
     /// Its CGA parameters.
     pub(super) parameters: Box<[u8]>,
     /// It wants to hear something this often.
-    pub(super) keepalive: Duration,
+    pub(super) keepalive: Millis,
     /// It understands timeouts below a second.
     pub(super) quick: bool,
     /// Of the I2 or I2bis this was taken from: older ones are replays.
@@ -189,20 +212,17 @@ pub(super) struct Contexts {
     /// Each in its own place: a tree's nodes are half empty.
     slots: BTreeMap<Slot, Box<Context>>,
     by_id: BTreeMap<ContextId, Slot>,
-    by_tag: BTreeMap<Tag, Slot>,
-    by_peer_tag: BTreeSet<(Tag, Slot)>,
+    /// By the low bits of CT(peer).
+    by_peer_tag: BTreeSet<(u32, Slot)>,
     by_nonce: BTreeMap<Nonce, Slot>,
-    next: u64,
 }
 
 impl Contexts {
     /// Takes a context in.
     pub(super) fn put(&mut self, context: Context) -> Slot {
-        let slot = Slot(self.next);
-        self.next = self.next.saturating_add(1);
+        let slot = Slot::of(context.tag);
         self.by_id.insert(context.id, slot);
-        self.by_tag.insert(context.tag, slot);
-        self.by_peer_tag.extend(context.peer.as_ref().map(|peer| (peer.tag, slot)));
+        self.by_peer_tag.extend(context.peer.as_ref().map(|peer| (peer.tag.bits() as u32, slot)));
         self.slots.insert(slot, Box::new(context));
         slot
     }
@@ -211,9 +231,8 @@ impl Contexts {
     pub(super) fn drop(&mut self, slot: Slot) -> Option<Context> {
         let context = self.slots.remove(&slot)?;
         self.by_id.remove(&context.id);
-        self.by_tag.remove(&context.tag);
         if let Some(peer) = &context.peer {
-            self.by_peer_tag.remove(&(peer.tag, slot));
+            self.by_peer_tag.remove(&(peer.tag.bits() as u32, slot));
         }
         if let Some(opening) = &context.opening {
             self.by_nonce.remove(&opening.nonce);
@@ -230,9 +249,9 @@ impl Contexts {
     pub(super) fn put_peer(&mut self, slot: Slot, peer: Peer) {
         let Some(context) = self.slots.get_mut(&slot) else { return };
         if let Some(former) = &context.peer {
-            self.by_peer_tag.remove(&(former.tag, slot));
+            self.by_peer_tag.remove(&(former.tag.bits() as u32, slot));
         }
-        self.by_peer_tag.insert((peer.tag, slot));
+        self.by_peer_tag.insert((peer.tag.bits() as u32, slot));
         context.peer = Some(peer);
     }
 
@@ -261,7 +280,8 @@ impl Contexts {
 
     /// By CT(local).
     pub(super) fn find_tag(&self, tag: Tag) -> Option<Slot> {
-        self.by_tag.get(&tag).copied()
+        let slot = Slot::of(tag);
+        self.slots.get(&slot).filter(|context| context.tag == tag).map(|_| slot)
     }
 
     /// By our nonce in a handshake.
@@ -271,15 +291,17 @@ impl Contexts {
 
     /// Those with this CT(peer).
     pub(super) fn with_peer_tag(&self, tag: Tag) -> impl Iterator<Item = (Slot, &Context)> {
-        let slots = self.by_peer_tag.range((tag, Slot(0))..=(tag, Slot(u64::MAX)));
-        slots.filter_map(|(_, slot)| Some((*slot, &**self.slots.get(slot)?)))
+        let low = tag.bits() as u32;
+        let slots = self.by_peer_tag.range((low, Slot(0))..=(low, Slot(u32::MAX)));
+        let contexts = slots.filter_map(|(_, slot)| Some((*slot, &**self.slots.get(slot)?)));
+        contexts.filter(move |(_, context)| context.peer.as_ref().is_some_and(|peer| peer.tag == tag))
     }
 
-    /// A tag no context has (RFC 5533 §7.1).
+    /// A tag no context has (RFC 5533 §7.1), nor its low bits.
     pub(super) fn new_tag(&self, entropy: &mut Entropy) -> Tag {
         loop {
             let tag = Tag::of_low(entropy.bits());
-            if !self.by_tag.contains_key(&tag) {
+            if !self.slots.contains_key(&Slot::of(tag)) {
                 return tag;
             }
         }
@@ -295,13 +317,35 @@ impl Contexts {
         }
     }
 
-    /// All.
+    /// All, by their names.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Context)> {
-        self.slots.iter().map(|(slot, context)| (*slot, &**context))
+        self.by_id.values().filter_map(|slot| Some((*slot, &**self.slots.get(slot)?)))
     }
 
     /// How many.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shim::Timer;
+
+    /// What `shim6/contexts` measures with all that surrounds it.
+    #[test]
+    fn a_context_takes_little_room() {
+        assert!(size_of::<Context>() <= 312, "{}", size_of::<Context>());
+        assert!(size_of::<PeerLocator>() <= 20, "{}", size_of::<PeerLocator>());
+        assert!(size_of::<Timer>() <= 8, "{}", size_of::<Timer>());
+    }
+
+    #[test]
+    fn spans_are_never_shortened() {
+        for (span, kept) in [(0, 0), (1, 1000), (1000, 1000), (1001, 2000)] {
+            assert_eq!(Duration::from(Millis::from(Duration::from_micros(span))), Duration::from_micros(kept));
+        }
+        assert_eq!(Millis::from(Duration::MAX), Millis(u32::MAX));
     }
 }

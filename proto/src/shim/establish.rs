@@ -269,7 +269,7 @@ impl Shim {
             locators: Box::new([PeerLocator { address: ulid, method: Method(0), preference: Preference::default() }]),
             generation: None,
             parameters: Box::default(),
-            keepalive: KEEPALIVE,
+            keepalive: KEEPALIVE.into(),
             quick: false,
             responder_nonce: None,
         };
@@ -306,7 +306,7 @@ impl Shim {
             }
         }
         if let Some(keepalive) = said.keepalive {
-            (peer.keepalive, peer.quick) = (keepalive, said.quick);
+            (peer.keepalive, peer.quick) = (keepalive.into(), said.quick);
         }
         Ok(peer)
     }

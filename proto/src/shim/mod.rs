@@ -267,7 +267,7 @@ impl Shim {
             update: None,
             owed: None,
             watch: Default::default(),
-            round_trip: Duration::ZERO,
+            round_trip: Default::default(),
             search: None,
             wish: None,
             homing: Default::default(),

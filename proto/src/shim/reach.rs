@@ -72,7 +72,7 @@ impl Shim {
     fn evaluate(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let send_timeout = self.send_timeout(slot);
         let Some(context) = self.contexts.get(slot) else { return };
-        let Some(keepalive) = context.peer.as_ref().map(|peer| peer.keepalive) else { return };
+        let Some(keepalive) = context.peer.as_ref().map(|peer| peer.keepalive.into()) else { return };
         if context.search.as_ref().is_some_and(|search| !search.hears) {
             return self.agenda.drop(&Timer::Watch(slot));
         }
@@ -90,7 +90,7 @@ impl Shim {
     pub(super) fn set_watch(&mut self, now: Time, slot: Slot) {
         let send_timeout = self.send_timeout(slot);
         let Some(context) = self.contexts.get(slot) else { return };
-        let Some(keepalive) = context.peer.as_ref().map(|peer| peer.keepalive) else { return };
+        let Some(keepalive) = context.peer.as_ref().map(|peer| peer.keepalive.into()) else { return };
         let keepalive_at = context.watch.keepalive_at(keepalive).filter(|_| context.search.is_none());
         let silence_at = context.watch.silence_at(send_timeout);
         match silence_at.into_iter().chain(keepalive_at).min() {
@@ -187,7 +187,7 @@ impl Shim {
         if let Some(search) = &context.search
             && let Some(took) = search.exploration.round_trip(now, &probe.received)
         {
-            context.round_trip = took;
+            context.round_trip = took.into();
         }
         match probe.state {
             ProbeState::Exploring => {
@@ -313,7 +313,7 @@ impl Shim {
         let Some(context) = self.contexts.get(slot) else { return timeout };
         let quick = context.peer.as_ref().is_some_and(|peer| peer.quick);
         // What is answered after a third of it has to come all the way back.
-        let least = context.round_trip * 2 + timeout / 3;
+        let least = Duration::from(context.round_trip) * 2 + timeout / 3;
         if quick { timeout.max(least) } else { timeout.max(least).max(WHOLE_SECOND) }
     }
 }
