@@ -4,8 +4,7 @@
 use crate::backend::{self, Backend};
 use crate::carrier::Carriers;
 use crate::clock::Clock;
-use crate::door::packet::{Kind, Tap};
-use crate::door::quiet::Quiet;
+use crate::door::ears::Ears;
 use crate::door::raw::Exit;
 use crate::error::{Context, Error};
 use crate::journal::Journal;
@@ -29,7 +28,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 
-/// Most packets taken from one tap, and most announcements heard, before the engines see them.
+/// Most packets taken from one ear, and most announcements heard, before the engines see them.
 const BATCH: usize = 64;
 /// Most descriptors that are told ready at once.
 const READY: usize = 32;
@@ -61,6 +60,8 @@ pub struct HostOptions {
     pub tunnels: u32,
     /// Most contexts of the shim.
     pub contexts: u32,
+    /// Whether a role wants packets that are not for this host, or that the kernel knows nothing of. The shim does not.
+    pub taps: bool,
 }
 
 /// Something [`Host::wait`] brings.
@@ -94,15 +95,14 @@ pub struct Interest {
     pub write: bool,
 }
 
-/// The host: its clock, its taps and exit, its interfaces, and the plan of how it should look.
+/// The host: its clock, its ears and exit, its interfaces, and the plan of how it should look.
 pub struct Host {
     _alone: UnixDatagram,
     clock: Clock,
     epoll: Epoll,
     monitor: Monitor,
-    taps: [Tap; 2],
+    ears: Ears,
     exit: Exit,
-    quiet: Quiet,
     executor: Executor,
     interfaces: BTreeSet<String>,
     links: BTreeMap<LinkId, LinkEvent>,
@@ -135,7 +135,7 @@ const FRAMES: u64 = 7;
 const DAEMON: u64 = 16;
 
 impl Host {
-    /// Opens everything. Nothing changes yet but that the kernel keeps quiet about mobility messages.
+    /// Opens everything. Nothing changes yet but that with taps the kernel keeps quiet about mobility messages.
     /// The first [`Host::wait`] brings the wall clock, and the interfaces and addresses that are there.
     pub fn new(options: HostOptions) -> Result<Host, Error> {
         let tunnels = backend::open(&options)?;
@@ -147,16 +147,15 @@ impl Host {
         let alone = be_alone()?;
         let (journal, recalled) = Journal::open(&options.state_dir)?;
         let executor = Executor::open(&options, journal, tunnels)?;
-        let (quiet, lesser) = Quiet::keep()?;
+        let (ears, lesser) = Ears::open(options.taps)?;
         let mut host = Host {
             _alone: alone,
             clock: Clock::start()?,
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("epoll")?,
             // Opened before the tables are read, so that no change falls between the two.
             monitor: Monitor::open()?,
-            taps: [Tap::open(Kind::Signalling)?, Tap::open(Kind::Feedback)?],
+            ears,
             exit: Exit::open()?,
-            quiet,
             executor,
             interfaces: options.interfaces,
             links: BTreeMap::new(),
@@ -259,7 +258,7 @@ impl Host {
     /// Removes everything that is ours, backwards. Goes on after an error and returns the first. The journal stays.
     pub fn clean(&mut self) -> Result<(), Error> {
         let cleaned = self.executor.clean();
-        cleaned.and(self.quiet.clean())
+        cleaned.and(self.ears.clean())
     }
 
     /// Packets by what became of them in the data plane, since the machine started.
@@ -276,7 +275,7 @@ impl Host {
     /// Whether the engines want ESP that stands behind no other header, as of a mobile router at home. At first they do
     /// not; behind one they always get it.
     pub fn hear_esp(&self, wanted: bool) -> Result<(), Error> {
-        self.taps.iter().try_for_each(|tap| tap.hear_esp(wanted))
+        self.ears.hear_esp(wanted)
     }
 
     /// Hears of the connections and subflows of the kernel's MPTCP from now on, and first of those there are.
@@ -304,13 +303,13 @@ impl Host {
 
     fn register(&self) -> Result<(), Error> {
         let read = Interest { read: true, write: false };
-        let [signalling, feedback] = &self.taps;
+        let [signalling, feedback] = self.ears.fds();
         for (fd, token) in [
             (self.clock.alarm_fd(), ALARM),
             (self.clock.steps_fd(), STEPS),
             (self.monitor.as_fd(), MONITOR),
-            (signalling.as_fd(), SIGNALLING),
-            (feedback.as_fd(), FEEDBACK),
+            (signalling, SIGNALLING),
+            (feedback, FEEDBACK),
             (self.executor.frames.epoll(), FRAMES),
         ] {
             self.epoll.add(fd, event(token, read)).context("epoll")?;
@@ -366,10 +365,9 @@ impl Host {
         Ok(())
     }
 
-    fn receive(&mut self, tap: usize) {
+    fn receive(&mut self, ear: usize) {
         for _ in 0..BATCH {
-            let Some(received) = self.taps.get_mut(tap).map(Tap::receive) else { return };
-            match received {
+            match self.ears.receive(ear) {
                 Ok(Some(packet)) if self.concerns_us(&packet) => {
                     self.executor.take_error(&packet.bytes);
                     self.bring(Input::Packet(packet));
@@ -519,11 +517,10 @@ impl Host {
         } else if former.as_ref() == Some(&event) {
             return Ok(());
         }
-        if former.is_none() {
-            let [signalling, _] = &self.taps;
-            if let Err(error) = signalling.hear_multicast(event.link) {
-                self.executor.notice(error);
-            }
+        if former.is_none()
+            && let Err(error) = self.ears.hear_multicast(event.link)
+        {
+            self.executor.notice(error);
         }
         if event.up && former.is_some() {
             self.executor.restore(event.link);

@@ -44,6 +44,7 @@ impl Side {
             device: "nemo0".to_owned(),
             tunnels: 16,
             contexts: 64,
+            taps: false,
         };
         let daemon = host.enter(|| Daemon::new(options).unwrap());
         let links = [LinkId(host.index("u0")), LinkId(host.index("u1"))];

@@ -1,6 +1,8 @@
-//! Where packets enter and leave: taps that see what engines want, a raw exit, and silence of the kernel in between.
+//! Where packets enter and leave: ears for what engines want, a raw exit, and silence of the kernel in between.
 
+pub(crate) mod ears;
 pub(crate) mod frames;
+mod letterbox;
 pub(crate) mod packet;
 pub(crate) mod port;
 pub(crate) mod quiet;

@@ -36,6 +36,7 @@ impl Side {
             device: "nemo0".to_owned(),
             tunnels: 1,
             contexts: 64,
+            taps: false,
         };
         let daemon = host.enter(|| Daemon::new(options).unwrap());
         let paths = [0, 1].map(|path| Pair { local: own[path].parse().unwrap(), peer: peer[path].parse().unwrap() });

@@ -86,6 +86,7 @@ pub fn options(directory: &tempfile::TempDir, interfaces: &[&str]) -> HostOption
         device: "roam6".to_owned(),
         tunnels: 16,
         contexts: 64,
+        taps: true,
     }
 }
 

@@ -72,5 +72,10 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         device: DEVICE.to_owned(),
         tunnels: number(bindings).saturating_add(MORE_TUNNELS),
         contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
+        taps: config.home_agent.is_some()
+            || config.mobile_router.is_some()
+            || config.mnn.is_some()
+            || config.geo.is_some()
+            || config.mnpp.is_some(),
     }
 }

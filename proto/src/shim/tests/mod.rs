@@ -40,8 +40,7 @@ impl Bench {
     /// One that has just started; it is at the first of these addresses.
     fn started(config: ShimConfig, addresses: &[Ipv6Addr]) -> Bench {
         let config = ShimConfig { interfaces: ["if0".to_owned()].into(), ..config };
-        let mut bench =
-            Bench { shim: Shim::new(config, Entropy::from_number(1)), now: Time::ZERO, here: addresses[0] };
+        let mut bench = Bench { shim: Shim::new(config, Entropy::from_number(1)), now: Time::ZERO, here: addresses[0] };
         let link = LinkEvent { link: LINK, name: "if0".to_owned(), address: None, up: true, mtu: 1500 };
         bench.feed(&Input::Link(link));
         for address in addresses {
