@@ -86,7 +86,7 @@ static __always_inline int leave(struct __sk_buff *skb, __u32 l2)
 	context = *found;
 	if (skb->gso_size)
 		return bounce(skb, &context, l2);
-	if (put_on(skb, l2, &context))
+	if (put_on(skb, l2, ip, &context))
 		return TC_ACT_SHOT;
 	return skb->ifindex == context.link ? NEXT : redirect(skb, &context, l2);
 }
@@ -121,6 +121,17 @@ static __always_inline int is_source(const struct tagged *tagged, const struct a
 	return 0;
 }
 
+/* The shim's header, nearly always right behind the IPv6 header. */
+static __always_inline int read_shim(struct __sk_buff *skb, __u32 l2, int front, __u8 shim[SHIM_HEADER])
+{
+	struct ipv6hdr *ip = header(skb, l2, SHIM_HEADER);
+
+	if (front || !ip)
+		return bpf_skb_load_bytes(skb, l2 + IP6 + front, shim, SHIM_HEADER);
+	__builtin_memcpy(shim, ip + 1, SHIM_HEADER);
+	return 0;
+}
+
 /* A payload extension header; control messages go their own way. */
 static __always_inline int open(struct __sk_buff *skb, __u32 l2, const struct load *load, int front)
 {
@@ -131,7 +142,7 @@ static __always_inline int open(struct __sk_buff *skb, __u32 l2, const struct lo
 	struct pair ulids;
 	__u64 tag;
 
-	if (!ip || front < 0 || bpf_skb_load_bytes(skb, l2 + IP6 + front, shim, sizeof(shim)))
+	if (!ip || front < 0 || read_shim(skb, l2, front, shim))
 		return NEXT;
 	if (!(shim[2] & 0x80) || shim[1])
 		return NEXT;
@@ -146,7 +157,7 @@ static __always_inline int open(struct __sk_buff *skb, __u32 l2, const struct lo
 	}
 	ulids = tagged->ulids;
 	received(tagged->slot, load);
-	return take_off(skb, l2, &ulids, next, front) ? TC_ACT_SHOT : NEXT;
+	return take_off(skb, l2, ip, &ulids, next, front) ? TC_ACT_SHOT : NEXT;
 }
 
 /* Whether the header that follows hop-by-hop options, if there are any, is the shim's. */
@@ -214,7 +225,7 @@ SEC("classifier") int cut(struct __sk_buff *skb)
 	/* The context has gone back to its ULIDs meanwhile. */
 	if (!context.rewrites)
 		return redirect(skb, &context, ETH_HLEN);
-	if (skb->gso_size || put_on(skb, ETH_HLEN, &context))
+	if (skb->gso_size || put_on(skb, ETH_HLEN, ip, &context))
 		return TC_ACT_SHOT;
 	return nobody ? redirect(skb, &context, ETH_HLEN) : bpf_redirect(context.link, 0);
 }

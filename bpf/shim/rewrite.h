@@ -26,6 +26,12 @@ struct long_head {
 	__be32 tag_low;
 };
 
+/* What the packet says there, addresses apart. */
+static __always_inline void read_head(const struct ipv6hdr *ip, struct head *head)
+{
+	*(__u32 *)head = *(const __u32 *)((const void *)ip + LENGTH_AT);
+}
+
 /* Octets of hop-by-hop options behind the IPv6 header, which stay in front (RFC 5533 §4.6); -1: too many. */
 static __always_inline int octets_in_front(struct __sk_buff *skb, __u32 l2, __u8 next)
 {
@@ -78,13 +84,13 @@ static __always_inline int put_behind(struct __sk_buff *skb, __u32 l2, struct lo
 	return bpf_skb_store_bytes(skb, l2 + LENGTH_AT, &head->ip, sizeof(head->ip), BPF_F_RECOMPUTE_CSUM);
 }
 
-static __always_inline int put_on(struct __sk_buff *skb, __u32 l2, const struct context *context)
+static __always_inline int put_on(struct __sk_buff *skb, __u32 l2, const struct ipv6hdr *ip,
+				  const struct context *context)
 {
 	struct long_head head = {};
 	int front;
 
-	if (bpf_skb_load_bytes(skb, l2 + LENGTH_AT, &head.ip, 4))
-		return -1;
+	read_head(ip, &head.ip);
 	front = octets_in_front(skb, l2, head.ip.next);
 	if (front < 0)
 		return -1;
@@ -102,12 +108,12 @@ static __always_inline int put_on(struct __sk_buff *skb, __u32 l2, const struct 
 }
 
 /* What was received may carry the device's sum of all octets, which must stay right. */
-static __always_inline int take_off(struct __sk_buff *skb, __u32 l2, const struct pair *ulids, __u8 next, int front)
+static __always_inline int take_off(struct __sk_buff *skb, __u32 l2, const struct ipv6hdr *ip, const struct pair *ulids,
+				    __u8 next, int front)
 {
 	struct head head = {};
 
-	if (bpf_skb_load_bytes(skb, l2 + LENGTH_AT, &head, 4))
-		return -1;
+	read_head(ip, &head);
 	head.length = bpf_htons(bpf_ntohs(head.length) - SHIM_HEADER);
 	head.next = next;
 	if (front) {
