@@ -26,7 +26,7 @@ use holdings::{Holdings, mask};
 use narrow::Narrow;
 use netlink_packet_route::RouteNetlinkMessage;
 use nix::net::if_::if_indextoname;
-use roam6_proto::plan::{ContextId, Knob, Pair, Port, Route, Setting, Target, Tunnel, TunnelId};
+use roam6_proto::plan::{ContextId, Knob, Pair, Port, Route, Setting, Table, Target, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Outcome, Report};
 use roam6_wire::Prefix;
 use setting::{Name, Settings};
@@ -50,8 +50,8 @@ pub(crate) struct Executor {
     /// Opened when it is first needed, with room for so many contexts.
     shim: Option<Shim>,
     contexts: u32,
-    /// Routes that contexts need while packets are rewritten.
-    led_out: BTreeMap<ContextId, Route>,
+    /// Tables in which contexts have a route while packets are rewritten.
+    led_out: BTreeMap<ContextId, Table>,
     /// ULIDs some of whose packets are rewritten, by marks of their sockets.
     narrowed: BTreeMap<Pair, Narrow>,
     held: Holdings,

@@ -71,12 +71,13 @@ impl Executor {
         self.open_shim()?;
         let rewrites = context.locators != context.id.ulids;
         let forked = context.id.fork != Fork::NONE;
+        let mut next_hop = context.next_hop;
         match (rewrites, forked) {
             (true, true) => self.narrow(context)?,
-            (true, false) => self.lead_out(context)?,
+            (true, false) => next_hop = self.lead_out(context)?,
             (false, _) => {}
         }
-        self.open_shim()?.put(context)?;
+        self.open_shim()?.put(&Context { next_hop, ..context.clone() })?;
         if !rewrites {
             self.leave_way(context.id);
         }
@@ -117,8 +118,8 @@ impl Executor {
         self.shim.as_mut().ok_or_else(|| Error::new("shim", "not open"))
     }
 
-    /// Routes the packets of the ULIDs out by the uplink of the locators.
-    fn lead_out(&mut self, context: &Context) -> Result<(), Error> {
+    /// Routes the packets of the ULIDs out by the uplink of the locators; by which router, if there is one.
+    fn lead_out(&mut self, context: &Context) -> Result<Option<Ipv6Addr>, Error> {
         self.flush();
         let ulids = context.id.ulids;
         self.keep_alive(ulids.local);
@@ -130,24 +131,39 @@ impl Executor {
         }
         let former = lookup::find(&mut self.netlink, ulids, None)?;
         let mtu = by_link.and_then(|way| way.mtu).unwrap_or(u32::MAX).min(self.link_mtu(context.link)?);
+        let table = self.table_of(context.id, former);
+        let (destination, source) = way_of(ulids);
         let route = Route {
-            table: self.table_of(context.id, former),
-            destination: Prefix::host(ulids.peer),
-            source: Prefix::host(ulids.local),
+            table,
+            destination,
+            source,
             metric: METRIC,
             // A peer on the link itself: where its locator is, packets with its ULID are understood.
             target: Target::Gateway { link: context.link, router: router.unwrap_or(context.locators.peer) },
             mtu: Some(mtu.saturating_sub(HEADER as u32).max(MIN_MTU)),
         };
-        if self.led_out.insert(context.id, route.clone()).as_ref() != Some(&route) {
-            let request = self.lower(&route).put();
-            let item = Item::Route(route);
+        let request = self.lower(&route).put();
+        let item = Item::Route(route.clone());
+        if self.led_out.insert(context.id, table).is_none() || self.held.find(&item.key()).as_ref() != Some(&item) {
             self.held.put(&item);
             self.waiting.push(Waiting { request, key: item.key(), put: None });
             self.flush();
+            self.stir(&route)?;
             if let Some(way) = former.filter(|way| way.link != Some(context.link)) {
                 self.give_up(&way, ulids.peer)?;
             }
+        }
+        Ok(router)
+    }
+
+    /// A connection that was not bound to its ULID has found its way before it had a source, in another table perhaps than
+    /// the one that is for the source. It looks for another only when something changes there; then it has its source.
+    fn stir(&mut self, route: &Route) -> Result<(), Error> {
+        let unbound = Pair { local: Ipv6Addr::UNSPECIFIED, peer: route.destination.address() };
+        let way = lookup::find(&mut self.netlink, unbound, None)?;
+        if let Some(Way { table, .. }) = way.filter(|way| way.table != route.table) {
+            let there = self.lower(&Route { table, ..route.clone() });
+            self.netlink.carry_out(&[there.put(), there.remove()]);
         }
         Ok(())
     }
@@ -172,11 +188,13 @@ impl Executor {
 
     /// Takes route and spare address away again.
     fn lead_back(&mut self, id: ContextId) {
-        let Some(route) = self.led_out.remove(&id) else { return };
-        let request = self.lower(&route).remove();
-        let key = Item::Route(route).key();
-        self.held.drop(&key);
-        self.waiting.push(Waiting { request, key, put: None });
+        let Some(table) = self.led_out.remove(&id) else { return };
+        let (destination, source) = way_of(id.ulids);
+        let key = Key::Route(table, destination, source, METRIC);
+        if let Some(Item::Route(route)) = self.held.drop(&key) {
+            let request = self.lower(&route).remove();
+            self.waiting.push(Waiting { request, key, put: None });
+        }
         let spare = Key::Address(LOOPBACK, id.ulids.local);
         if !self.led_out.keys().any(|other| other.ulids.local == id.ulids.local)
             && let Some(Item::Address(address)) = self.held.drop(&spare)
@@ -189,7 +207,7 @@ impl Executor {
 
     /// The table in which packets of the ULIDs find their route: only a route there makes connections look again.
     fn table_of(&self, id: ContextId, way: Option<Way>) -> Table {
-        let held = self.led_out.get(&id).map(|route| route.table);
+        let held = self.led_out.get(&id).copied();
         held.or_else(|| way.map(|way| way.table)).unwrap_or(MAIN)
     }
 
@@ -215,4 +233,9 @@ impl Executor {
         let mtu = events.into_iter().find(|event| event.link == of).map(|event| event.mtu);
         mtu.ok_or(Errno::ENODEV).context(of)
     }
+}
+
+/// Destination and source of the route of these ULIDs.
+fn way_of(ulids: Pair) -> (Prefix, Prefix) {
+    (Prefix::host(ulids.peer), Prefix::host(ulids.local))
 }
