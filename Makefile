@@ -4,7 +4,7 @@ CARGO ?= cargo
 # What the goal at hand needs installed; each goal narrows it down.
 DEPS = build lab browser fuzz vm manual package
 
-.PHONY: help build demo demo-mptcp demo-shim6 test test-vm test-deb lint fuzz report manual deb clean deps
+.PHONY: help build demo demo-geonet demo-mptcp demo-shim6 test test-vm test-deb lint fuzz report manual deb clean deps
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -25,6 +25,11 @@ demo-shim6: DEPS = build lab
 demo-shim6: deps ## two hosts, two providers: each provider fails once, and two connections go on
 	$(CARGO) build --release -p roam6 -p roam6-lab
 	target/release/roam6-lab demo-shim6
+
+demo-geonet: DEPS = build lab
+demo-geonet: deps ## three vehicles and a roadside unit: IPv6 by GeoNetworking over one, two and three hops as they drive
+	$(CARGO) build --release -p roam6 -p roam6-lab
+	target/release/roam6-lab demo-geonet --svg target/demo-geonet.svg
 
 demo-mptcp: DEPS = build lab
 demo-mptcp: deps ## one transfer by MPTCP: tunnel, direct path, a move, direct again; plots the path of its bytes

@@ -9,6 +9,7 @@ mod check;
 mod clock;
 mod crowd;
 mod demo;
+mod demo_geonet;
 mod demo_mptcp;
 mod demo_shim6;
 mod experiments;
@@ -110,6 +111,15 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         capture: Option<PathBuf>,
     },
+    /// Three vehicles and a roadside unit move; ping and TCP go on over one, two and three hops of GeoNetworking.
+    DemoGeonet {
+        /// Draws what was shown into this file.
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+        /// Keeps the capture of the channel in this file (pcapng).
+        #[arg(long, value_name = "FILE")]
+        capture: Option<PathBuf>,
+    },
     /// Shows networks in a browser while they run: drag the vehicle into another and watch its connections; or watch
     /// vehicles on a road.
     #[command(after_help = "Example: roam6-lab live geonet --port 8080, then open http://127.0.0.1:8080/")]
@@ -156,6 +166,10 @@ fn obey(command: Command) -> Result<bool> {
         Command::DemoMptcp { svg, capture } => {
             bed::cage::enter()?;
             demo_mptcp::run(svg.as_deref(), capture.as_deref())
+        }
+        Command::DemoGeonet { svg, capture } => {
+            bed::cage::enter()?;
+            demo_geonet::run(svg.as_deref(), capture.as_deref())
         }
         Command::DemoShim6 { svg, capture } => {
             bed::cage::enter()?;

@@ -79,6 +79,13 @@ impl Road {
         Ok(station)
     }
 
+    /// A second radio of a station on the same channel, at the same place, that carries plain IPv6; its link-local address.
+    pub(crate) fn add_plain(&self, station: &Station, track: Track) -> Result<(Port, Ipv6Addr)> {
+        let port = self.air.port(&station.host, "radio1")?;
+        self.air.tune(port, self.channel, track)?;
+        Ok((port, self.air.link_local(port)?))
+    }
+
     /// A host behind a station, with an address in each of the networks; their routers are `::1`.
     pub(crate) fn add_node(&self, station: &Station, name: &str, networks: &[Ipv6Addr]) -> Result<Host> {
         let node = Host::new(name)?;
@@ -110,5 +117,15 @@ impl Station {
         };
         let log = || std::fs::read_to_string(self.daemon.log()).unwrap_or_default();
         clock::wait_for(PATIENCE, ready).ok_or_else(|| anyhow!("{}: no {LINK}:\n{}", self.host.name(), log()))
+    }
+
+    /// How many stations it hears itself.
+    pub(crate) fn neighbours(&self) -> Result<usize> {
+        let shown: serde_json::Value = serde_json::from_str(&self.daemon.ask(&["show", "stations", "--json"])?)?;
+        let stations = shown.as_array().map_or(&[][..], Vec::as_slice);
+        Ok(stations
+            .iter()
+            .filter(|station| station.get("state").and_then(|state| state.as_str()) == Some("neighbour"))
+            .count())
     }
 }

@@ -133,3 +133,20 @@ fn the_scenarios_of_the_paper_are_as_far_as_its_equations_say() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}\n{said}", String::from_utf8_lossy(&output.stdout));
 }
+
+#[test]
+fn geonetworking_carries_echoes_of_every_size_over_one_hop_and_two() {
+    let roam6 = Path::new(LAB).with_file_name("roam6");
+    let name = "geonetworking_carries_echoes_of_every_size_over_one_hop_and_two";
+    if skipped(name, &["ip", "ping", roam6.to_str().unwrap()]) {
+        return;
+    }
+    let output = Command::new(LAB).args(["run", "geonet/rtt", "--quick"]).output().unwrap();
+    let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{shown}\n{said}");
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["loss"], 0, "{summary}");
+    for key in ["overhead_us_p50_1hop", "overhead_us_p50_2hop", "first_packet_location_service_ms_p50"] {
+        assert!(summary[key].is_number(), "no {key} in {summary}");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod geonet_city;
 mod geonet_forwarding;
+mod geonet_rtt;
 mod geonet_tcp;
 mod geonet_udp;
 mod lab_links;
@@ -43,6 +44,7 @@ pub(crate) struct Experiment {
 pub(crate) const ALL: &[Experiment] = &[
     geonet_city::EXPERIMENT,
     geonet_forwarding::EXPERIMENT,
+    geonet_rtt::EXPERIMENT,
     geonet_tcp::EXPERIMENT,
     geonet_udp::EXPERIMENT,
     lab_links::EXPERIMENT,

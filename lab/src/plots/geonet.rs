@@ -1,11 +1,67 @@
-//! The figures of `geonet/*`.
+//! The figures of `geonet/*`, beside those of document P3.
 
-use super::read::{number, range, rows};
+use super::read::{number, paper, range, rows, text};
 use crate::chart::{Chart, Point, Series, Style};
 use serde_json::Value;
 
+/// What document P3 says.
+const P3: &str = include_str!("../../papers/p3.csv");
 /// What others forward greedily on such a core, packets a second by neighbours (vanetza, as issue 5 has it).
 const OTHERS: [(f64, f64); 3] = [(1.0, 108_000.0), (50.0, 68_000.0), (200.0, 24_000.0)];
+
+/// The paper's figures 7 to 9: round trips of one hop and of two, and what GeoNetworking adds to them.
+pub(super) fn rtt(document: &Value) -> Vec<Chart> {
+    vec![trips(document, 1), trips(document, 2), overhead(document)]
+}
+
+fn trips(document: &Value, hops: u8) -> Chart {
+    let (figure, word) = if hops == 1 { (7, "one hop") } else { (8, "two hops") };
+    let mut series: Vec<Series> = ["plain", "geonetworking"].map(|way| line(document, way, hops)).into();
+    series.extend(said(document, &format!("rtt_{hops}hop")));
+    Chart {
+        title: format!("Round trip of ping, {word} (P3, Fig {figure})"),
+        across: "octets of an echo".to_owned(),
+        up: "ms, median and range".to_owned(),
+        series,
+        ..Chart::default()
+    }
+}
+
+fn line(document: &Value, way: &str, hops: u8) -> Series {
+    let points = of(document, way, hops).filter_map(|row| range(row.get("rtt_ms")?, number(row, "/octets")?));
+    Series { name: way.to_owned(), style: Style::Line, points: points.collect() }
+}
+
+fn of<'a>(document: &'a Value, way: &'a str, hops: u8) -> impl Iterator<Item = &'a Value> {
+    rows(document).iter().filter(move |row| text(row, "way") == way && number(row, "/hops") == Some(f64::from(hops)))
+}
+
+/// What the paper says of a quantity at every size.
+fn said(document: &Value, name: &str) -> Option<Series> {
+    let ends = [20.0, 1500.0].map(|octets| paper(P3, name, octets).map(|point| Point { spread: None, ..point }));
+    let points: Vec<Point> = ends.into_iter().flatten().collect();
+    let drawn = !points.is_empty() && !rows(document).is_empty();
+    drawn.then(|| Series { name: "paper".to_owned(), style: Style::Dashes, points })
+}
+
+fn overhead(document: &Value) -> Chart {
+    let series = [1_u8, 2].map(|hops| {
+        let points = of(document, "geonetworking", hops).filter_map(|row| {
+            let octets = number(row, "/octets")?;
+            let plain = of(document, "plain", hops).find(|plain| number(plain, "/octets") == Some(octets))?;
+            let y = (number(row, "/rtt_ms/p50")? - number(plain, "/rtt_ms/p50")?).max(0.0);
+            Some(Point { x: octets, y: y * 1000.0, spread: None })
+        });
+        Series { name: format!("{hops} hops"), style: Style::Line, points: points.collect() }
+    });
+    Chart {
+        title: "What GeoNetworking adds to a round trip (P3, Fig 9: 3000 µs and 30 000 µs)".to_owned(),
+        across: "octets of an echo".to_owned(),
+        up: "µs, difference of medians".to_owned(),
+        series: series.into(),
+        ..Chart::default()
+    }
+}
 
 /// Packets a second by neighbours, beside what others do.
 pub(super) fn forwarding(document: &Value) -> Vec<Chart> {

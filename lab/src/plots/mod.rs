@@ -18,6 +18,7 @@ type Draw = fn(&Value) -> Vec<Chart>;
 /// How each experiment that has figures is drawn.
 const FIGURES: &[(&str, Draw)] = &[
     ("geonet/forwarding", geonet::forwarding),
+    ("geonet/rtt", geonet::rtt),
     ("lab/links", lab::links),
     ("mptcp/handover", mptcp::handover),
     ("mptcp/many", mptcp::many),

@@ -1,0 +1,224 @@
+//! Round trips between nodes inside two vehicles, over GeoNetworking and by plain IPv6 routing over the same radio channel
+//! in the same run, one hop and two (the paper's Figs 7 to 9).
+
+use super::Experiment;
+use crate::bed::{Host, Port};
+use crate::clock;
+use crate::figures::{Findings, percentile, round, spread};
+use crate::progress::Progress;
+use crate::road::{LINK, Road, Station, at, member};
+use anyhow::{Context, Result, bail};
+use roam6_sim::{RadioSpec, Track};
+use serde_json::json;
+use std::net::Ipv6Addr;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "geonet/rtt",
+    about: "ping between vehicles over GeoNetworking and over plain IPv6, 20 to 1500 octets, one and two hops",
+    run,
+};
+
+/// The prefix of the nodes in vehicle 1 or 2 that GeoNetworking leads to, and the one that plain routing leads to.
+const GEO: [Ipv6Addr; 2] = [network(0x1), network(0x2)];
+const PLAIN: [Ipv6Addr; 2] = [network(0x11), network(0x12)];
+/// Bits a second of the channel: 802.11g, as in the paper.
+const RATE: u64 = 54_000_000;
+/// Where the second vehicle is so that its frames make one hop, or two, metres; the relay is in between.
+const PLACES: [f64; 2] = [200.0, 500.0];
+const RELAY: f64 = 250.0;
+/// Stations are told of often, and forgotten soon.
+const SETTINGS: &str = "beacon = \"500ms\"\nneighbour_lifetime = \"2s\"\npacket_data_rate = 4000000000\n";
+/// How long anything may take until it works.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const fn network(number: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0)
+}
+
+/// A way from node to node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Geo,
+    Plain,
+}
+
+/// Two vehicles, a relay, two nodes.
+struct Scene {
+    road: Road,
+    mr1: Station,
+    relay: Station,
+    mr2: Station,
+    nodes: [Host; 2],
+    /// The second radio of each station, and its link-local address: first vehicle, relay, second vehicle.
+    plain: [(Port, Ipv6Addr); 3],
+}
+
+/// What a series of echoes showed.
+struct Echoes {
+    sent: usize,
+    /// Milliseconds.
+    trips: Vec<f64>,
+}
+
+fn run(quick: bool) -> Result<Findings> {
+    let (step, count) = if quick { (370, 20) } else { (20, 100) };
+    let sizes: Vec<usize> = (20..=1500).step_by(step).collect();
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut progress = Progress::new(2 * sizes.len() as u64 + 1);
+    let mut scene = Scene::build()?;
+    let mut lost = 0;
+    for (hops, place) in (1..).zip(PLACES) {
+        scene.put_second_at(place, hops)?;
+        let mut overheads = Vec::new();
+        for size in &sizes {
+            progress.say(&format!("{hops} hops, {size} octets"));
+            // In turns, so that a busy moment of the machine meets both.
+            let (mut geo, mut plain) = (Echoes::none(), Echoes::none());
+            for _ in 0..4 {
+                plain.extend(scene.ping(Way::Plain, *size, count / 4)?);
+                geo.extend(scene.ping(Way::Geo, *size, count / 4)?);
+            }
+            let middle = |echoes: &Echoes| percentile(&echoes.trips, 0.5).unwrap_or(f64::INFINITY);
+            overheads.push((middle(&geo) - middle(&plain)) * 1000.0);
+            lost += geo.lost() + plain.lost();
+            for (way, echoes) in [("geonetworking", geo), ("plain", plain)] {
+                findings.rows.push(json!({
+                    "way": way, "hops": hops, "octets": size,
+                    "sent": echoes.sent, "lost": echoes.lost(), "rtt_ms": spread(&echoes.trips),
+                }));
+            }
+            progress.step();
+        }
+        findings.sum_up(&format!("overhead_us_p50_{hops}hop"), percentile(&overheads, 0.5).map(round));
+    }
+    progress.say("cold location tables");
+    first_packets(&mut scene, if quick { 1 } else { 10 }, &mut findings)?;
+    findings.sum_up("loss", lost);
+    findings.sound &= lost == 0;
+    Ok(findings)
+}
+
+/// The first echo after a restart of the first vehicle's roam6: the kernel asks who its neighbour is; or it knows, and the
+/// location service asks where.
+fn first_packets(scene: &mut Scene, count: usize, findings: &mut Findings) -> Result<()> {
+    for (name, known) in [("first_packet_ms_p50", false), ("first_packet_location_service_ms_p50", true)] {
+        let mut trips = Vec::new();
+        for _ in 0..count {
+            scene.restart_first(known)?;
+            let echoes = scene.ping(Way::Geo, 56, 1)?;
+            findings.sound &= echoes.lost() == 0;
+            trips.extend(echoes.trips);
+        }
+        findings.rows.push(json!({ "case": name, "rtt_ms": spread(&trips) }));
+        findings.sum_up(name, percentile(&trips, 0.5).map(round));
+    }
+    Ok(())
+}
+
+impl Echoes {
+    fn none() -> Echoes {
+        Echoes { sent: 0, trips: Vec::new() }
+    }
+
+    fn extend(&mut self, other: Echoes) {
+        self.sent += other.sent;
+        self.trips.extend(other.trips);
+    }
+
+    fn lost(&self) -> usize {
+        self.sent.saturating_sub(self.trips.len())
+    }
+}
+
+impl Scene {
+    fn build() -> Result<Scene> {
+        let spec = RadioSpec { rate_bps: Some(RATE), preamble: Duration::from_micros(20), ..RadioSpec::default() };
+        let road = Road::new(spec, SETTINGS)?;
+        let [near, _] = PLACES;
+        let station = |name, metres| road.add(name, "passenger-car", Track::still(at(metres)));
+        let (mr1, relay, mr2) = (station("mr1", 0.0)?, station("relay", RELAY)?, station("mr2", near)?);
+        let node = |station, name, side: usize| -> Result<Host> {
+            let pick = |all: [Ipv6Addr; 2]| all.into_iter().nth(side).context("two sides");
+            road.add_node(station, name, &[pick(GEO)?, pick(PLAIN)?])
+        };
+        let nodes = [node(&mr1, "mnn1", 0)?, node(&mr2, "mnn2", 1)?];
+        let plain = [
+            road.add_plain(&mr1, Track::still(at(0.0)))?,
+            road.add_plain(&relay, Track::still(at(RELAY)))?,
+            road.add_plain(&mr2, Track::still(at(near)))?,
+        ];
+        Ok(Scene { road, mr1, relay, mr2, nodes, plain })
+    }
+
+    /// Moves the second vehicle, leads plain routing the way that is there then, and waits until both ways work.
+    fn put_second_at(&mut self, metres: f64, hops: usize) -> Result<()> {
+        let [(_, one), (_, between), (port, two)] = self.plain;
+        self.road.air.steer(self.mr2.radio, Track::still(at(metres)))?;
+        self.road.air.steer(port, Track::still(at(metres)))?;
+        let (to_two, to_one) = if hops == 1 { (two, one) } else { (between, between) };
+        let [p1, p2] = PLAIN;
+        let [g1, g2] = GEO;
+        self.mr1.host.ip(&[
+            &format!("route replace {p2}/64 via {to_two} dev radio1"),
+            &format!("route replace {g2}/64 via {} dev {LINK}", self.mr2.address),
+        ])?;
+        self.mr2.host.ip(&[
+            &format!("route replace {p1}/64 via {to_one} dev radio1"),
+            &format!("route replace {g1}/64 via {} dev {LINK}", self.mr1.address),
+        ])?;
+        self.relay.host.ip(&[
+            &format!("route replace {p1}/64 via {one} dev radio1"),
+            &format!("route replace {p2}/64 via {two} dev radio1"),
+        ])?;
+        let wanted = if hops == 1 { 2 } else { 1 };
+        clock::wait_for(PATIENCE, || self.mr1.neighbours().ok().filter(|count| *count == wanted))
+            .context("the second vehicle is not where it should be")?;
+        // The longest echo as well: then the nodes know how long a packet may be.
+        for (way, size) in [(Way::Plain, 56), (Way::Geo, 56), (Way::Plain, 1500), (Way::Geo, 1500)] {
+            let works = || self.ping(way, size, 1).ok().filter(|echoes| echoes.lost() == 0);
+            clock::wait_for(PATIENCE, works)
+                .with_context(|| format!("no echo of {size} octets by {way:?}, {hops} hops"))?;
+        }
+        Ok(())
+    }
+
+    /// A new life of the first vehicle's roam6, which knows nobody but whom it hears; `known`: the kernel knows already
+    /// what link-layer address the second vehicle has.
+    fn restart_first(&mut self, known: bool) -> Result<()> {
+        self.mr1.daemon.stop()?;
+        self.mr1.daemon.run()?;
+        self.mr1.await_link()?;
+        let [_, far] = GEO;
+        let address = self.mr2.address;
+        self.mr1.host.ip(&[&format!("route replace {far}/64 via {address} dev {LINK}")])?;
+        if known {
+            let mac = self.road.air.mac(self.mr2.radio).context("no radio")?;
+            self.mr1.host.ip(&[&format!("neighbour replace {address} lladdr {mac} dev {LINK} nud permanent")])?;
+        }
+        clock::wait_for(PATIENCE, || self.mr1.neighbours().ok().filter(|count| *count == 1))
+            .context("the relay is not heard")?;
+        Ok(())
+    }
+
+    /// So many echoes of so many octets from the first node to the second.
+    fn ping(&self, way: Way, octets: usize, count: usize) -> Result<Echoes> {
+        let [from, to] = if way == Way::Geo { GEO } else { PLAIN };
+        let (from, to) = (member(from, 2).to_string(), member(to, 2).to_string());
+        let [node, _] = &self.nodes;
+        let (count_text, size) = (count.to_string(), octets.to_string());
+        let mut ping = node.command("ping");
+        ping.args(["-6", "-n", "-i", "0.002", "-W", "2", "-c", &count_text, "-s", &size, "-I", &from, &to]);
+        // It fails when something was lost, which is told by what is missing.
+        let output = ping.stderr(Stdio::null()).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let trips: Vec<f64> =
+            text.lines().filter_map(|line| line.split("time=").nth(1)?.split(' ').next()?.parse().ok()).collect();
+        if trips.len() > count {
+            bail!("{} answers to {count} echoes", trips.len());
+        }
+        Ok(Echoes { sent: count, trips })
+    }
+}
