@@ -236,7 +236,7 @@ impl Host {
                     let answer = self.executor.sample(self.clock.now(), &sample);
                     answer.into_iter().for_each(|activity| self.bring(Input::Activity(activity)));
                 }
-                Output::Frame(frame) => self.send_frame(&frame),
+                Output::Frame(frame) => self.send_frame(frame),
                 Output::Report(value) => report(value),
             }
         }
@@ -414,9 +414,10 @@ impl Host {
         self.tell_unsent(format!("packet not sent by {:?}: {error}", transmit.via));
     }
 
-    fn send_frame(&mut self, frame: &Frame) {
+    fn send_frame(&mut self, frame: Frame) {
+        let link = frame.link;
         if let Err(error) = self.executor.frames.send(frame) {
-            self.tell_unsent(format!("frame not sent by {}: {error}", frame.link));
+            self.tell_unsent(format!("frame not sent by {link}: {error}"));
         }
     }
 

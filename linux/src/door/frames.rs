@@ -37,7 +37,7 @@ pub(crate) struct Frames {
     /// Room for as many frames as are taken at once.
     buffers: Vec<Vec<u8>>,
     /// What packet sockets will send, oldest first.
-    leaving: Vec<((LinkId, u16), Vec<u8>)>,
+    leaving: Vec<Frame>,
 }
 
 /// An interface of our own making. It goes with its descriptor.
@@ -131,29 +131,27 @@ impl Frames {
 
     /// Sends a frame by the door it belongs to; into an interface of our own making it comes as received. What goes by a
     /// packet socket waits for [`Frames::flush`].
-    pub(crate) fn send(&mut self, frame: &Frame) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(HEADER + frame.bytes.len());
-        bytes.extend(frame.destination.0);
-        bytes.extend(frame.source.0);
-        bytes.extend(frame.ethertype.to_be_bytes());
-        bytes.extend(&frame.bytes);
+    pub(crate) fn send(&mut self, frame: Frame) -> io::Result<()> {
         if let Some(made) = self.made.values().find(|made| made.link == frame.link) {
-            return nix::unistd::write(&made.device, &bytes).map(drop).map_err(io::Error::from);
+            let header = header(&frame);
+            let slices = [IoSlice::new(&header), IoSlice::new(&frame.bytes)];
+            return nix::sys::uio::writev(&made.device, &slices).map(drop).map_err(io::Error::from);
         }
-        let door = (frame.link, frame.ethertype);
-        if !self.heard.contains_key(&door) {
+        if !self.heard.contains_key(&door(&frame)) {
             return Err(io::Error::from(io::ErrorKind::NotConnected));
         }
-        self.leaving.push((door, bytes));
+        self.leaving.push(frame);
         Ok(())
     }
 
     /// Sends what waits, many frames with one system call; those that cannot be sent are lost, and each is told.
     pub(crate) fn flush(&mut self, mut lost: impl FnMut(LinkId, Errno)) {
         let leaving = std::mem::take(&mut self.leaving);
-        for batch in leaving.chunk_by(|(one, _), (other, _)| one == other).flat_map(|batch| batch.chunks(AT_ONCE)) {
-            let Some((door, _)) = batch.first() else { continue };
-            let Some(socket) = self.heard.get(door) else { continue };
+        let batches = leaving.chunk_by(|one, other| door(one) == door(other)).flat_map(|batch| batch.chunks(AT_ONCE));
+        for batch in batches {
+            let Some((door, socket)) = batch.first().and_then(|frame| self.heard.get_key_value(&door(frame))) else {
+                continue;
+            };
             let mut rest = batch;
             while !rest.is_empty() {
                 let sent = send_many(socket, rest).unwrap_or_else(|error| {
@@ -193,12 +191,28 @@ fn take_many(socket: &OwnedFd, link: LinkId, most: usize, buffers: &mut [Vec<u8>
 }
 
 /// How many of the frames were sent, all at once.
-fn send_many(socket: &OwnedFd, frames: &[((LinkId, u16), Vec<u8>)]) -> Result<usize, Errno> {
-    let slices: Vec<[IoSlice<'_>; 1]> = frames.iter().map(|(_, bytes)| [IoSlice::new(bytes)]).collect();
+fn send_many(socket: &OwnedFd, frames: &[Frame]) -> Result<usize, Errno> {
+    let headers: Vec<[u8; HEADER]> = frames.iter().map(header).collect();
+    let both = headers.iter().zip(frames);
+    let slices: Vec<[IoSlice<'_>; 2]> =
+        both.map(|(header, frame)| [IoSlice::new(header), IoSlice::new(&frame.bytes)]).collect();
     let mut headers: MultiHeaders<SockaddrIn6> = MultiHeaders::preallocate(slices.len(), None);
     let nowhere: Vec<Option<SockaddrIn6>> = vec![None; slices.len()];
     let sent = sendmmsg(socket.as_raw_fd(), &mut headers, &slices, nowhere, [], MsgFlags::empty())?;
     Ok(sent.count())
+}
+
+/// The packet socket a frame leaves by.
+fn door(frame: &Frame) -> (LinkId, u16) {
+    (frame.link, frame.ethertype)
+}
+
+/// The Ethernet header of a frame.
+fn header(frame: &Frame) -> [u8; HEADER] {
+    let mut octets = [0; HEADER];
+    let fields = frame.destination.0.into_iter().chain(frame.source.0).chain(frame.ethertype.to_be_bytes());
+    octets.iter_mut().zip(fields).for_each(|(octet, field)| *octet = field);
+    octets
 }
 
 /// Takes frames until there is none left; an error ends it, and is told elsewhere: the interface went.
