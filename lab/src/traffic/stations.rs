@@ -37,16 +37,29 @@ pub(crate) struct Play {
     interface: String,
     socket: OwnedFd,
     neighbours: Vec<(LinkAddress, Place)>,
+    /// Stations far away, and the neighbour nearest to each: known beforehand, so that frames are made as fast whatever
+    /// the number of neighbours.
+    far: Vec<Far>,
     sequence: u16,
+}
+
+/// A destination.
+#[derive(Debug, Clone, Copy)]
+struct Far {
+    station: LinkAddress,
+    place: Place,
+    hop: LinkAddress,
 }
 
 impl Play {
     /// So many neighbours of a forwarder at [`FORWARDER`], who hear and send by `interface` of `host`.
     pub(crate) fn open(host: &Host, interface: &str, neighbours: u16) -> Result<Play> {
         let socket = host.inside(|| sys::open_frames(interface, 0))??;
-        let neighbours = (0..neighbours).map(|number| (mid(1, number), ring(number, neighbours, 250.0))).collect();
+        let place = |number| ring(number, neighbours, 250.0);
+        let neighbours: Vec<_> = (0..neighbours).map(|number| (mid(1, number), place(number))).collect();
+        let far = (0..DESTINATIONS).map(|number| Far::new(number, &neighbours)).collect();
         let (host, interface) = (host.clone(), interface.to_owned());
-        Ok(Play { host, interface, socket, neighbours, sequence: 0 })
+        Ok(Play { host, interface, socket, neighbours, far, sequence: 0 })
     }
 
     /// Every neighbour says where it is.
@@ -98,14 +111,12 @@ impl Play {
     /// The next packet for a station far away, and the neighbour it has to go to.
     fn next(&mut self, octets: usize) -> (Vec<u8>, LinkAddress) {
         self.sequence = self.sequence.wrapping_add(1);
-        let number = self.sequence % DESTINATIONS;
-        let there = ring(number, DESTINATIONS, 5_000.0);
-        let nearest =
-            self.neighbours.iter().min_by(|one, other| distance(there, one.1).total_cmp(&distance(there, other.1)));
-        let hop = nearest.map_or(EVERYBODY, |(address, _)| *address);
+        let Some(Far { station, place, hop }) = self.far.get(usize::from(self.sequence % DESTINATIONS)).copied() else {
+            return (Vec::new(), EVERYBODY);
+        };
         let source = position(mid(3, 0), ring(0, 1, 400.0));
-        let (address, timestamp) = (GeoAddress::new(Station::BUS, mid(2, number)), now());
-        let destination = ShortPosition { address, timestamp, place: there };
+        let address = GeoAddress::new(Station::BUS, station);
+        let destination = ShortPosition { address, timestamp: now(), place };
         let origin = Sequenced { sequence: self.sequence, source };
         let payload = vec![0x55; octets.saturating_sub(HEADERS)];
         let packet = packet(Extended::GeoUnicast { origin, destination }, 10, &payload);
@@ -118,6 +129,15 @@ impl Play {
         let shown = self.host.output("ip", &["-j", "-s", "link", "show", &self.interface])?;
         let shown: serde_json::Value = serde_json::from_str(&shown)?;
         shown.pointer("/0/stats64/rx/packets").and_then(serde_json::Value::as_u64).context("no count of packets")
+    }
+}
+
+impl Far {
+    fn new(number: u16, neighbours: &[(LinkAddress, Place)]) -> Far {
+        let place = ring(number, DESTINATIONS, 5_000.0);
+        let away = |neighbour: &&(LinkAddress, Place)| distance(place, neighbour.1);
+        let nearest = neighbours.iter().min_by(|one, other| away(one).total_cmp(&away(other)));
+        Far { station: mid(2, number), place, hop: nearest.map_or(EVERYBODY, |(address, _)| *address) }
     }
 }
 
