@@ -1,13 +1,17 @@
 //! Where this station is itself, and what time it is for position vectors: EN 302 636-4-1 §8.2 (ego position vector).
 
+use super::geometry;
 use crate::input::{Clock, Fix};
 use crate::time::Time;
 use crate::view::PositionView;
+use core::time::Duration;
 use roam6_wire::geo::{GeoAddress, LongPosition, Place, Timestamp};
 
 /// Milliseconds from 1970 to 2004 of UTC, and the leap seconds since then, which TAI counts.
 const EPOCH: u64 = 1_072_915_200_000;
 const LEAPS: u64 = 5_000;
+/// How long a station that moves is thought to go on straight: receivers tell once a second where it is.
+const AHEAD: Duration = Duration::from_millis(1_200);
 
 /// The ego position vector.
 #[derive(Debug, Clone, Default)]
@@ -38,9 +42,11 @@ impl Ego {
         self.fix = fix;
     }
 
-    /// Where it is, or was last.
-    pub fn place(&self) -> Option<Place> {
-        self.fix.map(|fix| fix.place).or(self.last.map(|(place, _)| place))
+    /// Where it is, if it has gone on as it was told since then; or where it was last.
+    pub fn place(&self, now: Time) -> Option<Place> {
+        let Some(Fix { place, speed, heading, .. }) = self.fix else { return self.last.map(|(place, _)| place) };
+        let since = self.told.map_or(Duration::ZERO, |told| now.since(told).min(AHEAD));
+        Some(geometry::ahead(place, speed, heading, since))
     }
 
     /// Whether it is known now.
@@ -52,7 +58,8 @@ impl Ego {
     pub fn position(&self, now: Time, address: GeoAddress, pai_interval: u32) -> Option<LongPosition> {
         if let Some(fix) = self.fix {
             let accurate = fix.uncertainty.is_some_and(|metres| metres < pai_interval);
-            let Fix { place, speed, heading, .. } = fix;
+            let Fix { speed, heading, .. } = fix;
+            let place = self.place(now)?;
             return Some(LongPosition { address, timestamp: self.timestamp(now), place, accurate, speed, heading });
         }
         let (place, since) = self.last?;
@@ -70,7 +77,7 @@ impl Ego {
         PositionView {
             mid: address.mid,
             kind: address.station.to_string(),
-            place: self.place(),
+            place: self.place(now),
             uncertainty: self.fix.and_then(|fix| fix.uncertainty),
             speed: self.fix.map_or(0, |fix| fix.speed),
             heading: self.fix.map_or(0, |fix| fix.heading),

@@ -1,6 +1,7 @@
 //! Distances and areas on a plane that touches the earth (WGS 84) where they matter: EN 302 931 §5 (areas and the
 //! function F), EN 302 636-4-1 annexes D to F (what is nearer to what).
 
+use core::time::Duration;
 use roam6_wire::geo::{Area, Place, Shape};
 
 /// Semi-major axis in metres, and the square of the first eccentricity, of WGS 84.
@@ -80,6 +81,17 @@ pub fn distance(from: Place, to: Place) -> f64 {
     Plane::at(from).square(to).sqrt()
 }
 
+/// Where something is that was at `from` a `span` ago and has gone on straight: `speed` in centimetres a second,
+/// `heading` in tenths of a degree clockwise from north.
+pub fn ahead(from: Place, speed: i16, heading: u16, span: Duration) -> Place {
+    if speed == 0 || span.is_zero() {
+        return from;
+    }
+    let (sine, cosine) = (f64::from(heading) / 10.0).to_radians().sin_cos();
+    let metres = f64::from(speed) / 100.0 * span.as_secs_f64();
+    Plane::at(from).place(Offset { east: metres * sine, north: metres * cosine })
+}
+
 /// Whether `place` is inside the area or at its border (F ≥ 0).
 pub fn holds(area: &Area, place: Place) -> bool {
     function(area, place) >= 0.0
@@ -137,6 +149,18 @@ mod tests {
         let plane = Plane::at(place(48.8, 179.9999));
         for (east, north) in [(0.0, 0.0), (250.0, -40.0), (-12_000.0, 3.0)] {
             let there = plane.offset(plane.place(Offset { east, north }));
+            assert!((there.east - east).abs() < 0.02 && (there.north - north).abs() < 0.02, "{there:?}");
+        }
+    }
+
+    #[test]
+    fn what_moves_is_farther_on_a_little_later() {
+        let here = place(48.0, 11.0);
+        let went = |speed, heading| Plane::at(here).offset(ahead(here, speed, heading, Duration::from_secs(3)));
+        for (speed, heading, east, north) in
+            [(2000, 0, 0.0, 60.0), (2000, 900, 60.0, 0.0), (-1000, 1800, 0.0, 30.0), (0, 700, 0.0, 0.0)]
+        {
+            let there = went(speed, heading);
             assert!((there.east - east).abs() < 0.02 && (there.north - north).abs() < 0.02, "{there:?}");
         }
     }

@@ -5,11 +5,12 @@
 //! to be used stays as long as packets of its station may be about, carried by somebody: it knows them again.
 
 use super::config::Mib;
-use super::geometry::Plane;
+use super::geometry::{self, Plane};
 use super::rate::Rate;
 use super::seen::Seen;
 use crate::input::LinkId;
 use crate::time::Time;
+use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{LongPosition, Place, ShortPosition};
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ pub const MAX_STATIONS: usize = 4096;
 pub const MAX_INTRODUCED: usize = 512;
 /// Choices of a next hop remembered.
 const MAX_CHOSEN: usize = 256;
+/// How long it is good enough to think of neighbours where they were: at 50 m/s they have gone 10 m.
+const GUESS: Duration = Duration::from_millis(200);
 
 /// The location table, by the link-layer address in each station's GeoNetworking address.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +32,8 @@ pub struct Stations {
     introduced: BTreeMap<LinkAddress, usize>,
     /// What the choice of a next hop looks at, in the order of the table.
     near: Vec<Near>,
+    /// For when it says where the neighbours are.
+    guessed: Time,
     /// What it has chosen lately, by the place; forgotten when a neighbour comes, goes or moves.
     chosen: BTreeMap<(i32, i32), Option<(Hop, f64)>>,
     /// How many entries are stale.
@@ -67,8 +72,20 @@ pub struct Hop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Near {
     mid: LinkAddress,
+    /// Where it is by now, if it has gone on as it said.
     place: Place,
     hop: Hop,
+    /// Whether it is where its frames, and those to it, should arrive.
+    in_range: bool,
+}
+
+/// This station, as the choice of a next hop sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Vantage {
+    /// Where it is; `None` if it does not know.
+    pub place: Option<Place>,
+    /// itsGnDefaultMaxCommunicationRange, metres.
+    pub range: u32,
 }
 
 /// What hearing of a station has changed.
@@ -94,7 +111,8 @@ impl Stations {
             return Heard::Full;
         }
         let station = self.table.entry(mid).or_insert_with(|| Station::new(now, position, hop.address));
-        if position.timestamp.is_newer_than(station.position.timestamp) {
+        let moved = position.timestamp.is_newer_than(station.position.timestamp);
+        if moved {
             (station.position, station.heard) = (*position, now);
         }
         if std::mem::take(&mut station.stale) {
@@ -109,8 +127,8 @@ impl Stations {
         if is_new {
             *self.introduced.entry(hop.address).or_default() += 1;
         }
-        if is_near {
-            self.renew_near(mid);
+        if is_near && (moved || direct) {
+            self.renew_near(now, mid);
         }
         match (is_new, was_near, is_near) {
             (_, false, true) => Heard::Neighbour,
@@ -145,19 +163,49 @@ impl Stations {
         found.or_else(|| self.near.iter().find(|near| near.hop.address == address).and_then(|near| self.find(near.mid)))
     }
 
-    /// The neighbour nearest to the place where `target` touches the earth, and the square of its distance in square metres.
-    pub fn nearest(&mut self, target: &Plane) -> Option<(Hop, f64)> {
+    /// The neighbour in range that is nearest to the place where `target` touches the earth, and the square of its distance
+    /// in square metres.
+    pub fn nearest(&mut self, now: Time, target: &Plane, own: Vantage) -> Option<(Hop, f64)> {
+        if now.since(self.guessed) >= GUESS {
+            self.guess(now, own);
+        }
         let Place { latitude, longitude } = target.origin();
         if let Some(chosen) = self.chosen.get(&(latitude, longitude)) {
             return *chosen;
         }
-        let distances = self.near.iter().map(|near| (near.hop, target.square(near.place)));
+        let in_range = self.near.iter().filter(|near| near.in_range);
+        let distances = in_range.map(|near| (near.hop, target.square(near.place)));
         let nearest = distances.min_by(|one, other| one.1.total_cmp(&other.1));
         if self.chosen.len() >= MAX_CHOSEN {
             self.chosen.clear();
         }
         self.chosen.insert((latitude, longitude), nearest);
         nearest
+    }
+
+    /// The neighbour of this address, if it should still be in range.
+    pub fn reach(&mut self, now: Time, mid: LinkAddress, own: Vantage) -> Option<Hop> {
+        if now.since(self.guessed) >= GUESS {
+            self.guess(now, own);
+        }
+        let at = self.near.binary_search_by_key(&mid, |near| near.mid).ok()?;
+        self.near.get(at).filter(|near| near.in_range).map(|near| near.hop)
+    }
+
+    /// Puts every neighbour where it should be by now. The standard has no such step, and looks at where they were: up to
+    /// a beacon's interval ago, so that the one that seems farthest on is often the one that is out of range.
+    fn guess(&mut self, now: Time, own: Vantage) {
+        let plane = own.place.map(Plane::at);
+        let most = f64::from(own.range) * f64::from(own.range);
+        for near in &mut self.near {
+            let Some(station) = self.table.get(&near.mid) else { continue };
+            near.place = station.place(now);
+            let away = |place| plane.map_or(0.0, |plane| plane.square(place));
+            // Some radios reach farther than they are said to: where it was heard, it can be reached.
+            near.in_range = away(near.place) <= away(station.position.place).max(most);
+        }
+        self.guessed = now;
+        self.chosen.clear();
     }
 
     /// Whether there is any neighbour.
@@ -246,9 +294,11 @@ impl Stations {
         }
     }
 
-    fn renew_near(&mut self, mid: LinkAddress) {
-        let Some(Station { position, near: Some((hop, _)), .. }) = self.table.get(&mid) else { return };
-        let near = Near { mid, place: position.place, hop: *hop };
+    /// Just heard of, it is in range.
+    fn renew_near(&mut self, now: Time, mid: LinkAddress) {
+        let Some(station) = self.table.get(&mid) else { return };
+        let Some((hop, _)) = station.near else { return };
+        let near = Near { mid, place: station.place(now), hop, in_range: true };
         match self.near.binary_search_by_key(&mid, |near| near.mid) {
             Ok(at) if self.near.get(at) == Some(&near) => return,
             Ok(at) => self.near.splice(at..=at, [near]).for_each(drop),
@@ -264,12 +314,17 @@ impl Station {
         let (packets_until, stale) = (now, false);
         Station { position: *position, near: None, heard: now, seen, rate, packets_until, stale, introduced_by }
     }
+
+    /// Where it is if it has gone on since as it said then.
+    fn place(&self, now: Time) -> Place {
+        let LongPosition { place, speed, heading, .. } = self.position;
+        geometry::ahead(place, speed, heading, now.since(self.heard))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
     use roam6_wire::geo::{GeoAddress, Station as Kind, Timestamp};
 
     fn mid(number: usize) -> LinkAddress {
@@ -346,6 +401,8 @@ mod tests {
         assert!(stations.is_empty() && stations.introduced.is_empty() && stations.stale == 0);
     }
 
+    const OWN: Vantage = Vantage { place: Some(Place { latitude: 0, longitude: 0 }), range: 1000 };
+
     #[test]
     fn the_nearest_neighbour_to_the_target_is_found_after_it_moved() {
         let mut stations = Stations::default();
@@ -353,10 +410,27 @@ mod tests {
             stations.put(Time::ZERO, &position(number, 1, latitude), hop(number), true);
         }
         let target = Plane::at(Place { latitude: 10_000, longitude: 0 });
-        assert_eq!(stations.nearest(&target).unwrap().0, hop(3));
+        let mut nearest = |stations: &mut Stations| stations.nearest(Time::ZERO, &target, OWN).unwrap().0;
+        assert_eq!(nearest(&mut stations), hop(3));
         stations.put(Time::ZERO, &position(1, 2, 9_000), hop(1), false);
-        assert_eq!(stations.nearest(&target).unwrap().0, hop(1));
+        assert_eq!(nearest(&mut stations), hop(1));
         stations.lose(|lost| lost == hop(1));
-        assert_eq!(stations.nearest(&target).unwrap().0, hop(3));
+        assert_eq!(nearest(&mut stations), hop(3));
+    }
+
+    #[test]
+    fn who_drives_on_out_of_range_is_passed_over() {
+        let mut stations = Stations::default();
+        // 990 m to the north and going on northwards at 10 m/s; 500 m to the north and standing.
+        let leaving = LongPosition { speed: 1_000, ..position(1, 1, 89_500) };
+        stations.put(Time::ZERO, &leaving, hop(1), true);
+        stations.put(Time::ZERO, &position(2, 1, 45_200), hop(2), true);
+        let target = Plane::at(Place { latitude: 1_000_000, longitude: 0 });
+        let later = Time::ZERO + Duration::from_secs(2);
+        assert_eq!(stations.nearest(Time::ZERO, &target, OWN).unwrap().0, hop(1));
+        assert_eq!(stations.nearest(later, &target, OWN).unwrap().0, hop(2));
+        assert_eq!((stations.reach(later, mid(1), OWN), stations.reach(later, mid(2), OWN)), (None, Some(hop(2))));
+        stations.put(later, &LongPosition { speed: 0, ..position(1, 2, 89_500) }, hop(1), true);
+        assert_eq!(stations.nearest(later, &target, OWN).unwrap().0, hop(1));
     }
 }

@@ -5,7 +5,7 @@ use crate::engine::Outbox;
 use crate::geo::config::{InArea, NonArea};
 use crate::geo::contention::PacketId;
 use crate::geo::geometry::{self, Plane};
-use crate::geo::stations::Hop;
+use crate::geo::stations::{Hop, Vantage};
 use crate::geo::store::Owner;
 use crate::report::DropReason;
 use crate::time::Time;
@@ -75,7 +75,7 @@ impl Router {
         let step = match self.mib.non_area {
             NonArea::Contention if self.stations.has_neighbours() || !class.store_carry_forward() => Step::Everywhere,
             NonArea::Contention => Step::Keep,
-            NonArea::Greedy => self.greedy(&target.goal, class),
+            NonArea::Greedy => self.greedy(now, &target.goal, class),
         };
         self.take_step(now, step, target, None, bytes, out);
     }
@@ -83,8 +83,8 @@ impl Router {
     /// Sends another's packet on towards its goal.
     pub(super) fn pass_on(&mut self, now: Time, goal: Goal, passing: Passing, out: &mut Outbox) {
         let step = match (self.mib.non_area, goal) {
-            (NonArea::Greedy, _) => self.greedy(&goal, passing.class),
-            (NonArea::Contention, Goal::Station(_, place) | Goal::Place(place)) => self.contend(place, passing.sender),
+            (NonArea::Greedy, _) => self.greedy(now, &goal, passing.class),
+            (NonArea::Contention, Goal::Station(_, place) | Goal::Place(place)) => self.contend(now, place, passing.sender),
             (NonArea::Contention, Goal::Everybody) => Step::Everywhere,
         };
         self.take_step(now, step, passing.target(goal), Some(passing.id), passing.bytes, out);
@@ -94,7 +94,7 @@ impl Router {
     pub(super) fn spread(&mut self, now: Time, passing: Passing, out: &mut Outbox) {
         let step = match self.mib.in_area {
             InArea::Simple => Step::Everywhere,
-            InArea::Contention => Step::Contend(self.patience(self.distance_from(passing.sender))),
+            InArea::Contention => Step::Contend(self.patience(self.distance_from(now, passing.sender))),
         };
         self.take_step(now, step, passing.target(Goal::Everybody), Some(passing.id), passing.bytes, out);
     }
@@ -146,14 +146,14 @@ impl Router {
     pub(super) fn flush(&mut self, now: Time, out: &mut Outbox) {
         for _ in 0..self.unicast.len() {
             let Some(stored) = self.unicast.take() else { break };
-            match self.offer(stored.with, stored.owner.sender) {
+            match self.offer(now, stored.with, stored.owner.sender) {
                 Step::To(hop) => self.send_to(hop, stored.leave(now).1, out),
                 _ => self.unicast.restore(stored),
             }
         }
         for _ in 0..self.broadcast.len() {
             let Some(stored) = self.broadcast.take() else { break };
-            match self.offer(stored.with, stored.owner.sender) {
+            match self.offer(now, stored.with, stored.owner.sender) {
                 Step::To(hop) => self.send_to(hop, stored.leave(now).1, out),
                 Step::Everywhere => self.send_everywhere(&stored.leave(now).1, out),
                 _ => self.broadcast.restore(stored),
@@ -162,10 +162,10 @@ impl Router {
     }
 
     /// To whom a packet that waits may go now. Not back to who has handed it over: there it is a duplicate.
-    fn offer(&mut self, goal: Goal, from: LinkAddress) -> Step {
+    fn offer(&mut self, now: Time, goal: Goal, from: LinkAddress) -> Step {
         match (goal, self.stations.has_neighbours()) {
             (Goal::Everybody, false) => Step::Keep,
-            _ => match self.greedy(&goal, TrafficClass(u8::MAX)) {
+            _ => match self.greedy(now, &goal, TrafficClass(u8::MAX)) {
                 Step::To(hop) if hop.address == from => Step::Keep,
                 step => step,
             },
@@ -173,27 +173,28 @@ impl Router {
     }
 
     /// To the neighbour that is nearest to the goal, if it is nearer than this station (§E.2).
-    fn greedy(&mut self, goal: &Goal, class: TrafficClass) -> Step {
+    fn greedy(&mut self, now: Time, goal: &Goal, class: TrafficClass) -> Step {
+        let own = Vantage { place: self.ego.place(now), range: self.mib.max_range };
         let place = match goal {
             Goal::Everybody => return Step::Everywhere,
             Goal::Place(place) => *place,
-            Goal::Station(mid, place) => match self.stations.find(*mid).and_then(|station| station.near) {
-                Some((hop, _)) => return Step::To(hop),
+            Goal::Station(mid, place) => match self.stations.reach(now, *mid, own) {
+                Some(hop) => return Step::To(hop),
                 None => *place,
             },
         };
         let plane = Plane::at(place);
-        let own = self.ego.place().map_or(f64::INFINITY, |own| plane.square(own));
-        match self.stations.nearest(&plane) {
-            Some((hop, square)) if square < own => Step::To(hop),
+        let away = own.place.map_or(f64::INFINITY, |own| plane.square(own));
+        match self.stations.nearest(now, &plane, own) {
+            Some((hop, square)) if square < away => Step::To(hop),
             _ if class.store_carry_forward() => Step::Keep,
             _ => Step::Everywhere,
         }
     }
 
     /// After a time that is the shorter the nearer this station is to the goal than the sender was (§E.3).
-    fn contend(&self, goal: Place, sender: LinkAddress) -> Step {
-        let Some(own) = self.ego.place() else { return Step::Stop };
+    fn contend(&self, now: Time, goal: Place, sender: LinkAddress) -> Step {
+        let Some(own) = self.ego.place(now) else { return Step::Stop };
         let Some(sender) = self.stations.sender(sender).filter(|station| station.position.accurate) else {
             return Step::Contend(self.mib.cbf_max_time);
         };
@@ -209,8 +210,8 @@ impl Router {
     }
 
     /// Metres from who sent a frame, if that station's position is good.
-    fn distance_from(&self, sender: LinkAddress) -> Option<f64> {
+    fn distance_from(&self, now: Time, sender: LinkAddress) -> Option<f64> {
         let station = self.stations.sender(sender).filter(|station| station.position.accurate)?;
-        Some(geometry::distance(station.position.place, self.ego.place()?))
+        Some(geometry::distance(station.position.place, self.ego.place(now)?))
     }
 }

@@ -131,7 +131,7 @@ impl Router {
                 self.pass_to_area(now, &packet, &area, (from, bytes), out).then_some(delivery)?
             }
             Extended::GeoAnycast { area, .. } => {
-                let inside = self.ego.place().is_some_and(|own| geometry::holds(&area, own));
+                let inside = self.ego.place(now).is_some_and(|own| geometry::holds(&area, own));
                 if inside {
                     return delivery;
                 }
@@ -201,7 +201,7 @@ impl Router {
         (from, bytes): (Hop, &[u8]),
         out: &mut Outbox,
     ) -> bool {
-        let Some(own) = self.ego.place() else { return false };
+        let Some(own) = self.ego.place(now) else { return false };
         let inside = geometry::holds(area, own);
         if geometry::size(area) > f64::from(self.mib.max_area_size) {
             self.drop_counted(DropReason::AreaTooLarge, "its area is too large to forward it", out);
