@@ -6,7 +6,7 @@ use crate::figures::{Findings, round};
 use crate::progress::Progress;
 use anyhow::Result;
 use roam6_proto::geo::geometry::Offset;
-use roam6_proto::geo::{Mib, Request, To};
+use roam6_proto::geo::{Mib, NonArea, Request, To};
 use roam6_proto::{Entropy, Time};
 use roam6_sim::radio::StationId;
 use roam6_sim::vehicles::check::number;
@@ -40,6 +40,19 @@ const AREA: u16 = 300;
 /// Hops that a packet makes at most.
 const HOPS: u32 = 10;
 
+/// How packets are forwarded outside areas, and whether they may be carried about.
+struct Way {
+    name: &'static str,
+    non_area: NonArea,
+    class: TrafficClass,
+}
+
+const WAYS: [Way; 3] = [
+    Way { name: "greedy", non_area: NonArea::Greedy, class: TrafficClass(0) },
+    Way { name: "greedy_carried", non_area: NonArea::Greedy, class: TrafficClass(0x80) },
+    Way { name: "contention", non_area: NonArea::Contention, class: TrafficClass(0) },
+];
+
 /// What was asked for, and what came of it.
 struct Asked {
     to: To,
@@ -51,22 +64,28 @@ struct Asked {
 
 fn run(quick: bool) -> Result<Findings> {
     let (vehicles, requests) = if quick { (200, 20) } else { (1000, 120) };
-    let mut city = City::new(vehicles);
-    let mut progress = Progress::new(requests);
-    city.advance(Time::ZERO + WARM);
-    let beacons = city.frames;
-    for number in 0..requests {
-        progress.say("driving");
-        city.ask(number);
-        city.advance(city.world.now() + APART);
-        progress.step();
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut progress = Progress::new(requests * WAYS.len() as u64);
+    for way in WAYS {
+        // The same vehicles drive the same ways and ask for the same.
+        let mut city = City::new(vehicles, way);
+        city.advance(Time::ZERO + WARM);
+        city.frames = 0;
+        for number in 0..requests {
+            progress.say(city.way.name);
+            city.ask(number);
+            city.advance(city.world.now() + APART);
+            progress.step();
+        }
+        city.advance(city.world.now() + TAIL);
+        city.tell(&mut findings);
     }
-    city.advance(city.world.now() + TAIL);
-    Ok(city.findings(vehicles, beacons))
+    Ok(findings)
 }
 
 struct City {
     world: World,
+    way: Way,
     chance: Entropy,
     vehicles: u32,
     asked: BTreeMap<u64, Asked>,
@@ -75,10 +94,12 @@ struct City {
 }
 
 impl City {
-    fn new(vehicles: u32) -> City {
+    fn new(vehicles: u32, way: Way) -> City {
         let spec = RadioSpec { sure: RANGE, ..RadioSpec::its_g5(RANGE) };
+        let mib = Mib { non_area: way.non_area, max_range: RANGE as u32, ..Mib::default() };
         let mut city = City {
             world: World::new(spec, 1),
+            way,
             chance: Entropy::from_number(11),
             vehicles,
             asked: BTreeMap::new(),
@@ -87,7 +108,7 @@ impl City {
         };
         for id in 1..=vehicles {
             let track = city.route();
-            city.world.add(StationId(id), track, Mib::default());
+            city.world.add(StationId(id), track, mib.clone());
         }
         city
     }
@@ -138,7 +159,7 @@ impl City {
         self.asked.insert(number, Asked { to, reachable, reached: BTreeMap::new() });
         let mut payload = number.to_be_bytes().to_vec();
         payload.resize(200, 0);
-        let (upper, class) = (Upper::BtpB, TrafficClass(0));
+        let (upper, class) = (Upper::BtpB, self.way.class);
         let request = Request { to, upper, payload, class, lifetime: None, hops: None, repetition: None };
         if let Some((step, _)) = self.world.ask(by, request) {
             self.look(&step);
@@ -161,33 +182,52 @@ impl City {
         }
     }
 
-    fn findings(&self, vehicles: u32, frames_before: u64) -> Findings {
-        let mut findings = Findings { sound: true, ..Findings::default() };
-        for (name, for_areas) in [("unicast", false), ("broadcast", true)] {
-            let asked = || self.asked.values().filter(|asked| matches!(asked.to, To::AllIn(_)) == for_areas);
-            let (mut could, mut did, mut least, mut made) = (0_u32, 0_u32, 0_u32, 0_u32);
-            for asked in asked() {
-                for (id, hops) in &asked.reachable {
-                    could += 1;
-                    if let Some(over) = asked.reached.get(id) {
-                        (did, least, made) = (did + 1, least + hops, made + over);
-                    }
+    fn tell(&self, findings: &mut Findings) {
+        let seconds = self.world.now().since(Time::ZERO).as_secs_f64();
+        let each = round(self.frames as f64 / self.asked.len().max(1) as f64);
+        let octets = round(self.octets as f64 / f64::from(self.vehicles) / seconds);
+        for (kind, for_areas) in [("unicast", false), ("broadcast", true)] {
+            let count = self.count(for_areas);
+            let (delivery, hops) = (share(count.reached, count.reachable), share(count.hops, count.least));
+            findings.rows.push(json!({
+                "forwarding": self.way.name, "kind": kind, "vehicles": self.vehicles,
+                "reachable": count.reachable, "reached": count.reached, "delivery": delivery,
+                "hops_mean": share(count.hops, count.reached), "hops_over_least": hops,
+                "frames_per_request": each, "octets_per_vehicle_and_second": octets,
+            }));
+            findings.sum_up(&format!("{kind}_delivery_{}", self.way.name), delivery);
+            findings.sum_up(&format!("{kind}_hops_over_least_{}", self.way.name), hops);
+        }
+        findings.sum_up(&format!("frames_per_request_{}", self.way.name), each);
+    }
+
+    fn count(&self, for_areas: bool) -> Count {
+        let mut count = Count::default();
+        for asked in self.asked.values().filter(|asked| matches!(asked.to, To::AllIn(_)) == for_areas) {
+            for (id, least) in &asked.reachable {
+                count.reachable += 1;
+                if let Some(hops) = asked.reached.get(id) {
+                    count.reached += 1;
+                    count.least += least;
+                    count.hops += hops;
                 }
             }
-            let share = |of: u32, all: u32| round(f64::from(of) / f64::from(all.max(1)));
-            findings.rows.push(json!({
-                "kind": name, "vehicles": vehicles, "asked": asked().count(), "reachable": could, "reached": did,
-                "hops_mean": share(made, did), "hops_least_mean": share(least, did),
-            }));
-            findings.sum_up(&format!("{name}_delivery_of_reachable"), share(did, could));
-            findings.sum_up(&format!("{name}_hops_over_least"), share(made, least));
         }
-        let seconds = self.world.now().since(Time::ZERO).as_secs_f64();
-        findings
-            .sum_up("frames_per_request", round((self.frames - frames_before) as f64 / self.asked.len().max(1) as f64));
-        findings.sum_up("octets_per_vehicle_and_second", round(self.octets as f64 / f64::from(vehicles) / seconds));
-        findings
+        count
     }
+}
+
+/// Who could be reached and who was, and hops to these: as few as possible, and as many as there were.
+#[derive(Default)]
+struct Count {
+    reachable: u32,
+    reached: u32,
+    least: u32,
+    hops: u32,
+}
+
+fn share(of: u32, all: u32) -> f64 {
+    round(f64::from(of) / f64::from(all.max(1)))
 }
 
 fn place((east, north): (u64, u64)) -> Offset {

@@ -63,6 +63,84 @@ fn overhead(document: &Value) -> Chart {
     }
 }
 
+/// The paper's figures 10 and 11: datagrams that arrive, and how much of what is sent at ever higher rates.
+pub(super) fn udp(document: &Value) -> Vec<Chart> {
+    let mut rates: Vec<f64> = rows(document).iter().filter_map(|row| number(row, "/kbit_s")).collect();
+    rates.dedup();
+    let mut series: Vec<Series> = rates.into_iter().map(|rate| delivery(document, rate)).collect();
+    let at = |octets: u16| paper(P3, &format!("delivery_{octets}"), f64::from(octets));
+    let points = [700, 1150, 1380].into_iter().filter_map(at).collect();
+    series.push(Series { name: "paper, 250 kbit/s".to_owned(), style: Style::Dashes, points });
+    let searched = rows(document).iter().filter_map(|row| {
+        let offered = number(row, "/search_kbit_s")? / 1000.0;
+        Some(Point { x: offered, y: number(row, "/mbit_s")?, spread: None })
+    });
+    vec![
+        Chart {
+            title: "Datagrams that arrive, one hop (P3, Figs 10 and 11)".to_owned(),
+            across: "octets of a datagram".to_owned(),
+            up: "share".to_owned(),
+            series,
+            ..Chart::default()
+        },
+        Chart {
+            title: "Datagrams at ever higher rates, one hop, no limit of the channel".to_owned(),
+            across: "Mbit/s sent".to_owned(),
+            up: "Mbit/s received".to_owned(),
+            series: vec![Series { name: "roam6".to_owned(), style: Style::Line, points: searched.collect() }],
+            ..Chart::default()
+        },
+    ]
+}
+
+fn delivery(document: &Value, rate: f64) -> Series {
+    let of_rate = rows(document).iter().filter(|row| number(row, "/kbit_s") == Some(rate));
+    let points = of_rate
+        .filter_map(|row| Some(Point { x: number(row, "/octets")?, y: number(row, "/delivery")?, spread: None }));
+    Series { name: format!("{rate} kbit/s"), style: Style::Line, points: points.collect() }
+}
+
+/// How long a connection through a moving column was silent at most, second by second.
+pub(super) fn tcp(document: &Value) -> Vec<Chart> {
+    let silences = rows(document).iter().filter_map(|row| row.get("silence_ms_each_second")?.as_array());
+    let point = |(second, silence): (usize, &Value)| Some(Point { x: second as f64, y: silence.as_f64()?, spread: None });
+    let points = silences.flatten().enumerate().filter_map(point).collect();
+    vec![Chart {
+        title: "Longest silence of a TCP connection while vehicles between its ends drive past".to_owned(),
+        across: "seconds".to_owned(),
+        up: "ms".to_owned(),
+        series: vec![Series { name: "either direction".to_owned(), style: Style::Line, points }],
+        ..Chart::default()
+    }]
+}
+
+/// What arrives in the city of what could, and over how many hops, by how packets are forwarded.
+pub(super) fn city(document: &Value) -> Vec<Chart> {
+    let mut ways: Vec<String> = rows(document).iter().map(|row| text(row, "forwarding")).collect();
+    ways.dedup();
+    let bars = |key: &str, kind: &str| {
+        let of_kind = rows(document).iter().filter(|row| text(row, "kind") == kind);
+        let point = |(place, row): (usize, &Value)| {
+            Some(Point { x: place as f64, y: number(row, &format!("/{key}"))?, spread: None })
+        };
+        let points = of_kind.enumerate().filter_map(point).collect();
+        Series { name: kind.to_owned(), style: Style::Bar, points }
+    };
+    let chart = |title: &str, up: &str, key: &str| Chart {
+        title: title.to_owned(),
+        across: "forwarding".to_owned(),
+        up: up.to_owned(),
+        places: ways.clone(),
+        series: ["unicast", "broadcast"].map(|kind| bars(key, kind)).into(),
+        ..Chart::default()
+    };
+    vec![
+        chart("Delivered of what a flood over ten hops would reach", "share", "delivery"),
+        chart("Hops made over the least possible", "ratio", "hops_over_least"),
+        chart("Frames on the air for each request", "frames", "frames_per_request"),
+    ]
+}
+
 /// Packets a second by neighbours, beside what others do.
 pub(super) fn forwarding(document: &Value) -> Vec<Chart> {
     let seen = rows(document).iter().filter_map(|row| range(row.get("pps_of_a_core")?, number(row, "/neighbours")?));

@@ -17,8 +17,11 @@ type Draw = fn(&Value) -> Vec<Chart>;
 
 /// How each experiment that has figures is drawn.
 const FIGURES: &[(&str, Draw)] = &[
+    ("geonet/city", geonet::city),
     ("geonet/forwarding", geonet::forwarding),
     ("geonet/rtt", geonet::rtt),
+    ("geonet/tcp", geonet::tcp),
+    ("geonet/udp", geonet::udp),
     ("lab/links", lab::links),
     ("mptcp/handover", mptcp::handover),
     ("mptcp/many", mptcp::many),
