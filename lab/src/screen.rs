@@ -65,7 +65,7 @@ impl Screen {
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
              <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#101418\"/>\n\
-             <g font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"13\" xml:space=\"preserve\">\n"
+             <g font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"13\" style=\"white-space:pre\">\n"
         );
         for (row, (tone, text)) in lines.iter().enumerate() {
             let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
