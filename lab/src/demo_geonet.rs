@@ -204,7 +204,7 @@ impl Phase {
     fn sentence(&self) -> String {
         let trip = self.trip.map_or("no answer".to_owned(), |trip| format!("round trip {trip:.1} ms"));
         format!(
-            "  {:.0} m, {} hops: {trip}, {} of {ECHOES} echoes; TCP was silent for {:.0} ms at most",
+            "  {:.0} m, hops: {}, {trip}, {} of {ECHOES} echoes; TCP was silent for {:.0} ms at most",
             self.metres,
             self.hops,
             self.received,

@@ -7,9 +7,10 @@ use crate::clock;
 use crate::figures::{Findings, percentile, round, spread};
 use crate::progress::Progress;
 use crate::road::{LINK, Road, Station, at, member};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use roam6_sim::{RadioSpec, Track};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::process::Stdio;
 use std::time::Duration;
@@ -31,6 +32,8 @@ const PLACES: [f64; 2] = [200.0, 500.0];
 const RELAY: f64 = 250.0;
 /// Stations are told of often, and forgotten soon.
 const SETTINGS: &str = "beacon = \"500ms\"\nneighbour_lifetime = \"2s\"\npacket_data_rate = 4000000000\n";
+/// Seconds that a series of echoes may take.
+const PING: &str = "3";
 /// How long anything may take until it works.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -210,15 +213,20 @@ impl Scene {
         let [node, _] = &self.nodes;
         let (count_text, size) = (count.to_string(), octets.to_string());
         let mut ping = node.command("ping");
-        ping.args(["-6", "-n", "-i", "0.002", "-W", "2", "-c", &count_text, "-s", &size, "-I", &from, &to]);
+        // Without -w it waits for the last answer only twice as long as for the slowest before; with it, it goes on asking
+        // until it has so many answers.
+        ping.args(["-6", "-n", "-i", "0.002", "-w", PING, "-c", &count_text, "-s", &size, "-I", &from, &to]);
         // It fails when something was lost, which is told by what is missing.
         let output = ping.stderr(Stdio::null()).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let trips: Vec<f64> =
-            text.lines().filter_map(|line| line.split("time=").nth(1)?.split(' ').next()?.parse().ok()).collect();
-        if trips.len() > count {
-            bail!("{} answers to {count} echoes", trips.len());
-        }
-        Ok(Echoes { sent: count, trips })
+        let answers = text.lines().filter_map(answer).filter(|(sequence, _)| *sequence <= count);
+        let trips: BTreeMap<usize, f64> = answers.collect();
+        Ok(Echoes { sent: count, trips: trips.into_values().collect() })
     }
+}
+
+/// Number and round trip, milliseconds, of an answer that ping tells of.
+fn answer(line: &str) -> Option<(usize, f64)> {
+    let field = |name: &str| line.split(name).nth(1)?.split(' ').next();
+    Some((field("icmp_seq=")?.parse().ok()?, field("time=")?.parse().ok()?))
 }
