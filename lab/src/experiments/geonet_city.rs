@@ -44,13 +44,16 @@ const HOPS: u32 = 10;
 struct Way {
     name: &'static str,
     non_area: NonArea,
+    recovery: bool,
     class: TrafficClass,
 }
 
-const WAYS: [Way; 3] = [
-    Way { name: "greedy", non_area: NonArea::Greedy, class: TrafficClass(0) },
-    Way { name: "greedy_carried", non_area: NonArea::Greedy, class: TrafficClass(0x80) },
-    Way { name: "contention", non_area: NonArea::Contention, class: TrafficClass(0) },
+const GREEDY: Way = Way { name: "greedy", non_area: NonArea::Greedy, recovery: false, class: TrafficClass(0) };
+const WAYS: [Way; 4] = [
+    GREEDY,
+    Way { name: "greedy_round_gaps", recovery: true, ..GREEDY },
+    Way { name: "greedy_carried", class: TrafficClass(0x80), ..GREEDY },
+    Way { name: "contention", non_area: NonArea::Contention, ..GREEDY },
 ];
 
 /// What was asked for, and what came of it.
@@ -96,7 +99,8 @@ struct City {
 impl City {
     fn new(vehicles: u32, way: Way) -> City {
         let spec = RadioSpec { sure: RANGE, ..RadioSpec::its_g5(RANGE) };
-        let mib = Mib { non_area: way.non_area, max_range: RANGE as u32, ..Mib::default() };
+        let Way { non_area, recovery, .. } = way;
+        let mib = Mib { non_area, recovery, max_range: RANGE as u32, ..Mib::default() };
         let mut city = City {
             world: World::new(spec, 1),
             way,

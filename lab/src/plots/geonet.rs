@@ -103,7 +103,8 @@ fn delivery(document: &Value, rate: f64) -> Series {
 /// How long a connection through a moving column was silent at most, second by second.
 pub(super) fn tcp(document: &Value) -> Vec<Chart> {
     let silences = rows(document).iter().filter_map(|row| row.get("silence_ms_each_second")?.as_array());
-    let point = |(second, silence): (usize, &Value)| Some(Point { x: second as f64, y: silence.as_f64()?, spread: None });
+    let point =
+        |(second, silence): (usize, &Value)| Some(Point { x: second as f64, y: silence.as_f64()?, spread: None });
     let points = silences.flatten().enumerate().filter_map(point).collect();
     vec![Chart {
         title: "Longest silence of a TCP connection while vehicles between its ends drive past".to_owned(),

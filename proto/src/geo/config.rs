@@ -109,6 +109,9 @@ pub struct Mib {
     pub max_area_size: u32,
     /// itsGnNonAreaForwardingAlgorithm.
     pub non_area: NonArea,
+    /// Whether a packet that may not wait, and for which there is no neighbour nearer to its goal, goes round the gap
+    /// instead of to everybody. Not the standard's.
+    pub recovery: bool,
     /// itsGnAreaForwardingAlgorithm.
     pub in_area: InArea,
     /// itsGnCbfMinTime.
@@ -151,6 +154,7 @@ impl Default for Mib {
             packet_data_rate_beta: 90,
             max_area_size: 10_000_000,
             non_area: NonArea::Greedy,
+            recovery: false,
             in_area: InArea::Contention,
             cbf_min_time: milliseconds(1),
             cbf_max_time: milliseconds(100),

@@ -8,6 +8,7 @@ pub mod echo;
 pub mod ego;
 pub mod geometry;
 pub mod lookup;
+mod planar;
 pub mod rate;
 pub mod request;
 pub mod router;

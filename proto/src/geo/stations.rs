@@ -5,7 +5,8 @@
 //! to be used stays as long as packets of its station may be about, carried by somebody: it knows them again.
 
 use super::config::Mib;
-use super::geometry::{self, Plane};
+use super::geometry::{self, Offset, Plane};
+use super::planar;
 use super::rate::Rate;
 use super::seen::Seen;
 use crate::input::LinkId;
@@ -101,6 +102,15 @@ pub enum Heard {
     Full,
 }
 
+/// From where one looks for the next hop round a gap.
+#[derive(Debug, Clone, Copy)]
+pub enum Bearing {
+    /// The gap begins here: from where the goal lies.
+    Goal(Place),
+    /// From the neighbour that has sent the packet.
+    Sender(LinkAddress),
+}
+
 impl Stations {
     /// Hears a source's position from a frame that came by `hop`; `direct` if the source itself sent the frame and says
     /// so by a packet of one hop.
@@ -181,6 +191,25 @@ impl Stations {
         }
         self.chosen.insert((latitude, longitude), nearest);
         nearest
+    }
+
+    /// The next hop round a gap: the first neighbour counterclockwise of where `from` leads, among those whose lines do
+    /// not cross.
+    pub fn around(&mut self, now: Time, own: Vantage, from: Bearing) -> Option<Hop> {
+        if now.since(self.guessed) >= GUESS {
+            self.guess(now, own);
+        }
+        let plane = Plane::at(own.place?);
+        let begin = match from {
+            Bearing::Goal(place) => planar::direction(plane.offset(place)),
+            Bearing::Sender(address) => {
+                let sender = self.near.iter().find(|near| near.hop.address == address)?;
+                planar::direction(plane.offset(sender.place))
+            }
+        };
+        let near: Vec<_> = self.near.iter().filter(|near| near.in_range).collect();
+        let offsets: Vec<Offset> = near.iter().map(|near| plane.offset(near.place)).collect();
+        near.get(planar::next(&offsets, begin)?).map(|near| near.hop)
     }
 
     /// The neighbour of this address, if it should still be in range.
@@ -410,7 +439,7 @@ mod tests {
             stations.put(Time::ZERO, &position(number, 1, latitude), hop(number), true);
         }
         let target = Plane::at(Place { latitude: 10_000, longitude: 0 });
-        let mut nearest = |stations: &mut Stations| stations.nearest(Time::ZERO, &target, OWN).unwrap().0;
+        let nearest = |stations: &mut Stations| stations.nearest(Time::ZERO, &target, OWN).unwrap().0;
         assert_eq!(nearest(&mut stations), hop(3));
         stations.put(Time::ZERO, &position(1, 2, 9_000), hop(1), false);
         assert_eq!(nearest(&mut stations), hop(1));

@@ -8,7 +8,7 @@ use roam6_proto::geo::lookup::MAX_LOOKUPS;
 use roam6_proto::geo::stations::MAX_STATIONS;
 use roam6_proto::geo::{Mib, To, geometry};
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Extended, Packet};
+use roam6_wire::geo::{Extended, Packet, detour};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Metres that a station may have gone since it was last told where it is.
@@ -24,7 +24,8 @@ type PacketKey = (LinkAddress, u32, u16);
 pub struct Witness {
     /// Who has handed up what: the number in each payload. With the life it was in.
     delivered: BTreeSet<(u64, StationId, u32)>,
-    sent: BTreeSet<(StationId, u32, PacketKey)>,
+    /// With the hops left of one that goes round a gap, which may come by again with fewer.
+    sent: BTreeSet<(StationId, u32, PacketKey, Option<u8>)>,
     asked: BTreeMap<u64, (StationId, To)>,
     /// Numbers that their stations have sent.
     begun: BTreeSet<u64>,
@@ -61,22 +62,26 @@ impl Witness {
     pub fn look(&mut self, world: &World, mib: &Mib, step: &Step) -> Result<(), String> {
         self.frames += step.sent.len() as u64;
         bounds(world, mib, step)?;
+        let heard = match &step.cause {
+            Cause::Heard(frame) => Packet::parse(&frame.bytes).ok(),
+            _ => None,
+        };
+        let heard_key = heard.as_ref().and_then(key);
         let mut forwarded = Vec::new();
         for frame in &step.sent {
             let packet = Packet::parse(&frame.bytes).map_err(|error| format!("it sends what is none: {error}"))?;
             let Some(key) = key(&packet) else { continue };
-            if !self.sent.insert((step.by, step.life, key)) {
+            let left = detour(&frame.bytes).map(|_| packet.remaining);
+            if !self.sent.insert((step.by, step.life, key, left)) {
                 return Err(format!("sends {key:?} again"));
             }
-            if key.0 == address(step.by) {
+            if key.0 == address(step.by) && heard_key != Some(key) {
                 self.begin(step, &packet)?;
             } else {
                 forwarded.push(key);
             }
         }
-        if let Cause::Heard(frame) = &step.cause {
-            let heard = Packet::parse(&frame.bytes).ok();
-            let heard_key = heard.as_ref().and_then(key);
+        if matches!(step.cause, Cause::Heard(_)) {
             if forwarded.len() > 1 || forwarded.iter().any(|key| Some(*key) != heard_key) {
                 return Err(format!("makes {forwarded:?} of {heard_key:?}"));
             }
@@ -97,9 +102,11 @@ impl Witness {
 
     /// Of its own a station sends, when it hears something, an answer to a question for it, and what has waited.
     fn no_more(&self, step: &Step, heard: Option<&Packet<'_>>) -> Result<(), String> {
+        let heard_key = heard.and_then(key);
+        let of_own = |packet: &Packet<'_>| packet.extended.source().address.mid == address(step.by);
         let own = step.sent.iter().filter_map(|frame| Packet::parse(&frame.bytes).ok());
-        let own =
-            own.filter(|packet| packet.extended.source().address.mid == address(step.by) && packet.payload.is_empty());
+        let own = own.filter(|packet| of_own(packet) && packet.payload.is_empty());
+        let own = own.filter(|packet| heard_key.is_none() || key(packet) != heard_key);
         let is_asked = matches!(heard.map(|packet| packet.extended),
             Some(Extended::LocationRequest { sought, .. }) if sought.mid == address(step.by));
         let answers = own.map(|packet| matches!(packet.extended, Extended::LocationReply { .. }) && is_asked);

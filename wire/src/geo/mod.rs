@@ -14,7 +14,7 @@ pub use address::{GeoAddress, Station};
 pub use area::{Area, Shape};
 pub use extended::{Extended, Sequenced};
 pub use lifetime::Lifetime;
-pub use packet::{Packet, TrafficClass, Upper, is_secured, set_destination, set_remaining};
+pub use packet::{Packet, TrafficClass, Upper, detour, is_secured, set_destination, set_detour, set_remaining};
 pub use position::{LongPosition, Place, ShortPosition, Timestamp};
 
 /// EtherType of GeoNetworking packets.

@@ -20,6 +20,9 @@ const FIXED_LENGTH: usize = 12;
 const REMAINING_AT: usize = 3;
 /// Where the destination's position vector is in the packets that have one.
 const DESTINATION_AT: usize = 40;
+/// Where forwarders that go round a gap note how far from the goal it began: reserved by the standard, which has no such
+/// forwarding, behind the sequence number of all packets that have one.
+const DETOUR_AT: usize = 14;
 const MOBILE: u8 = 0x80;
 /// Ethernet fills shorter payloads up (IEEE 802.3 §3.2.8), and what it added comes up with them.
 const ETHERNET_LEAST: usize = 46;
@@ -106,6 +109,19 @@ pub fn set_destination(packet: &mut [u8], destination: &ShortPosition) {
     }
 }
 
+/// Whether a packet goes round a gap, and how many metres from the goal that began. Only of a packet with a number.
+pub fn detour(packet: &[u8]) -> Option<u16> {
+    let octets: [u8; 2] = packet.get(DETOUR_AT..)?.first_chunk().copied()?;
+    Some(u16::from_be_bytes(octets)).filter(|metres| *metres > 0)
+}
+
+/// Writes into a packet with a number that it goes round a gap; `None`: that it does not.
+pub fn set_detour(packet: &mut [u8], metres: Option<u16>) {
+    if let Some(field) = packet.get_mut(DETOUR_AT..).and_then(|rest| rest.first_chunk_mut()) {
+        *field = metres.unwrap_or(0).to_be_bytes();
+    }
+}
+
 impl<'a> Packet<'a> {
     /// Reads a packet from its Basic Header on. Octets with which Ethernet filled up a short frame are cut off.
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, Malformed> {
@@ -169,6 +185,11 @@ impl<'a> Packet<'a> {
     /// Octets of the packet.
     pub fn length(&self) -> usize {
         FIXED_LENGTH + self.extended.length() + self.payload.len()
+    }
+
+    /// Hops that a packet may still make, if that is one.
+    pub fn remaining_of(packet: &[u8]) -> u8 {
+        packet.get(REMAINING_AT).copied().unwrap_or(0)
     }
 
     /// Whether the source says that it moves (itsGnIsMobile).

@@ -11,7 +11,7 @@ use crate::report::DropReason;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Place, TrafficClass};
+use roam6_wire::geo::{Place, TrafficClass, set_detour};
 
 /// Where a packet wants to go, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,6 +44,8 @@ pub(super) enum Step {
     Keep,
     /// It goes no farther: others are nearer.
     Stop,
+    /// It has come round a gap to where that has no edge any longer.
+    Lost,
 }
 
 /// A packet on its way.
@@ -53,6 +55,16 @@ pub(super) struct Passing {
     /// Who sent the frame.
     pub(super) sender: LinkAddress,
     pub(super) bytes: Vec<u8>,
+}
+
+impl Goal {
+    /// Where it is.
+    pub(super) fn place(&self) -> Option<Place> {
+        match self {
+            Goal::Station(_, place) | Goal::Place(place) => Some(*place),
+            Goal::Everybody => None,
+        }
+    }
 }
 
 impl Passing {
@@ -67,31 +79,40 @@ impl Router {
         &mut self,
         now: Time,
         target: Target,
-        bytes: Vec<u8>,
+        mut bytes: Vec<u8>,
         class: TrafficClass,
         out: &mut Outbox,
     ) {
+        let id = (self.address.mid, self.sequence);
         // Contention begins with everybody hearing the packet (§E.3).
         let step = match self.mib.non_area {
             NonArea::Contention if self.stations.has_neighbours() || !class.store_carry_forward() => Step::Everywhere,
             NonArea::Contention => Step::Keep,
-            NonArea::Greedy => self.greedy(now, &target.goal, class),
+            NonArea::Greedy => self.advance(now, &target.goal, (id, class, None), &mut bytes),
         };
         self.take_step(now, step, target, None, bytes, out);
     }
 
     /// Sends another's packet on towards its goal.
-    pub(super) fn pass_on(&mut self, now: Time, goal: Goal, passing: Passing, out: &mut Outbox) {
+    pub(super) fn pass_on(&mut self, now: Time, goal: Goal, mut passing: Passing, out: &mut Outbox) {
         let step = match (self.mib.non_area, goal) {
-            (NonArea::Greedy, _) => self.greedy(now, &goal, passing.class),
-            (NonArea::Contention, Goal::Station(_, place) | Goal::Place(place)) => self.contend(now, place, passing.sender),
+            (NonArea::Greedy, _) => {
+                let Passing { id, class, sender, ref mut bytes } = passing;
+                self.advance(now, &goal, (id, class, Some(sender)), bytes)
+            }
+            (NonArea::Contention, Goal::Station(_, place) | Goal::Place(place)) => {
+                self.contend(now, place, passing.sender)
+            }
             (NonArea::Contention, Goal::Everybody) => Step::Everywhere,
         };
         self.take_step(now, step, passing.target(goal), Some(passing.id), passing.bytes, out);
     }
 
     /// Spreads another's packet inside its area.
-    pub(super) fn spread(&mut self, now: Time, passing: Passing, out: &mut Outbox) {
+    pub(super) fn spread(&mut self, now: Time, mut passing: Passing, out: &mut Outbox) {
+        if self.mib.recovery {
+            set_detour(&mut passing.bytes, None);
+        }
         let step = match self.mib.in_area {
             InArea::Simple => Step::Everywhere,
             InArea::Contention => Step::Contend(self.patience(self.distance_from(now, passing.sender))),
@@ -117,6 +138,7 @@ impl Router {
                 }
             }
             (Step::Keep, _) => self.keep(now, target, bytes, out),
+            (Step::Lost, _) => self.drop_counted(DropReason::NoNeighbour, "nobody is left to go round a gap by", out),
             (Step::Stop, _) => {}
         }
     }
@@ -173,8 +195,8 @@ impl Router {
     }
 
     /// To the neighbour that is nearest to the goal, if it is nearer than this station (§E.2).
-    fn greedy(&mut self, now: Time, goal: &Goal, class: TrafficClass) -> Step {
-        let own = Vantage { place: self.ego.place(now), range: self.mib.max_range };
+    pub(super) fn greedy(&mut self, now: Time, goal: &Goal, class: TrafficClass) -> Step {
+        let own = self.vantage(now);
         let place = match goal {
             Goal::Everybody => return Step::Everywhere,
             Goal::Place(place) => *place,
@@ -190,6 +212,10 @@ impl Router {
             _ if class.store_carry_forward() => Step::Keep,
             _ => Step::Everywhere,
         }
+    }
+
+    pub(super) fn vantage(&self, now: Time) -> Vantage {
+        Vantage { place: self.ego.place(now), range: self.mib.max_range }
     }
 
     /// After a time that is the shorter the nearer this station is to the goal than the sender was (§E.3).

@@ -3,6 +3,7 @@
 
 mod forward;
 mod receive;
+mod recovery;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use crate::time::Time;
 use crate::view::PositionView;
 use core::time::Duration;
 use forward::Goal;
+use recovery::Detours;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{ETHERTYPE, GeoAddress, LongPosition, Station};
 use std::collections::BTreeMap;
@@ -52,6 +54,7 @@ pub struct Router {
     unicast: Store<Goal>,
     broadcast: Store<Goal>,
     contention: Contention,
+    detours: Detours,
     repeated: BTreeMap<u32, Repeated>,
     next_repeated: u32,
     agenda: Agenda<Timer>,
@@ -93,6 +96,7 @@ impl Router {
             unicast,
             broadcast,
             contention,
+            detours: Detours::default(),
             repeated: BTreeMap::new(),
             next_repeated: 0,
             agenda: Agenda::new(),

@@ -40,10 +40,13 @@ impl Router {
         };
         let from = Hop { link: frame.link, address: frame.source };
         if packet.extended.source().address.mid == self.address.mid {
+            if self.goes_round(now, &packet, &frame.bytes) {
+                return self.act(now, packet, from, &frame.bytes, out);
+            }
             self.meet_oneself(now, &packet.extended, from, out);
             return None;
         }
-        let first = self.learn(now, &packet, from, out);
+        let first = self.learn(now, &packet, from, &frame.bytes, out);
         self.keep_sweeping(now);
         if !first {
             return None;
@@ -67,7 +70,7 @@ impl Router {
     }
 
     /// Takes in what the packet says of its source; whether it is one to act on.
-    fn learn(&mut self, now: Time, packet: &Packet<'_>, from: Hop, out: &mut Outbox) -> bool {
+    fn learn(&mut self, now: Time, packet: &Packet<'_>, from: Hop, bytes: &[u8], out: &mut Outbox) -> bool {
         let source = packet.extended.source();
         let mid = source.address.mid;
         let heard = self.stations.put(now, source, from, packet.extended.is_single_hop());
@@ -93,6 +96,8 @@ impl Router {
             let octets = packet.payload.len() + 40;
             station.rate.put(now, octets, self.mib.packet_data_rate_beta);
             self.release(now, source.address, out);
+        } else if self.goes_round(now, packet, bytes) {
+            return true;
         } else {
             self.contention.cancel((mid, number));
             self.drop_counted(DropReason::Duplicate, "heard before", out);
@@ -234,7 +239,7 @@ impl Router {
         Some(Passing { id, class: packet.class, sender: from.address, bytes })
     }
 
-    fn is_own(&self, address: GeoAddress) -> bool {
+    pub(super) fn is_own(&self, address: GeoAddress) -> bool {
         address.mid == self.address.mid
     }
 }

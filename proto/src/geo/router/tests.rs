@@ -36,6 +36,11 @@ fn east(metres: f64) -> Place {
     plane.place(geometry::Offset { east: metres, north: 0.0 })
 }
 
+/// So many metres east and north of it.
+fn at(east: f64, north: f64) -> Place {
+    geometry::Plane::at(Place::of_degrees(48.0, 11.0).unwrap()).place(geometry::Offset { east, north })
+}
+
 fn data(to: To) -> Request {
     let (upper, class) = (Upper::BtpB, TrafficClass(0));
     Request { to, upper, payload: b"data".to_vec(), class, lifetime: None, hops: None, repetition: None }
@@ -247,6 +252,45 @@ fn a_packet_is_carried_along_until_there_is_somebody_nearer() {
     air.place(2, east(2_800.0));
     air.run(Duration::from_secs(5));
     assert_eq!((air.delivered(), air.stations[&2].router.waiting().0), (vec![9], 0));
+}
+
+#[test]
+fn a_packet_goes_round_a_gap_if_it_is_let() {
+    // The first looks across a lake at the seventh; the way is along the northern shore. The last is a dead end.
+    let lake = [(200, 0), (100, 250), (300, 450), (560, 560), (800, 450), (950, 220), (1_000, 0), (100, -200)];
+    for recovery in [false, true] {
+        let mib = Mib { recovery, ..Mib::default() };
+        let mut air = Air::row(0, 0.0, &mib);
+        for (number, (east, north)) in (1..).zip(lake) {
+            air.add(number, at(f64::from(east), f64::from(north)), &mib);
+        }
+        air.run(Duration::from_secs(5));
+        air.request(1, data(station(7))).unwrap();
+        air.run(Duration::from_secs(1));
+        assert_eq!(air.delivered(), if recovery { vec![7] } else { vec![] });
+        if recovery {
+            assert_eq!(air.transmissions(), [1, 2, 3, 4, 5, 6]);
+            air.request(1, data(To::AnyIn(around(at(1_000.0, 0.0), 100)))).unwrap();
+            air.run(Duration::from_secs(1));
+            assert_eq!((air.delivered(), air.transmissions()), (vec![7, 7], vec![1, 2, 3, 4, 5, 6]));
+        }
+    }
+}
+
+#[test]
+fn a_packet_comes_back_from_dead_ends_and_goes_on() {
+    // Seen from the first, a dead end and the source itself lie before the way round.
+    let lake =
+        [(200, 0), (150, 270), (100, -250), (300, -450), (560, -560), (800, -450), (950, -220), (1_000, 0), (-90, 0)];
+    let mib = Mib { recovery: true, default_hop_limit: 20, ..Mib::default() };
+    let mut air = Air::row(0, 0.0, &mib);
+    for (number, (east, north)) in (1..).zip(lake) {
+        air.add(number, at(f64::from(east), f64::from(north)), &mib);
+    }
+    air.run(Duration::from_secs(5));
+    air.request(9, data(station(8))).unwrap();
+    air.run(Duration::from_secs(1));
+    assert_eq!((air.delivered(), air.transmissions()), (vec![8], vec![9, 1, 2, 1, 9, 1, 3, 4, 5, 6, 7]));
 }
 
 #[test]

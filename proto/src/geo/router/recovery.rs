@@ -1,0 +1,107 @@
+//! Round gaps, an extension: where the standard sends a packet to everybody because nobody is nearer to its goal, it goes
+//! along the edge of the gap by the right-hand rule, until it is nearer than where that began (GPSR's perimeter mode). How
+//! near that was stands in the packet, in a field that the standard has reserved and others pass on as it is. On its way
+//! a packet may come by one station more than once, each time with fewer hops left.
+
+use super::Router;
+use super::forward::{Goal, Step};
+use crate::geo::contention::PacketId;
+use crate::geo::geometry;
+use crate::geo::stations::Bearing;
+use crate::time::Time;
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::{Extended, Packet, TrafficClass, detour, set_detour};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Packets remembered.
+const MAX_DETOURS: usize = 256;
+
+/// Packets that this station has sent round gaps, and the hops that each had left then.
+#[derive(Debug, Default)]
+pub(super) struct Detours {
+    left: BTreeMap<PacketId, u8>,
+    order: VecDeque<PacketId>,
+}
+
+impl Detours {
+    fn put(&mut self, id: PacketId, left: u8) {
+        if self.left.insert(id, left).is_none() {
+            self.order.push_back(id);
+        }
+        if self.order.len() > MAX_DETOURS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.left.remove(&oldest);
+        }
+    }
+
+    /// Whether a packet with so many hops left may go by here, though it was here before.
+    fn admits(&self, id: PacketId, left: u8) -> bool {
+        self.left.get(&id).is_none_or(|before| left < *before)
+    }
+}
+
+impl Router {
+    /// Where a packet goes next that `sender` has handed over; `None`: one of this station's own.
+    pub(super) fn advance(
+        &mut self,
+        now: Time,
+        goal: &Goal,
+        (id, class, sender): (PacketId, TrafficClass, Option<LinkAddress>),
+        bytes: &mut [u8],
+    ) -> Step {
+        let (true, Some(away)) = (self.mib.recovery, self.away(now, goal)) else {
+            return self.greedy(now, goal, class);
+        };
+        let begun = detour(bytes).filter(|begun| away >= f64::from(*begun) && !self.is_near(now, goal));
+        let (step, begun) = match (begun, sender) {
+            (Some(begun), Some(sender)) => (self.around(now, Bearing::Sender(sender)), Some(begun)),
+            _ => match (self.greedy(now, goal, class), goal.place()) {
+                // Rounded down: the next to come nearer is nearer than here.
+                (Step::Everywhere, Some(place)) => {
+                    let step = self.around(now, Bearing::Goal(place));
+                    let begun = matches!(step, Step::To(_)).then_some(away.min(f64::from(u16::MAX)).max(1.0) as u16);
+                    (if begun.is_some() { step } else { Step::Everywhere }, begun)
+                }
+                (step, _) => (step, None),
+            },
+        };
+        set_detour(bytes, begun);
+        if begun.is_some() {
+            self.detours.put(id, Packet::remaining_of(bytes));
+        }
+        step
+    }
+
+    fn around(&mut self, now: Time, from: Bearing) -> Step {
+        let own = self.vantage(now);
+        self.stations.around(now, own, from).map_or(Step::Lost, Step::To)
+    }
+
+    /// Metres to the goal.
+    fn away(&self, now: Time, goal: &Goal) -> Option<f64> {
+        Some(geometry::distance(goal.place()?, self.ego.place(now)?))
+    }
+
+    fn is_near(&mut self, now: Time, goal: &Goal) -> bool {
+        let own = self.vantage(now);
+        matches!(goal, Goal::Station(mid, _) if self.stations.reach(now, *mid, own).is_some())
+    }
+
+    /// Whether a packet that was here before comes by again on its way round a gap, and is not for here.
+    pub(super) fn goes_round(&self, now: Time, packet: &Packet<'_>, bytes: &[u8]) -> bool {
+        let extended = &packet.extended;
+        let is_for_here = match extended {
+            Extended::GeoUnicast { destination, .. } | Extended::LocationReply { destination, .. } => {
+                self.is_own(destination.address)
+            }
+            Extended::GeoAnycast { area, .. } | Extended::GeoBroadcast { area, .. } => {
+                self.ego.place(now).is_none_or(|own| geometry::holds(area, own))
+            }
+            _ => true,
+        };
+        let id = extended.sequence().map(|number| (extended.source().address.mid, number));
+        let admits = id.is_some_and(|id| self.detours.admits(id, packet.remaining));
+        self.mib.recovery && detour(bytes).is_some() && !is_for_here && admits
+    }
+}
