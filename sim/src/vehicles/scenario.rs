@@ -118,7 +118,7 @@ impl Scenario {
         let kind = KINDS.get(usize::try_from(seed % 10).unwrap_or(0)).copied().unwrap_or(Kind::Storm);
         let mut author = Author { chance: Entropy::from_number(seed ^ 0x8947), next: 1 };
         // Where all stand still: who moves may come to be nearer than where a gap began, on a way it was passed before.
-        let recovery = matches!(kind, Kind::Row | Kind::Plane) && seed / 10 % 2 == 0;
+        let recovery = matches!(kind, Kind::Row | Kind::Plane) && (seed / 10).is_multiple_of(2);
         let mib = Mib { recovery, ..author.mib(kind) };
         let mut world = World::new(RadioSpec { range: RANGE, sure: RANGE, ..RadioSpec::default() }, seed);
         let tracks = author.tracks(kind);
