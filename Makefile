@@ -2,9 +2,9 @@
 CARGO ?= cargo
 
 # What the goal at hand needs installed; each goal narrows it down.
-DEPS = build lab browser fuzz vm manual package
+DEPS = build lab browser fuzz vm manual package cross
 
-.PHONY: help build demo demo-geonet demo-mptcp demo-shim6 test test-vm test-deb lint fuzz report manual deb clean deps
+.PHONY: help build demo demo-geonet demo-mptcp demo-shim6 test test-vm test-deb lint fuzz report manual deb dist clean deps
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -55,6 +55,10 @@ deb: deps ## Debian package into target/
 
 test-deb: deb ## install that package in a clean Debian and remove it again: nothing may be left
 	@scripts/test-deb
+
+dist: DEPS = build cross
+dist: deps ## static programs for routers (x86_64, aarch64, armv7, mipsel) into target/dist/; fails if one is too large
+	@scripts/make-dist
 
 lint: ## formatting and clippy, no warning allowed
 	$(CARGO) fmt --all --check
