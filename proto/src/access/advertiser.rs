@@ -147,7 +147,16 @@ impl Advertiser {
         if self.sent < INITIAL_ADVERTISEMENTS {
             wait = wait.min(if self.content.brisk { BRISK_INTERVAL } else { INITIAL_INTERVAL });
         }
-        self.next = now + wait;
+        self.next = now + self.told_for(now).map_or(wait, |told| wait.min(told));
+    }
+
+    /// How long nodes prefer what they have just been told, less a second to tell them that it goes on; `None` if nothing
+    /// of it has an end. A lease may be shorter than the interval.
+    fn told_for(&self, now: Time) -> Option<Duration> {
+        let ends = self.content.prefixes.iter().map(|one| one.preferred);
+        let ends = ends.filter(|preferred| matches!(preferred, Lifetime::Until(..)));
+        let soonest = ends.map(|preferred| preferred.seconds(now)).filter(|seconds| *seconds > 0).min()?;
+        Some(Duration::from_secs(u64::from(soonest.saturating_sub(1).max(1))))
     }
 
     /// Answers a solicitation: to the asker alone if its link-layer address is known, else to all.

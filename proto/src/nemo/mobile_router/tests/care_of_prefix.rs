@@ -644,3 +644,17 @@ fn what_an_earlier_life_lent_is_over_unless_it_is_lent_again() {
     other.note(outputs);
     assert!(!lent(&other, new), "all nodes were told of the end");
 }
+
+#[test]
+fn a_short_lease_is_told_again_before_nodes_leave_it() {
+    let mut road = Road::new(Prefer::CareOf);
+    road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 14, 7)]);
+    road.attach(WIFI, "2001:db8:1::/64");
+    road.wait(60_000);
+    let preferred = |message| lifetimes(message).get(&net("2001:db8:a00::/64")).map_or(0, |told| told.1);
+    let told: Vec<(Time, u32)> = road.told.iter().map(|(at, message)| (*at, preferred(message))).collect();
+    let lent = told.iter().position(|(_, preferred)| *preferred > 0).unwrap();
+    for pair in told[lent..].windows(2) {
+        assert!(pair[1].0 < pair[0].0 + Duration::from_secs(pair[0].1.into()), "{pair:?}");
+    }
+}
