@@ -71,7 +71,7 @@ fn an_upgrade_drops_neither_bindings_nor_packets_where_the_maps_are_others() {
     assert_eq!(bound(&road), before, "the binding is as it was");
     let _router = upgrade(&road, "mr", router, || road.start_router_with("bpf", ""));
     let (sent, received) = end(on_the_way);
-    assert!(sent > 100, "{sent}");
+    assert!(sent > 20, "{sent}");
     // Of those sent last the answers may still be on their way.
     assert!(sent - received <= 1, "{} of {sent} lost", sent - received);
 }
