@@ -9,6 +9,7 @@
 #define LENGTHS 16  /* different prefix lengths in use, on each side */
 #define NO_LENGTH 255
 #define LOCALS 256  /* our ends of tunnels that ways can name */
+#define CARRIED_END (LOCALS + 1)  /* what ends over IPv4 have for a place */
 #define ANY_PROTOCOL 0xffff
 
 enum side { FAR, NEAR };
@@ -42,12 +43,16 @@ struct way {
 	struct addr remote, gateway;
 };
 
+/* How packets leave by a path: with an outer header; without, `remote` being a neighbour on `link`; or the daemon carries
+ * them by IPv4, and is handed them with an outer header whose addresses tell it both ends (RFC 5555). */
+enum { WRAPPED, HANDED, CARRIED };
+
 struct path {
 	struct addr local, remote;
 	__u32 link;        /* 0: as the routing tables say */
 	__u32 mtu;         /* largest inner packet, octets */
 	__u16 bid, weight;
-	__u32 direct;      /* not 0: no outer header, `remote` is a neighbour on `link` */
+	__u32 kind;
 };
 
 /* Where a path leads: what the programs asked the routing tables last, and of which state of the tunnel. The daemon
@@ -91,6 +96,6 @@ struct hop {
 enum counter {
 	ENCAPSULATED, ENCAPSULATED_SLOW, DECAPSULATED, HAIRPINNED,
 	DROPPED_SOURCE, DROPPED_SCOPE, DROPPED_ECN, DROPPED_FORM, DROPPED_NO_TUNNEL, DROPPED_NO_PATH, DROPPED_NO_ROUTE,
-	DROPPED_TOO_BIG, DROPPED_ROOM, HANDED_OVER, TO_BE_CUT,
+	DROPPED_TOO_BIG, DROPPED_ROOM, HANDED_OVER, TO_BE_CUT, TO_BE_CARRIED,
 	COUNTERS
 };

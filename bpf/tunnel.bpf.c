@@ -1,7 +1,7 @@
 /* The tunnel's programs. `ethernet` and `bare` take packets off an interface with and without Ethernet headers: the fast
  * path, which does what needs no error message and leaves all else untouched to the kernel. The kernel's routes lead
  * what is left, and what this host itself sends, through the tunnel device, where `device` encapsulates it. What it lets through
- * to whoever has the device open is to be sent in fragments. */
+ * to whoever has the device open is to be sent in fragments, or carried by IPv4. */
 #include "find.h"
 #include "hop.h"
 #include "outer.h"
@@ -29,7 +29,7 @@ __noinline int has_path(const struct tunnel *tunnel, const struct addr *local, c
 	for (int i = 0; i < PATHS; i++) {
 		if (i >= tunnel->paths)
 			break;
-		if (!tunnel->lane[i].path.direct && same(&tunnel->lane[i].path.remote, remote) &&
+		if (tunnel->lane[i].path.kind != HANDED && same(&tunnel->lane[i].path.remote, remote) &&
 		    same(&tunnel->lane[i].path.local, local))
 			return 1;
 	}
@@ -49,6 +49,14 @@ static __noinline int may_come(const struct opened *opened, __u32 place, const s
 	return tunnel && has_path(tunnel, local, remote);
 }
 
+/* Outer headers that stand for IPv4 come from the daemon alone. */
+static __always_inline int is_on_device(struct __sk_buff *skb)
+{
+	struct settings *set = get_settings();
+
+	return set && skb->ifindex == set->device;
+}
+
 /* One outer header: whether it is ours to take off, and what is in it allowed (RFC 3963 §6.5, §9). */
 static __always_inline enum verdict open_one(struct __sk_buff *skb, __u32 at, struct opened *opened)
 {
@@ -61,7 +69,7 @@ static __always_inline enum verdict open_one(struct __sk_buff *skb, __u32 at, st
 	local = read_addr(&outer->daddr);
 	remote = read_addr(&outer->saddr);
 	place = bpf_map_lookup_elem(&ends, &local);
-	if (!place)
+	if (!place || (*place == CARRIED_END && !is_on_device(skb)))
 		return NOT_OURS;
 	inner = header(skb, at + room, 0);
 	if (!inner || inner->version != 6)
@@ -120,7 +128,7 @@ static __always_inline int hairpin(struct __sk_buff *skb, __u32 l2, struct setti
 	read_flow(skb, inner, &flow);
 	version = tunnel->version;
 	route = choose(tunnel, &flow, &path);
-	if (!route || path.direct || length_on_wire(skb, l2 + IP6) > path.mtu)
+	if (!route || path.kind != WRAPPED || length_on_wire(skb, l2 + IP6) > path.mtu)
 		return 0;
 	hop = find_way(skb, set, &path, route, version);
 	outer = header(skb, l2, IP6);
@@ -233,7 +241,7 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 	word = *(__be32 *)ip;
 	if (!(longest(FAR, &flow.destination, &found) && found.way.whole && tell(&found.way, &path))) {
 		route = find_path(&found, &flow, &path, &version);
-		if (!route)
+		if (!route || path.kind == CARRIED)
 			return TC_ACT_OK;
 	}
 	if (same(&flow.destination, &path.local) || length_on_wire(skb, ETH_HLEN) > path.mtu || length > 0xffff)
@@ -243,7 +251,7 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 	if (!hop || !ip)
 		return TC_ACT_OK;
 	ip->hop_limit--;
-	if (path.direct) {
+	if (path.kind == HANDED) {
 		write_ethernet((void *)ip - ETH_HLEN, hop);
 		count(HANDED_OVER);
 		return bpf_redirect(hop->link, 0);
@@ -338,7 +346,7 @@ static __always_inline int leave_long(struct __sk_buff *skb, const struct path *
 		count(TO_BE_CUT);
 		return TC_ACT_OK;
 	}
-	if (path->direct || on_wire > MIN_MTU)
+	if (path->kind == HANDED || on_wire > MIN_MTU)
 		return refuse(DROPPED_TOO_BIG);
 	if (grow(skb))
 		return refuse(DROPPED_ROOM);
@@ -347,6 +355,24 @@ static __always_inline int leave_long(struct __sk_buff *skb, const struct path *
 		return refuse(DROPPED_FORM);
 	write_outer(ip, word, path, flow->hash, length);
 	count(TO_BE_CUT);
+	return TC_ACT_OK;
+}
+
+/* By IPv4: up to the daemon, with both ends before it. Routers between may cut it. */
+static __always_inline int carry(struct __sk_buff *skb, const struct path *path, __u32 hash, __be32 word, __u32 on_wire)
+{
+	__u32 length = skb->len;
+	struct ipv6hdr *ip;
+
+	if (on_wire > path->mtu && on_wire > MIN_MTU)
+		return refuse(DROPPED_TOO_BIG);
+	if (grow(skb))
+		return refuse(DROPPED_ROOM);
+	ip = header(skb, 0, 0);
+	if (!ip)
+		return refuse(DROPPED_FORM);
+	write_outer(ip, word, path, hash, length);
+	count(TO_BE_CARRIED);
 	return TC_ACT_OK;
 }
 
@@ -378,12 +404,14 @@ SEC("classifier") int device(struct __sk_buff *skb)
 	if (length > 0xffff)
 		return refuse(DROPPED_TOO_BIG);
 	on_wire = length_on_wire(skb, 0);
+	if (path.kind == CARRIED)
+		return carry(skb, &path, flow.hash, word, on_wire);
 	if (on_wire > path.mtu && (!skb->gso_size || on_wire <= MIN_MTU))
 		return leave_long(skb, &path, &flow, word, on_wire);
 	/* The device has no link-layer header, but what leads to a neighbour must have room for one. */
 	if (bpf_skb_change_head(skb, ETH_HLEN, 0))
 		return refuse(DROPPED_FORM);
-	if (path.direct)
+	if (path.kind == HANDED)
 		return hand_over(skb, &path);
 	link = link_of(skb, set, &path);
 	if (!link)

@@ -33,8 +33,8 @@ pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Err
 #[cfg(feature = "bpf")]
 fn bpf(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
     use crate::tunnel::bpf::{Bpf, Options};
-    let HostOptions { run_dir, device, tunnels, .. } = options.clone();
-    Ok(Box::new(Bpf::open(Options { device, run: run_dir, tunnels })?))
+    let HostOptions { run_dir, device, tunnels, carried, .. } = options.clone();
+    Ok(Box::new(Bpf::open(Options { device, run: run_dir, tunnels, carried })?))
 }
 
 #[cfg(not(feature = "bpf"))]

@@ -5,6 +5,7 @@ use crate::backend::{self, Backend};
 use crate::carrier::Carriers;
 use crate::clock::Clock;
 use crate::door::ears::Ears;
+use crate::door::packet::{Kind, Tap};
 use crate::door::raw::Exit;
 use crate::error::{Context, Error};
 use crate::journal::Journal;
@@ -56,6 +57,8 @@ pub struct HostOptions {
     pub backend: Backend,
     /// Name of the tunnel device, where the back end has one for all.
     pub device: String,
+    /// Addresses by which the roles speak mobility through tunnels over IPv4 (RFC 5555); empty: there are none.
+    pub carried: BTreeSet<Ipv6Addr>,
     /// Most tunnels.
     pub tunnels: u32,
     /// Most contexts of the shim.
@@ -102,6 +105,8 @@ pub struct Host {
     epoll: Epoll,
     monitor: Monitor,
     ears: Ears,
+    /// Open where tunnels may be over IPv4.
+    carried: Option<Tap>,
     exit: Exit,
     executor: Executor,
     interfaces: BTreeSet<String>,
@@ -132,6 +137,7 @@ const FEEDBACK: u64 = 4;
 const SUBFLOWS: u64 = 5;
 const SHIM: u64 = 6;
 const FRAMES: u64 = 7;
+const CARRIED: u64 = 8;
 const DAEMON: u64 = 16;
 
 impl Host {
@@ -155,6 +161,7 @@ impl Host {
             // Opened before the tables are read, so that no change falls between the two.
             monitor: Monitor::open()?,
             ears,
+            carried: (!options.carried.is_empty()).then(|| Tap::open(Kind::Carried)).transpose()?,
             exit: Exit::open()?,
             executor,
             interfaces: options.interfaces,
@@ -314,7 +321,10 @@ impl Host {
         ] {
             self.epoll.add(fd, event(token, read)).context("epoll")?;
         }
-        Ok(())
+        match &self.carried {
+            Some(tap) => self.epoll.add(tap, event(CARRIED, read)).context("epoll"),
+            None => Ok(()),
+        }
     }
 
     /// The shim is opened with its first item, its descriptor stays the same.
@@ -352,6 +362,7 @@ impl Host {
                 frames.into_iter().for_each(|frame| self.bring(Input::Frame(frame)));
             }
             SUBFLOWS => self.hear_of_subflows()?,
+            CARRIED => self.receive_carried(),
             token => {
                 let flags = event.events();
                 let closed = EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
@@ -375,6 +386,15 @@ impl Host {
                 Ok(Some(_)) => {}
                 // An interface went down while we listened: told elsewhere.
                 Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    fn receive_carried(&mut self) {
+        for _ in 0..BATCH {
+            match self.carried.as_mut().map(Tap::receive) {
+                Some(Ok(Some(packet))) => self.bring(Input::Packet(packet)),
+                _ => return,
             }
         }
     }
@@ -600,8 +620,11 @@ impl Host {
     fn read_tables(&mut self) -> Result<(), Error> {
         let mut netlink = Netlink::open()?;
         let (mut links, mut addresses) = (BTreeSet::new(), BTreeSet::new());
-        let messages = netlink.dump(link::dump())?.into_iter().chain(netlink.dump(address::dump())?);
-        for news in messages.filter_map(|message| monitor::read(&message)) {
+        let mut messages = netlink.dump(link::dump())?;
+        for family in [address::dump(), address::dump4()] {
+            messages.extend(netlink.dump(family)?);
+        }
+        for news in messages.into_iter().filter_map(|message| monitor::read(&message)) {
             match news {
                 News::Link(event, losses) => {
                     links.insert(event.link);

@@ -42,6 +42,7 @@ impl Side {
             interfaces: ["u0", "u1"].map(str::to_owned).into(),
             backend: Backend::Bpf,
             device: "nemo0".to_owned(),
+            carried: Default::default(),
             tunnels: 16,
             contexts: 64,
             taps: false,

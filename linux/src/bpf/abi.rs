@@ -2,11 +2,11 @@
 
 use roam6_proto::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelFlow, TunnelId};
-use roam6_wire::{Bid, Prefix};
+use roam6_wire::{Bid, Ipv4End, Prefix};
 use std::net::Ipv6Addr;
 
 /// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
-pub(crate) const LAYOUT: u32 = 5;
+pub(crate) const LAYOUT: u32 = 6;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -16,7 +16,7 @@ pub(crate) const LENGTHS: usize = 16;
 /// Entries of the next hop cache of each processor; a power of two.
 pub(crate) const HOPS: u32 = 1024;
 /// What the programs count, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 15] = [
+pub(crate) const COUNTERS: [&str; 16] = [
     "encapsulated",
     "encapsulated_slow",
     "decapsulated",
@@ -32,10 +32,13 @@ pub(crate) const COUNTERS: [&str; 15] = [
     "dropped_room",
     "handed_over",
     "fragmented",
+    "carried",
 ];
 
 /// Our ends of tunnels that ways can name.
 pub(crate) const LOCALS: u32 = 256;
+/// What ends over IPv4 have for a place: packets to them come by the tunnel device only.
+pub(crate) const CARRIED_END: u32 = LOCALS + 1;
 
 const FENCES: usize = 6;
 const PATHS_AT: usize = 24;
@@ -46,6 +49,10 @@ const FENCE: usize = 32;
 const LENGTH: usize = 52;
 const NO_LENGTH: u32 = 255;
 const ANY_PROTOCOL: u16 = 0xffff;
+// How packets leave by a path: with an IPv6 header before them, as they are, by IPv4.
+const WRAPPED: u32 = 0;
+const HANDED: u32 = 1;
+const CARRIED: u32 = 2;
 const ALL: u8 = 1;
 const MORE: u8 = 4;
 
@@ -173,7 +180,7 @@ pub(crate) fn way(tunnel: &Tunnel, place: Option<u8>) -> WayValue {
     let whole = match tunnel.paths.as_slice() {
         [path] if tunnel.near.contains(&Prefix::ALL) && tunnel.flows.is_empty() => {
             let mtu = u16::try_from(path.mtu).ok();
-            let plain = path.weight > 0 && !path.direct && path.link.is_none();
+            let plain = path.weight > 0 && kind(path) == WRAPPED && path.link.is_none();
             mtu.zip(place).filter(|_| plain).map(|told| (told, path.remote))
         }
         _ => None,
@@ -262,6 +269,15 @@ pub(crate) fn rules(flows: &[TunnelFlow]) -> RulesValue {
     })
 }
 
+/// How packets leave by a path.
+fn kind(path: &Path) -> u32 {
+    match Ipv4End::of(path.local) {
+        _ if path.direct => HANDED,
+        Some(_) => CARRIED,
+        None => WRAPPED,
+    }
+}
+
 fn put_path(out: &mut Vec<u8>, path: &Path) {
     out.extend(path.local.octets());
     out.extend(path.remote.octets());
@@ -269,7 +285,7 @@ fn put_path(out: &mut Vec<u8>, path: &Path) {
     out.extend(path.mtu.to_ne_bytes());
     out.extend(path.bid.0.to_ne_bytes());
     out.extend(path.weight.to_ne_bytes());
-    out.extend(u32::from(path.direct).to_ne_bytes());
+    out.extend(kind(path).to_ne_bytes());
     out.extend([0; LANE - 48]);
 }
 
@@ -279,7 +295,7 @@ fn take_path(mut lane: &[u8]) -> Option<Path> {
     let mtu = take_u32(&mut lane)?;
     let mut word = || Some(u16::from_ne_bytes(take(&mut lane)?));
     let (bid, weight) = (Bid(word()?), word()?);
-    let direct = take_u32(&mut lane)? != 0;
+    let direct = take_u32(&mut lane)? == HANDED;
     Some(Path { bid, local, remote, link, mtu, weight, direct })
 }
 
@@ -352,6 +368,10 @@ mod tests {
             flows: Vec::new(),
         };
         assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(whole.clone()));
+        let before = whole.paths[0].local;
+        whole.paths[0].local = "::105f:ffff:c000:201".parse().unwrap();
+        assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(whole.clone()));
+        whole.paths[0].local = before;
         whole.near = vec![prefix(3), prefix(4), prefix(5)];
         assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(whole.clone()));
         whole.near = (0..10).map(prefix).collect();
@@ -390,6 +410,7 @@ mod tests {
             changed(|tunnel| tunnel.paths.clear()),
             changed(|tunnel| tunnel.paths[0].weight = 0),
             changed(|tunnel| tunnel.paths[0].direct = true),
+            changed(|tunnel| tunnel.paths[0].local = "::105f:ffff:c000:201".parse().unwrap()),
             changed(|tunnel| tunnel.paths[0].link = Some(LinkId(2))),
             changed(|tunnel| tunnel.paths[0].mtu = 1 << 16),
         ] {

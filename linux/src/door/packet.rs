@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Signalling,
     /// ICMPv6 errors and echo replies.
     Feedback,
+    /// Mobility headers and ESP in IPv6 in UDP in IPv4 (RFC 5555 §4.2).
+    Carried,
 }
 
 /// One packet socket.
@@ -47,7 +49,10 @@ impl Tap {
         // Without either of the two there is less room, and outgoing packets are filtered one step later.
         let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_QUEUE);
         let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
-        sys::bind_packet(&socket).context(what)?;
+        match kind {
+            Kind::Carried => sys::bind_frames(&socket, LinkId(0), libc::ETH_P_IP as u16).context(what)?,
+            Kind::Signalling | Kind::Feedback => sys::bind_packet(&socket).context(what)?,
+        }
         Ok(Tap { kind, socket, buffer: vec![0; LARGEST] })
     }
 
@@ -76,6 +81,10 @@ impl Tap {
             Err(error) => return Err(error),
         };
         let bytes = self.buffer.get(..envelope.length).unwrap_or_default();
+        if self.kind == Kind::Carried {
+            let bytes = bytes.to_vec();
+            return Ok(Some(Packet { link: envelope.link, sender: envelope.sender, bytes }));
+        }
         let mut bytes = without_padding(bytes).to_vec();
         complete_checksum(&mut bytes);
         Ok(Some(Packet { link: envelope.link, sender: envelope.sender, bytes }))
@@ -128,6 +137,7 @@ fn types(kind: Kind) -> &'static [u32] {
     match kind {
         Kind::Signalling => &[133, 134, 135, 136, 137, 144, 145, 146, 147, MNPP],
         Kind::Feedback => &[1, 2, 3, 4, 129],
+        Kind::Carried => &[],
     }
 }
 
@@ -147,6 +157,9 @@ const EXTENSIONS: [u32; 3] = [0, 43, 60];
 /// The program; `plain`: ESP is wanted behind no other header too. X holds the offset of a header, A its protocol number;
 /// one block of instructions for each header.
 fn filter(kind: Kind, plain: bool) -> Vec<FilterStep> {
+    if kind == Kind::Carried {
+        return carried_filter();
+    }
     const START: usize = 5;
     const BLOCK: usize = 8 + 9;
     let refuse = START + BLOCK * DEPTH;
@@ -196,6 +209,40 @@ fn filter(kind: Kind, plain: bool) -> Vec<FilterStep> {
     program.steps
 }
 
+/// The program of [`Kind::Carried`]. Who sends has no reason for options or fragments: those are the kernel's.
+fn carried_filter() -> Vec<FilterStep> {
+    const UDP_AT: u32 = 20;
+    const INNER_AT: u32 = UDP_AT + 8;
+    const FRAGMENT: u32 = 0x3fff;
+    // Load, at, mask, value: all must hold. The last is looked at for either of two values.
+    let octet = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+    let word = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+    let packet_type = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE).cast_unsigned();
+    let checks = [
+        (octet, packet_type, u32::MAX, u32::from(libc::PACKET_HOST)),
+        (octet, 0, 0xff, 0x45),
+        (word, 6, FRAGMENT, 0),
+        (octet, 9, 0xff, UDP),
+        (word, UDP_AT + 2, 0xffff, u32::from(roam6_wire::ip4::DSMIP_PORT)),
+        (octet, INNER_AT, 0xf0, 0x60),
+    ];
+    let mut program = Program::default();
+    let refuse = checks.len() * 4 + 3;
+    for (load, at, mask, value) in checks {
+        program.step(load, at);
+        program.step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask);
+        let on = program.steps.len() + 2;
+        program.branch(value, on);
+        program.jump(refuse);
+    }
+    program.step(octet, INNER_AT + 6);
+    program.branch(MOBILITY, refuse + 1);
+    program.branch(ESP, refuse + 1);
+    program.step(libc::BPF_RET | libc::BPF_K, 0);
+    program.step(libc::BPF_RET | libc::BPF_K, u32::MAX);
+    program.steps
+}
+
 #[derive(Default)]
 struct Program {
     steps: Vec<FilterStep>,
@@ -234,13 +281,15 @@ mod tests {
             let octet = |offset: u32| packet.get(offset as usize).map(|octet| u32::from(*octet));
             match u32::from(step.code) {
                 0x20 => a = 0,
+                0x30 if step.k > 0xffff => a = 0,
                 0x01 => x = step.k,
                 0x30 | 0x50 => {
                     let base = if step.code == 0x50 { x } else { 0 };
                     let Some(value) = octet(base + step.k) else { return false };
                     a = value;
                 }
-                0x48 => {
+                0x28 | 0x48 => {
+                    let x = if step.code == 0x48 { x } else { 0 };
                     let Some(high) = octet(x + step.k) else { return false };
                     let Some(low) = octet(x + step.k + 1) else { return false };
                     a = high << 8 | low;
@@ -312,6 +361,25 @@ mod tests {
         assert!(!passes(feedback, &packet(&[(135, &[0; 8])])));
         assert!(!passes(feedback, &packet(&[(60, long), (50, extension)])));
         assert!(!passes(feedback, &packet(&[(17, &[2, 35, 2, 34, 0, 8, 0, 0])])));
+    }
+
+    #[test]
+    fn what_ipv4_carries_passes_if_engines_want_it() {
+        let carried = |port: u16, protocol: u8| {
+            let end = |port| roam6_wire::Ipv4End { address: std::net::Ipv4Addr::new(192, 0, 2, 1), port };
+            let mut inner = vec![0x60; 48];
+            inner[6] = protocol;
+            roam6_wire::ip4::Carried { source: end(9), destination: end(port), service: 0, inner: &inner }.emit()
+        };
+        let kind = (Kind::Carried, false);
+        assert!(passes(kind, &carried(4191, 135)) && passes(kind, &carried(4191, 50)));
+        assert!(!passes(kind, &carried(4190, 135)) && !passes(kind, &carried(4191, 17)));
+        for (at, octet) in [(0, 0x46), (6, 0x20), (7, 1), (9, 6), (28, 0x40)] {
+            let mut other = carried(4191, 135);
+            other[at] = octet;
+            assert!(!passes(kind, &other), "octet {at}");
+        }
+        assert!(!passes(kind, &carried(4191, 135)[..30]));
     }
 
     #[test]

@@ -3,14 +3,15 @@
 use crate::error::{Context, Error};
 use crate::sys;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6, sendmsg, socket,
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, SockaddrIn6, sendmsg,
+    sendto, socket,
 };
 use roam6_proto::{LinkId, Transmit, Via};
 use roam6_wire::LinkAddress;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::{self, IoSlice};
-use std::net::{Ipv6Addr, SocketAddrV6};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Sends packets.
@@ -19,6 +20,8 @@ pub(crate) struct Exit {
     /// One socket for each interface something was sent by. Bound, because the kernel only prefers, and does not insist
     /// on, an interface named in passing.
     by_link: BTreeMap<LinkId, OwnedFd>,
+    /// The same for IPv4 packets, that of no interface too; each made when it is first needed.
+    carried: BTreeMap<Option<LinkId>, OwnedFd>,
     frames: OwnedFd,
 }
 
@@ -26,12 +29,20 @@ impl Exit {
     pub(crate) fn open() -> Result<Exit, Error> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let frames = socket(AddressFamily::Packet, SockType::Datagram, flags, None).context("packet socket")?;
-        Ok(Exit { anywhere: raw_socket(None).context("raw socket")?, by_link: BTreeMap::new(), frames })
+        Ok(Exit {
+            anywhere: raw_socket(None).context("raw socket")?,
+            by_link: BTreeMap::new(),
+            carried: BTreeMap::new(),
+            frames,
+        })
     }
 
     /// Sends one packet. `address` is the link-layer address of the interface, where it has one.
     pub(crate) fn send(&mut self, transmit: &Transmit, address: Option<LinkAddress>) -> io::Result<()> {
         let bytes = transmit.bytes.as_slice();
+        if bytes.first().is_some_and(|first| first >> 4 == 4) {
+            return self.send_carried(transmit.via, bytes);
+        }
         let (source, destination) = ends(bytes).ok_or(io::ErrorKind::InvalidInput)?;
         match transmit.via {
             Via::Route => send_raw(&self.anywhere, None, source, destination, bytes),
@@ -51,8 +62,25 @@ impl Exit {
         }
     }
 
+    /// Sends one IPv4 packet.
+    fn send_carried(&mut self, via: Via, bytes: &[u8]) -> io::Result<()> {
+        let link = match via {
+            Via::Route => None,
+            Via::Link(link) | Via::Neighbour { link, .. } => Some(link),
+        };
+        let socket = match self.carried.entry(link) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(raw_socket4(link)?),
+        };
+        let destination: [u8; 4] = *bytes.get(16..).and_then(<[u8]>::first_chunk).ok_or(io::ErrorKind::InvalidInput)?;
+        let to = SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::from(destination), 0));
+        sendto(socket.as_raw_fd(), bytes, &to, MsgFlags::empty())?;
+        Ok(())
+    }
+
     /// Forgets an interface that is gone.
     pub(crate) fn forget(&mut self, link: LinkId) {
+        self.carried.remove(&Some(link));
         self.by_link.remove(&link);
     }
 }
@@ -62,6 +90,15 @@ fn raw_socket(link: Option<LinkId>) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Inet6, SockType::Raw, flags, SockProtocol::Raw)?;
     // The source may be an address the host does not have, or not yet.
     sys::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, &1)?;
+    if let Some(link) = link {
+        sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &link.0.cast_signed())?;
+    }
+    Ok(socket)
+}
+
+/// Sends packets with the IPv4 header they have.
+fn raw_socket4(link: Option<LinkId>) -> io::Result<OwnedFd> {
+    let socket = sys::raw_socket4(libc::IPPROTO_RAW)?;
     if let Some(link) = link {
         sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &link.0.cast_signed())?;
     }

@@ -54,8 +54,17 @@ pub(crate) fn deprecate(message: &AddressMessage, link: LinkId) -> Option<Reques
 
 /// Asks for all addresses.
 pub(crate) fn dump() -> RouteNetlinkMessage {
+    dump_family(AddressFamily::Inet6)
+}
+
+/// Asks for all IPv4 addresses.
+pub(crate) fn dump4() -> RouteNetlinkMessage {
+    dump_family(AddressFamily::Inet)
+}
+
+fn dump_family(family: AddressFamily) -> RouteNetlinkMessage {
     let mut message = AddressMessage::default();
-    message.header.family = AddressFamily::Inet6;
+    message.header.family = family;
     RouteNetlinkMessage::GetAddress(message)
 }
 
@@ -71,7 +80,7 @@ pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
     ours.then_some(Address { link, address, prefix_length, preferred, detect: false })
 }
 
-/// What is true of an address now, `gone` or not; `None` for what is not IPv6.
+/// What is true of an address now, `gone` or not. One of IPv4 is told as an IPv4-mapped one.
 pub(crate) fn event(message: &AddressMessage, gone: bool) -> Option<AddressEvent> {
     let flags = message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Flags(flags) => Some(*flags),
@@ -89,7 +98,8 @@ pub(crate) fn event(message: &AddressMessage, gone: bool) -> Option<AddressEvent
     } else {
         AddressState::Assigned
     };
-    Some(AddressEvent { link: LinkId(message.header.index), address: address_of(message)?, state })
+    let address = address_of(message).or_else(|| ipv4_of(message))?;
+    Some(AddressEvent { link: LinkId(message.header.index), address, state })
 }
 
 /// Who made an address.
@@ -114,6 +124,14 @@ fn address_of(message: &AddressMessage) -> Option<Ipv6Addr> {
         AddressAttribute::Address(IpAddr::V6(address)) => Some(*address),
         _ => None,
     }))
+}
+
+/// Our own address: with point-to-point links the other attribute is the peer's.
+fn ipv4_of(message: &AddressMessage) -> Option<Ipv6Addr> {
+    message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Local(IpAddr::V4(address)) => Some(address.to_ipv6_mapped()),
+        _ => None,
+    })
 }
 
 fn write(address: &Address) -> AddressMessage {

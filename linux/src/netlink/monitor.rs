@@ -12,9 +12,10 @@ use roam6_proto::input::{AddressEvent, LinkEvent, LinkId, NeighbourEvent, RouteE
 use roam6_proto::plan::{Address, Proxy, Rule};
 use std::os::fd::{AsFd, BorrowedFd};
 
-const GROUPS: [u32; 5] = [
+const GROUPS: [u32; 6] = [
     libc::RTNLGRP_LINK,
     libc::RTNLGRP_NEIGH,
+    libc::RTNLGRP_IPV4_IFADDR,
     libc::RTNLGRP_IPV6_IFADDR,
     libc::RTNLGRP_IPV6_ROUTE,
     libc::RTNLGRP_IPV6_RULE,

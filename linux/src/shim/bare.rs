@@ -34,6 +34,7 @@ impl Side {
             interfaces: ["u0", "u1"].map(str::to_owned).into(),
             backend: Backend::None,
             device: "nemo0".to_owned(),
+            carried: Default::default(),
             tunnels: 1,
             contexts: 64,
             taps: false,

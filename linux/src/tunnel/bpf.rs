@@ -2,23 +2,27 @@
 //! on while no daemon runs, and the next life takes over the maps as they are (RFC 2473, RFC 3963 §6.5 and §9).
 
 use crate::Error;
-use crate::bpf::abi::{self, LENGTHS, LOCALS, Length, PATHS, PrefixKey, RULES, Settings, Side, Version};
+use crate::bpf::abi::{self, CARRIED_END, LENGTHS, LOCALS, Length, PATHS, PrefixKey, RULES, Settings, Side, Version};
 use crate::bpf::attach::{Interface, Program, Programs};
 use crate::bpf::maps::Maps;
 use crate::bpf::pin::Pins;
+use crate::tunnel::carrier::{Carrier, Links};
 use crate::tunnel::pieces::Pieces;
 use crate::tunnel::{MIN_MTU, Tunnels, device, is_special_to};
 use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
-use roam6_wire::Prefix;
+use roam6_wire::{Ipv4End, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
+use std::sync::PoisonError;
 
 /// What the outer header costs each packet, octets (RFC 2473 §3).
 const OVERHEAD: u32 = 40;
 /// What an Ethernet leaves inside a tunnel, for routes that say nothing.
 const DEVICE_MTU: u32 = 1500 - OVERHEAD;
+/// The same where IPv4 may carry packets: the kernel lets no route say more than its device does (RFC 4213 §3.2).
+const CARRIED_MTU: u32 = 1500 - 20;
 /// Tunnels in one another that the MTU is followed through.
 const NESTED: u8 = 4;
 
@@ -29,6 +33,8 @@ pub struct Options {
     pub device: String,
     /// Where the daemon keeps what must not outlive a restart of the machine; `bpf` in it becomes a BPF file system.
     pub run: PathBuf,
+    /// Addresses by which engines speak through tunnels over IPv4; empty: there are none.
+    pub carried: BTreeSet<Ipv6Addr>,
     /// Most tunnels. It holds from the first life of the daemon until [`Tunnels::clean`].
     pub tunnels: u32,
 }
@@ -49,6 +55,8 @@ pub struct Bpf {
     /// Our ends of paths.
     ends: BTreeMap<Ipv6Addr, End>,
     attached: BTreeMap<LinkId, Attached>,
+    /// Which interface packets over IPv4 leave by.
+    links: Links,
     _pieces: Pieces,
 }
 
@@ -85,7 +93,8 @@ impl Bpf {
         let pins = Pins::open(&options.run.join("bpf"))?;
         let mut programs = Programs::load(pins.clone(), options.tunnels)?;
         let mut maps = Maps::take(programs.ebpf())?;
-        let device = device::make_tun(&options.device, DEVICE_MTU)?;
+        let mtu = if options.carried.is_empty() { DEVICE_MTU } else { CARRIED_MTU };
+        let device = device::make_tun(&options.device, mtu)?;
         let mut settings = maps.settings()?;
         settings.device = device.0;
         settings.generation = settings.generation.wrapping_add(1);
@@ -101,8 +110,12 @@ impl Bpf {
         if !pins.outdated {
             attach_device(&mut programs, device, &options.device)?;
         }
+        let links = Links::default();
+        let carried = Some(options.carried.clone()).filter(|carried| !carried.is_empty());
+        let carrier = carried.map(|carried| Carrier::open(carried, Links::clone(&links))).transpose()?;
         Ok(Bpf {
-            _pieces: Pieces::begin(&options.device, device)?,
+            _pieces: Pieces::begin(&options.device, device, carrier)?,
+            links,
             last_version: settings.generation << 16,
             // One more than there are, until `settle` knows better: none goes before its time.
             lengths: inherited.map(|side| {
@@ -130,14 +143,19 @@ impl Bpf {
     /// Writes what a tunnel needs besides its own value: before it, so that no packet finds half of it.
     fn prepare(&mut self, tunnel: &Tunnel, version: Version) -> Result<(), Error> {
         for path in encapsulating(tunnel) {
-            let free = if self.ends.contains_key(&path.local) { None } else { self.free_place() };
+            let carried = Ipv4End::of(path.local).is_some();
+            if let Some(link) = path.link.filter(|_| carried) {
+                self.links.lock().unwrap_or_else(PoisonError::into_inner).insert(path.local, link);
+            }
+            let free = if carried || self.ends.contains_key(&path.local) { None } else { self.free_place() };
             let end = self.ends.entry(path.local).or_insert(End { count: 0, place: free });
             end.count += 1;
             if end.count == 1 {
                 if let Some(place) = end.place {
                     self.maps.set_local(place, &path.local.octets())?;
                 }
-                self.maps.ends.put(&path.local.octets(), &end.place.map_or(LOCALS, u32::from))?;
+                let unnamed = if carried { CARRIED_END } else { LOCALS };
+                self.maps.ends.put(&path.local.octets(), &end.place.map_or(unnamed, u32::from))?;
             }
         }
         if !tunnel.flows.is_empty() {
@@ -196,6 +214,7 @@ impl Bpf {
                 end.count = end.count.saturating_sub(1);
                 if end.count == 0 {
                     self.ends.remove(&path.local);
+                    self.links.lock().unwrap_or_else(PoisonError::into_inner).remove(&path.local);
                     self.maps.ends.drop(&path.local.octets())?;
                 }
             }
@@ -241,7 +260,8 @@ impl Bpf {
 
     /// Largest packet a path carries, where it runs through other tunnels too.
     fn path_mtu(&self, path: &Path, deeper: u8) -> u32 {
-        let outer = if path.link.is_none() && deeper > 0 { self.towards(path.remote) } else { None };
+        let carried = Ipv4End::of(path.remote).is_some();
+        let outer = if path.link.is_none() && deeper > 0 && !carried { self.towards(path.remote) } else { None };
         match outer {
             Some(outer) => path.mtu.min(self.tunnel_mtu(&outer, deeper - 1).max(MIN_MTU) - OVERHEAD),
             None => path.mtu,

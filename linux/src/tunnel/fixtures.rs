@@ -114,7 +114,8 @@ impl Stage {
         host.ip("route add default via 2001:db8:1::2");
         host.ip("address add 2001:db8:5::1/128 dev lo");
         let run = tempfile::tempdir().unwrap();
-        let options = Options { device: "nemo0".into(), run: run.path().to_owned(), tunnels: 64 };
+        let options =
+            Options { device: "nemo0".into(), run: run.path().to_owned(), tunnels: 64, carried: Default::default() };
         // The program is run in the namespace of the thread, so the thread stays there.
         host.stay();
         let mut tunnels = Bpf::open(options).unwrap();

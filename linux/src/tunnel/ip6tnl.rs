@@ -11,7 +11,7 @@ use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMess
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
-use roam6_wire::Prefix;
+use roam6_wire::{Ipv4End, Prefix};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -156,6 +156,10 @@ impl Ip6Tnl {
 
 impl Tunnels for Ip6Tnl {
     fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
+        if tunnel.paths.iter().any(|path| Ipv4End::of(path.local).is_some()) {
+            let what = format_args!("tunnel {} over IPv4", tunnel.id.0);
+            return Err(Error::new(what, "ip6tnl carries IPv6 only; choose data_plane = \"bpf\""));
+        }
         let first = best(tunnel.paths.iter());
         // Behind a direct path the device stands for what still arrives by the others.
         let device = match best(tunnel.paths.iter().filter(|path| !path.direct)) {

@@ -3,6 +3,8 @@
 
 #[cfg(feature = "bpf")]
 pub mod bpf;
+#[cfg(feature = "bpf")]
+mod carrier;
 pub(crate) mod device;
 #[cfg(all(test, feature = "bpf"))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it stands")]

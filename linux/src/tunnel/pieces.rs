@@ -1,10 +1,12 @@
 //! Outer packets in pieces, which the programs leave to the daemon. On the way out: what is longer than its path takes and
 //! may not be refused comes out of the tunnel device, and leaves in fragments (RFC 2473 §7.2). On the way in: what came in
-//! fragments was put together by the kernel, and goes into the device, whose program opens it like any other.
+//! fragments was put together by the kernel, and goes into the device, whose program opens it like any other. What is to be
+//! carried by IPv4 takes the same two ways, by the sockets of [`Carrier`].
 
 use crate::door::raw::Exit;
 use crate::error::{Context, Error};
 use crate::sys;
+use crate::tunnel::carrier::{Came, Carrier};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc;
@@ -33,7 +35,7 @@ pub(super) struct Pieces {
 
 impl Pieces {
     /// Begins to cut and to join for the tunnel device of this name and number.
-    pub(super) fn begin(device: &str, link: LinkId) -> Result<Pieces, Error> {
+    pub(super) fn begin(device: &str, link: LinkId, carrier: Option<Carrier>) -> Result<Pieces, Error> {
         let what = "a thread for tunnelled packets in fragments";
         let (end, ended) = UnixStream::pair().context(what)?;
         let mut worker = Worker {
@@ -41,6 +43,7 @@ impl Pieces {
             link,
             joined: joined_packets()?,
             exit: Exit::open()?,
+            carrier,
             random: BufReader::new(File::open("/dev/urandom").context("/dev/urandom")?),
             buffer: vec![0; LONGEST],
             ended,
@@ -73,6 +76,7 @@ struct Worker {
     link: LinkId,
     joined: OwnedFd,
     exit: Exit,
+    carrier: Option<Carrier>,
     random: BufReader<File>,
     buffer: Vec<u8>,
     ended: UnixStream,
@@ -81,28 +85,53 @@ struct Worker {
 impl Worker {
     /// Waits for packets and deals with some; `None` once it is to end.
     fn turn(&mut self) -> Option<()> {
-        let mut ready =
-            [self.device.as_fd(), self.joined.as_fd(), self.ended.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let carried = self.carrier.iter().flat_map(Carrier::sockets);
+        let all = [self.ended.as_fd(), self.device.as_fd(), self.joined.as_fd()].into_iter().chain(carried);
+        let mut ready: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         match poll(&mut ready, PollTimeout::NONE) {
             Err(Errno::EINTR) => return Some(()),
             other => other.ok()?,
         };
-        let [device, joined, ended] = ready.map(|fd| fd.any().unwrap_or(true));
-        if ended {
+        let ready: Vec<bool> = ready.iter().map(|fd| fd.any().unwrap_or(true)).collect();
+        let is_ready = |at: usize| ready.get(at).is_some_and(|ready| *ready);
+        if is_ready(0) {
             return None;
         }
-        if device {
-            (0..BATCH).try_for_each(|_| self.cut());
+        if is_ready(1) {
+            (0..BATCH).try_for_each(|_| self.leave());
         }
-        if joined {
+        if is_ready(2) {
             (0..BATCH).try_for_each(|_| self.join());
+        }
+        for (at, udp) in [(3, true), (4, false)] {
+            if is_ready(at) {
+                (0..BATCH).try_for_each(|_| self.unload(udp));
+            }
         }
         Some(())
     }
 
-    /// Sends one packet in fragments; `None` if there is none. One that cannot be sent is lost, as on any link.
-    fn cut(&mut self) -> Option<()> {
+    /// Sends one packet that came out of the device, carried by IPv4 or in fragments; `None` if there is none.
+    fn leave(&mut self) -> Option<()> {
         let length = self.device.read(&mut self.buffer).ok()?;
+        let packet = self.buffer.get(..length)?;
+        match &self.carrier {
+            Some(carrier) if carrier.send(packet) => Some(()),
+            _ => self.cut(length),
+        }
+    }
+
+    /// Puts one packet that IPv4 has carried before the programs; `None` if there is none.
+    fn unload(&mut self, udp: bool) -> Option<()> {
+        if let Came::Data(header, inner) = self.carrier.as_ref()?.receive(udp, &mut self.buffer)? {
+            let whole = ip6::emit(&header, protocol::IPV6, self.buffer.get(inner)?);
+            let _ = self.device.write(&whole);
+        }
+        Some(())
+    }
+
+    /// Sends one packet in fragments. One that cannot be sent is lost, as on any link.
+    fn cut(&mut self, length: usize) -> Option<()> {
         let mut number = [0; 4];
         self.random.read_exact(&mut number).ok()?;
         // Not to be guessed (RFC 7739).

@@ -84,6 +84,7 @@ pub fn options(directory: &tempfile::TempDir, interfaces: &[&str]) -> HostOption
         interfaces: interfaces.iter().map(|name| (*name).to_owned()).collect(),
         backend: Backend::Auto,
         device: "roam6".to_owned(),
+        carried: Default::default(),
         tunnels: 16,
         contexts: 64,
         taps: true,

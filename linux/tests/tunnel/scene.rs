@@ -50,7 +50,8 @@ impl Side {
 
     /// Begins a life of the daemon.
     pub fn open(&mut self, run: &std::path::Path, interfaces: &[&str]) {
-        let options = Options { device: "nemo0".into(), run: run.to_owned(), tunnels: 1024 };
+        let options =
+            Options { device: "nemo0".into(), run: run.to_owned(), tunnels: 1024, carried: Default::default() };
         let host = &self.host;
         if self.kind == Kind::Kernel {
             self.tunnels = Some(host.enter(|| Box::new(Ip6Tnl::open("nemo").unwrap())));

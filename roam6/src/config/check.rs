@@ -3,9 +3,10 @@
 use crate::config::duration::{Span, human};
 use crate::config::source::Review;
 use core::time::Duration;
+use roam6_wire::Ipv4End;
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
@@ -50,6 +51,15 @@ pub(crate) fn unicast(address: &Spanned<Ipv6Addr>, name: &str, review: &mut Revi
     if value.is_multicast() || value.is_unspecified() || value.is_loopback() || value.is_unicast_link_local() {
         let what = format!("{name} {value} cannot be reached from elsewhere");
         review.blame(address.span(), what, "write a global unicast address");
+    }
+}
+
+/// An IPv4 address one host can have, and others reach.
+pub(crate) fn unicast4(address: &Spanned<Ipv4Addr>, name: &str, review: &mut Review<'_>) {
+    let value = *address.get_ref();
+    if !Ipv4End::dsmip(value).is_unicast() {
+        let what = format!("{name} {value} cannot be reached from elsewhere");
+        review.blame(address.span(), what, "write a unicast address");
     }
 }
 

@@ -5,10 +5,12 @@ use crate::config::duration::Span;
 use crate::config::prefix_table::{self, Home, Mobile};
 use crate::config::source::{Problem, Review};
 use core::time::Duration;
-use roam6_proto::nemo::config::{HomeAgentConfig, PrefixTable};
+use roam6_proto::nemo::config::{HomeAgentConfig, Ipv4Service, PrefixTable};
+use roam6_proto::nemo::ipv4::KEEPALIVE as DEFAULT_KEEPALIVE;
 use roam6_wire::Prefix;
 use serde::Deserialize;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::Spanned;
@@ -17,6 +19,8 @@ use toml::Spanned;
 const DEFAULT_BINDINGS: usize = 100_000;
 /// No file may ask for more.
 const MAX_BINDINGS: usize = 1_000_000;
+/// How often a NAT's mapping may be refreshed.
+const KEEPALIVE: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(3600);
 
 /// The table, as written.
 #[derive(Deserialize)]
@@ -38,6 +42,15 @@ pub(crate) struct Section {
     preference: u16,
     advertise: Option<Spanned<Span>>,
     path_mtu: Option<Spanned<u32>>,
+    ipv4: Option<Ipv4Table>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ipv4Table {
+    address: Spanned<Ipv4Addr>,
+    keepalive: Option<Spanned<Span>>,
+    force_udp: Option<bool>,
 }
 
 /// A home agent's settings, and how to read its prefix table anew.
@@ -91,7 +104,7 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
         preference: section.preference,
         advertise: section.advertise.map(|span| span.get_ref().0),
         path_mtu: section.path_mtu.map_or(1500, |mtu| *mtu.get_ref()),
-        ipv4: None,
+        ipv4: section.ipv4.map(|table| ipv4(&table, review)),
         home_link,
     };
     let mut agent = HomeAgent { config, table_file, inline };
@@ -100,6 +113,14 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
         Err(problems) => review.add(problems),
     }
     agent
+}
+
+/// Uplinks that have IPv4 only. A NAT's mapping of UDP lives for 30 s at least with the worst of them (RFC 4787 §4.3).
+fn ipv4(table: &Ipv4Table, review: &mut Review<'_>) -> Ipv4Service {
+    check::unicast4(&table.address, "[home_agent.ipv4] address", review);
+    check::duration(table.keepalive.as_ref(), "keepalive", KEEPALIVE, review);
+    let keepalive = table.keepalive.as_ref().map_or(DEFAULT_KEEPALIVE, |span| span.get_ref().0);
+    Ipv4Service { address: *table.address.get_ref(), keepalive, force_udp: table.force_udp.unwrap_or(true) }
 }
 
 fn check_values(section: &Section, review: &mut Review<'_>) {

@@ -14,7 +14,7 @@ use roam6_proto::nemo::config::{
 use roam6_wire::{Bid, HomeAddress, Prefix};
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use toml::Spanned;
 
@@ -29,6 +29,8 @@ pub(crate) struct Section {
     home_prefix: Spanned<Prefix>,
     #[serde(default)]
     home_agents: Vec<Spanned<Ipv6Addr>>,
+    #[serde(default)]
+    home_agents_ipv4: Vec<Spanned<Ipv4Addr>>,
     prefixes: Spanned<Vec<Spanned<Prefix>>>,
     mode: Option<PrefixMode>,
     auth: Option<Spanned<Method>>,
@@ -108,7 +110,7 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
         home_address: HomeAddress(section.home_address.into_inner()),
         home_prefix: section.home_prefix.into_inner(),
         home_agents: section.home_agents.into_iter().map(Spanned::into_inner).collect(),
-        home_agents_ipv4: Vec::new(),
+        home_agents_ipv4: section.home_agents_ipv4.into_iter().map(Spanned::into_inner).collect(),
         prefixes: section.prefixes.into_inner().into_iter().map(Spanned::into_inner).collect(),
         mode: section.mode.unwrap_or(PrefixMode::Explicit),
         authentication,
@@ -130,6 +132,13 @@ fn check_home(section: &Section, review: &mut Review<'_>) {
     if !prefix.contains(address) {
         let what = format!("home_address {address} lies outside home_prefix {prefix}");
         review.blame(section.home_address.span(), what, "choose an address of the home prefix, or correct home_prefix");
+    }
+    for agent in &section.home_agents_ipv4 {
+        check::unicast4(agent, "home agent", review);
+    }
+    if let Some(more) = section.home_agents_ipv4.get(section.home_agents.len()) {
+        let hint = "home_agents_ipv4 has the IPv4 address of each of home_agents, in their order";
+        review.blame(more.span(), format!("{} belongs to no home agent", more.get_ref()), hint);
     }
     for agent in &section.home_agents {
         check::unicast(agent, "home agent", review);

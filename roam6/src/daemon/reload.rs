@@ -174,6 +174,11 @@ impl Daemon {
     }
 }
 
+/// Whether the mobile router may be on an IPv4-only uplink: the sockets for that are opened at the start.
+fn carries(config: &Config) -> bool {
+    config.mobile_router.as_ref().is_some_and(|router| !router.home_agents_ipv4.is_empty())
+}
+
 /// What only a restart can change.
 fn fixed_changes(old: &Config, new: &Config) -> Vec<&'static str> {
     let agent = |config: &Config| {
@@ -192,6 +197,7 @@ fn fixed_changes(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[metrics]", old.metrics != new.metrics),
         ("[home_agent]", agent(old) != agent(new)),
         ("[mobile_router]", old.mobile_router.is_some() != new.mobile_router.is_some()),
+        ("[mobile_router] home_agents_ipv4 (from none to some)", !carries(old) && carries(new)),
         ("[mnn]", old.mnn.is_some() != new.mnn.is_some()),
         ("[shim]", old.shim.is_some() != new.shim.is_some()),
         ("[geo]", old.geo != new.geo),

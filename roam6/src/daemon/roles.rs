@@ -4,6 +4,7 @@ use crate::config::{Config, DataPlane};
 use roam6_linux::{Backend, HostOptions};
 use roam6_proto::nemo::config::Authentication;
 use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
 
 /// Name of the tunnel device.
 const DEVICE: &str = "nemo0";
@@ -55,6 +56,13 @@ pub(super) fn use_esp(config: &Config) -> bool {
     rows.chain(router).any(|authentication| matches!(authentication, Authentication::Ipsec(_)))
 }
 
+/// Addresses by which the roles speak through tunnels over IPv4: none unless the file says that there are such.
+fn carried(config: &Config) -> BTreeSet<Ipv6Addr> {
+    let agent = config.home_agent.iter().filter(|agent| agent.config.ipv4.is_some()).map(|agent| agent.config.address);
+    let router = config.mobile_router.iter().filter(|router| !router.home_agents_ipv4.is_empty());
+    agent.chain(router.map(|router| router.home_address.0)).collect()
+}
+
 /// What the host must know.
 pub(super) fn host_options(config: &Config) -> HostOptions {
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -70,6 +78,7 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
             DataPlane::Ip6tnl => Backend::Ip6tnl,
         },
         device: DEVICE.to_owned(),
+        carried: carried(config),
         tunnels: number(bindings).saturating_add(MORE_TUNNELS),
         contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
         taps: config.home_agent.is_some()

@@ -219,6 +219,11 @@ impl Road {
         self.agent.roam6(&self.agent_config(data_plane))
     }
 
+    /// The home agent with `more` behind its table of settings.
+    pub fn start_agent_more(&self, more: &str) -> Running {
+        self.agent.roam6(&self.write_config("ha", &format!("{AGENT}{more}")))
+    }
+
     /// The same with this data plane.
     pub fn start_router_with(&self, data_plane: &str, more: &str) -> Running {
         self.router.roam6(&self.router_config(data_plane, more))

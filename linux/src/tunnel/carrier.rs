@@ -1,0 +1,136 @@
+//! The sockets of tunnels over IPv4: inner packets leave and come in UDP on port 4191, or right behind the IPv4 header
+//! (RFC 5555 §4.1, RFC 4213 §3). Between here and the programs each has an IPv6 header before it, whose addresses are the
+//! ends as [`Ipv4End`] writes them.
+
+use crate::error::{Context, Error};
+use nix::cmsg_space;
+use nix::libc;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrIn, bind, recvmsg,
+    sendmsg, setsockopt, socket, sockopt,
+};
+use roam6_proto::LinkId;
+use roam6_wire::Ipv4End;
+use roam6_wire::ip4::DSMIP_PORT;
+use roam6_wire::ip6::{HEADER_LENGTH, Header, protocol};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which interface packets from an end of ours leave by, where not the routing tables choose.
+pub(super) type Links = Arc<Mutex<BTreeMap<Ipv6Addr, LinkId>>>;
+
+/// Where in an inner packet its protocol and its destination are.
+const NEXT_HEADER: usize = 6;
+const DESTINATION: std::ops::Range<usize> = 24..40;
+
+/// The two sockets.
+pub(super) struct Carrier {
+    udp: OwnedFd,
+    plain: OwnedFd,
+    links: Links,
+    /// Mobility messages and ESP to these addresses are the engines', who hear them at the door.
+    signalling: BTreeSet<Ipv6Addr>,
+}
+
+/// A packet that came in.
+pub(super) enum Came {
+    /// Of a tunnel: the header it is to have before it, and where in the buffer it is.
+    Data(Header, std::ops::Range<usize>),
+    /// Nothing for the programs.
+    Other,
+}
+
+impl Carrier {
+    /// Opens the sockets; `signalling` are the addresses engines answer by.
+    pub(super) fn open(signalling: BTreeSet<Ipv6Addr>, links: Links) -> Result<Carrier, Error> {
+        let what = format_args!("UDP port {DSMIP_PORT}");
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let udp = socket(AddressFamily::Inet, SockType::Datagram, flags, None).context(what)?;
+        let any = SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DSMIP_PORT));
+        bind(udp.as_raw_fd(), &any).context(what)?;
+        let what = "raw socket for IPv6 in IPv4";
+        let plain = crate::sys::raw_socket4(libc::IPPROTO_IPV6).context(what)?;
+        for socket in [&udp, &plain] {
+            setsockopt(socket, sockopt::Ipv4PacketInfo, &true).context(what)?;
+            setsockopt(socket, sockopt::IpRecvTos, &true).context(what)?;
+            // Routers may fragment: what any IPv6 link carries arrives (RFC 4213 §3.2).
+            let fragment: crate::sys::Flag = libc::IP_PMTUDISC_DONT;
+            crate::sys::set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &fragment).context(what)?;
+        }
+        Ok(Carrier { udp, plain, links, signalling })
+    }
+
+    /// What is to be waited for: UDP first.
+    pub(super) fn sockets(&self) -> [BorrowedFd<'_>; 2] {
+        [self.udp.as_fd(), self.plain.as_fd()]
+    }
+
+    /// Sends what the programs have put a header before, if that is one of ours; `false` if it is not. One that cannot be
+    /// sent is lost, as on any link.
+    pub(super) fn send(&self, packet: &[u8]) -> bool {
+        let end = |at: usize| {
+            let octets: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
+            Ipv4End::of(octets.into())
+        };
+        let Some((source, destination)) = end(8).zip(end(24)) else { return false };
+        let (Some(&[first, second]), Some(inner)) = (packet.first_chunk::<2>(), packet.get(HEADER_LENGTH..)) else {
+            return true;
+        };
+        let link = self.links.lock().unwrap_or_else(PoisonError::into_inner).get(&source.to_ipv6()).copied();
+        let info = libc::in_pktinfo {
+            ipi_ifindex: link.map_or(0, |link| link.0.cast_signed()),
+            ipi_spec_dst: libc::in_addr { s_addr: u32::from_ne_bytes(source.address.octets()) },
+            ipi_addr: libc::in_addr { s_addr: 0 },
+        };
+        let service = first << 4 | second >> 4;
+        let control = [ControlMessage::Ipv4PacketInfo(&info), ControlMessage::Ipv4Tos(&service)];
+        let socket = if source.port == 0 { &self.plain } else { &self.udp };
+        let to = SockaddrIn::from(SocketAddrV4::new(destination.address, destination.port));
+        let _ = sendmsg(socket.as_raw_fd(), &[IoSlice::new(inner)], &control, MsgFlags::empty(), Some(&to));
+        true
+    }
+
+    /// Takes one packet from one of the sockets into `buffer`; `None` if there is none.
+    pub(super) fn receive(&self, udp: bool, buffer: &mut [u8]) -> Option<Came> {
+        let mut control = cmsg_space!(libc::in_pktinfo, libc::c_int);
+        let mut parts = [IoSliceMut::new(buffer)];
+        let socket = if udp { &self.udp } else { &self.plain };
+        let message =
+            recvmsg::<SockaddrIn>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::MSG_DONTWAIT).ok()?;
+        let (from, length) = (SocketAddrV4::from(message.address?), message.bytes);
+        let (mut to, mut service) = (None, 0);
+        for told in message.cmsgs().ok()? {
+            match told {
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    to = Some(Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes()));
+                }
+                ControlMessageOwned::Ipv4Tos(tos) => service = tos,
+                _ => {}
+            }
+        }
+        Some(self.sort(to, (from, udp), service, buffer.get(..length)?))
+    }
+
+    fn sort(&self, to: Option<Ipv4Addr>, (from, udp): (SocketAddrV4, bool), service: u8, bytes: &[u8]) -> Came {
+        // A raw socket also tells the IPv4 header.
+        let at = if udp { 0 } else { bytes.first().map_or(0, |first| usize::from(first & 0xf) * 4) };
+        let inner = bytes.get(at..).unwrap_or_default();
+        let Some(to) = to.filter(|_| inner.first().is_some_and(|first| first >> 4 == 6)) else { return Came::Other };
+        if self.is_signalling(inner) {
+            return Came::Other;
+        }
+        let ports = if udp { (from.port(), DSMIP_PORT) } else { (0, 0) };
+        let end = |address, port| Ipv4End { address, port }.to_ipv6();
+        let header = Header::new(end(*from.ip(), ports.0), end(to, ports.1));
+        Came::Data(Header { traffic_class: service, ..header }, at..bytes.len())
+    }
+
+    fn is_signalling(&self, inner: &[u8]) -> bool {
+        let speaks = matches!(inner.get(NEXT_HEADER), Some(&(protocol::MOBILITY | protocol::ESP)));
+        let to = inner.get(DESTINATION).and_then(|octets| <[u8; 16]>::try_from(octets).ok());
+        speaks && to.is_some_and(|to| self.signalling.contains(&to.into()))
+    }
+}
