@@ -334,46 +334,42 @@ static __always_inline int hand_over(struct __sk_buff *skb, const struct path *p
 	return bpf_redirect_neigh(path->link, &next, sizeof(next), 0);
 }
 
-/* Longer than the path takes. What any link carries may not be refused: it gets its outer header and goes up to the
- * daemon, which sends it in fragments; so does what has an outer header of ours already (RFC 2473 §7.2). */
-static __always_inline int leave_long(struct __sk_buff *skb, const struct path *path, const struct flow *flow,
-				      __be32 word, __u32 on_wire)
+/* An outer header before it, and up to the daemon. */
+static __always_inline int hand_up(struct __sk_buff *skb, const struct path *path, __u32 hash, __be32 word, __u32 as)
 {
 	__u32 length = skb->len;
 	struct ipv6hdr *ip;
 
-	if (flow->protocol == ENCAPSULATED_IP6 && bpf_map_lookup_elem(&ends, &flow->source)) {
-		count(TO_BE_CUT);
-		return TC_ACT_OK;
-	}
-	if (path->kind == HANDED || on_wire > MIN_MTU)
-		return refuse(DROPPED_TOO_BIG);
-	if (grow(skb))
-		return refuse(DROPPED_ROOM);
-	ip = header(skb, 0, 0);
-	if (!ip)
-		return refuse(DROPPED_FORM);
-	write_outer(ip, word, path, flow->hash, length);
-	count(TO_BE_CUT);
-	return TC_ACT_OK;
-}
-
-/* By IPv4: up to the daemon, with both ends before it. Routers between may cut it. */
-static __always_inline int carry(struct __sk_buff *skb, const struct path *path, __u32 hash, __be32 word, __u32 on_wire)
-{
-	__u32 length = skb->len;
-	struct ipv6hdr *ip;
-
-	if (on_wire > path->mtu && on_wire > MIN_MTU)
-		return refuse(DROPPED_TOO_BIG);
 	if (grow(skb))
 		return refuse(DROPPED_ROOM);
 	ip = header(skb, 0, 0);
 	if (!ip)
 		return refuse(DROPPED_FORM);
 	write_outer(ip, word, path, hash, length);
-	count(TO_BE_CARRIED);
+	count(as);
 	return TC_ACT_OK;
+}
+
+/* Longer than the path takes. What any link carries may not be refused: it gets its outer header and goes up to the
+ * daemon, which sends it in fragments; so does what has an outer header of ours already (RFC 2473 §7.2). */
+static __always_inline int leave_long(struct __sk_buff *skb, const struct path *path, const struct flow *flow,
+				      __be32 word, __u32 on_wire)
+{
+	if (flow->protocol == ENCAPSULATED_IP6 && bpf_map_lookup_elem(&ends, &flow->source)) {
+		count(TO_BE_CUT);
+		return TC_ACT_OK;
+	}
+	if (path->kind == HANDED || on_wire > MIN_MTU)
+		return refuse(DROPPED_TOO_BIG);
+	return hand_up(skb, path, flow->hash, word, TO_BE_CUT);
+}
+
+/* By IPv4: up to the daemon, with both ends before it. Routers between may cut it. */
+static __always_inline int carry(struct __sk_buff *skb, const struct path *path, __u32 hash, __be32 word, __u32 on_wire)
+{
+	if (on_wire > path->mtu && on_wire > MIN_MTU)
+		return refuse(DROPPED_TOO_BIG);
+	return hand_up(skb, path, hash, word, TO_BE_CARRIED);
 }
 
 /* Sent out of the tunnel device: hop limit and length have been dealt with by the kernel. */

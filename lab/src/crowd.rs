@@ -102,11 +102,7 @@ impl Crowd {
                 return Ok(delays);
             }
             self.sides.uplink.wait(20);
-            while let Some(packet) = self.sides.uplink.receive() {
-                let Some((to, status, _)) = acknowledgement(packet) else { continue };
-                if status >= 128 {
-                    bail!("an update for {} was refused with status {status}", to.0);
-                }
+            while let Some((to, _)) = self.hear()? {
                 if let Some((_, sent)) = waiting.remove(&to) {
                     delays.push(sent.elapsed().as_secs_f64() * 1000.0);
                 }
@@ -117,6 +113,20 @@ impl Crowd {
                 self.send(number)?;
             }
         }
+    }
+
+    /// The next acknowledgement that is there: for whom, and of which update. None of them may be refused.
+    pub(crate) fn hear(&mut self) -> Result<Option<(CareOfAddress, Sequence)>> {
+        while let Some(packet) = self.sides.uplink.receive() {
+            match acknowledgement(packet) {
+                Some((to, status, _)) if status >= 128 => {
+                    bail!("an update for {} was refused with status {status}", to.0)
+                }
+                Some((to, _, sequence)) => return Ok(Some((to, sequence))),
+                None => {}
+            }
+        }
+        Ok(None)
     }
 
     /// Sends the next update of one of them.

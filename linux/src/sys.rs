@@ -15,6 +15,14 @@ pub(crate) use libc::packet_mreq as PacketMembership;
 /// One instruction of a classic BPF socket filter.
 pub(crate) use libc::sock_filter as FilterStep;
 
+/// A step that says what `k` means to its code; comparisons skip `jt` steps if they hold, else `jf`.
+pub(crate) const fn step(code: u32, jt: u8, jf: u8, k: u32) -> FilterStep {
+    FilterStep { code: code as u16, jt, jf, k }
+}
+
+/// A socket with this filter receives nothing.
+pub(crate) const REFUSE: FilterStep = step(libc::BPF_RET | libc::BPF_K, 0, 0, 0);
+
 /// Address and interface of an anycast membership (`struct ipv6_mreq`).
 pub(crate) use libc::ipv6_mreq as AddressMembership;
 
@@ -33,18 +41,18 @@ pub(crate) fn set_option<T: Plain>(fd: impl AsFd, level: libc::c_int, name: libc
 
 /// Opens a raw IPv6 socket of a protocol `nix` has no name for.
 pub(crate) fn raw_socket(protocol: libc::c_int) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: takes no pointers.
-    let fd = check(unsafe { libc::socket(libc::AF_INET6, kind, protocol) })?;
-    // SAFETY: the descriptor is new and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    raw_socket_of(libc::AF_INET6, protocol)
 }
 
 /// Opens a raw IPv4 socket of a protocol; with `IPPROTO_RAW` one that sends packets as they are.
 pub(crate) fn raw_socket4(protocol: libc::c_int) -> io::Result<OwnedFd> {
+    raw_socket_of(libc::AF_INET, protocol)
+}
+
+fn raw_socket_of(family: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes no pointers.
-    let fd = check(unsafe { libc::socket(libc::AF_INET, kind, protocol) })?;
+    let fd = check(unsafe { libc::socket(family, kind, protocol) })?;
     // SAFETY: the descriptor is new and nobody else's.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -41,7 +41,7 @@ fn passenger(road: &Road) -> (Place, Running) {
     ));
     node.shell("sysctl -qw net.ipv6.conf.eth0.accept_dad=0 && ip link set eth0 up");
     listen(&node);
-    road.enroll_another("2001:db8:1::200", "2001:db8:200::/56", "passenger.key");
+    road.enroll_as("2001:db8:1::200", "2001:db8:200::/56", "passenger.key", &[]);
     (node, road.node.roam6(&road.write_config("passenger", PASSENGER)))
 }
 

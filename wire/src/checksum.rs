@@ -6,18 +6,17 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 ///
 /// Over a message that carries its checksum the result is 0 if, and only if, the checksum is right.
 pub fn checksum(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, message: &[u8]) -> u16 {
-    let sum = octets(&source.octets())
-        .wrapping_add(octets(&destination.octets()))
-        .wrapping_add(message.len() as u64)
-        .wrapping_add(u64::from(protocol))
-        .wrapping_add(octets(message));
-    !fold(sum)
+    with_pseudo_header(&[source.octets(), destination.octets()], protocol, message)
 }
 
 /// The same over the pseudo-header of IPv4 (RFC 768).
 pub fn checksum4(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, message: &[u8]) -> u16 {
-    let sum = octets(&source.octets())
-        .wrapping_add(octets(&destination.octets()))
+    with_pseudo_header(&[source.octets(), destination.octets()], protocol, message)
+}
+
+/// Both pseudo-headers are summed alike: the fields of each are the same, and where they stand does not matter.
+fn with_pseudo_header<const LENGTH: usize>(ends: &[[u8; LENGTH]; 2], protocol: u8, message: &[u8]) -> u16 {
+    let sum = octets(ends.as_flattened())
         .wrapping_add(message.len() as u64)
         .wrapping_add(u64::from(protocol))
         .wrapping_add(octets(message));

@@ -7,7 +7,6 @@ use crate::clock;
 use crate::crowd::{Crowd, care_of};
 use crate::figures::{Findings, percentile, round, spread};
 use crate::progress::Progress;
-use crate::traffic::forge::acknowledgement;
 use anyhow::{Context, Result, bail};
 use roam6_wire::CareOfAddress;
 use serde_json::json;
@@ -134,11 +133,7 @@ impl Storm {
 
     /// Answers to the last update count, as a mobile router has it (RFC 6275 §11.7.3).
     fn hear(&mut self, crowd: &mut Crowd) -> Result<()> {
-        while let Some(packet) = crowd.sides.uplink.receive() {
-            let Some((to, status, sequence)) = acknowledgement(packet) else { continue };
-            if status >= 128 {
-                bail!("an update for {} was refused with status {status}", to.0);
-            }
+        while let Some((to, sequence)) = crowd.hear()? {
             let Some(waiting) = self.waiting.get(&to) else { continue };
             if crowd.sequences.get(waiting.number as usize) == Some(&sequence) {
                 self.delays.push(waiting.since.elapsed().as_secs_f64() * 1000.0);

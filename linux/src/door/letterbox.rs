@@ -2,7 +2,7 @@
 //! errors and messages of the shim (RFC 3542 §3, §6). Unlike to taps, nothing else is offered to them.
 
 use crate::error::{Context, Error};
-use crate::sys::{self, FilterStep};
+use crate::sys::{self, FilterStep, REFUSE, step};
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn6, recvmsg, setsockopt, sockopt};
 use roam6_proto::{LinkId, Packet};
@@ -18,6 +18,8 @@ const LARGEST: usize = 65_535;
 const TYPES: [u32; 5] = [1, 2, 3, 4, 134];
 /// Octet of a header of the shim, and the bit in it that tells payload from messages (RFC 5533 §5.1).
 const SHIM_PAYLOAD: (u32, u32) = (2, 0x80);
+
+const TAKE: FilterStep = step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX);
 
 /// One raw socket.
 pub(crate) struct Letterbox {
@@ -91,28 +93,23 @@ impl AsFd for Letterbox {
 fn shim_filter() -> [FilterStep; 5] {
     let (octet, payload) = SHIM_PAYLOAD;
     [
-        step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, octet),
-        step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, payload),
-        FilterStep { jf: 1, ..step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0) },
-        step(libc::BPF_RET | libc::BPF_K, u32::MAX),
-        step(libc::BPF_RET | libc::BPF_K, 0),
+        step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, octet),
+        step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, payload),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, 0),
+        TAKE,
+        REFUSE,
     ]
 }
 
 /// Takes the types that are wanted.
 fn icmp_filter() -> Vec<FilterStep> {
-    let load = step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0);
-    let compare = |(index, icmp_type): (usize, &u32)| FilterStep {
+    let load = step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 0);
+    let compare = |(index, icmp_type): (usize, &u32)| {
         // Over the comparisons that are left, and the refusal.
-        jt: (TYPES.len() - index) as u8,
-        ..step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, *icmp_type)
+        let skipped = (TYPES.len() - index) as u8;
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, skipped, 0, *icmp_type)
     };
-    let ends = [step(libc::BPF_RET | libc::BPF_K, 0), step(libc::BPF_RET | libc::BPF_K, u32::MAX)];
-    [load].into_iter().chain(TYPES.iter().enumerate().map(compare)).chain(ends).collect()
-}
-
-fn step(code: u32, k: u32) -> FilterStep {
-    FilterStep { code: code as u16, jt: 0, jf: 0, k }
+    [load].into_iter().chain(TYPES.iter().enumerate().map(compare)).chain([REFUSE, TAKE]).collect()
 }
 
 #[cfg(test)]

@@ -250,14 +250,13 @@ struct Program {
 
 impl Program {
     fn step(&mut self, code: u32, k: u32) {
-        self.steps.push(FilterStep { code: code as u16, jt: 0, jf: 0, k });
+        self.steps.push(sys::step(code, 0, 0, k));
     }
 
     /// To the step numbered `target` if A equals `value`, else on.
     fn branch(&mut self, value: u32, target: usize) {
         let jt = u8::try_from(target - self.steps.len() - 1).unwrap_or(u8::MAX);
-        let code = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-        self.steps.push(FilterStep { code, jt, jf: 0, k: value });
+        self.steps.push(sys::step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jt, 0, value));
     }
 
     /// To the step numbered `target`.

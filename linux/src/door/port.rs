@@ -1,7 +1,6 @@
 //! Ports that engines answer. Their taps see what comes there; a socket that receives nothing keeps the kernel from
 //! telling the sender that nobody listens (RFC 4443 §3.1, code 4), and other programs of this host that somebody does.
 
-use super::quiet::REFUSE;
 use crate::error::{Context, Error};
 use crate::sys;
 use nix::errno::Errno;
@@ -26,7 +25,7 @@ impl Ports {
         let what = format_args!("UDP port {number} of {link}");
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Inet6, SockType::Datagram, flags, None).context(what)?;
-        sys::attach_filter(&socket, &[REFUSE]).context(what)?;
+        sys::attach_filter(&socket, &[sys::REFUSE]).context(what)?;
         sys::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &1).context(what)?;
         sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &link.0.cast_signed()).context(what)?;
         let any = SockaddrIn6::from(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, number, 0, 0));

@@ -5,7 +5,7 @@ use crate::error::{Context, Error};
 use crate::netfilter::expression::{between, drop_packet, equal, load_icmp_type};
 use crate::netfilter::expression::{load_presence, load_protocol, load_routing_type};
 use crate::netfilter::{Hook, Netfilter};
-use crate::sys::{self, FilterStep};
+use crate::sys;
 use std::os::fd::OwnedFd;
 
 /// Name of the nftables table.
@@ -64,12 +64,9 @@ fn install() -> Result<Netfilter, Error> {
 pub(crate) fn sink(protocol: libc::c_int) -> Result<OwnedFd, Error> {
     let what = format_args!("raw socket of protocol {protocol}");
     let socket = sys::raw_socket(protocol).context(what)?;
-    sys::attach_filter(&socket, &[REFUSE]).context(what)?;
+    sys::attach_filter(&socket, &[sys::REFUSE]).context(what)?;
     Ok(socket)
 }
-
-/// A socket with this filter receives nothing.
-pub(super) const REFUSE: FilterStep = FilterStep { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
 
 #[cfg(test)]
 mod tests {

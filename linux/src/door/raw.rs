@@ -90,15 +90,16 @@ fn raw_socket(link: Option<LinkId>) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Inet6, SockType::Raw, flags, SockProtocol::Raw)?;
     // The source may be an address the host does not have, or not yet.
     sys::set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, &1)?;
-    if let Some(link) = link {
-        sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &link.0.cast_signed())?;
-    }
-    Ok(socket)
+    bound(socket, link)
 }
 
 /// Sends packets with the IPv4 header they have.
 fn raw_socket4(link: Option<LinkId>) -> io::Result<OwnedFd> {
-    let socket = sys::raw_socket4(libc::IPPROTO_RAW)?;
+    bound(sys::raw_socket4(libc::IPPROTO_RAW)?, link)
+}
+
+/// Lets a socket send by this interface only, if any.
+fn bound(socket: OwnedFd, link: Option<LinkId>) -> io::Result<OwnedFd> {
     if let Some(link) = link {
         sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &link.0.cast_signed())?;
     }

@@ -3,7 +3,7 @@
 //! can do it by itself since 6.6, but for root only, and only where BPF may change what functions return.
 
 use crate::error::{Context, Error};
-use crate::sys::{self, FilterStep};
+use crate::sys::{self, FilterStep, step};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns};
@@ -139,7 +139,6 @@ fn filter() -> Option<[FilterStep; 15]> {
         "arm" => 0x4000_0028,
         _ => return None,
     };
-    let step = |code: u32, jt, jf, k| FilterStep { code: code as u16, jt, jf, k };
     let load = |at| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at);
     let argument = |number: u32| load(16 + 8 * number + HALF);
     let is = |value: u32, yes, no| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, value);

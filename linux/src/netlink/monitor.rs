@@ -5,7 +5,7 @@ use super::route::KernelRoute;
 use super::socket::Netlink;
 use super::{address, link, neighbour, route, rule};
 use crate::error::{Context, Error};
-use crate::sys::FilterStep;
+use crate::sys::{FilterStep, step};
 use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
 use roam6_proto::input::{AddressEvent, LinkEvent, LinkId, NeighbourEvent, RouteEvent};
@@ -72,9 +72,6 @@ impl AsFd for Monitor {
 const WITHOUT_OUR_ROUTES: [FilterStep; 6] = {
     const TYPE: u32 = 4;
     const ROUTE_PROTOCOL: u32 = 16 + 5;
-    const fn step(code: u32, jt: u8, jf: u8, k: u32) -> FilterStep {
-        FilterStep { code: code as u16, jt, jf, k }
-    }
     [
         step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, TYPE),
         // Filters load in network order; the header is in the machine's.

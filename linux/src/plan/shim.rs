@@ -225,13 +225,11 @@ impl Executor {
     }
 
     pub(super) fn link_mtu(&mut self, of: LinkId) -> Result<u32, Error> {
-        let links = self.netlink.dump(link::dump())?;
-        let events = links.iter().filter_map(|message| match message {
-            RouteNetlinkMessage::NewLink(message) => link::event(message),
+        let shown = match self.netlink.ask(link::question(of))? {
+            Some(RouteNetlinkMessage::NewLink(message)) => link::event(&message),
             _ => None,
-        });
-        let mtu = events.into_iter().find(|event| event.link == of).map(|event| event.mtu);
-        mtu.ok_or(Errno::ENODEV).context(of)
+        };
+        shown.map(|event| event.mtu).ok_or(Errno::ENODEV).context(of)
     }
 }
 

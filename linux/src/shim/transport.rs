@@ -41,8 +41,7 @@ impl Transport {
     pub(super) fn open() -> Result<(Transport, Option<Error>), Error> {
         let socket = crate::sys::raw_socket(libc::IPPROTO_ICMPV6).context("raw socket for ICMPv6")?;
         // Reads nothing: what arrives is heard elsewhere.
-        let refuse = crate::sys::FilterStep { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
-        crate::sys::attach_filter(&socket, &[refuse]).context("raw socket for ICMPv6")?;
+        crate::sys::attach_filter(&socket, &[crate::sys::REFUSE]).context("raw socket for ICMPv6")?;
         Ok(match load() {
             Ok(lister) => (Transport { socket, lister: Some(lister) }, None),
             Err(error) => (Transport { socket, lister: None }, Some(error)),

@@ -179,15 +179,13 @@ impl Road {
 
     /// Makes keys that the two trust one another by; `more` are words of `roam6 enroll`.
     pub fn enroll(&self, more: &[&str]) {
-        let mut enroll = Command::new(BINARY);
-        enroll.args(["enroll", "--home-address", "2001:db8:1::100", "--prefix", "2001:db8:100::/56"]).args(more);
-        run(enroll.arg("--table").arg(self.file("mobiles.toml")).arg("--key-file").arg(self.file("mr.key")));
+        self.enroll_as("2001:db8:1::100", "2001:db8:100::/56", "mr.key", more);
     }
 
-    /// The same for one more mobile router.
-    pub fn enroll_another(&self, home_address: &str, prefix: &str, key_file: &str) {
+    /// The same for any mobile router.
+    pub fn enroll_as(&self, home_address: &str, prefix: &str, key_file: &str, more: &[&str]) {
         let mut enroll = Command::new(BINARY);
-        enroll.args(["enroll", "--home-address", home_address, "--prefix", prefix]);
+        enroll.args(["enroll", "--home-address", home_address, "--prefix", prefix]).args(more);
         run(enroll.arg("--table").arg(self.file("mobiles.toml")).arg("--key-file").arg(self.file(key_file)));
     }
 
