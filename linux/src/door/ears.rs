@@ -21,6 +21,7 @@ impl Ears {
     /// Opens taps or letterboxes; also says what had to be done the lesser way.
     pub(crate) fn open(taps: bool) -> Result<(Ears, Option<String>), Error> {
         if !taps {
+            Quiet::forget();
             return Ok((Ears::Letterboxes(Letterbox::open_all()?), None));
         }
         let (quiet, lesser) = Quiet::keep()?;

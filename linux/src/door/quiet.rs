@@ -40,6 +40,11 @@ impl Quiet {
         }
     }
 
+    /// Takes away what a life that was killed, and had other roles, has left. Without nftables it has left nothing.
+    pub(crate) fn forget() {
+        let _ = Netfilter::open().and_then(|filter| filter.drop(TABLE));
+    }
+
     /// Lets the kernel speak again.
     pub(crate) fn clean(&self) -> Result<(), Error> {
         match self {
@@ -85,6 +90,21 @@ mod tests {
         Exit::open().unwrap().send(&Transmit { via: Via::Route, bytes: packet }, None).unwrap();
         std::thread::sleep(core::time::Duration::from_millis(50));
         tap.receive().unwrap().is_some()
+    }
+
+    #[test]
+    fn what_a_killed_daemon_has_left_is_forgotten() {
+        const NAME: &str = "what_a_killed_daemon_has_left_is_forgotten";
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            return println!("skipped: {NAME}: no network namespace: {error}");
+        }
+        std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
+        match Quiet::keep().unwrap() {
+            (Quiet::Table(_), _) => assert!(!is_answered()),
+            (Quiet::Sink(_), lesser) => return println!("skipped: {NAME}: {}", lesser.unwrap_or_default()),
+        }
+        Quiet::forget();
+        assert!(is_answered());
     }
 
     #[test]
