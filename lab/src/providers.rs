@@ -14,6 +14,7 @@ use crate::traffic::End;
 use anyhow::{Context, Result, anyhow, bail};
 use roam6_proto::Report;
 use roam6_sim::LinkSpec;
+use serde_json::Value;
 use std::net::Ipv6Addr;
 use std::process::Command;
 use std::time::Duration;
@@ -91,6 +92,16 @@ impl Providers {
         Ok(last)
     }
 
+    /// The provider that carries the conversation, once it is the same both ways: a busy machine may have made one host
+    /// look for another of its own accord.
+    pub(crate) fn carrier(&self) -> Result<usize> {
+        let both = || {
+            let [left, right] = self.sides.each_ref().map(Side::sends_by);
+            left.filter(|left| Some(*left) == right)
+        };
+        clock::wait_for(PATIENCE, both).context("the hosts send by different providers")
+    }
+
     /// From now on a provider carries nothing, without a word. When that was.
     pub(crate) fn silence(&self, provider: usize) -> Result<u64> {
         self.shape(provider, LinkSpec { loss: 1.0, ..self.spec })
@@ -139,6 +150,13 @@ impl Providers {
 }
 
 impl Side {
+    /// The provider of its first context's path.
+    fn sends_by(&self) -> Option<usize> {
+        let contexts: Value = serde_json::from_str(&self.daemon.ask(&["show", "contexts", "--json"]).ok()?).ok()?;
+        let local: Ipv6Addr = contexts.pointer("/0/path/local")?.as_str()?.parse().ok()?;
+        self.addresses.iter().position(|address| *address == local)
+    }
+
     fn build(air: &Air, routers: &[Host; 2], (name, number): (&str, u8), spec: LinkSpec, shim: &str) -> Result<Side> {
         let host = Host::new(name)?;
         let addresses = make_addresses(&host, number)?;

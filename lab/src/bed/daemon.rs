@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 /// A roam6 of one host. Dropped, it is killed.
@@ -193,12 +193,15 @@ impl Daemon {
         Ok(())
     }
 
+    /// Returns once the state is told: what happens from then on is an event.
     fn watch(&mut self) -> Result<()> {
         let mut child = self.client(&["watch", "--json"])?.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let output = child.stdout.take().context("no output")?;
         let events = self.events.clone();
+        let (told, state) = mpsc::channel();
         std::thread::Builder::new().name("watch".into()).spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
+                told.send(()).ok();
                 // The first lines are the state, not events.
                 if let Ok(event) = serde_json::from_str(&line) {
                     events.lock().push(event);
@@ -206,7 +209,7 @@ impl Daemon {
             }
         })?;
         self.watch = Some(child);
-        Ok(())
+        state.recv_timeout(PATIENCE).with_context(|| format!("roam6 on {} tells no state", self.host.name()))
     }
 
     fn client(&self, arguments: &[&str]) -> Result<Command> {

@@ -141,8 +141,10 @@ struct Attacker {
     replay: Message,
 }
 
-/// The tag it gives in all its I1 and I2, for validators are made of it.
+/// The tag it gives in its I1 and I2, for validators are made of it.
 const TAG: Tag = Tag::of_low(0x0bad_0bad);
+/// That of its own context: an I1 that names it would be answered by an R2 (RFC 5533 §7.9).
+const OWN_TAG: Tag = Tag::of_low(0x0600_d600);
 
 impl Attacker {
     fn new(world: &Providers) -> Result<Attacker> {
@@ -180,18 +182,17 @@ impl Attacker {
 
     /// Does as anybody may, so that there is something to repeat.
     fn get_context(&mut self) -> Result<()> {
-        self.honest = self.ask_for_validator(Vec::new())?;
-        let (responder_nonce, validator) = self.honest.clone();
+        let (responder_nonce, validator) = self.ask_for_validator(OWN_TAG, Vec::new())?;
         let options = [vec![validator], self.proof.clone()].concat();
-        self.replay = Message::I2 { tag: TAG, initiator_nonce: Nonce(1), responder_nonce, options };
+        self.replay = Message::I2 { tag: OWN_TAG, initiator_nonce: Nonce(1), responder_nonce, options };
         let replay = self.replay.clone();
         self.send(self.own, &replay)?;
         let granted = self.await_message(|message| matches!(message, Message::R2 { .. }).then_some(()));
         granted.context("no context for the attacker itself")
     }
 
-    fn ask_for_validator(&mut self, options: Vec<ShimOption>) -> Result<(Nonce, ShimOption)> {
-        self.send(self.own, &Message::I1 { tag: TAG, nonce: Nonce(1), options })?;
+    fn ask_for_validator(&mut self, tag: Tag, options: Vec<ShimOption>) -> Result<(Nonce, ShimOption)> {
+        self.send(self.own, &Message::I1 { tag, nonce: Nonce(1), options })?;
         let read = |message: Message| match message {
             Message::R1 { responder_nonce, options, .. } => Some((responder_nonce, options.into_iter().next()?)),
             _ => None,
@@ -241,9 +242,9 @@ impl Attacker {
     fn prepare(&mut self) -> Result<()> {
         let receiver = self.victim;
         let named = |sender| vec![ShimOption::Ulids { sender, receiver }];
-        self.claiming = self.ask_for_validator(named(self.friend))?;
-        self.signing = self.ask_for_validator(named(self.signer.0))?;
-        self.honest = self.ask_for_validator(Vec::new())?;
+        self.claiming = self.ask_for_validator(TAG, named(self.friend))?;
+        self.signing = self.ask_for_validator(TAG, named(self.signer.0))?;
+        self.honest = self.ask_for_validator(TAG, Vec::new())?;
         Ok(())
     }
 

@@ -103,10 +103,9 @@ fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &M
     let mut train = Train::start(world.ends(), 9800, 100)?;
     world.await_both(0, "a context", |report| matches!(report, Report::ContextUp { .. }))?;
     let mut case = Case { timeout, told, tcp: Vec::new(), udp: Vec::new(), search: Vec::new() };
-    for round in 0..count {
+    for _ in 0..count {
         sleep(PEACE);
-        // Each time the provider that carries it.
-        case.lose(&world, round % 2, &transfer, &train)?;
+        case.lose(&world, world.carrier()?, &transfer, &train)?;
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.step();
         progress.say(&format!("Send Timeout {timeout} ms"));

@@ -23,7 +23,8 @@ const AGAIN: Duration = Duration::from_millis(1500);
 /// A context after the first packet, and after a second of pause again.
 const CONFIG: &str = "[shim]\ninterfaces = [\"u0\"]\nverifications_per_second = 10000\n";
 const TRIGGER: &str = "[shim.trigger]\npackets = 1\nidle = \"1s\"\nagain = \"1s\"\n";
-/// Where nobody listens.
+/// Where somebody listens and says nothing: an error of the kernel's would make the other host ask for a context too, at
+/// the same time, and two who ask need no R1 (RFC 5533 §7.9).
 const PORT: u16 = 9;
 
 /// How addresses prove that they are one host's.
@@ -55,6 +56,7 @@ impl Proof {
 pub(crate) struct Neighbours {
     sides: [Side; 2],
     seen: Seen,
+    _listener: UdpSocket,
     _air: Air,
 }
 
@@ -82,7 +84,9 @@ impl Neighbours {
         air.cable([air.port(left, "u0")?, air.port(right, "u0")?], LinkSpec::default())?;
         let [left, right] = hosts;
         let sides = [Side::build(left, 1, proof, count)?, Side::build(right, 2, proof, count)?];
-        Ok(Neighbours { sides, seen, _air: air })
+        let [_, Side { host, ulid, .. }] = &sides;
+        let listener = host.inside(|| UdpSocket::bind((*ulid, PORT)))??;
+        Ok(Neighbours { sides, seen, _listener: listener, _air: air })
     }
 
     /// Lets the left host ask for a context, then ends it; the time from I1 to R2.
