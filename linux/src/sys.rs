@@ -248,6 +248,16 @@ pub(crate) fn pass_call(listener: impl AsFd, id: u64) -> io::Result<()> {
     check(unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), request, std::ptr::from_mut(&mut answer)) }).map(drop)
 }
 
+/// Gives memory that is free again back to the system: what a start needs once is many times what the daemon keeps. Other
+/// libraries than glibc do so by themselves.
+pub(crate) fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the allocator releases pages in which nothing is allocated.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 fn packet_address(link: LinkId, destination: Option<LinkAddress>) -> libc::sockaddr_ll {
     // SAFETY: all-zero octets are a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };

@@ -66,6 +66,8 @@ impl Programs {
     /// Opens the maps an earlier life has pinned, or makes them for so many tunnels.
     pub(crate) fn load(pins: Pins, tunnels: u32) -> Result<Programs, Error> {
         let ebpf = EbpfLoader::new()
+            // The programs know nothing of the kernel's types, which are megabytes.
+            .btf(None)
             .default_map_pin_directory(pins.maps())
             .map_max_entries("tunnels", tunnels)
             .map_max_entries("rules", tunnels)
@@ -74,6 +76,7 @@ impl Programs {
             .map_max_entries("hops", crate::bpf::abi::HOPS)
             .load(OBJECT)
             .map_err(|error| Error::new("load the tunnel's BPF object", whole(&error)))?;
+        crate::sys::give_back_memory();
         Ok(Programs { ebpf, pins })
     }
 

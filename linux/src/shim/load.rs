@@ -61,6 +61,8 @@ impl Programs {
     /// With room for so many contexts.
     pub(super) fn load(contexts: u32) -> Result<Programs, Error> {
         let mut loader = EbpfLoader::new();
+        // The programs know nothing of the kernel's types, which are megabytes.
+        loader.btf(None);
         for map in ["contexts", "tags", "carried", "asked"] {
             loader.map_max_entries(map, contexts.max(1));
         }

@@ -17,6 +17,7 @@ pub(crate) use error_message::HEADER;
 
 use crate::door::quiet::sink;
 use crate::error::Error;
+use crate::sys;
 use crate::tunnel::has_ethernet;
 use abi::{Carried, Event, Slot, TELL_RECEIVED, TELL_SENT};
 use aya::programs::tc::SchedClassifierLink;
@@ -81,6 +82,7 @@ impl Shim {
         let bounce = Bounce::make()?;
         let cut = programs.attach(Program::Cut, Bounce::lower())?;
         let (transport, lesser) = Transport::open()?;
+        sys::give_back_memory();
         programs.set_settings(abi::settings(None, bounce.index))?;
         let shim = Shim {
             programs,

@@ -5,7 +5,7 @@
 use crate::bpf::attach::whole;
 use crate::error::{Context as _, Error};
 use aya::programs::Iter;
-use aya::{Btf, Ebpf};
+use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::socket::{MsgFlags, SockaddrIn6, sendto};
 use roam6_proto::plan::Pair;
 use std::collections::BTreeSet;
@@ -113,8 +113,8 @@ impl Stalled {
 
 fn load() -> Result<Ebpf, Error> {
     let failed = |error: &dyn core::error::Error| Error::new("TCP cannot be told of a change of path", whole(error));
-    let mut lister = Ebpf::load(OBJECT).map_err(|error| failed(&error))?;
     let types = Btf::from_sys_fs().map_err(|error| failed(&error))?;
+    let mut lister = EbpfLoader::new().btf(Some(&types)).load(OBJECT).map_err(|error| failed(&error))?;
     let program: &mut Iter = lister
         .program_mut("stalled")
         .ok_or_else(|| Error::new("stalled", "no such program in the BPF object"))?
