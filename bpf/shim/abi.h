@@ -20,6 +20,7 @@ struct context {
 	struct pair locators;
 	struct addr next_hop;  /* 0: as the routing tables say */
 	__u64 tag;             /* the peer's */
+	__u64 own_tag;         /* for the daemon, which keeps no table of its own */
 	__u32 slot, link, rewrites, zero;
 };
 

@@ -19,8 +19,8 @@ use std::net::Ipv6Addr;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long contexts may take to stand.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long contexts may take to stand, and other paths to be found with the longest Send Timeout measured.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// What is different from one experiment to the next.
 #[derive(Debug, Clone, Copy)]

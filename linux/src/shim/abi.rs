@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use roam6_proto::plan::{Context, ContextId, MOST_LOCATORS, Pair, Trigger};
+use roam6_wire::shim6::Tag;
 use std::net::Ipv6Addr;
 
 /// Tell when the next packet is sent, or received.
@@ -10,13 +11,29 @@ pub(super) const TELL_RECEIVED: u32 = 2;
 
 pub(super) type SettingsValue = [u8; 48];
 pub(super) type ContextKey = [u8; 36];
-pub(super) type ContextValue = [u8; 72];
+pub(super) type ContextValue = [u8; 80];
 pub(super) type TaggedValue = [u8; 40 + 16 * MOST_LOCATORS];
 pub(super) type CarriedValue = [u8; 64];
 
 /// Where the programs count what a context carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot(pub(super) u32);
+
+/// A context in the map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) slot: Slot,
+    pub(super) locators: Pair,
+    pub(super) tag_in: Tag,
+    pub(super) tag_out: Tag,
+}
+
+impl Held {
+    /// What a packet of it shows, if it shows anything.
+    pub(super) fn quote(&self, id: ContextId) -> Option<(Tag, Pair)> {
+        (self.locators != id.ulids).then_some((self.tag_out, self.locators))
+    }
+}
 
 /// What a context has carried, as the programs note it; times in nanoseconds of their clock, 0 for never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,10 +84,19 @@ pub(super) fn context(context: &Context, slot: Slot) -> ContextValue {
     layout(|out| {
         put_pair(out, context.locators);
         out.extend(context.next_hop.unwrap_or(Ipv6Addr::UNSPECIFIED).octets());
-        out.extend(context.tag_out.bits().to_ne_bytes());
+        out.extend([context.tag_out, context.tag_in].into_iter().flat_map(|tag| tag.bits().to_ne_bytes()));
         let rewrites = u32::from(context.locators != context.id.ulids);
         out.extend([slot.0, context.link.0, rewrites, 0].into_iter().flat_map(u32::to_ne_bytes));
     })
+}
+
+/// What of a context in the map the daemon needs to know; `None` for what it did not write.
+pub(super) fn held(value: &ContextValue) -> Option<Held> {
+    let mut reader = Reader(value);
+    let locators = Pair { local: reader.address()?, peer: reader.address()? };
+    reader.take::<16>()?;
+    let (tag_out, tag_in) = (Tag::new(reader.number()?)?, Tag::new(reader.number()?)?);
+    Some(Held { slot: Slot(reader.word()?), locators, tag_in, tag_out })
 }
 
 pub(super) fn tagged(context: &Context, slot: Slot) -> TaggedValue {

@@ -19,7 +19,7 @@ use crate::door::quiet::sink;
 use crate::error::Error;
 use crate::sys;
 use crate::tunnel::has_ethernet;
-use abi::{Carried, Event, Slot, TELL_RECEIVED, TELL_SENT};
+use abi::{Carried, Event, Held, Slot, TELL_RECEIVED, TELL_SENT};
 use aya::programs::tc::SchedClassifierLink;
 use bounce::Bounce;
 use core::time::Duration;
@@ -43,7 +43,6 @@ pub(crate) struct Shim {
     bounce: Bounce,
     transport: Transport,
     uplinks: BTreeMap<LinkId, [SchedClassifierLink; 2]>,
-    contexts: BTreeMap<ContextId, Held>,
     /// Names of contexts by where they are counted.
     by_slot: Vec<Option<ContextId>>,
     /// Names of those that rewrite, by what errors of the network show of them.
@@ -56,22 +55,6 @@ pub(crate) struct Shim {
     /// Keeps the kernel from answering that it knows no such protocol.
     _sink: OwnedFd,
     _cut: SchedClassifierLink,
-}
-
-/// What has to be known of a context that is in the maps; the rest is there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Held {
-    slot: Slot,
-    locators: Pair,
-    tag_in: Tag,
-    tag_out: Tag,
-}
-
-impl Held {
-    /// What a packet of it shows, if it shows anything.
-    fn quote(&self, id: ContextId) -> Option<(Tag, Pair)> {
-        (self.locators != id.ulids).then_some((self.tag_out, self.locators))
-    }
 }
 
 impl Shim {
@@ -89,7 +72,6 @@ impl Shim {
             bounce,
             transport,
             uplinks: BTreeMap::new(),
-            contexts: BTreeMap::new(),
             by_slot: Vec::new(),
             by_quote: BTreeMap::new(),
             free: Vec::new(),
@@ -129,21 +111,20 @@ impl Shim {
         if context.from.len() > MOST_LOCATORS {
             return Err(Error::new("context", format_args!("{} sources, at most {MOST_LOCATORS}", context.from.len())));
         }
-        let former = self.contexts.get(&id).copied();
+        let former = self.held(id);
         let slot = match former {
             Some(held) => held.slot,
             None => self.take_slot()?,
         };
-        let held = Held { slot, locators: context.locators, tag_in: context.tag_in, tag_out: context.tag_out };
+        let value = abi::context(context, slot);
         // What arrives is understood before anything is sent that asks for it.
         self.programs.tags.put(&context.tag_in.bits(), &abi::tagged(context, slot))?;
-        self.programs.contexts.put(&abi::context_key(id), &abi::context(context, slot))?;
+        self.programs.contexts.put(&abi::context_key(id), &value)?;
         self.name(slot, Some(id));
-        self.contexts.insert(id, held);
         if let Some(quote) = former.and_then(|former| former.quote(id)) {
             self.by_quote.remove(&quote);
         }
-        self.by_quote.extend(held.quote(id).map(|quote| (quote, id)));
+        self.by_quote.extend(abi::held(&value).and_then(|held| held.quote(id)).map(|quote| (quote, id)));
         let Some(former) = former else { return Ok(()) };
         if former.locators != context.locators {
             self.moved.insert(id.ulids);
@@ -153,7 +134,7 @@ impl Shim {
 
     /// Takes a context away; one that does not exist is no error.
     pub(crate) fn drop(&mut self, id: ContextId) -> Result<(), Error> {
-        let Some(held) = self.contexts.remove(&id) else { return Ok(()) };
+        let Some(held) = self.held(id) else { return Ok(()) };
         self.name(held.slot, None);
         if let Some(quote) = held.quote(id) {
             self.by_quote.remove(&quote);
@@ -167,7 +148,7 @@ impl Shim {
 
     /// What a context has carried, and what to tell of it from now on. `None` if there is no such context.
     pub(crate) fn sample(&mut self, now: Time, sample: &Sample) -> Result<Option<Activity>, Error> {
-        let Some(slot) = self.contexts.get(&sample.context).map(|held| held.slot) else { return Ok(None) };
+        let Some(Held { slot, .. }) = self.held(sample.context) else { return Ok(None) };
         let what = [(sample.tell_sent, TELL_SENT), (sample.tell_received, TELL_RECEIVED)];
         let what = what.into_iter().filter(|(wanted, _)| *wanted).map(|(_, bit)| bit).sum();
         // Asked first, so that no packet falls between the two.
@@ -193,6 +174,11 @@ impl Shim {
     pub(crate) fn wake(&mut self) -> Result<(), Error> {
         let moved = std::mem::take(&mut self.moved);
         if moved.is_empty() { Ok(()) } else { self.transport.wake(&moved) }
+    }
+
+    /// A context, from the map the programs have: a server has a hundred thousand, and they are to be kept once.
+    fn held(&self, id: ContextId) -> Option<Held> {
+        self.programs.contexts.find(&abi::context_key(id)).and_then(|value| abi::held(&value))
     }
 
     fn name(&mut self, Slot(slot): Slot, id: Option<ContextId>) {

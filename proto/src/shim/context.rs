@@ -8,9 +8,11 @@ use crate::entropy::Entropy;
 use crate::input::{Amount, LinkId};
 use crate::plan::{ContextId, Pair};
 use crate::time::Time;
+use core::hash::{Hash, Hasher};
 use core::time::Duration;
 use roam6_wire::shim6::{Method, Nonce, Preference, Tag};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::DefaultHasher;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
@@ -207,21 +209,41 @@ impl Peer {
 }
 
 /// All contexts, found by whatever a message names.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Contexts {
+    /// Mixed into what names are found by: peers choose their addresses.
+    secret: u64,
     /// Each in its own place: a tree's nodes are half empty.
     slots: BTreeMap<Slot, Box<Context>>,
-    by_id: BTreeMap<ContextId, Slot>,
+    /// By a hash of their names, which are long.
+    by_name: BTreeSet<(u32, Slot)>,
     /// By the low bits of CT(peer).
     by_peer_tag: BTreeSet<(u32, Slot)>,
     by_nonce: BTreeMap<Nonce, Slot>,
 }
 
 impl Contexts {
+    /// None.
+    pub(super) fn new(entropy: &mut Entropy) -> Contexts {
+        Contexts {
+            secret: entropy.bits(),
+            slots: BTreeMap::new(),
+            by_name: BTreeSet::new(),
+            by_peer_tag: BTreeSet::new(),
+            by_nonce: BTreeMap::new(),
+        }
+    }
+
+    fn hash(&self, id: &ContextId) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        (self.secret, id).hash(&mut hasher);
+        hasher.finish() as u32
+    }
+
     /// Takes a context in.
     pub(super) fn put(&mut self, context: Context) -> Slot {
         let slot = Slot::of(context.tag);
-        self.by_id.insert(context.id, slot);
+        self.by_name.insert((self.hash(&context.id), slot));
         self.by_peer_tag.extend(context.peer.as_ref().map(|peer| (peer.tag.bits() as u32, slot)));
         self.slots.insert(slot, Box::new(context));
         slot
@@ -230,7 +252,7 @@ impl Contexts {
     /// Takes a context out.
     pub(super) fn drop(&mut self, slot: Slot) -> Option<Context> {
         let context = self.slots.remove(&slot)?;
-        self.by_id.remove(&context.id);
+        self.by_name.remove(&(self.hash(&context.id), slot));
         if let Some(peer) = &context.peer {
             self.by_peer_tag.remove(&(peer.tag.bits() as u32, slot));
         }
@@ -275,7 +297,9 @@ impl Contexts {
 
     /// By name.
     pub(super) fn find(&self, id: &ContextId) -> Option<Slot> {
-        self.by_id.get(id).copied()
+        let hash = self.hash(id);
+        let mut slots = self.by_name.range((hash, Slot(0))..=(hash, Slot(u32::MAX))).map(|(_, slot)| *slot);
+        slots.find(|slot| self.slots.get(slot).is_some_and(|context| context.id == *id))
     }
 
     /// By CT(local).
@@ -319,7 +343,9 @@ impl Contexts {
 
     /// All, by their names.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Context)> {
-        self.by_id.values().filter_map(|slot| Some((*slot, &**self.slots.get(slot)?)))
+        let mut all: Vec<_> = self.slots.iter().map(|(slot, context)| (*slot, &**context)).collect();
+        all.sort_unstable_by_key(|(_, context)| context.id);
+        all.into_iter()
     }
 
     /// How many.

@@ -117,6 +117,7 @@ impl Shim {
     pub fn new(config: ShimConfig, mut entropy: Entropy) -> Shim {
         Shim {
             validators: Validators::new(&mut entropy),
+            contexts: Contexts::new(&mut entropy),
             verifications: budget(&config),
             complaints: Limiter::new(COMPLAINTS.0, COMPLAINTS.1),
             config,
@@ -124,7 +125,6 @@ impl Shim {
             uplinks: Uplinks::default(),
             addresses: Addresses::default(),
             identities: Identities::default(),
-            contexts: Contexts::default(),
             agenda: Agenda::new(),
             refusals: BTreeMap::new(),
             full: false,
@@ -386,7 +386,7 @@ impl Shim {
             out.drop(Key::Shimmed(link));
         }
         self.addresses.leave(out);
-        self.contexts = Contexts::default();
+        self.contexts = Contexts::new(&mut self.entropy);
         self.agenda = Agenda::new();
         self.state = Life::Stopped;
     }
@@ -433,6 +433,8 @@ impl Engine for Shim {
         }
         self.expire(now, out);
         self.tend_addresses(now, out);
+        // An address that is gone takes paths along, of which peers are told at once.
+        self.expire(now, out);
     }
 
     fn deadline(&self) -> Option<Time> {
