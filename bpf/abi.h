@@ -21,6 +21,7 @@ struct settings {
 	__u32 generation;  /* a cached next hop of another generation is void */
 	__u32 lengths;     /* which of the two pairs of tables of lengths holds */
 	__u32 hop_mask;    /* size of the next hop cache less 1, the size being a power of two */
+	__u32 epoch;       /* what was decided of packets out of tunnels in another epoch is void: tunnels have changed */
 };
 
 /* Prefix lengths in use on one side, longest first: the address is masked with each and looked up, unless it lies outside
@@ -87,10 +88,22 @@ struct rules { struct rule of[RULES]; };
  * (`from` unspecified, `wanted` its link). */
 struct hop {
 	struct addr from, to;
+	struct addr local, remote;  /* of the one outer header that such packets came in and were judged with in `epoch` */
 	__u64 stamp;       /* nanoseconds, coarse monotonic clock */
-	__u32 link, generation, mtu;
+	__u32 link, generation, mtu, epoch;
 	__u8 mac[12];      /* destination, source */
 	__u32 wanted;      /* the link asked for */
+};
+
+/* What was decided of a flow's last packet into a tunnel, in a cache of each processor. */
+struct passage {
+	struct addr from, to;
+	struct path path;
+	__u64 stamp;       /* of the next hop */
+	__u32 hash, ports, protocol;
+	__u32 link, generation, epoch;
+	__u8 mac[12];      /* destination, source */
+	__u32 zero;
 };
 
 enum counter {

@@ -10,7 +10,7 @@ struct found {
 };
 
 /* The longest prefix of `side` that holds `a`. Returns the number of its tunnel, 0 if there is none. */
-__noinline __u32 longest(__u32 side, const struct addr *a, struct found *found)
+static __always_inline __u32 longest_here(__u32 side, const struct addr *a, struct found *found)
 {
 	struct settings *set = get_settings();
 	/* On the stack: before Linux 6.2 an argument cannot be a key. */
@@ -18,7 +18,7 @@ __noinline __u32 longest(__u32 side, const struct addr *a, struct found *found)
 	struct lengths *lens;
 	__u32 which;
 
-	if (!set || !a || !found || side > NEAR)
+	if (!set)
 		return 0;
 	key.side = side;
 	which = 2 * set->lengths + side;
@@ -44,6 +44,12 @@ __noinline __u32 longest(__u32 side, const struct addr *a, struct found *found)
 		}
 	}
 	return 0;
+}
+
+/* The same for those who are in no hurry. */
+__noinline __u32 longest(__u32 side, const struct addr *a, struct found *found)
+{
+	return a && found && side <= NEAR ? longest_here(side, a, found) : 0;
 }
 
 /* Whether `side` of the tunnel holds `a`; `room` is for looking it up. */

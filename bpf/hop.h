@@ -30,7 +30,7 @@ static __always_inline long ask(struct __sk_buff *skb, __u32 arrived, const stru
 
 static __always_inline struct hop *hop_of(const struct settings *set, const struct journey *journey)
 {
-	__u32 i = mix_addr(mix_addr(journey->wanted, &journey->from), &journey->to) & set->hop_mask;
+	__u32 i = stir(mix_addrs(&journey->from, &journey->to) + journey->wanted) & set->hop_mask;
 	return bpf_map_lookup_elem(&hops, &i);
 }
 
@@ -47,6 +47,7 @@ static __always_inline void learn(struct hop *hop, const struct settings *set, c
 	hop->to = journey->to;
 	hop->wanted = journey->wanted;
 	hop->generation = set->generation;
+	hop->epoch = 0;
 	hop->stamp = now;
 	hop->link = answer->ifindex;
 	hop->mtu = answer->mtu_result;
@@ -139,7 +140,7 @@ static __noinline struct hop *find_way(struct __sk_buff *skb, const struct setti
 }
 
 /* The same for a path that its prefix tells. */
-static __noinline struct hop *find_whole(struct __sk_buff *skb, const struct settings *set, const struct path *path,
+static __always_inline struct hop *find_whole(struct __sk_buff *skb, const struct settings *set, const struct path *path,
 					 const struct found *found)
 {
 	struct journey last = { .to = found->way.gateway, .wanted = found->way.link };

@@ -23,9 +23,10 @@ static __always_inline long shrink(struct __sk_buff *skb, __u32 room)
 	return bpf_skb_adjust_room(skb, -(__s32)room, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO);
 }
 
-static __always_inline void write_ethernet(void *frame, const struct hop *hop)
+/* The link-layer addresses are those of a next hop: destination, source. */
+static __always_inline void write_ethernet(void *frame, const __u8 *addresses)
 {
-	const __u16 *mac = (const void *)hop->mac;
+	const __u16 *mac = (const void *)addresses;
 	__u16 *to = frame;
 
 	for (int i = 0; i < 6; i++)

@@ -68,15 +68,21 @@ static __always_inline int stays_on_link(const struct addr *a)
 	return top >> 24 == 0xff || top >> 22 == 0xfe80 >> 6;
 }
 
-static __always_inline __u32 mix(__u32 hash, __u32 word)
+/* Hashing: the products of words and odd numbers, which do not wait for each other, are summed up and stirred once. */
+static __always_inline __u64 mix_addr(const struct addr *a, __u64 one, __u64 other)
 {
-	hash = (hash ^ word) * 0x9e3779b1;
-	return hash ^ hash >> 15;
+	return ((__u64)a->w[0] << 32 | a->w[1]) * one + ((__u64)a->w[2] << 32 | a->w[3]) * other;
 }
 
-static __always_inline __u32 mix_addr(__u32 hash, const struct addr *a)
+static __always_inline __u64 mix_addrs(const struct addr *a, const struct addr *b)
 {
-	return mix(mix(mix(mix(hash, a->w[0]), a->w[1]), a->w[2]), a->w[3]);
+	return mix_addr(a, 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9) + mix_addr(b, 0x94d049bb133111eb, 0xd6e8feb86659fd93);
+}
+
+static __always_inline __u32 stir(__u64 sum)
+{
+	sum ^= sum >> 32;
+	return sum * 0xff51afd7ed558ccd >> 32;
 }
 
 /* Where the five-tuple lacks ports, the flow label stands in for them (RFC 6437). */
@@ -100,7 +106,8 @@ static __always_inline void read_flow(struct __sk_buff *skb, const struct ipv6hd
 			flow->echo = bpf_ntohs(upper[2]);
 		}
 	}
-	flow->hash = mix(mix_addr(mix_addr(mix(flow->protocol, entropy), &flow->source), &flow->destination), 0);
+	entropy ^= flow->protocol << 8;
+	flow->hash = stir(mix_addrs(&flow->source, &flow->destination) + entropy * 0xa0761d6478bd642f);
 }
 
 /* Octets from `at` of the longest packet that this buffer becomes on the wire; more than any if that cannot be told. */

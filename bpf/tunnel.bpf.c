@@ -2,6 +2,7 @@
  * path, which does what needs no error message and leaves all else untouched to the kernel. The kernel's routes lead
  * what is left, and what this host itself sends, through the tunnel device, where `device` encapsulates it. What it lets through
  * to whoever has the device open is to be sent in fragments, or carried by IPv4. */
+#include "again.h"
 #include "find.h"
 #include "hop.h"
 #include "outer.h"
@@ -137,7 +138,7 @@ static __always_inline int hairpin(struct __sk_buff *skb, __u32 l2, struct setti
 	inner = outer + 1;
 	inner->hop_limit--;
 	write_outer(outer, *(__be32 *)inner, &path, flow.hash, skb->len - l2 - IP6);
-	write_ethernet((void *)outer - ETH_HLEN, hop);
+	write_ethernet((void *)outer - ETH_HLEN, hop->mac);
 	count(HAIRPINNED);
 	return bpf_redirect(hop->link, 0);
 }
@@ -147,9 +148,8 @@ static __always_inline int hairpin(struct __sk_buff *skb, __u32 l2, struct setti
 static __always_inline int leave(struct __sk_buff *skb, __u32 l2, struct settings *set, struct opened *opened)
 {
 	struct journey journey = { opened->source, opened->destination, 0 };
-	struct ipv6hdr *inner;
+	struct ipv6hdr *outer, *inner;
 	struct hop *hop = 0;
-	void *frame;
 	int taken;
 
 	if (l2 && opened->room == IP6) {
@@ -161,21 +161,20 @@ static __always_inline int leave(struct __sk_buff *skb, __u32 l2, struct setting
 		hop = find_hop(skb, set, &journey);
 	if (hop && length_on_wire(skb, l2 + opened->room) > hop->mtu)
 		hop = 0;
+	outer = header(skb, l2, IP6);
 	inner = header(skb, l2 + opened->room, 0);
-	if (hop && inner && inner->hop_limit > 1)
+	if (hop && outer && inner && inner->hop_limit > 1) {
+		if (opened->room == IP6)
+			remember(hop, set, outer);
 		inner->hop_limit--;
-	else
-		hop = 0;
+		return send_on(skb, opened->room, hop);
+	}
 	if (shrink(skb, opened->room)) {
 		count(DROPPED_ROOM);
 		return TC_ACT_SHOT;
 	}
 	count(DECAPSULATED);
-	frame = begin(skb);
-	if (!hop || frame + ETH_HLEN > end(skb))
-		return bpf_redirect(set->device, BPF_F_INGRESS);
-	write_ethernet(frame, hop);
-	return bpf_redirect(hop->link, 0);
+	return bpf_redirect(set->device, BPF_F_INGRESS);
 }
 
 /* What only the kernel may judge: scope, neighbour discovery for proxied addresses, a spent hop limit. */
@@ -225,12 +224,12 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 {
 	__u32 length = skb->len - ETH_HLEN, version = 0;
 	struct found found = {};
+	struct passage *again;
 	struct route *route = 0;
 	struct ipv6hdr *ip;
 	struct flow flow;
 	struct path path;
 	struct hop *hop;
-	__be32 word;
 
 	ip = header(skb, ETH_HLEN, 0);
 	if (!ip)
@@ -238,8 +237,13 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 	read_flow(skb, ip, &flow);
 	if (is_for_kernel(ip, &flow))
 		return TC_ACT_OK;
-	word = *(__be32 *)ip;
-	if (!(longest(FAR, &flow.destination, &found) && found.way.whole && tell(&found.way, &path))) {
+	again = noted(set, &flow);
+	if (again) {
+		if (length_on_wire(skb, ETH_HLEN) > again->path.mtu || length > 0xffff)
+			return TC_ACT_OK;
+		return wrap(skb, &again->path, flow.hash, again->link, again->mac);
+	}
+	if (!(longest_here(FAR, &flow.destination, &found) && found.way.whole && tell(&found.way, &path))) {
 		route = find_path(&found, &flow, &path, &version);
 		if (!route || path.kind == CARRIED)
 			return TC_ACT_OK;
@@ -250,23 +254,15 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 	ip = header(skb, ETH_HLEN, 0);
 	if (!hop || !ip)
 		return TC_ACT_OK;
-	ip->hop_limit--;
 	if (path.kind == HANDED) {
-		write_ethernet((void *)ip - ETH_HLEN, hop);
+		ip->hop_limit--;
+		write_ethernet((void *)ip - ETH_HLEN, hop->mac);
 		count(HANDED_OVER);
 		return bpf_redirect(hop->link, 0);
 	}
-	if (grow(skb)) {
-		count(DROPPED_ROOM);
-		return TC_ACT_SHOT;
-	}
-	ip = header(skb, ETH_HLEN, 0);
-	if (!ip)
-		return TC_ACT_SHOT;
-	write_outer(ip, word, &path, flow.hash, length);
-	write_ethernet((void *)ip - ETH_HLEN, hop);
-	count(ENCAPSULATED);
-	return bpf_redirect(hop->link, 0);
+	if (route)
+		note(set, &flow, &path, hop);
+	return wrap(skb, &path, flow.hash, hop->link, hop->mac);
 }
 
 static __always_inline int arrive(struct __sk_buff *skb, __u32 l2)
@@ -283,9 +279,15 @@ static __always_inline int arrive(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_OK;
 	if (ip->nexthdr == ENCAPSULATED_IP6 || ip->nexthdr == DESTINATION_OPTIONS) {
 		struct opened opened = {};
+		int taken;
 
 		if (pull(skb, DEEP))
 			return TC_ACT_OK;
+		if (l2) {
+			taken = leave_again(skb, set);
+			if (taken)
+				return taken;
+		}
 		switch (open(skb, l2, &opened)) {
 		case OURS:
 			return leave(skb, l2, set, &opened);

@@ -6,14 +6,14 @@ use roam6_wire::{Bid, Ipv4End, Prefix};
 use std::net::Ipv6Addr;
 
 /// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
-pub(crate) const LAYOUT: u32 = 6;
+pub(crate) const LAYOUT: u32 = 7;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
 pub(crate) const RULES: usize = 16;
 /// Different prefix lengths in use on one side.
 pub(crate) const LENGTHS: usize = 16;
-/// Entries of the next hop cache of each processor; a power of two.
+/// Entries of each of the two caches of each processor; a power of two.
 pub(crate) const HOPS: u32 = 1024;
 /// What the programs count, in the order of `enum counter`.
 pub(crate) const COUNTERS: [&str; 16] = [
@@ -56,7 +56,7 @@ const CARRIED: u32 = 2;
 const ALL: u8 = 1;
 const MORE: u8 = 4;
 
-pub(crate) type SettingsValue = [u8; 16];
+pub(crate) type SettingsValue = [u8; 20];
 pub(crate) type LengthsValue = [u8; LENGTHS * LENGTH];
 pub(crate) type PrefixKey = [u8; 20];
 pub(crate) type WayValue = [u8; 48];
@@ -100,12 +100,14 @@ pub(crate) struct Settings {
     pub(crate) generation: u32,
     /// Which of the two pairs of tables of lengths holds.
     pub(crate) lengths: u32,
+    /// What was decided by tunnels in another epoch is void; never 0.
+    pub(crate) epoch: u32,
 }
 
 impl Settings {
     pub(crate) fn encode(self) -> SettingsValue {
         layout(|out| {
-            for word in [self.device, self.generation, self.lengths, HOPS - 1] {
+            for word in [self.device, self.generation, self.lengths, HOPS - 1, self.epoch] {
                 out.extend(word.to_ne_bytes());
             }
         })
@@ -114,7 +116,8 @@ impl Settings {
     pub(crate) fn decode(value: &SettingsValue) -> Settings {
         let mut words = value.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap_or_default()));
         let mut next = || words.next().unwrap_or_default();
-        Settings { device: next(), generation: next(), lengths: next() }
+        let (device, generation, lengths, _) = (next(), next(), next(), next());
+        Settings { device, generation, lengths, epoch: next() }
     }
 }
 
@@ -422,7 +425,7 @@ mod tests {
 
     #[test]
     fn settings_and_prefix_keys_are_read_as_they_were_written() {
-        let settings = Settings { device: 7, generation: 9, lengths: 1 };
+        let settings = Settings { device: 7, generation: 9, lengths: 1, epoch: 5 };
         assert_eq!(Settings::decode(&settings.encode()), settings);
         let prefix: Prefix = "2001:db8:f00::/56".parse().unwrap();
         assert_eq!(decode_prefix_key(&prefix_key(Side::Near, prefix)), Some((Side::Near, prefix)));

@@ -74,6 +74,7 @@ impl Programs {
             .map_max_entries("prefixes", tunnels.saturating_mul(4))
             .map_max_entries("ends", tunnels)
             .map_max_entries("hops", crate::bpf::abi::HOPS)
+            .map_max_entries("passages", crate::bpf::abi::HOPS)
             .load(OBJECT)
             .map_err(|error| Error::new("load the tunnel's BPF object", whole(&error)))?;
         crate::sys::give_back_memory();

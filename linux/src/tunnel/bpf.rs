@@ -98,6 +98,7 @@ impl Bpf {
         let mut settings = maps.settings()?;
         settings.device = device.0;
         settings.generation = settings.generation.wrapping_add(1);
+        settings.epoch = after(settings.epoch);
         let fresh = settings.generation == 1;
         let mut inherited = [Vec::new(), Vec::new()];
         for (side, lengths) in Side::BOTH.into_iter().zip(&mut inherited) {
@@ -279,6 +280,45 @@ impl Bpf {
         self.programs.attach(program, Interface { link, name: &name })
     }
 
+    /// Makes the maps say so.
+    fn change(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
+        let what = format_args!("tunnel {}", tunnel.id.0);
+        if tunnel.paths.len() > PATHS {
+            return Err(Error::new(what, format_args!("{} paths, at most {PATHS}", tunnel.paths.len())));
+        }
+        if tunnel.flows.len() > RULES {
+            return Err(Error::new(what, format_args!("{} flow rules, at most {RULES}", tunnel.flows.len())));
+        }
+        self.last_version = self.last_version.wrapping_add(1);
+        let version = Version(self.last_version);
+        self.prepare(tunnel, version)?;
+        let former = self.former(tunnel.id);
+        let value = abi::tunnel(tunnel, version);
+        self.maps.tunnels.put(&tunnel.id.0, &value)?;
+        let told = abi::decode_tunnel(&value).as_ref() == Some(tunnel);
+        self.held.insert(tunnel.id, (!told).then(|| Box::new(Held { tunnel: tunnel.clone(), version })));
+        let indexed = self.index(tunnel);
+        if let Some((former, rules)) = former {
+            self.forget(&former, rules, Some(tunnel))?;
+        }
+        indexed
+    }
+
+    /// Takes a tunnel out of the maps.
+    fn end(&mut self, id: TunnelId) -> Result<(), Error> {
+        if let Some((former, rules)) = self.former(id) {
+            self.held.remove(&id);
+            self.forget(&former, rules, None)?;
+        }
+        self.maps.tunnels.drop(&id.0)
+    }
+
+    /// Lets nothing that was decided of packets outlive the tunnels it was decided by.
+    fn begin_epoch(&mut self) -> Result<(), Error> {
+        self.settings.epoch = after(self.settings.epoch);
+        self.maps.set_settings(self.settings)
+    }
+
     /// Removes prefixes, tunnels, rules and ends that no tunnel of this life has.
     fn sweep(&mut self) -> Result<(), Error> {
         for key in self.maps.prefixes.keys()? {
@@ -315,34 +355,15 @@ impl Bpf {
 
 impl Tunnels for Bpf {
     fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
-        let what = format_args!("tunnel {}", tunnel.id.0);
-        if tunnel.paths.len() > PATHS {
-            return Err(Error::new(what, format_args!("{} paths, at most {PATHS}", tunnel.paths.len())));
-        }
-        if tunnel.flows.len() > RULES {
-            return Err(Error::new(what, format_args!("{} flow rules, at most {RULES}", tunnel.flows.len())));
-        }
-        self.last_version = self.last_version.wrapping_add(1);
-        let version = Version(self.last_version);
-        self.prepare(tunnel, version)?;
-        let former = self.former(tunnel.id);
-        let value = abi::tunnel(tunnel, version);
-        self.maps.tunnels.put(&tunnel.id.0, &value)?;
-        let told = abi::decode_tunnel(&value).as_ref() == Some(tunnel);
-        self.held.insert(tunnel.id, (!told).then(|| Box::new(Held { tunnel: tunnel.clone(), version })));
-        let indexed = self.index(tunnel);
-        if let Some((former, rules)) = former {
-            self.forget(&former, rules, Some(tunnel))?;
-        }
-        indexed
+        let done = self.change(tunnel);
+        self.begin_epoch()?;
+        done
     }
 
     fn drop(&mut self, id: TunnelId) -> Result<(), Error> {
-        if let Some((former, rules)) = self.former(id) {
-            self.held.remove(&id);
-            self.forget(&former, rules, None)?;
-        }
-        self.maps.tunnels.drop(&id.0)
+        let done = self.end(id);
+        self.begin_epoch()?;
+        done
     }
 
     fn find(&self, id: TunnelId) -> Option<Tunnel> {
@@ -384,6 +405,7 @@ impl Tunnels for Bpf {
 
     fn settle(&mut self) -> Result<(), Error> {
         self.sweep()?;
+        self.begin_epoch()?;
         if self.pins.outdated {
             attach_device(&mut self.programs, self.device, &self.options.device)?;
             let waiting = self.attached.iter().filter(|(_, attached)| attached.waiting);
@@ -413,6 +435,11 @@ impl Tunnels for Bpf {
         device::remove(&self.options.device)?;
         self.pins.clean()
     }
+}
+
+/// The epoch after this one.
+fn after(epoch: u32) -> u32 {
+    epoch.wrapping_add(1).max(1)
 }
 
 /// Puts programs on the tunnel device: for what the kernel's routes lead to it, and for what is given it to be opened.

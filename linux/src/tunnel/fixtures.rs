@@ -305,11 +305,73 @@ fn each_packet_meets_its_verdict() {
     }
 }
 
-/// Where the packet to `address` goes: the destination of its outer header, if it gets one.
-fn care_of(stage: &mut Stage, address: &str) -> Option<Ipv6Addr> {
-    let (verdict, out) = stage.run(&frame(&Ip::udp(CN, address).0));
+#[test]
+fn what_was_decided_of_one_packet_holds_for_no_other() {
+    let mut stage = stage_or_skip!("what_was_decided_of_one_packet_holds_for_no_other");
+    for way_in in [Ip::udp(CN, MNN), Ip::udp(MNN, CN).within(COA, HA)] {
+        stage.run(&frame(&way_in.0));
+        for fixture in entering().into_iter().chain(leaving()).chain(congestion()) {
+            let before = stage.tunnels.counters();
+            let (verdict, out) = stage.run_again(&frame(&fixture.packet));
+            let after = stage.tunnels.counters();
+            assert_eq!(verdict, fixture.verdict, "{}", fixture.says);
+            let expected = fixture.out.filter(|_| verdict == REDIRECT && fixture.addresses.is_some());
+            if let Some(expected) = expected {
+                assert_eq!(without_label(&out[14..]), without_label(&expected), "{}", fixture.says);
+            }
+            if let Some(counter) = fixture.counts {
+                assert_eq!(after[counter], before[counter] + 1, "{}", fixture.says);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_decided_ends_with_the_tunnel_it_was_decided_by() {
+    let mut stage = stage_or_skip!("what_was_decided_ends_with_the_tunnel_it_was_decided_by");
+    let (up, down) = (frame(&Ip::udp(MNN, CN).within(COA, HA).0), frame(&Ip::udp(CN, MNN).0));
+    let verdicts = |stage: &mut Stage| [&up, &down].map(|frame| stage.run_again(frame).0);
+    assert_eq!(verdicts(&mut stage), [REDIRECT; 2]);
+    assert_eq!(verdicts(&mut stage), [REDIRECT; 2]);
+    let former = stage.tunnels.find(TunnelId(1)).unwrap();
+    let moved = Tunnel { paths: vec![path("2001:db8:2::3")], ..former.clone() };
+    stage.tunnels.put(&moved).unwrap();
+    assert_eq!(verdicts(&mut stage), [DROP, REDIRECT]);
+    assert_eq!(care_of_now(&mut stage, MNN), Some("2001:db8:2::3".parse().unwrap()));
+    stage.tunnels.put(&former).unwrap();
+    assert_eq!(verdicts(&mut stage), [REDIRECT; 2]);
+    stage.tunnels.drop(TunnelId(1)).unwrap();
+    assert_eq!(verdicts(&mut stage), [DROP, PASS]);
+}
+
+#[test]
+fn a_flow_keeps_its_path_until_its_tunnel_changes() {
+    let mut stage = stage_or_skip!("a_flow_keeps_its_path_until_its_tunnel_changes");
+    let other = "2001:db8:2::3";
+    let mut tunnel = stage.tunnels.find(TunnelId(1)).unwrap();
+    tunnel.paths.push(Path { bid: Bid(2), ..path(other) });
+    for (weights, expected) in [([0, 1], other), ([1, 0], COA)] {
+        for (path, weight) in tunnel.paths.iter_mut().zip(weights) {
+            path.weight = weight;
+        }
+        stage.tunnels.put(&tunnel).unwrap();
+        for _ in 0..3 {
+            assert_eq!(care_of_now(&mut stage, MNN), Some(expected.parse().unwrap()));
+        }
+    }
+}
+
+/// The same as [`care_of`], with what is known of next hops and flows.
+fn care_of_now(stage: &mut Stage, address: &str) -> Option<Ipv6Addr> {
+    let (verdict, out) = stage.run_again(&frame(&Ip::udp(CN, address).0));
     let destination: [u8; 16] = out[38..54].try_into().unwrap();
     (verdict == REDIRECT).then(|| destination.into())
+}
+
+/// Where the packet to `address` goes: the destination of its outer header, if it gets one.
+fn care_of(stage: &mut Stage, address: &str) -> Option<Ipv6Addr> {
+    stage.tunnels.forget_routes().unwrap();
+    care_of_now(stage, address)
 }
 
 #[test]
