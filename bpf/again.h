@@ -12,16 +12,28 @@ static __always_inline void remember(struct hop *hop, const struct settings *set
 	hop->epoch = set->epoch;
 }
 
+/* Whether the next hop takes the packet as it is: one that the kernel is to judge it takes in any state. */
+static __always_inline int takes(const struct hop *hop, struct __sk_buff *skb, const struct settings *set, __u32 at,
+				 const struct ipv6hdr *ip)
+{
+	return hop->link == set->device || (ip->hop_limit > 1 && length_on_wire(skb, at) <= hop->mtu);
+}
+
 /* Takes the outer header off and sends the packet on. */
-static __always_inline int send_on(struct __sk_buff *skb, __u32 room, const struct hop *hop)
+static __always_inline int send_on(struct __sk_buff *skb, const struct settings *set, __u32 room, struct ipv6hdr *inner,
+				   const struct hop *hop)
 {
 	void *frame;
 
+	if (hop->link != set->device)
+		inner->hop_limit--;
 	if (shrink(skb, room)) {
 		count(DROPPED_ROOM);
 		return TC_ACT_SHOT;
 	}
 	count(DECAPSULATED);
+	if (hop->link == set->device)
+		return bpf_redirect(set->device, BPF_F_INGRESS);
 	frame = begin(skb);
 	if (frame + ETH_HLEN > end(skb))
 		return TC_ACT_SHOT;
@@ -47,15 +59,14 @@ static __always_inline int leave_again(struct __sk_buff *skb, struct settings *s
 	    !same(&hop->local, (void *)&outer->daddr) || !same(&hop->remote, (void *)&outer->saddr) ||
 	    bpf_ktime_get_coarse_ns() - hop->stamp >= HOP_LIFE_NS)
 		return 0;
-	if (inner->version != 6 || inner->hop_limit <= 1 || inner->nexthdr == ENCAPSULATED_IP6 ||
-	    inner->nexthdr == DESTINATION_OPTIONS || length_on_wire(skb, ETH_HLEN + IP6) > hop->mtu)
+	if (inner->version != 6 || inner->nexthdr == ENCAPSULATED_IP6 || inner->nexthdr == DESTINATION_OPTIONS ||
+	    !takes(hop, skb, set, ETH_HLEN + IP6, inner))
 		return 0;
 	if (merge_ecn(outer, inner)) {
 		count(DROPPED_ECN);
 		return TC_ACT_SHOT;
 	}
-	inner->hop_limit--;
-	return send_on(skb, IP6, hop);
+	return send_on(skb, set, IP6, inner, hop);
 }
 
 static __always_inline __u32 ports_of(const struct flow *flow)

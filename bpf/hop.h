@@ -55,12 +55,14 @@ static __always_inline void learn(struct hop *hop, const struct settings *set, c
 	__builtin_memcpy(hop->mac + 6, answer->smac, 6);
 }
 
-/* The next hop of a packet that belongs into no tunnel. Null: let the kernel take it. */
+/* The next hop of a packet that belongs into no tunnel; its link is the tunnel device if no route leads on, as for this
+ * host's own addresses. Null: let the kernel take it. */
 static __noinline struct hop *find_hop(struct __sk_buff *skb, const struct settings *set, const struct journey *journey)
 {
 	struct hop *hop = hop_of(set, journey);
 	__u64 now = bpf_ktime_get_coarse_ns();
 	struct bpf_fib_lookup answer;
+	long refused;
 	int known;
 
 	if (!hop)
@@ -68,7 +70,10 @@ static __noinline struct hop *find_hop(struct __sk_buff *skb, const struct setti
 	known = knows(hop, set, journey);
 	if (known && now - hop->stamp < HOP_LIFE_NS)
 		return hop;
-	if (ask(skb, skb->ifindex, &journey->from, &journey->to, &answer) || answer.ifindex == set->device) {
+	refused = ask(skb, skb->ifindex, &journey->from, &journey->to, &answer);
+	if (refused == BPF_FIB_LKUP_RET_NOT_FWDED) {
+		answer.ifindex = set->device;
+	} else if (refused || answer.ifindex == set->device) {
 		hop->generation = 0;
 		return 0;
 	}

@@ -159,15 +159,12 @@ static __always_inline int leave(struct __sk_buff *skb, __u32 l2, struct setting
 	}
 	if (l2)
 		hop = find_hop(skb, set, &journey);
-	if (hop && length_on_wire(skb, l2 + opened->room) > hop->mtu)
-		hop = 0;
 	outer = header(skb, l2, IP6);
 	inner = header(skb, l2 + opened->room, 0);
-	if (hop && outer && inner && inner->hop_limit > 1) {
+	if (hop && outer && inner && takes(hop, skb, set, l2 + opened->room, inner)) {
 		if (opened->room == IP6)
 			remember(hop, set, outer);
-		inner->hop_limit--;
-		return send_on(skb, opened->room, hop);
+		return send_on(skb, set, opened->room, inner, hop);
 	}
 	if (shrink(skb, opened->room)) {
 		count(DROPPED_ROOM);
