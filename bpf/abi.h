@@ -103,7 +103,7 @@ struct passage {
 	__u32 hash, ports, protocol;
 	__u32 link, generation, epoch;
 	__u8 mac[12];      /* destination, source */
-	__u32 zero;
+	__u32 own;         /* not 0: this host's own flow, not one that came in */
 };
 
 enum counter {

@@ -81,20 +81,21 @@ static __always_inline struct passage *passage_of(const struct settings *set, co
 	return bpf_map_lookup_elem(&passages, &i);
 }
 
-/* How the flow's last packet entered a tunnel, unless it has to be decided anew. */
-static __always_inline struct passage *noted(const struct settings *set, const struct flow *flow)
+/* How the flow's last packet entered a tunnel, unless it has to be decided anew. A flow of this host's own and one that
+ * came in are two, as only one of them may have an address of this host for a source. */
+static __always_inline struct passage *noted(const struct settings *set, const struct flow *flow, __u32 own)
 {
 	struct passage *last = passage_of(set, flow);
 
 	if (!last || last->hash != flow->hash || last->epoch != set->epoch || last->generation != set->generation ||
-	    last->ports != ports_of(flow) || last->protocol != flow->protocol ||
+	    last->own != own || last->ports != ports_of(flow) || last->protocol != flow->protocol ||
 	    !same(&last->to, &flow->destination) || !same(&last->from, &flow->source))
 		return 0;
 	return bpf_ktime_get_coarse_ns() - last->stamp < HOP_LIFE_NS ? last : 0;
 }
 
 /* Notes how a flow enters a tunnel. Echoes of ICMPv6 may be probes, of which each has its own path. */
-static __always_inline void note(const struct settings *set, const struct flow *flow, const struct path *path,
+static __always_inline void note(const struct settings *set, const struct flow *flow, __u32 own, const struct path *path,
 				 const struct hop *hop)
 {
 	struct passage *last = passage_of(set, flow);
@@ -103,6 +104,7 @@ static __always_inline void note(const struct settings *set, const struct flow *
 		return;
 	last->from = flow->source;
 	last->to = flow->destination;
+	last->own = own;
 	last->hash = flow->hash;
 	last->ports = ports_of(flow);
 	last->protocol = flow->protocol;
@@ -114,17 +116,14 @@ static __always_inline void note(const struct settings *set, const struct flow *
 	__builtin_memcpy(last->mac, hop->mac, sizeof(last->mac));
 }
 
-/* Puts the outer header on and sends the packet on. */
-static __always_inline int wrap(struct __sk_buff *skb, const struct path *path, __u32 hash, __u32 link, const __u8 *mac)
+/* Puts the outer header before a packet that has room for an Ethernet header, and sends it on. `word` is the inner
+ * header's first. */
+static __always_inline int wrap(struct __sk_buff *skb, __be32 word, const struct path *path, __u32 hash, __u32 link,
+				const __u8 *mac, __u32 as)
 {
-	struct ipv6hdr *ip = header(skb, ETH_HLEN, 0);
 	__u32 length = skb->len - ETH_HLEN;
-	__be32 word;
+	struct ipv6hdr *ip;
 
-	if (!ip)
-		return TC_ACT_OK;
-	word = *(__be32 *)ip;
-	ip->hop_limit--;
 	if (grow(skb)) {
 		count(DROPPED_ROOM);
 		return TC_ACT_SHOT;
@@ -134,6 +133,6 @@ static __always_inline int wrap(struct __sk_buff *skb, const struct path *path, 
 		return TC_ACT_SHOT;
 	write_outer(ip, word, path, hash, length);
 	write_ethernet((void *)ip - ETH_HLEN, mac);
-	count(ENCAPSULATED);
+	count(as);
 	return bpf_redirect(link, 0);
 }

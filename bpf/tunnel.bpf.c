@@ -234,11 +234,12 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 	read_flow(skb, ip, &flow);
 	if (is_for_kernel(ip, &flow))
 		return TC_ACT_OK;
-	again = noted(set, &flow);
+	again = noted(set, &flow, 0);
 	if (again) {
 		if (length_on_wire(skb, ETH_HLEN) > again->path.mtu || length > 0xffff)
 			return TC_ACT_OK;
-		return wrap(skb, &again->path, flow.hash, again->link, again->mac);
+		ip->hop_limit--;
+		return wrap(skb, *(__be32 *)ip, &again->path, flow.hash, again->link, again->mac, ENCAPSULATED);
 	}
 	if (!(longest_here(FAR, &flow.destination, &found) && found.way.whole && tell(&found.way, &path))) {
 		route = find_path(&found, &flow, &path, &version);
@@ -251,15 +252,15 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 	ip = header(skb, ETH_HLEN, 0);
 	if (!hop || !ip)
 		return TC_ACT_OK;
+	ip->hop_limit--;
 	if (path.kind == HANDED) {
-		ip->hop_limit--;
 		write_ethernet((void *)ip - ETH_HLEN, hop->mac);
 		count(HANDED_OVER);
 		return bpf_redirect(hop->link, 0);
 	}
 	if (route)
-		note(set, &flow, &path, hop);
-	return wrap(skb, &path, flow.hash, hop->link, hop->mac);
+		note(set, &flow, 0, &path, hop);
+	return wrap(skb, *(__be32 *)ip, &path, flow.hash, hop->link, hop->mac, ENCAPSULATED);
 }
 
 static __always_inline int arrive(struct __sk_buff *skb, __u32 l2)
@@ -371,15 +372,25 @@ static __always_inline int carry(struct __sk_buff *skb, const struct path *path,
 	return hand_up(skb, path, hash, word, TO_BE_CARRIED);
 }
 
+/* The device has no link-layer header, but what leads to a neighbour must have room for one. */
+static __always_inline long make_room(struct __sk_buff *skb)
+{
+	return bpf_skb_change_head(skb, ETH_HLEN, 0);
+}
+
 /* Sent out of the tunnel device: hop limit and length have been dealt with by the kernel. */
 SEC("classifier") int device(struct __sk_buff *skb)
 {
 	struct settings *set = get_settings();
-	__u32 length = skb->len, on_wire, link;
+	__u32 length = skb->len, on_wire, link, version;
+	int is_own_flow = !skb->ingress_ifindex;
+	struct passage *again;
 	struct tunnel *tunnel;
+	struct route *route;
 	struct ipv6hdr *ip;
 	struct flow flow;
 	struct path path;
+	struct hop *hop;
 	__be32 word;
 
 	if (!set || skb->protocol != bpf_htons(ETH_P_IPV6) || pull(skb, SHALLOW))
@@ -391,20 +402,32 @@ SEC("classifier") int device(struct __sk_buff *skb)
 	word = *(__be32 *)ip;
 	if (stays_on_link(&flow.source) || stays_on_link(&flow.destination))
 		return refuse(DROPPED_SCOPE);
-	tunnel = find(&flow.source, &flow.destination);
-	if (!tunnel)
-		return refuse(DROPPED_NO_TUNNEL);
-	if (!choose(tunnel, &flow, &path))
-		return refuse(DROPPED_NO_PATH);
 	if (length > 0xffff)
 		return refuse(DROPPED_TOO_BIG);
 	on_wire = length_on_wire(skb, 0);
+	again = is_own_flow ? noted(set, &flow, 1) : 0;
+	if (again && on_wire <= again->path.mtu) {
+		if (make_room(skb))
+			return refuse(DROPPED_FORM);
+		return wrap(skb, word, &again->path, flow.hash, again->link, again->mac, ENCAPSULATED_SLOW);
+	}
+	tunnel = find(&flow.source, &flow.destination);
+	if (!tunnel)
+		return refuse(DROPPED_NO_TUNNEL);
+	version = tunnel->version;
+	route = choose(tunnel, &flow, &path);
+	if (!route)
+		return refuse(DROPPED_NO_PATH);
 	if (path.kind == CARRIED)
 		return carry(skb, &path, flow.hash, word, on_wire);
 	if (on_wire > path.mtu && (!skb->gso_size || on_wire <= MIN_MTU))
 		return leave_long(skb, &path, &flow, word, on_wire);
-	/* The device has no link-layer header, but what leads to a neighbour must have room for one. */
-	if (bpf_skb_change_head(skb, ETH_HLEN, 0))
+	if (is_own_flow && path.kind == WRAPPED) {
+		hop = find_way(skb, set, &path, route, version);
+		if (hop)
+			note(set, &flow, 1, &path, hop);
+	}
+	if (make_room(skb))
 		return refuse(DROPPED_FORM);
 	if (path.kind == HANDED)
 		return hand_over(skb, &path);
