@@ -31,6 +31,7 @@ const FIGURES: &[(&str, Draw)] = &[
     ("nemo/home-and-away", nemo::home_and_away),
     ("nemo/nested", nemo::nested),
     ("nemo/scale", nemo::scale),
+    ("nemo/throughput", nemo::throughput),
     ("shim6/contexts", shim6::contexts),
     ("shim6/generation", shim6::generation),
     ("shim6/negotiation", shim6::negotiation),

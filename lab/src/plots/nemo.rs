@@ -148,3 +148,74 @@ pub(super) fn nested(document: &Value) -> Vec<Chart> {
         marks: Vec::new(),
     }]
 }
+
+/// What a tunnel costs, one router and two of them, and TCP's share.
+pub(super) fn throughput(document: &Value) -> Vec<Chart> {
+    let whole = [
+        ("plain", "plain routing"),
+        ("roam6", "roam6"),
+        ("segments", "SRv6, reduced"),
+        ("ceiling", "bare XDP redirect"),
+    ];
+    let both = [("plain", "plain routing"), ("roam6", "roam6")];
+    vec![
+        packets(document, "Four hosts in a row: packets for the same processor time", "whole", &whole),
+        packets(document, "Into the tunnel alone", "entry", &both),
+        packets(document, "Out of the tunnel alone", "exit", &both),
+        bulk(document, &both),
+    ]
+}
+
+/// Towards the mobile network, with the range of the rounds.
+fn packets(document: &Value, title: &str, section: &str, by: &[(&str, &str)]) -> Chart {
+    let of = |by: &str| -> Vec<&Value> {
+        let wanted = |row: &&Value| text(row, "by") == by && text(row, "section") == section;
+        rows(document).iter().filter(wanted).filter(|row| row.get("upward") == Some(&Value::Bool(false))).collect()
+    };
+    let point = |(place, row): (usize, &&Value)| {
+        let rounds: Vec<f64> = row.get("rounds")?.as_array()?.iter().filter_map(Value::as_f64).collect();
+        let least = rounds.iter().copied().reduce(f64::min)?;
+        let most = rounds.iter().copied().reduce(f64::max)?;
+        Some(Point { x: place as f64, y: number(row, "/kpps_of_cpu")?, spread: Some((least, most)) })
+    };
+    let series = by.iter().map(|(by, name)| Series {
+        name: (*name).to_owned(),
+        style: Style::Bar,
+        points: of(by).iter().enumerate().filter_map(point).collect(),
+    });
+    Chart {
+        title: title.to_owned(),
+        across: "octets of the inner packet".to_owned(),
+        up: "thousand packets/s a core, median and range".to_owned(),
+        places: of("plain").iter().filter_map(|row| number(row, "/octets").map(|n| format!("{n}"))).collect(),
+        series: series.collect(),
+        ..Chart::default()
+    }
+}
+
+fn bulk(document: &Value, by: &[(&str, &str)]) -> Chart {
+    let of = |by: &str| -> Vec<&Value> {
+        rows(document).iter().filter(|row| text(row, "by") == by && row.get("flows").is_some()).collect()
+    };
+    let told = |row: &&Value| {
+        let is = |key: &str| row.get(key) == Some(&Value::Bool(true));
+        let node = if is("sockets_on_the_router") { "router" } else { "node" };
+        let way = if is("upward") { "up" } else { "down" };
+        Some(format!("{node}, {way}, {}", number(row, "/flows")?))
+    };
+    let point = |(place, row): (usize, &&Value)| {
+        Some(Point { x: place as f64, y: number(row, "/gbit_per_s_of_cpu")?, spread: None })
+    };
+    let series = by.iter().map(|(by, name)| Series {
+        name: (*name).to_owned(),
+        style: Style::Bar,
+        points: of(by).iter().enumerate().filter_map(point).collect(),
+    });
+    Chart {
+        title: "TCP of nodes behind the mobile router and of the router itself, by number of flows".to_owned(),
+        up: "Gbit/s a core, median".to_owned(),
+        places: of("plain").iter().filter_map(told).collect(),
+        series: series.collect(),
+        ..Chart::default()
+    }
+}
