@@ -8,6 +8,7 @@ use roam6_proto::plan::{Path, Tunnel, TunnelId};
 use roam6_wire::Bid;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 const HA: &str = "2001:db8:5::1";
 const COA: &str = "2001:db8:2::2";
@@ -158,12 +159,18 @@ impl Stage {
     }
 
     fn run_again(&mut self, frame: &[u8]) -> (u32, Vec<u8>) {
+        let (verdict, out, _) = self.run_timed(frame);
+        (verdict, out)
+    }
+
+    /// The same, and what it took.
+    fn run_timed(&mut self, frame: &[u8]) -> (u32, Vec<u8>, Duration) {
         let mut out = vec![0; frame.len() + 256];
         let program = self.tunnels.program(Program::Ethernet);
         let run = TestRunOptions { data_in: Some(frame), data_out: Some(&mut out), ..TestRunOptions::new() };
         let result = program.test_run(run).unwrap();
         out.truncate(result.data_size_out as usize);
-        (result.return_value, out)
+        (result.return_value, out, result.duration)
     }
 }
 
@@ -456,4 +463,36 @@ fn the_flow_label_tells_flows_apart_and_keeps_each_together() {
     let labels: std::collections::BTreeSet<u32> = (0..64).map(&mut label).collect();
     assert!(labels.len() > 60);
     assert_eq!(label(1), label(1));
+}
+
+/// In `scripts/vm-run -i` a nanosecond is an instruction.
+#[test]
+#[ignore = "a measurement, not a test: docs/measured.md says how it is read"]
+fn what_a_packet_costs() {
+    let mut stage = stage_or_skip!("what_a_packet_costs");
+    let mut shared = stage.tunnels.find(TunnelId(4)).unwrap();
+    shared.paths.push(Path { bid: Bid(2), ..path("2001:db8:2::3") });
+    stage.tunnels.put(&shared).unwrap();
+    let mut ip4 = frame(&Ip::udp(CN, MNN).0);
+    ip4[12..14].copy_from_slice(&[8, 0]);
+    let packets = [
+        ("not IPv6", ip4),
+        ("in no tunnel", frame(&Ip::udp(CN, "2001:db8:99::1").0)),
+        ("into a tunnel of one path", frame(&Ip::udp(CN, MNN).0)),
+        ("into a tunnel of two paths", frame(&Ip::udp(CN, "2001:db8:f4::4").0)),
+        ("out of a tunnel", frame(&Ip::udp(MNN, CN).within(COA, HA).0)),
+    ];
+    for (says, packet) in packets {
+        let mut least = |known: bool| {
+            let once = |_| {
+                stage.run(&packet);
+                if !known {
+                    stage.tunnels.put(&shared).unwrap();
+                }
+                stage.run_timed(&packet).2
+            };
+            (0..9).map(once).min().unwrap().as_nanos()
+        };
+        println!("{says}: {} ns; the first after a tunnel has changed {} ns", least(true), least(false));
+    }
 }
