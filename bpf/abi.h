@@ -12,16 +12,18 @@
 #define CARRIED_END (LOCALS + 1)  /* what ends over IPv4 have for a place */
 #define ANY_PROTOCOL 0xffff
 
-enum side { FAR, NEAR };
+/* PAST is no side: destinations that the host's routes lead past every tunnel. */
+enum side { FAR, NEAR, PAST, SIDES };
 
 struct addr { __u32 w[4]; };
 
 struct settings {
 	__u32 device;      /* interface index of the tunnel device */
 	__u32 generation;  /* a cached next hop of another generation is void */
-	__u32 lengths;     /* which of the two pairs of tables of lengths holds */
+	__u32 lengths;     /* which of the two sets of tables of lengths holds */
 	__u32 hop_mask;    /* size of the next hop cache less 1, the size being a power of two */
 	__u32 epoch;       /* what was decided of packets out of tunnels in another epoch is void: tunnels have changed */
+	__u32 past;        /* not 0: some destinations are led past the tunnels */
 };
 
 /* Prefix lengths in use on one side, longest first: the address is masked with each and looked up, unless it lies outside

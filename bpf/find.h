@@ -21,7 +21,7 @@ static __always_inline __u32 longest_here(__u32 side, const struct addr *a, stru
 	if (!set)
 		return 0;
 	key.side = side;
-	which = 2 * set->lengths + side;
+	which = SIDES * set->lengths + side;
 	lens = bpf_map_lookup_elem(&lengths, &which);
 	if (!lens)
 		return 0;
@@ -49,7 +49,7 @@ static __always_inline __u32 longest_here(__u32 side, const struct addr *a, stru
 /* The same for those who are in no hurry. */
 __noinline __u32 longest(__u32 side, const struct addr *a, struct found *found)
 {
-	return a && found && side <= NEAR ? longest_here(side, a, found) : 0;
+	return a && found && side < SIDES ? longest_here(side, a, found) : 0;
 }
 
 /* Whether `side` of the tunnel holds `a`; `room` is for looking it up. */

@@ -241,6 +241,8 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 		ip->hop_limit--;
 		return wrap(skb, *(__be32 *)ip, &again->path, flow.hash, again->link, again->mac, ENCAPSULATED);
 	}
+	if (set->past && longest(PAST, &flow.destination, &found))
+		return TC_ACT_OK;
 	if (!(longest_here(FAR, &flow.destination, &found) && found.way.whole && tell(&found.way, &path))) {
 		route = find_path(&found, &flow, &path, &version);
 		if (!route || path.kind == CARRIED)

@@ -96,6 +96,7 @@ fn everything(link: LinkId) -> Vec<Item> {
             incoming: Some("not-yet0".into()),
             table: Table(5002),
         }),
+        Item::Shortcut(prefix("2001:db8:3::/48")),
         Item::Record(Record::Sequence(SequenceRecord { home_address, sequence: Sequence(3) })),
     ]
 }

@@ -36,6 +36,9 @@ pub enum Item {
     Route(Route),
     /// A routing policy rule.
     Rule(Rule),
+    /// A destination whose packets go by the routes of this host, whichever tunnel would take them. Without it what goes
+    /// into a tunnel may not ask the routes.
+    Shortcut(Prefix),
     /// How many subflows the kernel's MPTCP may make; the former limits come back when the item is dropped.
     EndpointLimits(EndpointLimits),
     /// An address the kernel's MPTCP uses for subflows, or tells peers of.
@@ -78,6 +81,8 @@ pub enum Key {
     Route(Table, Prefix, Prefix, u32),
     /// See [`Rule`].
     Rule(u32, Prefix, Prefix, Option<String>),
+    /// See [`Item::Shortcut`]. After routes and rules: until they stand packets take the tunnel.
+    Shortcut(Prefix),
     /// See [`EndpointLimits`].
     EndpointLimits,
     /// See [`Endpoint`]. The kernel knows an address once, whatever the interface.
@@ -560,6 +565,7 @@ impl Item {
             Item::Tunnel(tunnel) => Key::Tunnel(tunnel.id),
             Item::Route(route) => Key::Route(route.table, route.destination, route.source, route.metric),
             Item::Rule(rule) => Key::Rule(rule.priority, rule.source, rule.destination, rule.incoming.clone()),
+            Item::Shortcut(to) => Key::Shortcut(*to),
             Item::EndpointLimits(_) => Key::EndpointLimits,
             Item::Endpoint(endpoint) => Key::Endpoint(endpoint.address),
             Item::Heard(heard) => Key::Heard(heard.link, heard.ethertype),

@@ -9,12 +9,17 @@ mod road;
 use road::{BINARY, Place, Running, run, wait_for};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
+
+/// What takes longer will not come.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The home agent, the routers of the vehicles, and a node in each.
 struct Street {
@@ -119,13 +124,22 @@ impl Street {
         String::from_utf8_lossy(&shown.unwrap().stdout).into_owned()
     }
 
-    /// The interface by which a vehicle sends what its node sends to the node of the other.
+    /// The interface by which a vehicle sends what its node sends to the node of the other; nothing if there is none now.
     fn way(&self, car: usize) -> String {
         let (own, other) = (car + 1, 2 - car);
         let words = format!("ip -6 route get 2001:db8:{other}00::2 from 2001:db8:{own}00::2 iif in0");
-        let told = self.cars[car].shell(&words);
+        let told = self.cars[car].command(&["sh", "-c", &words]).output().unwrap().stdout;
+        let told = String::from_utf8_lossy(&told);
         let mut words = told.split_whitespace().skip_while(|word| *word != "dev");
         words.nth(1).unwrap_or_default().to_owned()
+    }
+
+    /// Packets the first vehicle has sent by the radio, whose virtual link is there once it was up, and by its uplink.
+    fn sent(&self) -> [u64; 2] {
+        ["gn0", "up0"].map(|interface| {
+            let row = format!("awk '$1 == \"{interface}:\" {{ print $11 }}' /proc/net/dev");
+            self.cars[0].shell(&row).trim().parse().unwrap_or(0)
+        })
     }
 
     fn both_ways(&self) -> [String; 2] {
@@ -158,42 +172,65 @@ fn config(number: u8) -> String {
     )
 }
 
-/// A connection from one node to the other whose every word comes back.
-struct Conversation<'a> {
-    words: AtomicU64,
-    ends: AtomicBool,
-    street: &'a Street,
+/// A connection from one node to the other whose every word comes back. It ends when this value does.
+struct Conversation {
+    words: Arc<AtomicU64>,
+    ends: Arc<AtomicBool>,
+    speaker: Option<JoinHandle<()>>,
 }
 
-impl Conversation<'_> {
-    fn answer(&self, listener: &TcpListener) {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut word = [0; 8];
-        while stream.read_exact(&mut word).is_ok() {
-            stream.write_all(&word).unwrap();
-        }
+impl Conversation {
+    fn begin(street: &Street) -> Conversation {
+        let there: SocketAddr = "[2001:db8:200::2]:5001".parse().unwrap();
+        let listener = street.nodes[1].enter(|| TcpListener::bind(there).unwrap());
+        let stream = street.nodes[0].enter(|| TcpStream::connect_timeout(&there, TIMEOUT).unwrap());
+        let (mut answering, _) = listener.accept().unwrap();
+        std::thread::spawn(move || {
+            let mut word = [0; 8];
+            while answering.read_exact(&mut word).is_ok() {
+                answering.write_all(&word).unwrap();
+            }
+        });
+        let (words, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let told = (Arc::clone(&words), Arc::clone(&ends));
+        let speaker = std::thread::spawn(move || speak(stream, &told.0, &told.1));
+        Conversation { words, ends, speaker: Some(speaker) }
     }
 
-    fn speak(&self) {
-        let mut stream = self.street.nodes[0].enter(|| TcpStream::connect("[2001:db8:200::2]:5001").unwrap());
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        while !self.ends.load(Ordering::Relaxed) {
-            let said = self.words.load(Ordering::Relaxed).to_be_bytes();
-            let mut heard = [0; 8];
-            stream.write_all(&said).unwrap();
-            stream.read_exact(&mut heard).expect("the connection lives");
-            assert_eq!(heard, said);
-            self.words.fetch_add(1, Ordering::Relaxed);
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        stream.shutdown(Shutdown::Both).unwrap();
+    /// Waits until it goes on, which shows that nothing is stuck. Returns what the first vehicle has sent meanwhile for
+    /// each hundred words, by the radio and by its uplink.
+    fn goes_on(&self, street: &Street, what: &str) -> [u64; 2] {
+        let said = || self.words.load(Ordering::Relaxed);
+        let (from, before) = (said(), street.sent());
+        wait_for(what, || said() > from + 50);
+        let after = street.sent();
+        [0, 1].map(|way| after[way].saturating_sub(before[way]) * 100 / (said() - from))
     }
 
-    /// Waits until it goes on, which shows that nothing is stuck.
-    fn goes_on(&self, where_: &str) {
-        let now = self.words.load(Ordering::Relaxed);
-        wait_for(where_, || self.words.load(Ordering::Relaxed) > now + 20);
+    fn end(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.speaker.take().unwrap().join().unwrap();
     }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+    }
+}
+
+fn speak(mut stream: TcpStream, words: &AtomicU64, ends: &AtomicBool) {
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    while !ends.load(Ordering::Relaxed) {
+        let said = words.load(Ordering::Relaxed).to_be_bytes();
+        let mut heard = [0; 8];
+        stream.write_all(&said).unwrap();
+        stream.read_exact(&mut heard).expect("the connection lives");
+        assert_eq!(heard, said);
+        words.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    stream.shutdown(Shutdown::Both).unwrap();
 }
 
 #[test]
@@ -202,29 +239,28 @@ fn what_is_near_is_reached_directly_and_a_connection_lives_through_it() {
         return;
     };
     wait_for("two bindings", || street.show("home", "bindings").matches(" bound").count() == 2);
-    assert_eq!(street.both_ways(), ["nemo0", "nemo0"]);
-    let listener = street.nodes[1].enter(|| TcpListener::bind("[2001:db8:200::2]:5001").unwrap());
-    let talk = Conversation { words: AtomicU64::new(0), ends: AtomicBool::new(false), street: &street };
-    std::thread::scope(|scope| {
-        scope.spawn(|| talk.answer(&listener));
-        let speaker = scope.spawn(|| talk.speak());
-        talk.goes_on("words by the tunnels");
-        for _ in 0..2 {
-            street.meet(true);
-            wait_for("the direct way", || street.both_ways() == ["gn0", "gn0"]);
-            talk.goes_on("words straight to the other");
-            assert!(
-                street.show("car1", "networks").contains("2001:db8:200::/56"),
-                "{}",
-                street.show("car1", "networks")
-            );
-            street.meet(false);
-            wait_for("the way home", || street.both_ways() == ["nemo0", "nemo0"]);
-            talk.goes_on("words by the tunnels again");
-        }
-        talk.ends.store(true, Ordering::Relaxed);
-        speaker.join().unwrap();
-    });
+    wait_for("two tunnels", || street.both_ways() == ["nemo0", "nemo0"]);
+    let mut talk = Conversation::begin(&street);
+    // Beside the words there are beacons and probes.
+    let goes_by = |[radio, uplink]: [u64; 2], is_near: bool| {
+        let [way, other] = if is_near { [radio, uplink] } else { [uplink, radio] };
+        assert!(way > 30 && way > 3 * other, "{radio} by the radio, {uplink} by the uplink, for 100 words");
+    };
+    goes_by(talk.goes_on(&street, "words by the tunnels"), false);
+    for _ in 0..2 {
+        street.meet(true);
+        wait_for("the direct way", || street.both_ways() == ["gn0", "gn0"]);
+        // The other end may change over a little later.
+        talk.goes_on(&street, "words straight to the other");
+        goes_by(talk.goes_on(&street, "more of them"), true);
+        let known = street.show("car1", "networks");
+        assert!(known.contains("2001:db8:200::/56"), "{known}");
+        street.meet(false);
+        wait_for("the way home", || street.both_ways() == ["nemo0", "nemo0"]);
+        talk.goes_on(&street, "words by the tunnels again");
+        goes_by(talk.goes_on(&street, "more of them"), false);
+    }
+    talk.end();
     for counter in ["dropped_bad_authenticator", "dropped_no_association", "dropped_unverified"] {
         let shown = street.show("car1", "counters");
         let line = shown.lines().find(|line| line.starts_with(counter)).unwrap();

@@ -221,7 +221,7 @@ impl Kernel {
                 Item::Setting(_) | Item::Neighbour(_) | Item::Proxy(_) | Item::Guard(_) => {}
                 Item::EndpointLimits(_) | Item::Endpoint(_) => {}
                 Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) | Item::Heard(_) | Item::Virtual(_) => {}
-                Item::Port(_) => {}
+                Item::Port(_) | Item::Shortcut(_) => {}
                 Item::Record(_) => {}
             }
         }

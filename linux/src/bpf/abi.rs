@@ -6,7 +6,7 @@ use roam6_wire::{Bid, Ipv4End, Prefix};
 use std::net::Ipv6Addr;
 
 /// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
-pub(crate) const LAYOUT: u32 = 7;
+pub(crate) const LAYOUT: u32 = 8;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -56,7 +56,7 @@ const CARRIED: u32 = 2;
 const ALL: u8 = 1;
 const MORE: u8 = 4;
 
-pub(crate) type SettingsValue = [u8; 20];
+pub(crate) type SettingsValue = [u8; 24];
 pub(crate) type LengthsValue = [u8; LENGTHS * LENGTH];
 pub(crate) type PrefixKey = [u8; 20];
 pub(crate) type WayValue = [u8; 48];
@@ -72,10 +72,14 @@ pub(crate) enum Side {
     Far = 0,
     /// This end's.
     Near = 1,
+    /// No side: destinations that the host's routes lead past every tunnel.
+    Past = 2,
 }
 
 impl Side {
-    /// Both, in the order of their numbers.
+    /// All, in the order of their numbers.
+    pub(crate) const ALL: [Side; 3] = [Side::Far, Side::Near, Side::Past];
+    /// The two that a tunnel has.
     pub(crate) const BOTH: [Side; 2] = [Side::Far, Side::Near];
 
     /// The prefixes a tunnel has on this side.
@@ -83,6 +87,7 @@ impl Side {
         match self {
             Side::Far => &tunnel.far,
             Side::Near => &tunnel.near,
+            Side::Past => &[],
         }
     }
 }
@@ -98,16 +103,19 @@ pub(crate) struct Settings {
     pub(crate) device: u32,
     /// Cached next hops of another generation are void.
     pub(crate) generation: u32,
-    /// Which of the two pairs of tables of lengths holds.
+    /// Which of the two sets of tables of lengths holds.
     pub(crate) lengths: u32,
     /// What was decided by tunnels in another epoch is void; never 0.
     pub(crate) epoch: u32,
+    /// Some destinations are led past the tunnels.
+    pub(crate) past: bool,
 }
 
 impl Settings {
     pub(crate) fn encode(self) -> SettingsValue {
         layout(|out| {
-            for word in [self.device, self.generation, self.lengths, HOPS - 1, self.epoch] {
+            let past = u32::from(self.past);
+            for word in [self.device, self.generation, self.lengths, HOPS - 1, self.epoch, past] {
                 out.extend(word.to_ne_bytes());
             }
         })
@@ -116,8 +124,8 @@ impl Settings {
     pub(crate) fn decode(value: &SettingsValue) -> Settings {
         let mut words = value.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap_or_default()));
         let mut next = || words.next().unwrap_or_default();
-        let (device, generation, lengths, _) = (next(), next(), next(), next());
-        Settings { device, generation, lengths, epoch: next() }
+        let (device, generation, lengths, _hops) = (next(), next(), next(), next());
+        Settings { device, generation, lengths, epoch: next(), past: next() != 0 }
     }
 }
 
@@ -165,7 +173,7 @@ pub(crate) fn prefix_key(side: Side, prefix: Prefix) -> PrefixKey {
 pub(crate) fn decode_prefix_key(key: &PrefixKey) -> Option<(Side, Prefix)> {
     let (address, rest) = key.split_first_chunk::<16>()?;
     let (&length, &side) = (rest.first()?, rest.get(1)?);
-    let side = if side == Side::Near as u8 { Side::Near } else { Side::Far };
+    let side = Side::ALL.into_iter().find(|known| *known as u8 == side)?;
     Some((side, Prefix::new(Ipv6Addr::from(*address), length)?))
 }
 
@@ -198,6 +206,11 @@ pub(crate) fn way(tunnel: &Tunnel, place: Option<u8>) -> WayValue {
             out.extend(remote.octets());
         }
     })
+}
+
+/// What a prefix that is led past every tunnel leads to: a tunnel that is none.
+pub(crate) fn way_past() -> WayValue {
+    layout(|out| out.extend(u32::MAX.to_ne_bytes()))
 }
 
 /// The tunnel that a prefix leads to.
@@ -425,9 +438,13 @@ mod tests {
 
     #[test]
     fn settings_and_prefix_keys_are_read_as_they_were_written() {
-        let settings = Settings { device: 7, generation: 9, lengths: 1, epoch: 5 };
-        assert_eq!(Settings::decode(&settings.encode()), settings);
+        for past in [false, true] {
+            let settings = Settings { device: 7, generation: 9, lengths: 1, epoch: 5, past };
+            assert_eq!(Settings::decode(&settings.encode()), settings);
+        }
         let prefix: Prefix = "2001:db8:f00::/56".parse().unwrap();
-        assert_eq!(decode_prefix_key(&prefix_key(Side::Near, prefix)), Some((Side::Near, prefix)));
+        for side in Side::ALL {
+            assert_eq!(decode_prefix_key(&prefix_key(side, prefix)), Some((side, prefix)));
+        }
     }
 }

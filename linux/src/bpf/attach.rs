@@ -17,6 +17,9 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tu
 const PRIORITY: u16 = 106;
 const HANDLE: TcHandle = TcHandle::new(0, 1);
 
+/// Prefixes that lead past the tunnels, for which there is room in any case.
+const SHORTCUTS: u32 = roam6_proto::mnpp::neighbours::MAX_NETWORKS as u32;
+
 /// How often a program is loaded if signals interrupt the kernel while it checks it.
 const LOADS: u32 = 10;
 
@@ -71,7 +74,7 @@ impl Programs {
             .default_map_pin_directory(pins.maps())
             .map_max_entries("tunnels", tunnels)
             .map_max_entries("rules", tunnels)
-            .map_max_entries("prefixes", tunnels.saturating_mul(4))
+            .map_max_entries("prefixes", tunnels.saturating_mul(4).saturating_add(SHORTCUTS))
             .map_max_entries("ends", tunnels)
             .map_max_entries("hops", crate::bpf::abi::HOPS)
             .map_max_entries("passages", crate::bpf::abi::HOPS)

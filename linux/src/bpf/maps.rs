@@ -56,15 +56,15 @@ impl Maps {
         self.settings.set(0, settings.encode(), 0).context("map settings")
     }
 
-    /// The lengths in use on one side, in one of the two pairs of tables.
+    /// The lengths in use on one side, in one of the two sets of tables.
     pub(crate) fn lengths(&self, which: u32, side: Side) -> Result<Vec<Length>, Error> {
-        let value = self.lengths.get(&(2 * which + side as u32), 0);
+        let value = self.lengths.get(&place(which, side), 0);
         value.map(|value| decode_lengths(&value)).context("map lengths")
     }
 
-    /// Writes one table of the pair that is not in use.
+    /// Writes one table of the set that is not in use.
     pub(crate) fn set_lengths(&mut self, which: u32, side: Side, longest_first: &[Length]) -> Result<(), Error> {
-        self.lengths.set(2 * which + side as u32, lengths(longest_first), 0).context("map lengths")
+        self.lengths.set(place(which, side), lengths(longest_first), 0).context("map lengths")
     }
 
     /// Names one of our ends.
@@ -81,6 +81,11 @@ impl Maps {
         let named = |(index, name): (usize, &&str)| Some(((*name).to_owned(), sum(index)?));
         COUNTERS.iter().enumerate().filter_map(named).collect()
     }
+}
+
+/// Where the table of a side is.
+fn place(which: u32, side: Side) -> u32 {
+    Side::ALL.len() as u32 * which + side as u32
 }
 
 /// One hash map, whose errors say which it is.

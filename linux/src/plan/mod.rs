@@ -283,6 +283,10 @@ impl Executor {
                 vec![rule::put(new), rule::remove(old)]
             }
             (Item::Rule(new), _) => vec![rule::put(new)],
+            (Item::Shortcut(to), _) => {
+                self.tunnels.put_shortcut(*to)?;
+                Vec::new()
+            }
             (Item::EndpointLimits(limits), _) => {
                 self.mptcp.put_limits(*limits)?;
                 Vec::new()
@@ -362,6 +366,10 @@ impl Executor {
                 vec![self.lower(old).remove()]
             }
             Item::Rule(old) => vec![rule::remove(old)],
+            Item::Shortcut(old) => {
+                self.tunnels.drop_shortcut(*old)?;
+                Vec::new()
+            }
             Item::EndpointLimits(_) => {
                 self.mptcp.drop_limits()?;
                 Vec::new()

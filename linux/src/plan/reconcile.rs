@@ -175,7 +175,7 @@ impl Executor {
             Item::Route(route) => Some(Shown::Route(self.lower(&route).as_shown())),
             Item::Address(address) => Some(Shown::Item(Item::Address(Address { detect: false, ..address }))),
             Item::Rule(_) | Item::Neighbour(_) | Item::Proxy(_) => Some(Shown::Item(item)),
-            Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
+            Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Shortcut(_) | Item::Record(_) => None,
             // Not in the routing tables; they are compared by themselves.
             Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Guard(_) => None,
             Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => None,
@@ -199,7 +199,7 @@ impl Executor {
             Item::Address(address) => Some(address::put(address)),
             Item::Neighbour(neighbour) => Some(neighbour::put(neighbour)),
             Item::Proxy(proxy) => Some(neighbour::put_proxy(proxy)),
-            Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Record(_) => None,
+            Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Shortcut(_) | Item::Record(_) => None,
             // Not in the routing tables; they are compared by themselves.
             Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Guard(_) => None,
             Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => None,

@@ -1,6 +1,8 @@
 //! Tunnels carried by BPF programs: one device for all routes, maps for all else. Everything is pinned, so packets travel
 //! on while no daemon runs, and the next life takes over the maps as they are (RFC 2473, RFC 3963 §6.5 and §9).
 
+mod shortcut;
+
 use crate::Error;
 use crate::bpf::abi::{self, CARRIED_END, LENGTHS, LOCALS, Length, PATHS, PrefixKey, RULES, Settings, Side, Version};
 use crate::bpf::attach::{Interface, Program, Programs};
@@ -51,7 +53,9 @@ pub struct Bpf {
     /// The tunnels of this life. What the map tells of them is not kept a second time.
     held: BTreeMap<TunnelId, Option<Box<Held>>>,
     /// The prefixes of each length each side holds.
-    lengths: [BTreeMap<u8, Used>; 2],
+    lengths: [BTreeMap<u8, Used>; 3],
+    /// Destinations that are led past the tunnels.
+    shortcuts: BTreeSet<Prefix>,
     /// Our ends of paths.
     ends: BTreeMap<Ipv6Addr, End>,
     attached: BTreeMap<LinkId, Attached>,
@@ -100,8 +104,8 @@ impl Bpf {
         settings.generation = settings.generation.wrapping_add(1);
         settings.epoch = after(settings.epoch);
         let fresh = settings.generation == 1;
-        let mut inherited = [Vec::new(), Vec::new()];
-        for (side, lengths) in Side::BOTH.into_iter().zip(&mut inherited) {
+        let mut inherited = [const { Vec::new() }; 3];
+        for (side, lengths) in Side::ALL.into_iter().zip(&mut inherited) {
             match fresh {
                 true => maps.set_lengths(settings.lengths, side, &[])?,
                 false => *lengths = maps.lengths(settings.lengths, side)?,
@@ -123,6 +127,7 @@ impl Bpf {
                 let used = |Length { bits, around }| (bits, Used { count: 1, around });
                 side.into_iter().map(used).collect()
             }),
+            shortcuts: BTreeSet::new(),
             held: BTreeMap::new(),
             ends: inherited_ends(&maps)?,
             attached: BTreeMap::new(),
@@ -195,14 +200,7 @@ impl Bpf {
             if !kept.contains(&(side, prefix)) {
                 self.maps.prefixes.drop_of(&abi::prefix_key(side, prefix), former.id)?;
             }
-            let lengths = self.used(side);
-            if let Some(used) = lengths.get_mut(&prefix.length()) {
-                used.count -= 1;
-                if used.count == 0 {
-                    lengths.remove(&prefix.length());
-                    changed = true;
-                }
-            }
+            changed |= leave_length(self.used(side), prefix);
         }
         if changed {
             self.publish_lengths()?;
@@ -223,18 +221,20 @@ impl Bpf {
         Ok(())
     }
 
-    /// Writes the pair of tables of lengths that is not in use and then names it: no packet sees half a table.
+    /// Writes the set of tables of lengths that is not in use and then names it: no packet sees half a table.
     fn publish_lengths(&mut self) -> Result<(), Error> {
         let most = self.lengths.iter().map(BTreeMap::len).max().unwrap_or_default();
         if most > LENGTHS {
             return Err(Error::new("prefix lengths in use", format_args!("{most}, at most {LENGTHS}")));
         }
         self.settings.lengths ^= 1;
-        for (side, lengths) in Side::BOTH.into_iter().zip(&self.lengths) {
+        for (side, lengths) in Side::ALL.into_iter().zip(&self.lengths) {
             let length = |(&bits, used): (&u8, &Used)| Length { bits, around: used.around };
             let longest_first: Vec<Length> = lengths.iter().rev().map(length).collect();
             self.maps.set_lengths(self.settings.lengths, side, &longest_first)?;
         }
+        let [.., past] = &self.lengths;
+        self.settings.past = !past.is_empty();
         self.maps.set_settings(self.settings)
     }
 
@@ -245,13 +245,17 @@ impl Bpf {
     }
 
     fn used(&mut self, side: Side) -> &mut BTreeMap<u8, Used> {
-        let [far, near] = &mut self.lengths;
-        if side == Side::Far { far } else { near }
+        let [far, near, past] = &mut self.lengths;
+        match side {
+            Side::Far => far,
+            Side::Near => near,
+            Side::Past => past,
+        }
     }
 
     /// The tunnel that packets to `address` go into.
     fn towards(&self, address: Ipv6Addr) -> Option<Tunnel> {
-        let [far, _] = &self.lengths;
+        let [far, ..] = &self.lengths;
         let find = |&length: &u8| {
             let key = abi::prefix_key(Side::Far, Prefix::new(address, length)?);
             self.find(self.maps.prefixes.tunnel(&key)?)
@@ -324,7 +328,7 @@ impl Bpf {
         for key in self.maps.prefixes.keys()? {
             let tunnel = self.maps.prefixes.tunnel(&key).and_then(|id| self.find(id));
             let owned = tunnel.is_some_and(|tunnel| owns(&tunnel, &key));
-            if !owned {
+            if !owned && !self.is_shortcut(&key) {
                 self.maps.prefixes.drop(&key)?;
             }
         }
@@ -342,7 +346,10 @@ impl Bpf {
         for key in self.maps.ends.keys()?.into_iter().filter(|&key| !self.ends.contains_key(&Ipv6Addr::from(key))) {
             self.maps.ends.drop(&key)?;
         }
-        self.lengths = [BTreeMap::new(), BTreeMap::new()];
+        self.lengths = Default::default();
+        for prefix in self.shortcuts.clone() {
+            use_length(self.used(Side::Past), prefix);
+        }
         for id in self.held.keys().copied().collect::<Vec<_>>() {
             let Some(tunnel) = self.find(id) else { continue };
             for (side, prefix) in indexed(&tunnel) {
@@ -362,6 +369,18 @@ impl Tunnels for Bpf {
 
     fn drop(&mut self, id: TunnelId) -> Result<(), Error> {
         let done = self.end(id);
+        self.begin_epoch()?;
+        done
+    }
+
+    fn put_shortcut(&mut self, to: Prefix) -> Result<(), Error> {
+        let done = self.lead_past(to);
+        self.begin_epoch()?;
+        done
+    }
+
+    fn drop_shortcut(&mut self, to: Prefix) -> Result<(), Error> {
+        let done = self.lead_past_no_more(to);
         self.begin_epoch()?;
         done
     }
@@ -463,6 +482,17 @@ fn use_length(lengths: &mut BTreeMap<u8, Used>, prefix: Prefix) -> bool {
     let changed = used.count == 0 || around != used.around;
     *used = Used { count: used.count + 1, around };
     changed
+}
+
+/// Counts one prefix of its length less; true if the table of lengths must say so.
+fn leave_length(lengths: &mut BTreeMap<u8, Used>, prefix: Prefix) -> bool {
+    let Some(used) = lengths.get_mut(&prefix.length()) else { return false };
+    used.count -= 1;
+    let was_last = used.count == 0;
+    if was_last {
+        lengths.remove(&prefix.length());
+    }
+    was_last
 }
 
 /// The smallest network that holds both.

@@ -5,7 +5,7 @@ use super::{Tunnels, world};
 use crate::bpf::attach::Program;
 use aya::{TestRun, TestRunOptions};
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
-use roam6_wire::Bid;
+use roam6_wire::{Bid, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -413,6 +413,43 @@ fn the_longest_prefix_wins_whatever_comes_and_goes() {
     stage.tunnels.put(&far).unwrap();
     goes(&mut stage, "2001:db9:1:1ff::1", Some("2001:db8:2::5"));
     goes(&mut stage, "2001:db8:f0:506::8", Some("2001:db8:2::5"));
+}
+
+#[test]
+fn what_has_a_shortcut_is_left_to_the_routes() {
+    let mut stage = stage_or_skip!("what_has_a_shortcut_is_left_to_the_routes");
+    let near = "2001:db8:f0:500::/56".parse().unwrap();
+    let ways = ["2001:db8:f0:506::8", "2001:db8:f0:505::7", MNN];
+    let care_ofs = |stage: &mut Stage| ways.map(|to| care_of_now(stage, to).map(|address| address.to_string()));
+    stage.tunnels.forget_routes().unwrap();
+    let by_tunnels = care_ofs(&mut stage);
+    assert_eq!(by_tunnels, ["2001:db8:2::5", "2001:db8:2::7", COA].map(|address| Some(address.to_owned())));
+    for _ in 0..2 {
+        stage.tunnels.put_shortcut(near).unwrap();
+        assert_eq!(care_ofs(&mut stage), [None, None, Some(COA.to_owned())]);
+        stage.tunnels.settle().unwrap();
+        assert_eq!(care_ofs(&mut stage), [None, None, Some(COA.to_owned())]);
+        // What still comes from there by the tunnel is welcome.
+        let (verdict, _) = stage.run(&frame(&Ip::udp("2001:db8:f0:506::8", CN).within("2001:db8:2::5", HA).0));
+        assert_eq!(verdict, REDIRECT);
+        stage.tunnels.drop_shortcut(near).unwrap();
+        stage.tunnels.drop_shortcut(near).unwrap();
+        assert_eq!(care_ofs(&mut stage), by_tunnels);
+    }
+}
+
+#[test]
+fn shortcuts_of_too_many_lengths_are_refused_and_tunnels_go_on() {
+    let mut stage = stage_or_skip!("shortcuts_of_too_many_lengths_are_refused_and_tunnels_go_on");
+    let near = |length| Prefix::new("2001:db9::".parse().unwrap(), length).unwrap();
+    let put: Vec<bool> = (33..53).map(|length| stage.tunnels.put_shortcut(near(length)).is_ok()).collect();
+    assert_eq!(put, (0..20).map(|number| number < 16).collect::<Vec<_>>());
+    let mut moved = stage.tunnels.find(TunnelId(5)).unwrap();
+    moved.far.push("2001:dba:2::/47".parse().unwrap());
+    stage.tunnels.put(&moved).unwrap();
+    assert_eq!(care_of(&mut stage, "2001:dba:2::1"), Some("2001:db8:2::5".parse().unwrap()));
+    (33..53).for_each(|length| stage.tunnels.drop_shortcut(near(length)).unwrap());
+    stage.tunnels.put_shortcut(near(60)).unwrap();
 }
 
 #[test]

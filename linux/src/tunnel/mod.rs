@@ -39,6 +39,17 @@ pub trait Tunnels {
     /// The tunnel as it was last put; an earlier life's are not known until they are put again.
     fn find(&self, id: TunnelId) -> Option<Tunnel>;
 
+    /// Leaves what goes to here to the host's routes, whichever tunnel would take it. A back end whose tunnels are taken
+    /// by routes alone has nothing to do.
+    fn put_shortcut(&mut self, _: Prefix) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Ends that; a shortcut that does not exist is no error.
+    fn drop_shortcut(&mut self, _: Prefix) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// The interface for routes whose target is this tunnel. `None` if there is no such tunnel or it has no path: then
     /// the route is to be an unreachable one. Ask again after each [`Tunnels::put`].
     fn device(&self, id: TunnelId) -> Option<LinkId>;

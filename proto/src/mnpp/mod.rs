@@ -205,12 +205,14 @@ impl Mnpp {
         let target = Target::Gateway { link, router: address };
         let (table, metric) = (TABLE, METRIC);
         out.put(Item::Route(Route { table, destination: prefix, source: Prefix::ALL, metric, target, mtu: None }));
+        out.put(Item::Shortcut(prefix));
         out.report(Report::NetworkFound { link, router: address, prefix });
     }
 
     /// Networks that are no longer there.
     fn lose(&mut self, now: Time, over: Vec<(Prefix, Router)>, why: Lost, out: &mut Outbox) {
         for (prefix, router) in over {
+            out.drop(Key::Shortcut(prefix));
             out.drop(Key::Route(TABLE, prefix, Prefix::ALL, METRIC));
             // With the last of its networks goes what the host was told of the router.
             if self.neighbours.leave(router) {
@@ -331,7 +333,9 @@ impl Engine for Mnpp {
             Input::Order(Order::Mnpp(config)) => self.reload(now, config, out),
             Input::Order(Order::Stop) => return self.stop(now, out),
             Input::Outcome(outcome) => {
-                if let (Key::Route(TABLE, ..) | Key::Rule(RULE, ..), Some(why)) = (&outcome.key, &outcome.refused) {
+                if let (Key::Route(TABLE, ..) | Key::Rule(RULE, ..) | Key::Shortcut(_), Some(why)) =
+                    (&outcome.key, &outcome.refused)
+                {
                     out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
                 }
             }

@@ -5,6 +5,7 @@ use super::*;
 use crate::input::{AddressState, Clock};
 use crate::nemo::config::SharedKey;
 use crate::output::Output;
+use std::collections::BTreeSet;
 
 const LINK: LinkId = LinkId(7);
 const UNIX: u64 = 1_790_000_000_000_000;
@@ -36,9 +37,19 @@ struct Car {
     engine: Mnpp,
     number: u8,
     routes: BTreeMap<Prefix, Target>,
+    /// Networks led past tunnels.
+    shortcuts: BTreeSet<Prefix>,
     neighbours: usize,
     rules: usize,
     drops: Vec<DropReason>,
+}
+
+impl Car {
+    fn new(config: MnppConfig, number: u8) -> Car {
+        let engine = Mnpp::new(config, Entropy::from_number(number.into()));
+        let (routes, shortcuts, drops) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        Car { engine, number, routes, shortcuts, neighbours: 0, rules: 0, drops }
+    }
 }
 
 /// Cars that hear one another, or not.
@@ -53,9 +64,7 @@ impl Street {
     fn of(configs: Vec<MnppConfig>) -> Street {
         let mut street = Street { now: Time::from_micros(1_000), cars: Vec::new(), near: true, sent: Vec::new() };
         for (config, number) in configs.into_iter().zip(1..) {
-            let engine = Mnpp::new(config, Entropy::from_number(number.into()));
-            let (routes, drops) = (BTreeMap::new(), Vec::new());
-            street.cars.push(Car { engine, number, routes, neighbours: 0, rules: 0, drops });
+            street.cars.push(Car::new(config, number));
             let index = street.cars.len() - 1;
             street.feed(index, &Input::Clock(Clock { unix_micros: UNIX }));
             street.up(index, true);
@@ -82,17 +91,21 @@ impl Street {
         for output in out.drain().collect::<Vec<_>>() {
             self.take(car, output);
         }
+        let Car { routes, shortcuts, .. } = &self.cars[car];
+        assert!(shortcuts.iter().eq(routes.keys()), "{shortcuts:?}");
     }
 
     fn take(&mut self, car: usize, output: Output) {
         let sender = Some(mac(self.cars[car].number));
-        let Car { routes, neighbours, rules, drops, .. } = &mut self.cars[car];
+        let Car { routes, shortcuts, neighbours, rules, drops, .. } = &mut self.cars[car];
         match output {
             Output::Put(Item::Route(route)) => {
                 assert_eq!(route.table, TABLE);
                 routes.insert(route.destination, route.target);
             }
             Output::Drop(Key::Route(_, prefix, ..)) => assert!(routes.remove(&prefix).is_some(), "{prefix} twice"),
+            Output::Put(Item::Shortcut(prefix)) => assert!(shortcuts.insert(prefix), "{prefix} twice"),
+            Output::Drop(Key::Shortcut(prefix)) => assert!(shortcuts.remove(&prefix), "{prefix} twice"),
             Output::Put(Item::Neighbour(_)) => *neighbours += 1,
             Output::Drop(Key::Neighbour(..)) => *neighbours -= 1,
             Output::Put(Item::Rule(_)) => *rules += 1,
@@ -141,9 +154,7 @@ impl Street {
 /// What car 9 would send, by these settings at this time.
 fn forged(config: MnppConfig, unix_micros: u64) -> Packet {
     let mut street = Street { now: Time::from_micros(5), cars: Vec::new(), near: false, sent: Vec::new() };
-    let engine = Mnpp::new(config, Entropy::from_number(9));
-    let (routes, drops) = (BTreeMap::new(), Vec::new());
-    street.cars.push(Car { engine, number: 9, routes, neighbours: 0, rules: 0, drops });
+    street.cars.push(Car::new(config, 9));
     street.feed(0, &Input::Clock(Clock { unix_micros }));
     street.up(0, true);
     let address = mac(9).link_local();
