@@ -12,6 +12,7 @@ mod demo;
 mod demo_geonet;
 mod demo_mptcp;
 mod demo_shim6;
+mod driveby;
 mod experiments;
 mod figures;
 mod handover;

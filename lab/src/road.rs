@@ -12,6 +12,7 @@ use anyhow::{Context, Result, anyhow};
 use roam6_proto::geo::geometry::Offset;
 use roam6_sim::{LinkSpec, RadioSpec, Track};
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a virtual link may take until it has its address.
@@ -22,7 +23,7 @@ pub(crate) const LINK: &str = "gn0";
 /// A road and its radio channel.
 pub(crate) struct Road {
     /// All ports and media.
-    pub(crate) air: Air,
+    pub(crate) air: Arc<Air>,
     /// The channel.
     pub(crate) channel: Segment,
     /// Added to `[geo]` of every station.
@@ -50,9 +51,13 @@ pub(crate) fn at(metres: f64) -> Offset {
 impl Road {
     /// A road without stations.
     pub(crate) fn new(spec: RadioSpec, geo: &str) -> Result<Road> {
-        let air = Air::new(1)?;
+        Ok(Road::on(Arc::new(Air::new(1)?), spec, geo))
+    }
+
+    /// The same among other networks.
+    pub(crate) fn on(air: Arc<Air>, spec: RadioSpec, geo: &str) -> Road {
         let channel = air.channel(spec);
-        Ok(Road { air, channel, geo: geo.to_owned() })
+        Road { air, channel, geo: geo.to_owned() }
     }
 
     /// Adds a station; returns once IPv6 may use its virtual link.
@@ -61,22 +66,31 @@ impl Road {
         host.set("ipv6/conf/all/forwarding", "1")?;
         // A router all the same hears what other routers advertise on its virtual link.
         host.set("ipv6/conf/default/accept_ra", "2")?;
-        let radio = self.air.port(&host, "radio0")?;
-        // Not a word of IPv6 on the channel itself.
-        host.set("ipv6/conf/radio0/disable_ipv6", "1")?;
-        self.air.tune(radio, self.channel, track)?;
-        let gps = Gps::start(&host, self.air.whereabouts(), radio)?;
-        let config = format!(
-            "[geo]\ninterfaces = [\"radio0\"]\nstation = \"{kind}\"\nposition = {{ gpsd = \"{}\" }}\n{}\n\
-             [[geo.links]]\nname = \"{LINK}\"\naround = 1500\n",
-            gps::SERVER,
-            self.geo,
-        );
-        let daemon = Daemon::start(&host, &config).with_context(|| format!("the station {name}"))?;
+        let (radio, gps) = self.equip(&host, track)?;
+        let daemon = Daemon::start(&host, &self.config(kind)).with_context(|| format!("the station {name}"))?;
         let address = self.air.link_local(radio)?;
         let station = Station { host, daemon, radio, address, _gps: gps };
         station.await_link()?;
         Ok(station)
+    }
+
+    /// Gives a host a radio, and a receiver that tells where it is.
+    pub(crate) fn equip(&self, host: &Host, track: Track) -> Result<(Port, Gps)> {
+        let radio = self.air.port(host, "radio0")?;
+        // Not a word of IPv6 on the channel itself.
+        host.set("ipv6/conf/radio0/disable_ipv6", "1")?;
+        self.air.tune(radio, self.channel, track)?;
+        let gps = Gps::start(host, self.air.whereabouts(), radio)?;
+        Ok((radio, gps))
+    }
+
+    /// What the roam6 of a station of this kind is told.
+    pub(crate) fn config(&self, kind: &str) -> String {
+        let (server, more) = (gps::SERVER, &self.geo);
+        format!(
+            "[geo]\ninterfaces = [\"radio0\"]\nstation = \"{kind}\"\nposition = {{ gpsd = \"{server}\" }}\n{more}\n\
+             [[geo.links]]\nname = \"{LINK}\"\naround = 1500\n"
+        )
     }
 
     /// A second radio of a station on the same channel, at the same place, that carries plain IPv6; its link-local address.

@@ -16,6 +16,8 @@ use roam6_sim::LinkSpec;
 use std::fs::{self, Permissions};
 use std::net::Ipv6Addr;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The home agent's address.
@@ -30,7 +32,7 @@ pub(crate) const FIRST_SPI: u32 = 256;
 /// Home, backbone and access networks.
 pub(crate) struct World {
     /// All ports and segments.
-    pub(crate) air: Air,
+    pub(crate) air: Arc<Air>,
     /// The home agent's roam6.
     pub(crate) home_agent: Daemon,
     /// The home link.
@@ -87,7 +89,7 @@ impl World {
     /// Builds the networks; the home agent knows `vehicles` mobile routers. `delay` is the one-way delay to it; `extra`
     /// goes into its table of settings.
     pub(crate) fn build(delay: Duration, vehicles: u8, extra: &str) -> Result<World> {
-        let air = Air::new(1)?;
+        let air = Arc::new(Air::new(1)?);
         let (core, ha, cn) = (router("core")?, router("ha")?, host("cn")?);
         let wire = LinkSpec::default();
         air.cable([air.port(&core, "cn0")?, air.port(&cn, "eth0")?], wire)?;
@@ -125,8 +127,13 @@ impl World {
 
     /// The same; `extra` is added to the mobile router's configuration: first keys of its table, then tables.
     pub(crate) fn vehicle_with(&self, number: u8, uplink_names: &[&str], extra: &str) -> Result<Vehicle> {
+        self.vehicle_by(number, uplink_names, uplink_names, extra)
+    }
+
+    /// The same with uplinks that others make; it is given those in `ports`.
+    pub(crate) fn vehicle_by(&self, number: u8, uplink_names: &[&str], ports: &[&str], extra: &str) -> Result<Vehicle> {
         let (mr, mnn) = (Host::new(&format!("mr{number}"))?, host(&format!("mnn{number}"))?);
-        let uplinks: Vec<Port> = uplink_names.iter().map(|name| self.air.port(&mr, name)).collect::<Result<_>>()?;
+        let uplinks: Vec<Port> = ports.iter().map(|name| self.air.port(&mr, name)).collect::<Result<_>>()?;
         let inside_ports = [self.air.port(&mr, "in0")?, self.air.port(&mnn, "eth0")?];
         let inside = self.air.cable(inside_ports, LinkSpec::default())?;
         let daemon = Daemon::start(&mr, &(mobile_router_config(&mr, number, uplink_names)? + extra))
@@ -236,11 +243,17 @@ fn home_agent_config(vehicles: u8, extra: &str) -> String {
     text
 }
 
+/// Writes the key all share into a file.
+pub(crate) fn write_key(file: &Path, spi: u32) -> Result<()> {
+    fs::write(file, format!("spi = {spi}\nkey = \"{KEY}\"\n"))?;
+    fs::set_permissions(file, Permissions::from_mode(0o600))?;
+    Ok(())
+}
+
 /// What a mobile router is told; its key goes into a file.
 pub(crate) fn mobile_router_config(mr: &Host, number: u8, uplinks: &[&str]) -> Result<String> {
     let key_file = mr.folder().join("home.key");
-    fs::write(&key_file, format!("spi = {}\nkey = \"{KEY}\"\n", FIRST_SPI + u32::from(number)))?;
-    fs::set_permissions(&key_file, Permissions::from_mode(0o600))?;
+    write_key(&key_file, FIRST_SPI + u32::from(number))?;
     let (home_address, network) = (home_address(number), network(number));
     let mut text = format!("\n[[mobile_router.ingress]]\ninterface = \"in0\"\nprefix = \"{network}/64\"\n");
     for name in uplinks {

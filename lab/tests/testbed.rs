@@ -135,6 +135,26 @@ fn the_scenarios_of_the_paper_are_as_far_as_its_equations_say() {
 }
 
 #[test]
+fn vehicles_that_drive_by_send_straight_by_the_roadside_and_by_the_cellular_network() {
+    let roam6 = Path::new(LAB).with_file_name("roam6");
+    let name = "vehicles_that_drive_by_send_straight_by_the_roadside_and_by_the_cellular_network";
+    if skipped(name, &["ip", "ping", "radvd", roam6.to_str().unwrap()]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("v2i.json");
+    let output = Command::new(LAB).args(["run", "geonet/v2i", "--quick", "--json"]).arg(&file).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{error}\n{said}"));
+    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+    // How soon all settles depends on what else the machine does, that data goes straight and connections live does not.
+    assert_eq!(told["summary"]["tcp_survived"], 1, "{told}");
+    let share = |phase: usize, way: &str| told["rows"][phase][way].as_f64().unwrap();
+    assert!(share(1, "share_direct") > 0.2, "{told}");
+    assert!(share(0, "share_direct") < 0.2 && share(0, "share_cellular") > 0.5, "{told}");
+}
+
+#[test]
 fn geonetworking_carries_echoes_of_every_size_over_one_hop_and_two() {
     let roam6 = Path::new(LAB).with_file_name("roam6");
     let name = "geonetworking_carries_echoes_of_every_size_over_one_hop_and_two";

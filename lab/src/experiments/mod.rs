@@ -5,6 +5,7 @@ mod geonet_forwarding;
 mod geonet_rtt;
 mod geonet_tcp;
 mod geonet_udp;
+mod geonet_v2i;
 mod lab_links;
 mod mptcp_handover;
 mod mptcp_many;
@@ -47,6 +48,7 @@ pub(crate) const ALL: &[Experiment] = &[
     geonet_rtt::EXPERIMENT,
     geonet_tcp::EXPERIMENT,
     geonet_udp::EXPERIMENT,
+    geonet_v2i::EXPERIMENT,
     lab_links::EXPERIMENT,
     mptcp_handover::EXPERIMENT,
     mptcp_many::EXPERIMENT,

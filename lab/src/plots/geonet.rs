@@ -115,6 +115,30 @@ pub(super) fn tcp(document: &Value) -> Vec<Chart> {
     }]
 }
 
+/// By which ways a vehicle sends as it drives past another and a roadside unit, and how long connections were silent.
+pub(super) fn v2i(document: &Value) -> Vec<Chart> {
+    let phases: Vec<String> = rows(document).iter().map(|row| text(row, "phase").replace('_', " ")).collect();
+    let bars = |key: &&str| {
+        let point = |(place, row): (usize, &Value)| {
+            Some(Point { x: place as f64, y: number(row, &format!("/{key}"))?, spread: None })
+        };
+        let points = rows(document).iter().enumerate().filter_map(point).collect();
+        Series { name: key.rsplit('_').next().unwrap_or(key).to_owned(), style: Style::Bar, points }
+    };
+    let chart = |title: &str, up: &str, keys: &[&str]| Chart {
+        title: title.to_owned(),
+        across: "phase".to_owned(),
+        up: up.to_owned(),
+        places: phases.clone(),
+        series: keys.iter().map(bars).collect(),
+        ..Chart::default()
+    };
+    vec![
+        chart("By which way a vehicle sends", "share", &["share_direct", "share_roadside", "share_cellular"]),
+        chart("Longest silence of a TCP connection", "ms", &["silence_ms_internet", "silence_ms_vehicles"]),
+    ]
+}
+
 /// What arrives in the city of what could, and over how many hops, by how packets are forwarded.
 pub(super) fn city(document: &Value) -> Vec<Chart> {
     let mut ways: Vec<String> = rows(document).iter().map(|row| text(row, "forwarding")).collect();

@@ -22,6 +22,7 @@ const FIGURES: &[(&str, Draw)] = &[
     ("geonet/rtt", geonet::rtt),
     ("geonet/tcp", geonet::tcp),
     ("geonet/udp", geonet::udp),
+    ("geonet/v2i", geonet::v2i),
     ("lab/links", lab::links),
     ("mptcp/handover", mptcp::handover),
     ("mptcp/many", mptcp::many),

@@ -1,0 +1,185 @@
+//! Two vehicles with networks inside, a roadside unit and a cellular network: NEMO with several care-of addresses, and
+//! networks of vehicles nearby, over GeoNetworking (document P3: V2V, V2R, V2I).
+//!
+//! ```text
+//!   cn ── core ── ha                    cellular: 25 ms each way, reaches everywhere
+//!          │  ╲
+//!          │   rsu ))) ((( mr0 ── mnn0     gn0, 300 m
+//!          │           )))
+//!         ar1 ~ ~ ~ ~ ~ mr0, mr1 ── mnn1   cell0
+//! ```
+
+use crate::bed::cage::WORK;
+use crate::bed::fabric::Sighting;
+use crate::bed::{Advertiser, Gps, Port};
+use crate::clock;
+use crate::road::{LINK, Road, Station, at, member};
+use crate::topology::{self, Vehicle, World};
+use anyhow::{Context, Result};
+use roam6_sim::{LinkSpec, RadioSpec, Track};
+use roam6_wire::LinkAddress;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What the roadside unit advertises.
+const PREFIX: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xb0, 0, 0, 0, 0, 0);
+/// Metres that a frame reaches.
+const RANGE: f64 = 300.0;
+/// One way to the cellular network's router.
+const CELLULAR: Duration = Duration::from_millis(25);
+const SETTINGS: &str = "beacon = \"300ms\"\nneighbour_lifetime = \"1s\"\npacket_data_rate = 4000000000\n";
+/// The number of the key of all who announce networks.
+const NEARBY: u32 = 4096;
+/// Octets of a frame that counts as data.
+const DATA: usize = 300;
+
+/// Everybody.
+pub(crate) struct Scene {
+    pub(crate) world: World,
+    pub(crate) road: Road,
+    pub(crate) cars: [Car; 2],
+    _rsu: Station,
+    _radvd: Advertiser,
+}
+
+/// A vehicle on the road.
+pub(crate) struct Car {
+    pub(crate) vehicle: Vehicle,
+    pub(crate) radio: Port,
+    _gps: Gps,
+}
+
+/// How a vehicle sends what it sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    /// Straight to the other vehicle.
+    Direct,
+    /// By the roadside unit.
+    Roadside,
+    /// By the cellular network.
+    Cellular,
+}
+
+/// Octets of data that each vehicle has sent by each way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ways(Arc<Mutex<Sent>>);
+
+/// The same at one moment.
+pub(crate) type Sent = BTreeMap<(usize, Way), u64>;
+
+impl Scene {
+    /// Builds it, the vehicles at these metres from the roadside unit, and waits until both are bound.
+    pub(crate) fn build(places: [f64; 2]) -> Result<Scene> {
+        let world = World::build(Duration::from_millis(1), 2, "")?;
+        let [cellular, _] = &world.visited;
+        world.air.shape(cellular.cable, LinkSpec { delay: CELLULAR, ..LinkSpec::default() });
+        let spec = RadioSpec { range: RANGE, sure: RANGE, ..RadioSpec::its_g5(RANGE) };
+        let road = Road::on(world.air.clone(), spec, SETTINGS);
+        let (rsu, radvd) = roadside_unit(&world, &road)?;
+        let [one, other] = places;
+        let cars = [car(&world, &road, 0, one)?, car(&world, &road, 1, other)?];
+        let scene = Scene { world, road, cars, _rsu: rsu, _radvd: radvd };
+        for car in &scene.cars {
+            car.vehicle.wait_until_connected(topology::CORRESPONDENT).with_context(|| scene.logs())?;
+        }
+        Ok(scene)
+    }
+
+    /// Drives the vehicles to these places at so many metres a second; returns once they are there.
+    pub(crate) fn drive(&self, places: [f64; 2], speed: f64) -> Result<()> {
+        let now = self.road.air.now();
+        let mut last = now;
+        for (car, place) in self.cars.iter().zip(places) {
+            let (here, _) = self.road.air.whereabouts().of(car.radio).context("off the road")?;
+            let track = Track::from(now, here).go(at(place), speed);
+            last = last.max(track.last().0);
+            self.road.air.steer(car.radio, track)?;
+        }
+        std::thread::sleep(last.since(now));
+        Ok(())
+    }
+
+    /// Watches what the vehicles send from now on.
+    pub(crate) fn watch(&self) -> Ways {
+        let ways = Ways::default();
+        let seen = ways.clone();
+        let ports = self.cars.each_ref().map(|car| (car.radio, car.vehicle.uplinks.first().copied()));
+        let macs = ports.map(|(radio, _)| self.road.air.mac(radio));
+        self.road.air.observe(move |sighting| seen.see(sighting, ports, macs));
+        ways
+    }
+
+    /// The last lines of every log.
+    pub(crate) fn logs(&self) -> String {
+        let tail = |car: &Car| {
+            let log = std::fs::read_to_string(car.vehicle.daemon.log()).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = lines.get(lines.len().saturating_sub(25)..).unwrap_or_default().join("\n");
+            format!("the log of {}:\n{tail}\n", car.vehicle.mr.name())
+        };
+        self.cars.iter().map(tail).collect()
+    }
+}
+
+impl Ways {
+    /// What was sent until now.
+    pub(crate) fn until_now(&self) -> Sent {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn see(&self, sighting: &Sighting<'_>, ports: [(Port, Option<Port>); 2], macs: [Option<LinkAddress>; 2]) {
+        if sighting.frame.len() < DATA {
+            return;
+        }
+        let to = sighting.frame.first_chunk().map(|octets| LinkAddress(*octets));
+        for (car, (radio, cellular)) in ports.into_iter().enumerate() {
+            let way = match sighting.port {
+                port if port == radio && macs.contains(&to) => Way::Direct,
+                port if port == radio => Way::Roadside,
+                port if Some(port) == cellular => Way::Cellular,
+                _ => continue,
+            };
+            let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            *sent.entry((car, way)).or_default() += sighting.frame.len() as u64;
+        }
+    }
+}
+
+/// At metre 0, by a cable to the backbone.
+fn roadside_unit(world: &World, road: &Road) -> Result<(Station, Advertiser)> {
+    let rsu = road.add("rsu", "roadside-unit", Track::still(at(0.0)))?;
+    let ports = [world.air.port(&world.core, "rsu0")?, world.air.port(&rsu.host, "net0")?];
+    world.air.cable(ports, LinkSpec::default())?;
+    world
+        .core
+        .ip(&["address add 2001:db8:f9::1/64 dev rsu0 nodad", &format!("route add {PREFIX}/64 via 2001:db8:f9::2")])?;
+    rsu.host.ip(&[
+        "address add 2001:db8:f9::2/64 dev net0 nodad",
+        &format!("address add {}/64 dev {LINK} nodad", member(PREFIX, 1)),
+        "route add default via 2001:db8:f9::1",
+    ])?;
+    let radvd = Advertiser::start(&rsu.host, LINK, &format!("{PREFIX}/64"))?;
+    Ok((rsu, radvd))
+}
+
+fn car(world: &World, road: &Road, number: u8, metres: f64) -> Result<Car> {
+    let key = Path::new(WORK).join("nearby.key");
+    topology::write_key(&key, NEARBY)?;
+    let extra = format!(
+        "\n{}\n[mnpp]\nkey_file = \"{key}\"\ninterval = \"300ms\"\n\n[[mnpp.accept]]\nkey_file = \"{key}\"\n\
+         prefixes = [\"2001:db8:100::/40\"]\n",
+        road.config("passenger-car"),
+        key = key.display(),
+    );
+    let vehicle = world.vehicle_by(number, &[LINK, "cell0"], &["cell0"], &extra)?;
+    let [cellular, _] = &world.visited;
+    world.air.plug(vehicle.uplink(0)?, cellular.link)?;
+    let (radio, gps) = road.equip(&vehicle.mr, Track::still(at(metres)))?;
+    let appears = || vehicle.mr.index(LINK).ok();
+    clock::wait_for(Duration::from_secs(15), appears)
+        .with_context(|| format!("{} has no {LINK}", vehicle.mr.name()))?;
+    Ok(Car { vehicle, radio, _gps: gps })
+}
