@@ -47,6 +47,9 @@ pub struct View {
     /// Addresses whose packets go to areas of their own.
     #[serde(default)]
     pub areas: Vec<GeoDestination>,
+    /// Multicast groups this host listens to on virtual links, those of the link itself aside.
+    #[serde(default)]
+    pub groups: Vec<GroupView>,
     /// Networks of routers nearby, reached directly.
     #[serde(default)]
     pub networks: Vec<NetworkView>,
@@ -297,6 +300,15 @@ pub struct PositionView {
     pub age: Option<Duration>,
     /// `fix`; `no fix`, when it is not known any longer; `never`, when it was not known yet.
     pub state: String,
+}
+
+/// A multicast group this host listens to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupView {
+    /// Name of the link on which it does.
+    pub link: String,
+    /// The group.
+    pub group: Ipv6Addr,
 }
 
 /// A network of a router nearby.

@@ -7,8 +7,10 @@ mod road;
 
 use road::{BINARY, Place, Running, run, wait_for};
 use std::fs;
+use std::net::{Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 /// Stations a, b and c, 223 m apart; b has a radio towards each of the others.
 struct Row {
@@ -127,9 +129,38 @@ fn stations_and_areas_are_asked_traced_and_given_to_groups() {
 
     row.ask(0, &["geo", "area", "add", "ff18::7", "circle", "48.0", "11.006", "100"]);
     assert!(row.ask(0, &["geo", "area", "show"]).contains("ff18::7  all in  circle 48 11.006 100"));
+    who_listens_gets_what_is_sent_to_the_area(&row);
     row.ask(0, &["geo", "area", "del", "ff18::7"]);
     assert_eq!(row.ask(0, &["geo", "area", "show"]), "none\n");
     assert!(row.show(0, "counters").contains("dropped_no_neighbour"));
+}
+
+/// The far station is in the area of the group, and at first nobody there listens.
+fn who_listens_gets_what_is_sent_to_the_area(row: &Row) {
+    wait_for("a virtual link at each end", || row.link_local(0).is_some() && row.link_local(2).is_some());
+    let group: Ipv6Addr = "ff18::7".parse().unwrap();
+    let listener = row.places[2].enter(|| UdpSocket::bind("[::]:5018").unwrap());
+    listener.set_nonblocking(true).unwrap();
+    let speaker = row.places[0].enter(|| UdpSocket::bind("[::]:0").unwrap());
+    let mut buffer = [0; 16];
+    let mut comes = || {
+        speaker.send_to(b"here", (group, 5018)).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        listener.recv(&mut buffer).is_ok_and(|length| &buffer[..length] == b"here")
+    };
+    let unwanted = || {
+        let counters = row.show(2, "counters");
+        let line = counters.lines().find(|line| line.starts_with("dropped_not_for_us ")).unwrap().to_owned();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    wait_for("what nobody wants", || !comes() && unwanted() > 0);
+    assert_eq!(row.ask(2, &["geo", "groups", "--json"]).matches("ff18::7").count(), 0);
+    let gn0 = row.places[2].shell("ip -o link show dev gn0 | cut -d: -f1").trim().parse().unwrap();
+    listener.join_multicast_v6(&group, gn0).unwrap();
+    wait_for("what somebody listens to", &mut comes);
+    assert!(row.ask(2, &["geo", "groups"]).contains("ff18::7  gn0   that of the link"));
+    listener.leave_multicast_v6(&group, gn0).unwrap();
+    wait_for("the end of it", || !row.ask(2, &["geo", "groups"]).contains("ff18::7"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! frame's destination says is all there is to know: one station, or everybody the link reaches.
 
 use super::config::{Reach, VirtualLink};
+use super::listeners::Listeners;
 use super::request::{Delivery, Request, To};
 use crate::input::{Frame, LinkId};
 use roam6_wire::LinkAddress;
@@ -42,12 +43,15 @@ struct Virtual {
     config: VirtualLink,
     /// Known once it is up.
     link: Option<LinkId>,
+    /// What the host listens to there.
+    listeners: Listeners,
 }
 
 impl Adaptation {
     /// These links, none of which is there yet.
     pub fn new(links: Vec<VirtualLink>) -> Adaptation {
-        let links = links.into_iter().map(|config| Virtual { config, link: None }).collect();
+        let links =
+            links.into_iter().map(|config| Virtual { config, link: None, listeners: Listeners::default() }).collect();
         Adaptation { links, destinations: BTreeMap::new() }
     }
 
@@ -64,7 +68,9 @@ impl Adaptation {
     /// A virtual link came up or went.
     pub fn set_link(&mut self, name: &str, link: Option<LinkId>) {
         for known in self.links.iter_mut().filter(|known| known.config.name == name) {
-            known.link = link;
+            if known.link != link {
+                (known.link, known.listeners) = (link, Listeners::default());
+            }
         }
     }
 
@@ -90,6 +96,25 @@ impl Adaptation {
     /// The addresses with a place of their own.
     pub fn destinations(&self) -> impl Iterator<Item = GeoDestination> + '_ {
         self.destinations.iter().map(|(address, area)| GeoDestination { address: *address, area: *area })
+    }
+
+    /// Notes what a frame says that the host sent into a virtual link.
+    pub fn overhear(&mut self, frame: &Frame) {
+        if let Some(known) = self.links.iter_mut().find(|known| known.link == Some(frame.link)) {
+            known.listeners.hear(&frame.bytes);
+        }
+    }
+
+    /// Whether the host wants a frame that comes out of a virtual link.
+    pub fn wants(&self, frame: &Frame) -> bool {
+        let group = destination(&frame.bytes).filter(Ipv6Addr::is_multicast);
+        let on = self.links.iter().find(|known| known.link == Some(frame.link));
+        group.zip(on).is_none_or(|(group, on)| on.listeners.want(group))
+    }
+
+    /// Groups the host listens to, and on which link.
+    pub fn groups(&self) -> impl Iterator<Item = (&str, Ipv6Addr)> {
+        self.links.iter().flat_map(|known| known.listeners.groups().map(|group| (known.config.name.as_str(), group)))
     }
 
     /// What a frame that the host sent into a virtual link asks for; `None` if it is no IPv6, or its link knows no place

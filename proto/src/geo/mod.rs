@@ -7,6 +7,7 @@ pub mod contention;
 pub mod echo;
 pub mod ego;
 pub mod geometry;
+pub mod listeners;
 pub mod lookup;
 mod planar;
 pub mod rate;

@@ -11,9 +11,9 @@ use crate::entropy::Entropy;
 use crate::facilities::{DenmOrder, Facilities};
 use crate::input::{Frame, Input, LinkEvent, LinkId, Order};
 use crate::plan::{Heard, Item, Key, VirtualInterface};
-use crate::report::Report;
+use crate::report::{DropReason, Report};
 use crate::time::Time;
-use crate::view::{StationView, View};
+use crate::view::{GroupView, StationView, View};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, ETHERTYPE, TrafficClass};
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,6 +104,7 @@ impl GeoStation {
 
     fn take_frame(&mut self, now: Time, frame: &Frame, out: &mut Outbox) {
         if self.adaptation.has(frame.link) {
+            self.adaptation.overhear(frame);
             let place = self.router.position(now).map(|position| position.place);
             if let Some(request) = self.adaptation.request(frame.clone(), place, self.class) {
                 self.send(now, request, out);
@@ -115,7 +116,7 @@ impl GeoStation {
         }
         let Some(delivery) = self.router.hear(now, frame, out) else { return };
         if let Some(frame) = self.adaptation.frame(&delivery, self.router.address().mid) {
-            out.frame(frame);
+            self.hand_up(frame, out);
         }
         if let Some(report) = self.echoes.hear(now, &delivery) {
             out.report(report);
@@ -123,6 +124,16 @@ impl GeoStation {
         let its_time = self.router.its_time(now);
         if let Some(report) = self.facilities.as_mut().and_then(|it| it.hear(now, &delivery, its_time)) {
             out.report(report);
+        }
+    }
+
+    /// A multicast packet goes up to who listens to its group.
+    fn hand_up(&self, frame: Frame, out: &mut Outbox) {
+        if self.adaptation.wants(&frame) {
+            out.frame(frame);
+        } else {
+            let (reason, detail) = (DropReason::NotForUs, "a group nobody here listens to".to_owned());
+            out.report(Report::Dropped { reason, from: None, detail });
         }
     }
 
@@ -238,6 +249,8 @@ impl Engine for GeoStation {
         let own = self.router.position(now);
         view.position = Some(self.router.position_view(now));
         view.areas.extend(self.adaptation.destinations());
+        let groups = self.adaptation.groups();
+        view.groups.extend(groups.map(|(link, group)| GroupView { link: link.to_owned(), group }));
         if let Some(facilities) = &self.facilities {
             facilities.view(now, view);
         }

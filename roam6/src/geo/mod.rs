@@ -11,6 +11,7 @@ use crate::control::Request;
 use crate::render::table::Table;
 use crate::render::tables;
 use roam6_proto::geo::GeoDestination;
+use roam6_proto::view::{GroupView, View};
 use std::path::Path;
 use std::process::ExitCode;
 use target::{Shape, Target};
@@ -28,6 +29,7 @@ pub(crate) fn run(verb: &Geo) -> ExitCode {
             Ok(mid) => trace::trace(words, Target::Station(mid)),
             Err(why) => return crate::wrong_words(&why),
         },
+        Geo::Groups { json, socket } => groups(*json, &socket.path()),
         Geo::Area(Area::Add { address, shape, socket }) => match words::area(shape) {
             Ok(area) => put(GeoDestination { address: *address, area }, &socket.path()),
             Err(why) => return crate::wrong_words(&why),
@@ -43,6 +45,20 @@ fn neighbours(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     state.view.stations.retain(|station| station.state == "neighbour");
     let text = if json { to_json(&state.view.stations) } else { tables::stations(&state).render(paint()) };
     Ok(print(&text))
+}
+
+fn groups(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
+    let View { groups, areas, .. } = view(socket)?.view;
+    if json {
+        return Ok(print(&to_json(&groups)));
+    }
+    let mut table = Table::new(&["GROUP", "LINK", "AREA"]);
+    for GroupView { link, group } in &groups {
+        let bound = areas.iter().find(|bound| bound.address == *group);
+        let area = bound.map_or_else(|| "that of the link".to_owned(), |bound| Shape::words(&bound.area));
+        table.push(vec![group.to_string(), link.clone(), area]);
+    }
+    Ok(print(&table.render(paint())))
 }
 
 fn areas(json: bool, socket: &Path) -> Result<ExitCode, Failure> {

@@ -28,6 +28,15 @@ Examples:
   roam6 geo trace 02:00:00:00:00:07
   roam6 geo trace fe80::ff:fe00:7")]
     Trace(Trace),
+    /// Show the multicast groups this host listens to on virtual links, as it says by MLDv2
+    #[command(after_help = "Example: roam6 geo groups")]
+    Groups {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        socket: Socket,
+    },
     /// IPv6 addresses whose packets go to areas of their own, until the daemon ends
     #[command(subcommand, after_help = "Example: roam6 geo area add ff18::7 circle 48.1 11.5 500")]
     Area(Area),

@@ -81,6 +81,7 @@ pub(crate) fn state() -> State {
         stations: Vec::new(),
         position: None,
         areas: Vec::new(),
+        groups: Vec::new(),
         networks: Vec::new(),
         addresses: Vec::new(),
         ldm: LdmView::default(),

@@ -1,9 +1,11 @@
-//! ICMPv6: errors, echo, neighbour discovery, home agent discovery, mobile prefixes.
-//! RFC 4443, RFC 4861 §4, RFC 6275 §6.5 to §6.8, RFC 3963 §7.
+//! ICMPv6: errors, echo, multicast listeners, neighbour discovery, home agent discovery, mobile prefixes.
+//! RFC 4443, RFC 3810 §5, RFC 4861 §4, RFC 6275 §6.5 to §6.8, RFC 3963 §7.
 
+pub mod listener;
 pub mod neighbour;
 pub mod option;
 
+pub use listener::ListenerRecord;
 pub use neighbour::{NeighbourAdvertisement, NeighbourSolicitation, RouterAdvertisement, RouterSolicitation};
 pub use option::{NeighbourOption, RouterPreference};
 
@@ -29,6 +31,12 @@ pub mod kind {
     pub const ECHO_REQUEST: u8 = 128;
     /// Echo Reply.
     pub const ECHO_REPLY: u8 = 129;
+    /// Multicast Listener Query.
+    pub const LISTENER_QUERY: u8 = 130;
+    /// Multicast Listener Report of version 1.
+    pub const LISTENER_REPORT_1: u8 = 131;
+    /// Multicast Listener Done.
+    pub const LISTENER_DONE: u8 = 132;
     /// Router Solicitation.
     pub const ROUTER_SOLICITATION: u8 = 133;
     /// Router Advertisement.
@@ -39,6 +47,8 @@ pub mod kind {
     pub const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
     /// Redirect.
     pub const REDIRECT: u8 = 137;
+    /// Multicast Listener Report of version 2.
+    pub const LISTENER_REPORT: u8 = 143;
     /// Home Agent Address Discovery Request.
     pub const HOME_AGENT_REQUEST: u8 = 144;
     /// Home Agent Address Discovery Reply.
@@ -102,6 +112,21 @@ pub enum Message {
     EchoRequest(Echo),
     /// Answers one.
     EchoReply(Echo),
+    /// Which groups somebody listens to (RFC 3810 §5.2).
+    ListenerReport {
+        /// A record for each group.
+        records: Vec<ListenerRecord>,
+    },
+    /// The same in version 1 (RFC 2710 §3).
+    ListenerReport1 {
+        /// The group.
+        group: Ipv6Addr,
+    },
+    /// Nobody there listens to it any more (RFC 2710 §3).
+    ListenerDone {
+        /// The group.
+        group: Ipv6Addr,
+    },
     /// Asks for router advertisements.
     RouterSolicitation(RouterSolicitation),
     /// What a router offers.
@@ -239,6 +264,9 @@ impl Message {
             }
             (kind::ECHO_REQUEST, 0) => Message::EchoRequest(Echo::read(reader)?),
             (kind::ECHO_REPLY, 0) => Message::EchoReply(Echo::read(reader)?),
+            (kind::LISTENER_REPORT, 0) => Message::ListenerReport { records: listener::read_records(reader)? },
+            (kind::LISTENER_REPORT_1, 0) => Message::ListenerReport1 { group: listener::read_group(reader)? },
+            (kind::LISTENER_DONE, 0) => Message::ListenerDone { group: listener::read_group(reader)? },
             (kind::ROUTER_SOLICITATION, 0) => Message::RouterSolicitation(RouterSolicitation::read(reader)?),
             (kind::ROUTER_ADVERTISEMENT, 0) => Message::RouterAdvertisement(RouterAdvertisement::read(reader)?),
             (kind::NEIGHBOUR_SOLICITATION, 0) => Message::NeighbourSolicitation(NeighbourSolicitation::read(reader)?),
@@ -280,6 +308,9 @@ impl Message {
             Message::ParameterProblem { code, .. } => (kind::PARAMETER_PROBLEM, code),
             Message::EchoRequest(_) => (kind::ECHO_REQUEST, 0),
             Message::EchoReply(_) => (kind::ECHO_REPLY, 0),
+            Message::ListenerReport { .. } => (kind::LISTENER_REPORT, 0),
+            Message::ListenerReport1 { .. } => (kind::LISTENER_REPORT_1, 0),
+            Message::ListenerDone { .. } => (kind::LISTENER_DONE, 0),
             Message::RouterSolicitation(_) => (kind::ROUTER_SOLICITATION, 0),
             Message::RouterAdvertisement(_) => (kind::ROUTER_ADVERTISEMENT, 0),
             Message::NeighbourSolicitation(_) => (kind::NEIGHBOUR_SOLICITATION, 0),
@@ -305,6 +336,10 @@ impl Message {
             }
             Message::EchoRequest(echo) | Message::EchoReply(echo) => {
                 writer.u16(echo.identifier).u16(echo.sequence).bytes(&echo.data);
+            }
+            Message::ListenerReport { records } => listener::write_records(records, writer),
+            Message::ListenerReport1 { group } | Message::ListenerDone { group } => {
+                writer.u32(0).address(*group);
             }
             Message::RouterSolicitation(message) => message.write(writer),
             Message::RouterAdvertisement(message) => message.write(writer),

@@ -1,0 +1,142 @@
+//! Which multicast groups the host behind a virtual link listens to. It says so itself, as to any router of the link
+//! (MLDv2, RFC 3810; MLDv1, RFC 2710); here it is heard as a switch hears it (RFC 4541 §3), so that of what is sent to an
+//! area, those who are there take what they listen to.
+
+use roam6_wire::icmp6::{Message, kind};
+use roam6_wire::ip6::{Datagram, protocol};
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+
+/// Groups told apart.
+pub const MAX_GROUPS: usize = 1024;
+/// Where an IPv6 packet says what comes first: listeners speak behind hop-by-hop options (RFC 3810 §5).
+const NEXT_HEADER_AT: usize = 6;
+/// Groups of the link and below need no report, or get one late: all of them are passed on.
+const LINK_SCOPE: u8 = 2;
+
+/// What a host listens to.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    groups: BTreeSet<Ipv6Addr>,
+    /// It asks who listens, so it sends on to others; or it listens to more than is told apart.
+    to_all: bool,
+}
+
+impl Listeners {
+    /// Hears a packet of the host's.
+    pub fn hear(&mut self, packet: &[u8]) {
+        if packet.get(NEXT_HEADER_AT) != Some(&protocol::HOP_BY_HOP) {
+            return;
+        }
+        let message = Datagram::parse(packet).ok().and_then(|datagram| Message::parse(&datagram).ok());
+        match message {
+            Some(Message::ListenerReport { records }) => {
+                for record in records {
+                    if let Some(listens) = record.listens() {
+                        self.note(record.group, listens);
+                    }
+                }
+            }
+            Some(Message::ListenerReport1 { group }) => self.note(group, true),
+            Some(Message::ListenerDone { group }) => self.note(group, false),
+            Some(Message::Unknown { kind: kind::LISTENER_QUERY, .. }) => self.to_all = true,
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, group: Ipv6Addr, listens: bool) {
+        if !listens {
+            self.groups.remove(&group);
+        } else if self.groups.len() < MAX_GROUPS {
+            self.groups.insert(group);
+        } else {
+            self.to_all |= !self.groups.contains(&group);
+        }
+    }
+
+    /// Whether the host wants what is sent to a multicast group.
+    pub fn want(&self, group: Ipv6Addr) -> bool {
+        let [_, flags_and_scope, ..] = group.octets();
+        self.to_all || flags_and_scope & 0xf <= LINK_SCOPE || self.groups.contains(&group)
+    }
+
+    /// The groups, those of the link aside.
+    pub fn groups(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        self.groups.iter().copied().filter(|group| group.octets()[1] & 0xf > LINK_SCOPE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roam6_wire::icmp6::ListenerRecord;
+    use roam6_wire::icmp6::listener::record;
+
+    const HOST: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+    const ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
+    /// Router alert (RFC 2711 §2.1) and two octets of padding.
+    const ALERT: [u8; 8] = [protocol::ICMPV6, 0, 5, 2, 0, 0, 1, 0];
+
+    fn said(message: &Message) -> Vec<u8> {
+        let body = message.emit(HOST, ROUTERS);
+        let length = u16::try_from(ALERT.len() + body.len()).unwrap();
+        let mut packet = vec![0x60, 0, 0, 0];
+        packet.extend(length.to_be_bytes());
+        packet.extend([protocol::HOP_BY_HOP, 1]);
+        packet.extend([HOST.octets(), ROUTERS.octets()].concat());
+        [packet, ALERT.to_vec(), body].concat()
+    }
+
+    fn report(kind: u8, groups: &[&str]) -> Vec<u8> {
+        let record = |group: &&str| ListenerRecord { kind, group: group.parse().unwrap(), sources: Vec::new() };
+        said(&Message::ListenerReport { records: groups.iter().map(record).collect() })
+    }
+
+    fn group(text: &str) -> Ipv6Addr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_host_gets_what_it_listens_to_until_it_says_that_it_does_not() {
+        let mut listeners = Listeners::default();
+        assert!(listeners.want(group("ff02::1")) && listeners.want(group("ff02::fb")));
+        assert!(!listeners.want(group("ff18::7")));
+        listeners.hear(&report(record::CHANGE_TO_EXCLUDE, &["ff18::7", "ff05::2", "ff02::fb"]));
+        assert!(listeners.want(group("ff18::7")) && !listeners.want(group("ff18::8")));
+        assert_eq!(listeners.groups().collect::<Vec<_>>(), [group("ff05::2"), group("ff18::7")]);
+        listeners.hear(&report(record::CHANGE_TO_INCLUDE, &["ff18::7"]));
+        assert!(!listeners.want(group("ff18::7")));
+
+        listeners.hear(&said(&Message::ListenerReport1 { group: group("ff18::7") }));
+        assert!(listeners.want(group("ff18::7")));
+        listeners.hear(&said(&Message::ListenerDone { group: group("ff18::7") }));
+        assert!(!listeners.want(group("ff18::7")));
+    }
+
+    #[test]
+    fn who_sends_on_to_others_gets_all() {
+        let mut listeners = Listeners::default();
+        listeners.hear(&said(&Message::Unknown { kind: kind::LISTENER_QUERY, code: 0, body: vec![0; 24] }));
+        assert!(listeners.want(group("ff18::7")));
+    }
+
+    #[test]
+    fn whoever_listens_to_too_many_groups_gets_all() {
+        let mut listeners = Listeners::default();
+        for number in 0..MAX_GROUPS + 1 {
+            assert!(!listeners.want(group("ff18::ffff")));
+            listeners.hear(&report(record::CHANGE_TO_EXCLUDE, &[&format!("ff18::1:{number:x}")]));
+        }
+        assert!(listeners.want(group("ff18::ffff")) && listeners.groups.len() == MAX_GROUPS);
+    }
+
+    #[test]
+    fn what_is_no_report_changes_nothing() {
+        let whole = report(record::CHANGE_TO_EXCLUDE, &["ff18::7"]);
+        for length in 0..whole.len() {
+            let mut listeners = Listeners::default();
+            listeners.hear(&whole[..length]);
+            assert!(!listeners.want(group("ff18::7")), "{length} octets");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Multicast listener discovery, what listeners say: RFC 3810 §5.2 (version 2), RFC 2710 §3 (version 1).
+
+use crate::malformed::{Malformed, Why};
+use crate::reader::Reader;
+use crate::writer::Writer;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+/// What a host says of one group (RFC 3810 §5.2.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenerRecord {
+    /// What is said; see [`ListenerRecord::listens`].
+    pub kind: u8,
+    /// The group.
+    pub group: Ipv6Addr,
+    /// Sources.
+    pub sources: Vec<Ipv6Addr>,
+}
+
+/// Values of [`ListenerRecord::kind`] (RFC 3810 §5.2.5).
+pub mod record {
+    /// Listens to these sources only.
+    pub const MODE_IS_INCLUDE: u8 = 1;
+    /// Listens to all but these sources.
+    pub const MODE_IS_EXCLUDE: u8 = 2;
+    /// From now on listens to these sources only; to none if there are none.
+    pub const CHANGE_TO_INCLUDE: u8 = 3;
+    /// From now on listens to all but these sources.
+    pub const CHANGE_TO_EXCLUDE: u8 = 4;
+    /// Listens to these sources too.
+    pub const ALLOW_NEW_SOURCES: u8 = 5;
+    /// Listens to these sources no longer.
+    pub const BLOCK_OLD_SOURCES: u8 = 6;
+}
+
+impl ListenerRecord {
+    /// Whether somebody listens to the group, whatever the source; `None` if the record does not tell.
+    pub fn listens(&self) -> Option<bool> {
+        match self.kind {
+            record::MODE_IS_EXCLUDE | record::CHANGE_TO_EXCLUDE => Some(true),
+            record::MODE_IS_INCLUDE | record::CHANGE_TO_INCLUDE => Some(!self.sources.is_empty()),
+            record::ALLOW_NEW_SOURCES if !self.sources.is_empty() => Some(true),
+            _ => None,
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<ListenerRecord, Malformed> {
+        let (kind, words) = (reader.u8()?, reader.u8()?);
+        let count = reader.u16()?;
+        let group = group(reader)?;
+        let mut part = reader.part("sources of a listener", usize::from(count) * 16)?;
+        let mut sources = Vec::new();
+        while !part.is_empty() {
+            sources.push(part.address()?);
+        }
+        reader.skip(usize::from(words) * 4)?;
+        Ok(ListenerRecord { kind, group, sources })
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        writer.u8(self.kind).u8(0).u16(number(self.sources.len())).address(self.group);
+        for source in self.sources.iter().take(usize::from(u16::MAX)) {
+            writer.address(*source);
+        }
+    }
+}
+
+/// The records of a report of version 2; octets behind them are passed over (RFC 3810 §5.2.11).
+pub(super) fn read_records(reader: &mut Reader<'_>) -> Result<Vec<ListenerRecord>, Malformed> {
+    reader.skip(2)?;
+    let count = reader.u16()?;
+    (0..count).map(|_| ListenerRecord::read(reader)).collect()
+}
+
+pub(super) fn write_records(records: &[ListenerRecord], writer: &mut Writer) {
+    writer.u16(0).u16(number(records.len()));
+    for record in records.iter().take(usize::from(u16::MAX)) {
+        record.write(writer);
+    }
+}
+
+fn number(of: usize) -> u16 {
+    u16::try_from(of).unwrap_or(u16::MAX)
+}
+
+/// The group of a message of version 1.
+pub(super) fn read_group(reader: &mut Reader<'_>) -> Result<Ipv6Addr, Malformed> {
+    reader.skip(4)?;
+    group(reader)
+}
+
+fn group(reader: &mut Reader<'_>) -> Result<Ipv6Addr, Malformed> {
+    let at = reader.position();
+    let group = reader.address()?;
+    if group.is_multicast() { Ok(group) } else { Err(Malformed { what: "group", at, why: Why::Misplaced }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::icmp6::Message;
+    use crate::ip6::{self, Datagram, Header, protocol};
+
+    const SOURCE: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+    const ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
+
+    fn heard(message: &Message) -> Result<Message, Malformed> {
+        let packet = ip6::emit(&Header::new(SOURCE, ROUTERS), protocol::ICMPV6, &message.emit(SOURCE, ROUTERS));
+        Message::parse(&Datagram::parse(&packet).unwrap())
+    }
+
+    fn of(kind: u8, sources: &[&str]) -> ListenerRecord {
+        let sources = sources.iter().map(|source| source.parse().unwrap()).collect();
+        ListenerRecord { kind, group: "ff18::7".parse().unwrap(), sources }
+    }
+
+    #[test]
+    fn reports_are_heard_as_they_were_sent() {
+        let group = "ff18::7".parse().unwrap();
+        let report = Message::ListenerReport { records: vec![of(4, &[]), of(1, &["2001:db8::1", "2001:db8::2"])] };
+        for message in [report, Message::ListenerReport1 { group }, Message::ListenerDone { group }] {
+            assert_eq!(heard(&message), Ok(message));
+        }
+    }
+
+    #[test]
+    fn the_octets_are_those_of_the_standard() {
+        let octets = Message::ListenerReport { records: vec![of(4, &[])] }.emit(SOURCE, ROUTERS);
+        assert_eq!((octets[..2].to_vec(), &octets[4..12]), (vec![143, 0], &[0, 0, 0, 1, 4, 0, 0, 0][..]));
+        assert_eq!(octets[12..], "ff18::7".parse::<Ipv6Addr>().unwrap().octets());
+    }
+
+    #[test]
+    fn auxiliary_data_is_passed_over_and_what_is_no_group_is_refused() {
+        let read = |octets: &[u8]| ListenerRecord::read(&mut Reader::new("record", octets));
+        let mut octets = [&[4, 1, 0, 0][..], &of(4, &[]).group.octets(), &[1, 2, 3, 4]].concat();
+        assert_eq!(read(&octets), Ok(of(4, &[])));
+        assert!(read(&octets[..23]).is_err());
+        octets[4] = 0x20;
+        assert!(read(&octets).is_err());
+    }
+
+    #[test]
+    fn who_listens_is_what_the_records_say() {
+        for (kind, none, one) in [
+            (record::MODE_IS_INCLUDE, Some(false), Some(true)),
+            (record::MODE_IS_EXCLUDE, Some(true), Some(true)),
+            (record::CHANGE_TO_INCLUDE, Some(false), Some(true)),
+            (record::CHANGE_TO_EXCLUDE, Some(true), Some(true)),
+            (record::ALLOW_NEW_SOURCES, None, Some(true)),
+            (record::BLOCK_OLD_SOURCES, None, None),
+            (7, None, None),
+        ] {
+            assert_eq!((of(kind, &[]).listens(), of(kind, &["::1"]).listens()), (none, one), "{kind}");
+        }
+    }
+}
