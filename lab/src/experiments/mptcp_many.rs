@@ -123,7 +123,7 @@ fn connect(testbed: &Testbed, passengers: &[Passenger], protocol: Protocol) -> R
         let address = outside(number)?;
         cn.ip(&[&format!("address add {address}/64 dev eth0 nodad")])?;
         let port = PORT + u16::try_from(number)?;
-        let load = Load { protocol, port, message: MESSAGE, rate: None, buffer: Some(BUFFER) };
+        let load = Load { protocol, port, message: MESSAGE, rate: None, answered: true, buffer: Some(BUFFER) };
         let ends = [End { host: &passenger.host, address: passenger.address }, End { host: cn, address }];
         transfers.push(Transfer::carry(ends, load).with_context(|| format!("node {number}"))?);
     }

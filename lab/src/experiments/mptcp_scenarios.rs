@@ -194,7 +194,8 @@ impl Bench<'_> {
     fn throughput(&mut self, scenario: Scenario, message: usize) -> Result<Run> {
         self.port += 1;
         let Scenario { protocol, direct, .. } = scenario;
-        let load = Load { protocol, port: self.port, message, rate: None, buffer: Some(self.effort.buffer) };
+        let load =
+            Load { protocol, port: self.port, message, rate: None, answered: true, buffer: Some(self.effort.buffer) };
         let testbed = self.testbed;
         testbed.paths.clear();
         let started = clock::unix_micros();

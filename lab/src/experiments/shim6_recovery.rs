@@ -34,7 +34,10 @@ struct Case {
     timeout: u64,
     /// Whether TCP was told of the change of path.
     told: bool,
+    /// Of a connection that carries data one way, as the paper's.
     tcp: Vec<f64>,
+    /// Of one that carries data both ways.
+    both: Vec<f64>,
     udp: Vec<f64>,
     search: Vec<f64>,
 }
@@ -50,7 +53,10 @@ fn run(quick: bool) -> Result<Findings> {
         let cases = || cases.iter().filter(|case| case.told == told);
         let beyond: Vec<f64> =
             cases().flat_map(|case| case.tcp.iter().map(|silence| silence - case.timeout as f64)).collect();
+        let both: Vec<f64> =
+            cases().flat_map(|case| case.both.iter().map(|silence| silence - case.timeout as f64)).collect();
         findings.sum_up(&format!("{key}_p50"), percentile(&beyond, 0.5).map(round));
+        findings.sum_up(&format!("{key}_both_ways_p50"), percentile(&both, 0.5).map(round));
         findings.sum_up(&format!("{key}_p95"), percentile(&beyond, 0.95).map(round));
     }
     findings.sum_up("round_trip_ms", (DELAY * 4).as_millis() as u64);
@@ -85,6 +91,7 @@ impl Case {
             "send_timeout_ms": self.timeout,
             "tcp_is_told": self.told,
             "tcp_silent_ms": spread(&self.tcp),
+            "tcp_both_ways_silent_ms": spread(&self.both),
             "udp_silent_ms": spread(&self.udp),
             "search_ms": spread(&self.search),
         })
@@ -97,41 +104,46 @@ fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &M
     if !told {
         world.hush()?;
     }
-    // A thousand octets every ten milliseconds, each way.
-    let load = Load { message: 1000, ..Load::steady(Protocol::Tcp, 9700, 100_000) };
-    let transfer = Transfer::carry(world.ends(), load)?;
+    // A thousand octets every ten milliseconds, by one connection one way and by another both.
+    let load = |port| Load { message: 1000, ..Load::steady(Protocol::Tcp, port, 100_000) };
+    let one_way = Transfer::carry(world.ends(), Load { answered: false, ..load(9700) })?;
+    let transfers = [one_way, Transfer::carry(world.ends(), load(9701))?];
     let mut train = Train::start(world.ends(), 9800, 100)?;
     world.await_both(0, "a context", |report| matches!(report, Report::ContextUp { .. }))?;
-    let mut case = Case { timeout, told, tcp: Vec::new(), udp: Vec::new(), search: Vec::new() };
+    let mut case = Case { timeout, told, tcp: Vec::new(), both: Vec::new(), udp: Vec::new(), search: Vec::new() };
     for _ in 0..count {
         sleep(PEACE);
-        case.lose(&world, world.carrier()?, &transfer, &train)?;
+        case.lose(&world, world.carrier()?, &transfers, &train)?;
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.step();
         progress.say(&format!("Send Timeout {timeout} ms"));
     }
     train.stop();
-    transfer.finish(Duration::from_secs(20))?;
+    for transfer in transfers {
+        transfer.finish(Duration::from_secs(20))?;
+    }
     Ok(case)
 }
 
 impl Case {
     /// One provider fails, and is mended once all goes by the other.
-    fn lose(&mut self, world: &Providers, provider: usize, transfer: &Transfer, train: &Train) -> Result<()> {
+    fn lose(&mut self, world: &Providers, provider: usize, transfers: &[Transfer; 2], train: &Train) -> Result<()> {
         let at = world.silence(provider)?;
         let changed = |report: &Report| matches!(report, Report::PathChanged { .. });
         let moved = world.await_both(at, "another path", changed)?;
+        let [one_way, both_ways] = transfers;
+        let ([forth, _], [there, back]) = (one_way.arrivals(), both_ways.arrivals());
         let goes_on = || {
             let now = clock::unix_micros();
-            transfer.arrivals().iter().all(|arrivals| arrivals.until(now) > arrivals.until(moved)).then_some(())
+            [forth, there, back].iter().all(|arrivals| arrivals.until(now) > arrivals.until(moved)).then_some(())
         };
         clock::wait_for(PATIENCE, goes_on).context("TCP does not go on")?;
         sleep(PEACE);
         world.mend(provider)?;
         let now = clock::unix_micros();
         let most = |silences: [u64; 2]| silences.into_iter().max().unwrap_or_default() as f64 / 1000.0;
-        let [there, back] = transfer.arrivals();
-        self.tcp.push(most([there.longest_silence(at, now), back.longest_silence(at, now)]));
+        self.tcp.push(most([forth.longest_silence(at, now); 2]));
+        self.both.push(most([there.longest_silence(at, now), back.longest_silence(at, now)]));
         self.udp.push(most([
             train.forth.longest_silence(Stamp::Received, at, now),
             train.back.longest_silence(Stamp::Received, at, now),

@@ -46,6 +46,8 @@ pub(crate) struct Load {
     pub(crate) message: usize,
     /// Octets a second each way; `None`: as many as go.
     pub(crate) rate: Option<u64>,
+    /// Whether the second end sends too.
+    pub(crate) answered: bool,
     /// Octets a sender may have waiting; `None`: what the kernel thinks best.
     pub(crate) buffer: Option<usize>,
 }
@@ -53,7 +55,7 @@ pub(crate) struct Load {
 impl Load {
     /// So many octets a second each way, to `port` of the second end.
     pub(crate) fn steady(protocol: Protocol, port: u16, rate: u64) -> Load {
-        Load { protocol, port, message: CHUNK, rate: Some(rate), buffer: None }
+        Load { protocol, port, message: CHUNK, rate: Some(rate), answered: true, buffer: None }
     }
 }
 
@@ -156,19 +158,20 @@ impl Transfer {
         let (far, _) = listener.accept()?;
         let stop = Arc::new(AtomicBool::new(false));
         let arrivals = [Arrivals::default(), Arrivals::default()];
-        let sender = |stream: &TcpStream, seed: u64| -> Result<JoinHandle<Stream>> {
+        let sender = |stream: &TcpStream, seed: u64, speaks: bool| -> Result<JoinHandle<Stream>> {
             if let Some(octets) = load.buffer {
                 setsockopt(stream, SndBuf, &octets)?;
             }
             let (stream, stop) = (stream.try_clone()?, stop.clone());
-            Ok(std::thread::Builder::new().name("tcp out".into()).spawn(move || send(stream, seed, load, &stop))?)
+            let say = move || if speaks { send(stream, seed, load, &stop) } else { keep_silent(&stream, &stop) };
+            Ok(std::thread::Builder::new().name("tcp out".into()).spawn(say)?)
         };
         let receiver = |stream: &TcpStream, arrivals: &Arrivals| -> Result<JoinHandle<Stream>> {
             let (stream, arrivals) = (stream.try_clone()?, arrivals.clone());
             Ok(std::thread::Builder::new().name("tcp in".into()).spawn(move || receive(stream, &arrivals))?)
         };
         let [forth, back] = &arrivals;
-        let senders = [sender(&near, 1)?, sender(&far, 2)?];
+        let senders = [sender(&near, 1, true)?, sender(&far, 2, load.answered)?];
         let receivers = [receiver(&far, forth)?, receiver(&near, back)?];
         Ok(Transfer { stop, arrivals, streams: [near, far], senders, receivers, _listener: listener })
     }
@@ -259,6 +262,14 @@ fn send(mut stream: TcpStream, seed: u64, load: Load, stop: &AtomicBool) -> Stre
     }
     stream.shutdown(Shutdown::Write).ok();
     Stream { bytes, digest: hex(digest), error }
+}
+
+fn keep_silent(stream: &TcpStream, stop: &AtomicBool) -> Stream {
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    stream.shutdown(Shutdown::Write).ok();
+    Stream { bytes: 0, digest: hex(Sha256::new()), error: None }
 }
 
 fn receive(mut stream: TcpStream, arrivals: &Arrivals) -> Stream {
