@@ -94,16 +94,14 @@ impl Identities {
         if let Some(known) = self.announced.get(&ulid) {
             return Arc::clone(known);
         }
-        let Some(proven) = self.own.iter().find_map(|own| own.announce(ulid)) else {
-            return Arc::new(Announcement { locators: vec![ulid], preferences: Vec::new(), options: Vec::new() });
-        };
+        let alone = || Announcement { locators: vec![ulid], preferences: Vec::new(), options: Vec::new() };
+        let announcement = Arc::new(self.own.iter().find_map(|own| own.announce(ulid)).unwrap_or_else(alone));
         // A key proves an address in every prefix, so strangers can ask for any number of them.
         if self.announced.len() >= MOST_ANNOUNCED {
             self.announced.clear();
         }
-        let proven = Arc::new(proven);
-        self.announced.insert(ulid, Arc::clone(&proven));
-        proven
+        self.announced.insert(ulid, Arc::clone(&announcement));
+        announcement
     }
 }
 
