@@ -2,11 +2,11 @@
 //! TAP device for each interface that is of our own making. All of them wait in one epoll of their own.
 
 use crate::error::{Context, Error};
+use crate::netlink::link::Wish;
+use crate::netlink::message::Message;
 use crate::netlink::socket::{Netlink, Request};
 use crate::sys;
 use crate::tunnel::device::{ask, find};
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{
@@ -91,18 +91,13 @@ impl Frames {
             }
             let device = sys::open_tun(name, libc::IFF_TAP).context(format_args!("make interface {name}"))?;
             let made = find(&mut netlink, name)?.ok_or_else(|| Error::new(name, "no such interface"))?;
-            let link = LinkId(made.header.index);
+            let link = LinkId(made.index);
             self.watch(&device, link)?;
             self.made.insert(name.to_owned(), Made { link, device });
         }
         let Some(made) = self.made.get(name) else { return Ok(()) };
-        let mut message = LinkMessage::default();
-        message.header.index = made.link.0;
-        message.header.flags = LinkFlags::Up;
-        message.header.change_mask = LinkFlags::Up;
-        message.attributes.push(LinkAttribute::Address(interface.address.0.to_vec()));
-        message.attributes.push(LinkAttribute::Mtu(interface.mtu));
-        ask(&mut netlink, name, Request::change(RouteNetlinkMessage::SetLink(message)))
+        let wish = Wish::of(made.link.0).up().with(libc::IFLA_ADDRESS, &interface.address.0).mtu(interface.mtu);
+        ask(&mut netlink, name, Request::change(Message::new(libc::RTM_SETLINK, &wish)))
     }
 
     /// Removes an interface of our own making.

@@ -1,10 +1,11 @@
 //! Addresses as the kernel holds them.
 
 use super::PROTOCOL;
+use super::message::Message;
 use super::socket::Request;
 use netlink_packet_core::{DefaultNla, Nla};
+use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, CacheInfo};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use roam6_proto::input::{AddressEvent, AddressState, LinkId};
 use roam6_proto::plan::Address;
 use std::net::{IpAddr, Ipv6Addr};
@@ -27,12 +28,12 @@ pub(crate) fn put(address: &Address) -> Request {
     lifetime.ifa_preferred = if address.preferred { FOREVER } else { 0 };
     message.attributes.push(AddressAttribute::CacheInfo(lifetime));
     message.attributes.push(AddressAttribute::Other(DefaultNla::new(IFA_PROTO, vec![PROTOCOL])));
-    Request::replace(RouteNetlinkMessage::NewAddress(message))
+    Request::replace(Message::new(libc::RTM_NEWADDR, &message))
 }
 
 /// Removes `address`.
 pub(crate) fn remove(address: &Address) -> Request {
-    Request::remove(RouteNetlinkMessage::DelAddress(write(address)))
+    Request::remove(Message::new(libc::RTM_DELADDR, &write(address)))
 }
 
 /// If this is an address the kernel has made of an advertisement on `link`: lets new connections choose it no more.
@@ -49,23 +50,23 @@ pub(crate) fn deprecate(message: &AddressMessage, link: LinkId) -> Option<Reques
     new.header = message.header.clone();
     new.attributes = message.attributes.iter().filter(kept).cloned().collect();
     new.attributes.push(AddressAttribute::CacheInfo(lifetime));
-    Some(Request::replace(RouteNetlinkMessage::NewAddress(new)))
+    Some(Request::replace(Message::new(libc::RTM_NEWADDR, &new)))
 }
 
 /// Asks for all addresses.
-pub(crate) fn dump() -> RouteNetlinkMessage {
+pub(crate) fn dump() -> Message {
     dump_family(AddressFamily::Inet6)
 }
 
 /// Asks for all IPv4 addresses.
-pub(crate) fn dump4() -> RouteNetlinkMessage {
+pub(crate) fn dump4() -> Message {
     dump_family(AddressFamily::Inet)
 }
 
-fn dump_family(family: AddressFamily) -> RouteNetlinkMessage {
+fn dump_family(family: AddressFamily) -> Message {
     let mut message = AddressMessage::default();
     message.header.family = family;
-    RouteNetlinkMessage::GetAddress(message)
+    Message::new(libc::RTM_GETADDR, &message)
 }
 
 /// Reads an address; `None` if it is not ours. Whether duplicates were looked for it does not show.

@@ -1,52 +1,202 @@
-//! Network interfaces as the kernel shows them.
+//! Network interfaces: what the kernel shows of them, of which only this is read, and what it is asked to make of them.
 
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use super::message::Message;
+use netlink_packet_core::{Emitable, NlaBuffer, NlasIterator};
 use roam6_proto::input::{LinkEvent, LinkId};
 use roam6_wire::LinkAddress;
 
-/// Asks for all interfaces.
-pub(crate) fn dump() -> RouteNetlinkMessage {
-    RouteNetlinkMessage::GetLink(LinkMessage::default())
+/// Octets of `struct ifinfomsg` of rtnetlink(7).
+const HEAD: usize = 16;
+/// What stands nested in `IFLA_LINKINFO`.
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+/// Within one of these, the kernel's mark for attributes that hold others.
+const NESTED: u16 = 0x8000;
+/// Up, and its lower layer is: a cable is plugged in, a network is joined.
+const SERVES: u32 = (libc::IFF_UP | libc::IFF_LOWER_UP) as u32;
+
+/// An interface as the kernel shows it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Link {
+    pub(crate) index: u32,
+    pub(crate) name: String,
+    /// As of `ip link add type KIND`; empty for what was not made by that.
+    pub(crate) kind: String,
+    /// Packets it has received and sent.
+    pub(crate) packets: (u64, u64),
+    /// How often it has lost its carrier.
+    pub(crate) carrier_losses: u32,
+    /// Whether its packets have an Ethernet header.
+    #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
+    pub(crate) ethernet: bool,
+    family: u8,
+    flags: u32,
+    mtu: u32,
+    address: Option<LinkAddress>,
 }
 
-/// Asks for one interface.
-pub(crate) fn question(link: LinkId) -> RouteNetlinkMessage {
-    let mut message = LinkMessage::default();
-    message.header.index = link.0;
-    RouteNetlinkMessage::GetLink(message)
-}
-
-/// What is true of an interface now; `None` for messages about something else than the interface itself.
-pub(crate) fn event(message: &LinkMessage) -> Option<LinkEvent> {
-    if message.header.interface_family != AddressFamily::Unspec {
-        return None;
+impl Link {
+    /// Reads what follows the head of a message; `None` if it is damaged.
+    pub(super) fn read(octets: &[u8]) -> Option<Link> {
+        let [family, _, hardware @ .., i0, i1, i2, i3, f0, f1, f2, f3] = octets.first_chunk::<{ HEAD - 4 }>()?;
+        let mut link = Link {
+            index: u32::from_ne_bytes([*i0, *i1, *i2, *i3]),
+            family: *family,
+            ethernet: u16::from_ne_bytes(*hardware) == libc::ARPHRD_ETHER,
+            flags: u32::from_ne_bytes([*f0, *f1, *f2, *f3]),
+            ..Link::default()
+        };
+        for attribute in NlasIterator::new(octets.get(HEAD..)?) {
+            link.note(&attribute.ok()?);
+        }
+        Some(link)
     }
-    let mut event = LinkEvent {
-        link: LinkId(message.header.index),
-        name: String::new(),
-        address: None,
-        up: message.header.flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
-        mtu: 0,
-    };
-    for attribute in &message.attributes {
-        match attribute {
-            LinkAttribute::IfName(name) => event.name.clone_from(name),
-            LinkAttribute::Mtu(mtu) => event.mtu = *mtu,
-            LinkAttribute::Address(octets) => {
-                event.address = <[u8; 6]>::try_from(octets.as_slice()).ok().map(LinkAddress);
-            }
+
+    fn note(&mut self, attribute: &NlaBuffer<&[u8]>) {
+        let value = attribute.value();
+        match attribute.kind() {
+            libc::IFLA_IFNAME => self.name = text(value),
+            libc::IFLA_MTU => self.mtu = word(value).unwrap_or_default(),
+            libc::IFLA_ADDRESS => self.address = <[u8; 6]>::try_from(value).ok().map(LinkAddress),
+            libc::IFLA_CARRIER_DOWN_COUNT => self.carrier_losses = word(value).unwrap_or_default(),
+            libc::IFLA_LINKINFO => self.kind = kind(value).unwrap_or_default(),
+            libc::IFLA_STATS64 => self.packets = packets(value).unwrap_or_default(),
             _ => {}
         }
     }
-    (!event.name.is_empty()).then_some(event)
+
+    /// What is true of it now; `None` for messages about something else than the interface itself.
+    pub(crate) fn event(&self) -> Option<LinkEvent> {
+        let event = LinkEvent {
+            link: LinkId(self.index),
+            name: self.name.clone(),
+            address: self.address,
+            up: self.flags & SERVES == SERVES,
+            mtu: self.mtu,
+        };
+        (self.family == libc::AF_UNSPEC as u8 && !self.name.is_empty()).then_some(event)
+    }
 }
 
-/// How often the interface has lost its carrier.
-pub(crate) fn carrier_losses(message: &LinkMessage) -> u32 {
-    let count = message.attributes.iter().find_map(|attribute| match attribute {
-        LinkAttribute::CarrierDownCount(count) => Some(*count),
-        _ => None,
-    });
-    count.unwrap_or_default()
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()
+}
+
+fn word(value: &[u8]) -> Option<u32> {
+    value.first_chunk().map(|word| u32::from_ne_bytes(*word))
+}
+
+fn kind(value: &[u8]) -> Option<String> {
+    let mut parts = NlasIterator::new(value).filter_map(Result::ok);
+    parts.find(|part| part.kind() == IFLA_INFO_KIND).map(|part| text(part.value()))
+}
+
+/// The first two numbers of `struct rtnl_link_stats64`.
+fn packets(value: &[u8]) -> Option<(u64, u64)> {
+    let (received, sent) = value.first_chunk::<16>()?.split_first_chunk::<8>()?;
+    Some((u64::from_ne_bytes(*received), u64::from_ne_bytes(*sent.first_chunk()?)))
+}
+
+/// What an interface is to be.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wish {
+    /// Nothing for one that is to be made.
+    index: u32,
+    up: bool,
+    attributes: Vec<u8>,
+}
+
+impl Wish {
+    /// Of one that stands.
+    pub(crate) fn of(index: u32) -> Wish {
+        Wish { index, ..Wish::default() }
+    }
+
+    /// Of one that is to be made, or of the far end of a pair.
+    pub(crate) fn named(name: &str) -> Wish {
+        Wish::default().with(libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat())
+    }
+
+    /// Switched on.
+    pub(crate) fn up(self) -> Wish {
+        Wish { up: true, ..self }
+    }
+
+    /// With the largest packet it takes, octets.
+    pub(crate) fn mtu(self, mtu: u32) -> Wish {
+        self.with(libc::IFLA_MTU, &mtu.to_ne_bytes())
+    }
+
+    /// Of this kind, with the parameters of that kind, attributes themselves, if there are any.
+    pub(crate) fn kind(self, kind: &str, parameters: &[u8]) -> Wish {
+        let mut info = Vec::new();
+        push(&mut info, IFLA_INFO_KIND, &[kind.as_bytes(), &[0]].concat());
+        if !parameters.is_empty() {
+            push(&mut info, IFLA_INFO_DATA | NESTED, parameters);
+        }
+        self.with(libc::IFLA_LINKINFO | NESTED, &info)
+    }
+
+    /// With any other attribute (`IFLA_*`).
+    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Wish {
+        push(&mut self.attributes, kind, value);
+        self
+    }
+
+    /// `struct ifinfomsg` and attributes.
+    pub(crate) fn octets(&self) -> Vec<u8> {
+        let flags = if self.up { (libc::IFF_UP as u32).to_ne_bytes() } else { [0; 4] };
+        [&[0; 4][..], &self.index.to_ne_bytes(), &flags, &flags, &self.attributes].concat()
+    }
+}
+
+impl Emitable for Wish {
+    fn buffer_len(&self) -> usize {
+        HEAD + self.attributes.len()
+    }
+
+    fn emit(&self, buffer: &mut [u8]) {
+        buffer.copy_from_slice(&self.octets());
+    }
+}
+
+/// Appends an attribute, as rtnetlink(7) has them: length, kind, value, and room up to the next word.
+pub(crate) fn push(octets: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    octets.extend((value.len() as u16).saturating_add(4).to_ne_bytes());
+    octets.extend(kind.to_ne_bytes());
+    octets.extend(value);
+    octets.resize(octets.len().next_multiple_of(4), 0);
+}
+
+/// Asks for all interfaces.
+pub(crate) fn dump() -> Message {
+    Message::new(libc::RTM_GETLINK, &Wish::default())
+}
+
+/// Asks for one interface.
+pub(crate) fn question(link: LinkId) -> Message {
+    Message::new(libc::RTM_GETLINK, &Wish::of(link.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_wished_for_is_read_again() {
+        let wish = Wish::of(7).up().mtu(1400).kind("ip6tnl", &[]).with(libc::IFLA_IFNAME, b"nemo0\0");
+        let link = Link::read(&wish.octets()).unwrap();
+        assert_eq!((link.index, &*link.name, &*link.kind), (7, "nemo0", "ip6tnl"));
+        let event = link.event().unwrap();
+        assert_eq!((event.mtu, event.up, event.address), (1400, false, None), "its lower layer is not up");
+    }
+
+    #[test]
+    fn damage_is_no_interface() {
+        let octets = Wish::named("nemo0").octets();
+        // The last two of its octets only fill the word.
+        for length in 0..octets.len() - 2 {
+            assert!(Link::read(octets.get(..length).unwrap()).is_none_or(|link| link.name.is_empty()), "{length}");
+        }
+    }
 }

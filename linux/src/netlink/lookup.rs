@@ -1,9 +1,10 @@
 //! One question to the routing tables: the way from an address to another.
 
+use super::message::{Message, Told};
 use super::socket::Netlink;
 use crate::error::Error;
+use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use roam6_proto::LinkId;
 use roam6_proto::plan::{Pair, Table};
 use std::net::Ipv6Addr;
@@ -32,8 +33,8 @@ pub(crate) fn find(netlink: &mut Netlink, pair: Pair, link: Option<LinkId>) -> R
         RouteAttribute::Source(RouteAddress::Inet6(pair.local)),
     ];
     message.attributes.extend(link.map(|link| RouteAttribute::Oif(link.0)));
-    match netlink.ask(RouteNetlinkMessage::GetRoute(message))? {
-        Some(RouteNetlinkMessage::NewRoute(route)) => Ok(Some(read(&route))),
+    match netlink.ask(Message::new(libc::RTM_GETROUTE, &message))? {
+        Some(Told::NewRoute(route)) => Ok(Some(read(&route))),
         _ => Ok(None),
     }
 }

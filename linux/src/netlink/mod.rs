@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod link;
 pub(crate) mod lookup;
+pub(crate) mod message;
 pub(crate) mod monitor;
 pub(crate) mod neighbour;
 pub(crate) mod route;

@@ -1,12 +1,12 @@
 //! What the kernel announces: interfaces, addresses, neighbours, and the loss of what is ours.
 
 use super::PROTOCOL;
+use super::message::Told;
 use super::route::KernelRoute;
 use super::socket::Netlink;
-use super::{address, link, neighbour, route, rule};
+use super::{address, neighbour, route, rule};
 use crate::error::{Context, Error};
 use crate::sys::{FilterStep, step};
-use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
 use roam6_proto::input::{AddressEvent, LinkEvent, LinkId, NeighbourEvent, RouteEvent};
 use roam6_proto::plan::{Address, Proxy, Rule};
@@ -84,28 +84,22 @@ const WITHOUT_OUR_ROUTES: [FilterStep; 6] = {
 };
 
 /// What a message tells; `None` if it does not concern us.
-pub(crate) fn read(message: &RouteNetlinkMessage) -> Option<News> {
+pub(crate) fn read(message: &Told) -> Option<News> {
     match message {
-        RouteNetlinkMessage::NewLink(message) => {
-            link::event(message).map(|event| News::Link(event, link::carrier_losses(message)))
-        }
-        RouteNetlinkMessage::DelLink(message) => link::event(message).map(|event| News::LinkGone(event.link)),
-        RouteNetlinkMessage::NewAddress(message) => {
-            address::event(message, false).map(|event| News::Address(event, None))
-        }
-        RouteNetlinkMessage::DelAddress(message) => {
+        Told::NewLink(message) => message.event().map(|event| News::Link(event, message.carrier_losses)),
+        Told::DelLink(message) => message.event().map(|event| News::LinkGone(event.link)),
+        Told::NewAddress(message) => address::event(message, false).map(|event| News::Address(event, None)),
+        Told::DelAddress(message) => {
             address::event(message, true).map(|event| News::Address(event, address::read(message)))
         }
-        RouteNetlinkMessage::NewNeighbour(message) => neighbour::event(message).map(News::Neighbour),
-        RouteNetlinkMessage::DelNeighbour(message) => neighbour::read_proxy(message).map(News::ProxyGone),
-        RouteNetlinkMessage::NewRoute(message) => {
-            Some(route::default_route(message, true).map_or(News::Rerouted, News::DefaultRoute))
-        }
-        RouteNetlinkMessage::DelRoute(message) => {
+        Told::NewNeighbour(message) => neighbour::event(message).map(News::Neighbour),
+        Told::DelNeighbour(message) => neighbour::read_proxy(message).map(News::ProxyGone),
+        Told::NewRoute(message) => Some(route::default_route(message, true).map_or(News::Rerouted, News::DefaultRoute)),
+        Told::DelRoute(message) => {
             let default_route = || route::default_route(message, false).map_or(News::Rerouted, News::DefaultRoute);
             Some(KernelRoute::read(message).map_or_else(default_route, News::RouteGone))
         }
-        RouteNetlinkMessage::DelRule(message) => rule::read(message).map(News::RuleGone),
-        _ => None,
+        Told::DelRule(message) => rule::read(message).map(News::RuleGone),
+        Told::NewRule(_) => None,
     }
 }

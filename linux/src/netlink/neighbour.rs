@@ -1,12 +1,13 @@
 //! Neighbour cache and proxy entries as the kernel holds them (RFC 4861 §5.1, §7.2.8).
 
 use super::PROTOCOL;
+use super::message::Message;
 use super::socket::Request;
+use netlink_packet_route::AddressFamily;
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{RouteProtocol, RouteType};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use roam6_proto::input::{LinkId, NeighbourEvent};
 use roam6_proto::plan::{Neighbour, Proxy};
 use roam6_wire::LinkAddress;
@@ -17,12 +18,12 @@ pub(crate) fn put(neighbour: &Neighbour) -> Request {
     let mut message = write(neighbour.link, neighbour.address);
     message.header.state = NeighbourState::Permanent;
     message.attributes.push(NeighbourAttribute::LinkLocalAddress(neighbour.link_address.0.to_vec()));
-    Request::replace(RouteNetlinkMessage::NewNeighbour(message))
+    Request::replace(Message::new(libc::RTM_NEWNEIGH, &message))
 }
 
 /// Removes the entry.
 pub(crate) fn remove(neighbour: &Neighbour) -> Request {
-    Request::remove(RouteNetlinkMessage::DelNeighbour(write(neighbour.link, neighbour.address)))
+    Request::remove(Message::new(libc::RTM_DELNEIGH, &write(neighbour.link, neighbour.address)))
 }
 
 /// Gives up a neighbour whose link-layer address is still being asked for, and with it the packets that wait for it.
@@ -30,7 +31,7 @@ pub(crate) fn remove(neighbour: &Neighbour) -> Request {
 pub(crate) fn give_up(message: &NeighbourMessage) -> Option<(LinkId, Ipv6Addr, Request)> {
     let (link, address) = (LinkId(message.header.ifindex), address_of(message)?);
     let waits = message.header.state == NeighbourState::Incomplete;
-    waits.then(|| (link, address, Request::remove(RouteNetlinkMessage::DelNeighbour(write(link, address)))))
+    waits.then(|| (link, address, Request::remove(Message::new(libc::RTM_DELNEIGH, &write(link, address)))))
 }
 
 /// Answers for an address.
@@ -40,24 +41,24 @@ pub(crate) fn put_proxy(proxy: &Proxy) -> Request {
     if proxy.router {
         message.header.flags |= NeighbourFlags::Router;
     }
-    Request::replace(RouteNetlinkMessage::NewNeighbour(message))
+    Request::replace(Message::new(libc::RTM_NEWNEIGH, &message))
 }
 
 /// Answers for it no longer.
 pub(crate) fn remove_proxy(proxy: &Proxy) -> Request {
     let mut message = write(proxy.link, proxy.address);
     message.header.flags = NeighbourFlags::Proxy;
-    Request::remove(RouteNetlinkMessage::DelNeighbour(message))
+    Request::remove(Message::new(libc::RTM_DELNEIGH, &message))
 }
 
 /// Asks for the neighbour cache, or for all proxy entries.
-pub(crate) fn dump(proxies: bool) -> RouteNetlinkMessage {
+pub(crate) fn dump(proxies: bool) -> Message {
     let mut message = NeighbourMessage::default();
     message.header.family = AddressFamily::Inet6;
     if proxies {
         message.header.flags = NeighbourFlags::Proxy;
     }
-    RouteNetlinkMessage::GetNeighbour(message)
+    Message::new(libc::RTM_GETNEIGH, &message)
 }
 
 /// Reads an entry of the neighbour cache; `None` if it is not ours.

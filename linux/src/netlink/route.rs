@@ -1,11 +1,12 @@
 //! Routes as the kernel holds them.
 
 use super::PROTOCOL;
+use super::message::Message;
 use super::socket::Request;
+use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use roam6_proto::LinkId;
 use roam6_proto::input::RouteEvent;
 use roam6_proto::plan::Table;
@@ -42,12 +43,12 @@ impl KernelRoute {
         }
         message.attributes.extend(self.gateway.map(|router| RouteAttribute::Gateway(RouteAddress::Inet6(router))));
         message.attributes.extend(self.mtu.map(|mtu| RouteAttribute::Metrics(vec![RouteMetric::Mtu(mtu)])));
-        Request::replace(RouteNetlinkMessage::NewRoute(message))
+        Request::replace(Message::new(libc::RTM_NEWROUTE, &message))
     }
 
     /// Removes the route of the same table, prefixes and metric, if it is ours.
     pub(crate) fn remove(&self) -> Request {
-        Request::remove(RouteNetlinkMessage::DelRoute(self.named()))
+        Request::remove(Message::new(libc::RTM_DELROUTE, &self.named()))
     }
 
     /// Reads a route; `None` if it is not ours.
@@ -97,11 +98,11 @@ impl KernelRoute {
     }
 
     /// Asks for all routes of ours.
-    pub(crate) fn dump() -> RouteNetlinkMessage {
+    pub(crate) fn dump() -> Message {
         let mut message = RouteMessage::default();
         message.header.address_family = AddressFamily::Inet6;
         message.header.protocol = RouteProtocol::Other(PROTOCOL);
-        RouteNetlinkMessage::GetRoute(message)
+        Message::new(libc::RTM_GETROUTE, &message)
     }
 
     fn shown_metric(&self) -> u32 {
@@ -133,12 +134,12 @@ impl KernelRoute {
 }
 
 /// Asks for the routes of the main table that lead to an interface.
-pub(crate) fn dump_by(link: LinkId) -> RouteNetlinkMessage {
+pub(crate) fn dump_by(link: LinkId) -> Message {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet6;
     message.header.table = RouteHeader::RT_TABLE_MAIN;
     message.attributes.push(RouteAttribute::Oif(link.0));
-    RouteNetlinkMessage::GetRoute(message)
+    Message::new(libc::RTM_GETROUTE, &message)
 }
 
 /// What became of a default route that is neither ours nor told by advertisements, which engines hear themselves.

@@ -1,10 +1,11 @@
 //! Routing policy rules as the kernel holds them.
 
 use super::PROTOCOL;
+use super::message::Message;
 use super::socket::Request;
+use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::RouteProtocol;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleHeader, RuleMessage};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use roam6_proto::plan::{Rule, Table};
 use roam6_wire::Prefix;
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,19 +16,19 @@ const FIND_SOURCE: RuleFlags = RuleFlags::from_bits_retain(0x1_0000);
 
 /// Adds `rule`.
 pub(crate) fn put(rule: &Rule) -> Request {
-    Request::add(RouteNetlinkMessage::NewRule(write(rule)))
+    Request::add(Message::new(libc::RTM_NEWRULE, &write(rule)))
 }
 
 /// Removes `rule`.
 pub(crate) fn remove(rule: &Rule) -> Request {
-    Request::remove(RouteNetlinkMessage::DelRule(write(rule)))
+    Request::remove(Message::new(libc::RTM_DELRULE, &write(rule)))
 }
 
 /// Asks for all rules.
-pub(crate) fn dump() -> RouteNetlinkMessage {
+pub(crate) fn dump() -> Message {
     let mut message = RuleMessage::default();
     message.header.family = AddressFamily::Inet6;
-    RouteNetlinkMessage::GetRule(message)
+    Message::new(libc::RTM_GETRULE, &message)
 }
 
 /// Reads a rule; `None` if it is not ours.

@@ -1,11 +1,11 @@
 //! One blocking netlink socket: pipelined requests, each with its own answer, and dumps of whole tables.
 
+use super::message::{Message, Told};
 use crate::error::{Context, Error};
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader,
-    NetlinkMessage, NetlinkPayload, NlasIterator,
+    Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkBuffer,
+    NetlinkHeader, NlasIterator,
 };
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols};
 use nix::errno::Errno;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const RECEIVE_QUEUE: usize = 4 * 1024 * 1024;
 
 /// What the kernel is asked to do.
 pub(crate) struct Request {
-    pub(crate) message: RouteNetlinkMessage,
+    pub(crate) message: Message,
     flags: u16,
     /// Errors that mean it is so already.
     forgiven: &'static [Errno],
@@ -28,22 +28,22 @@ pub(crate) struct Request {
 
 impl Request {
     /// Add it; that it exists already is fine.
-    pub(crate) fn add(message: RouteNetlinkMessage) -> Request {
+    pub(crate) fn add(message: Message) -> Request {
         Request { message, flags: NLM_F_CREATE | NLM_F_EXCL, forgiven: &[Errno::EEXIST] }
     }
 
     /// Add it or put it in place of what is there.
-    pub(crate) fn replace(message: RouteNetlinkMessage) -> Request {
+    pub(crate) fn replace(message: Message) -> Request {
         Request { message, flags: NLM_F_CREATE | NLM_F_REPLACE, forgiven: &[Errno::EEXIST] }
     }
 
     /// Change what exists.
-    pub(crate) fn change(message: RouteNetlinkMessage) -> Request {
+    pub(crate) fn change(message: Message) -> Request {
         Request { message, flags: 0, forgiven: &[] }
     }
 
     /// Remove it; that it is gone already, perhaps with its interface, is fine.
-    pub(crate) fn remove(message: RouteNetlinkMessage) -> Request {
+    pub(crate) fn remove(message: Message) -> Request {
         let forgiven = &[Errno::ESRCH, Errno::ENOENT, Errno::ENODEV, Errno::EADDRNOTAVAIL, Errno::ENXIO];
         Request { message, flags: 0, forgiven }
     }
@@ -104,10 +104,10 @@ impl Netlink {
     }
 
     /// All that the kernel tells when asked with `message`.
-    pub(crate) fn dump(&mut self, message: RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>, Error> {
+    pub(crate) fn dump(&mut self, message: Message) -> Result<Vec<Told>, Error> {
         let what = "netlink dump";
         let mut request = Vec::new();
-        let sequence = self.append(&mut request, message, NLM_F_DUMP);
+        let sequence = self.append(&mut request, &message, NLM_F_DUMP);
         self.socket.send(&request, 0).context(what)?;
         let mut found = Vec::new();
         loop {
@@ -126,10 +126,10 @@ impl Netlink {
     }
 
     /// What the kernel answers to one question; `None` if it has no answer.
-    pub(crate) fn ask(&mut self, message: RouteNetlinkMessage) -> Result<Option<RouteNetlinkMessage>, Error> {
+    pub(crate) fn ask(&mut self, message: Message) -> Result<Option<Told>, Error> {
         let what = "netlink question";
         let mut request = Vec::new();
-        let sequence = self.append(&mut request, message, 0);
+        let sequence = self.append(&mut request, &message, 0);
         self.socket.send(&request, 0).context(what)?;
         loop {
             self.receive().context(what)?;
@@ -140,7 +140,7 @@ impl Netlink {
     }
 
     /// What was told to the groups since last asked. `Err` if more was told than fitted: all must be read anew.
-    pub(crate) fn hear(&mut self) -> Result<Vec<RouteNetlinkMessage>, Errno> {
+    pub(crate) fn hear(&mut self) -> Result<Vec<Told>, Errno> {
         match self.receive() {
             Ok(()) => Ok(messages(&self.buffer).iter().filter_map(decode).collect()),
             Err(Errno::EAGAIN) => Ok(Vec::new()),
@@ -153,7 +153,7 @@ impl Netlink {
         let mut bytes = Vec::new();
         let mut open = BTreeMap::new();
         for (position, request) in batch.iter().enumerate() {
-            let sequence = self.append(&mut bytes, request.message.clone(), request.flags | NLM_F_ACK);
+            let sequence = self.append(&mut bytes, &request.message, request.flags | NLM_F_ACK);
             open.insert(sequence, position);
         }
         self.socket.send(&bytes, 0).context(what)?;
@@ -175,18 +175,20 @@ impl Netlink {
         Ok(answers)
     }
 
-    fn append(&mut self, bytes: &mut Vec<u8>, message: RouteNetlinkMessage, flags: u16) -> u32 {
+    fn append(&mut self, bytes: &mut Vec<u8>, message: &Message, flags: u16) -> u32 {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | flags;
         header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
-        message.finalize();
+        header.message_type = message.kind;
         let start = bytes.len();
-        bytes.resize(start + message.buffer_len().next_multiple_of(4), 0);
+        header.length = (header.buffer_len() + message.body.len()) as u32;
+        bytes.resize(start + header.buffer_len(), 0);
         if let Some(room) = bytes.get_mut(start..) {
-            message.serialize(room);
+            header.emit(room);
         }
+        bytes.extend(&message.body);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
         self.sequence
     }
 
@@ -232,11 +234,8 @@ pub(crate) fn messages(bytes: &[u8]) -> Vec<NetlinkBuffer<&[u8]>> {
 }
 
 /// A message of a kind we know; all others are none of our business.
-fn decode(message: &NetlinkBuffer<&[u8]>) -> Option<RouteNetlinkMessage> {
-    match NetlinkMessage::<RouteNetlinkMessage>::deserialize(message.clone().into_inner()).ok()?.payload {
-        NetlinkPayload::InnerMessage(message) => Some(message),
-        _ => None,
-    }
+fn decode(message: &NetlinkBuffer<&[u8]>) -> Option<Told> {
+    Told::read(message.message_type(), message.payload())
 }
 
 /// The error of an answer with the kernel's explanation; `None` for success.

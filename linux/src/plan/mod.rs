@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::host::HostOptions;
 use crate::journal::Journal;
 use crate::mptcp::Mptcp;
+use crate::netlink::message::Told;
 use crate::netlink::route::KernelRoute;
 use crate::netlink::socket::{Netlink, Request};
 use crate::netlink::{address, neighbour, rule};
@@ -24,7 +25,6 @@ use anycast::Anycasts;
 use guard::Guards;
 use holdings::{Holdings, mask};
 use narrow::Narrow;
-use netlink_packet_route::RouteNetlinkMessage;
 use nix::net::if_::if_indextoname;
 use roam6_proto::plan::{ContextId, Knob, Pair, Port, Route, Setting, Table, Target, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Outcome, Report};
@@ -335,7 +335,7 @@ impl Executor {
         let Setting { link: Some(link), knob: Knob::Autoconf, value: 0 } = *setting else { return Ok(Vec::new()) };
         let all = self.netlink.dump(address::dump())?;
         let requests = all.iter().filter_map(|message| match message {
-            RouteNetlinkMessage::NewAddress(message) => address::deprecate(message, link),
+            Told::NewAddress(message) => address::deprecate(message, link),
             _ => None,
         });
         Ok(requests.collect())

@@ -3,11 +3,11 @@
 
 use super::{Executor, Waiting};
 use crate::error::Error;
+use crate::netlink::message::Told;
 use crate::netlink::monitor::News;
 use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
 use crate::netlink::socket::Request;
 use crate::netlink::{address, neighbour, rule};
-use netlink_packet_route::RouteNetlinkMessage;
 use roam6_proto::plan::Address;
 use roam6_proto::{Item, Key, LinkId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,7 +122,7 @@ impl Executor {
         if self.mptcp.is_adopting() {
             let addresses = self.netlink.dump(address::dump())?;
             assigned.extend(addresses.iter().filter_map(|message| match message {
-                RouteNetlinkMessage::NewAddress(message) => address::event(message, false).map(|event| event.address),
+                Told::NewAddress(message) => address::event(message, false).map(|event| event.address),
                 _ => None,
             }));
         }
@@ -216,14 +216,12 @@ fn shown_key(shown: &Shown) -> Key {
     }
 }
 
-fn read(message: &RouteNetlinkMessage) -> Option<Shown> {
+fn read(message: &Told) -> Option<Shown> {
     match message {
-        RouteNetlinkMessage::NewRoute(message) => KernelRoute::read(message).map(Shown::Route),
-        RouteNetlinkMessage::NewRule(message) => rule::read(message).map(|rule| Shown::Item(Item::Rule(rule))),
-        RouteNetlinkMessage::NewAddress(message) => {
-            address::read(message).map(|address| Shown::Item(Item::Address(address)))
-        }
-        RouteNetlinkMessage::NewNeighbour(message) => neighbour::read_proxy(message)
+        Told::NewRoute(message) => KernelRoute::read(message).map(Shown::Route),
+        Told::NewRule(message) => rule::read(message).map(|rule| Shown::Item(Item::Rule(rule))),
+        Told::NewAddress(message) => address::read(message).map(|address| Shown::Item(Item::Address(address))),
+        Told::NewNeighbour(message) => neighbour::read_proxy(message)
             .map(Item::Proxy)
             .or_else(|| neighbour::read(message).map(Item::Neighbour))
             .map(Shown::Item),

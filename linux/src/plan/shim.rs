@@ -4,9 +4,9 @@
 use super::{Executor, Waiting};
 use crate::error::{Context as _, Error};
 use crate::netlink::lookup::{self, Way};
+use crate::netlink::message::Told;
 use crate::netlink::{link, neighbour};
 use crate::shim::{HEADER, Shim};
-use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
 use roam6_proto::plan::{Address, Context, ContextId, Pair, Route, Shimmed, Table, Target, Trigger};
 use roam6_proto::{Activity, Input, Item, Key, LinkId, Sample, Time};
@@ -174,7 +174,7 @@ impl Executor {
         let hop = way.gateway.unwrap_or(peer);
         let entries = self.netlink.dump(neighbour::dump(false))?;
         let waiting = entries.iter().filter_map(|message| match message {
-            RouteNetlinkMessage::NewNeighbour(message) => neighbour::give_up(message),
+            Told::NewNeighbour(message) => neighbour::give_up(message),
             _ => None,
         });
         let requests: Vec<_> = waiting
@@ -226,7 +226,7 @@ impl Executor {
 
     pub(super) fn link_mtu(&mut self, of: LinkId) -> Result<u32, Error> {
         let shown = match self.netlink.ask(link::question(of))? {
-            Some(RouteNetlinkMessage::NewLink(message)) => link::event(&message),
+            Some(Told::NewLink(link)) => link.event(),
             _ => None,
         };
         shown.map(|event| event.mtu).ok_or(Errno::ENODEV).context(of)

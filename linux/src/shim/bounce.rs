@@ -2,17 +2,20 @@
 //! that takes no large packets, over one end of a veth pair; what leaves by it meets `cut` and goes on to the uplink.
 
 use crate::error::{Context, Error};
+use crate::netlink::link::{Wish, push};
+use crate::netlink::message::Message;
 use crate::netlink::socket::{Netlink, Request};
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoMacVlan, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, MacVlanMode,
-};
 use std::fs;
 
 /// The macvlan, the end of the pair below it, and the other end.
 const NAMES: [&str; 3] = ["shim6", "shim6-low", "shim6-end"];
 /// Larger than any uplink's: what passes is of the uplink's size already.
 const MTU: u32 = 9216;
+
+/// What `linux/if_link.h` says of the two kinds.
+const VETH_INFO_PEER: u16 = 1;
+const IFLA_MACVLAN_MODE: u16 = 1;
+const MACVLAN_MODE_PRIVATE: u32 = 1;
 
 /// The devices; removed with this value.
 pub(super) struct Bounce {
@@ -26,23 +29,19 @@ impl Bounce {
         remove();
         let mut netlink = Netlink::open()?;
         let [upper, lower, end] = NAMES;
-        let mut peer = LinkMessage::default();
-        peer.attributes = vec![LinkAttribute::IfName(end.to_owned()), LinkAttribute::Mtu(MTU)];
-        let pair = vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)))];
-        add(&mut netlink, lower, vec![LinkAttribute::Mtu(MTU), LinkAttribute::LinkInfo(pair)])?;
-        let mode = InfoData::MacVlan(vec![InfoMacVlan::Mode(MacVlanMode::Private)]);
-        let info = vec![LinkInfo::Kind(InfoKind::MacVlan), LinkInfo::Data(mode)];
-        let below = LinkAttribute::Link(index_of(lower)?);
-        add(&mut netlink, upper, vec![below, LinkAttribute::Mtu(MTU), LinkAttribute::LinkInfo(info)])?;
+        let (mut peer, mut mode) = (Vec::new(), Vec::new());
+        push(&mut peer, VETH_INFO_PEER, &Wish::named(end).mtu(MTU).octets());
+        add(&mut netlink, lower, &Wish::named(lower).mtu(MTU).kind("veth", &peer))?;
+        push(&mut mode, IFLA_MACVLAN_MODE, &MACVLAN_MODE_PRIVATE.to_ne_bytes());
+        let below = Wish::named(upper).with(libc::IFLA_LINK, &index_of(lower)?.to_ne_bytes());
+        add(&mut netlink, upper, &below.mtu(MTU).kind("macvlan", &mode))?;
         for name in NAMES {
             fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1").context(name)?;
-            let mut up = LinkMessage::default();
-            up.header.index = index_of(name)?;
-            (up.header.flags, up.header.change_mask) = (LinkFlags::Up, LinkFlags::Up);
+            let mut up = Wish::of(index_of(name)?).up();
             if name == upper {
-                up.attributes.push(LinkAttribute::GsoMaxSegs(1));
+                up = up.with(libc::IFLA_GSO_MAX_SEGS, &1u32.to_ne_bytes());
             }
-            ask(&mut netlink, name, Request::change(RouteNetlinkMessage::SetLink(up)))?;
+            ask(&mut netlink, name, Request::change(Message::new(libc::RTM_SETLINK, &up)))?;
         }
         Ok(Bounce { index: index_of(upper)? })
     }
@@ -63,16 +62,12 @@ impl Drop for Bounce {
 /// Takes the pair away, and with it what stands on it.
 fn remove() {
     if let (Ok(index), Ok(mut netlink)) = (index_of(Bounce::lower()), Netlink::open()) {
-        let mut message = LinkMessage::default();
-        message.header.index = index;
-        netlink.carry_out(&[Request::remove(RouteNetlinkMessage::DelLink(message))]);
+        netlink.carry_out(&[Request::remove(Message::new(libc::RTM_DELLINK, &Wish::of(index)))]);
     }
 }
 
-fn add(netlink: &mut Netlink, name: &str, attributes: Vec<LinkAttribute>) -> Result<(), Error> {
-    let mut message = LinkMessage::default();
-    message.attributes = [vec![LinkAttribute::IfName(name.to_owned())], attributes].concat();
-    ask(netlink, name, Request::add(RouteNetlinkMessage::NewLink(message)))
+fn add(netlink: &mut Netlink, name: &str, wish: &Wish) -> Result<(), Error> {
+    ask(netlink, name, Request::add(Message::new(libc::RTM_NEWLINK, wish)))
 }
 
 fn index_of(name: &str) -> Result<u32, Error> {

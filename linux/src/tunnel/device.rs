@@ -1,10 +1,9 @@
 //! The devices that tunnel routes name.
 
 use crate::error::{Context, Error};
-use crate::netlink::link;
+use crate::netlink::link::{self, Link, Wish};
+use crate::netlink::message::{Message, Told};
 use crate::netlink::socket::{Netlink, Request};
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use roam6_proto::input::LinkId;
 use std::fs;
 
@@ -19,7 +18,7 @@ const SETTINGS: [(&str, &str); 4] =
 pub(crate) fn make_tun(device: &str, mtu: u32) -> Result<LinkId, Error> {
     let mut netlink = Netlink::open()?;
     match find(&mut netlink, device)? {
-        Some(found) if is_kind(&found, &InfoKind::Tun) => {}
+        Some(found) if found.kind == "tun" => {}
         Some(_) => return Err(Error::new(format_args!("make device {device}"), "there is one of another kind")),
         None => crate::sys::make_tun(device).context(format_args!("make TUN device {device}"))?,
     }
@@ -33,22 +32,17 @@ pub(crate) fn set_up(netlink: &mut Netlink, device: &str, mtu: u32) -> Result<Li
         fs::write(&file, value).context(format_args!("write {value} to {file}"))?;
     }
     let found = find(netlink, device)?.ok_or_else(|| Error::new(device, "no such device"))?;
-    let mut up = LinkMessage::default();
-    up.header.index = found.header.index;
-    up.header.flags = LinkFlags::Up;
-    up.header.change_mask = LinkFlags::Up;
-    up.attributes.push(LinkAttribute::Mtu(mtu));
-    ask(netlink, device, Request::change(RouteNetlinkMessage::SetLink(up)))?;
-    Ok(LinkId(found.header.index))
+    let up = Wish::of(found.index).up().mtu(mtu);
+    ask(netlink, device, Request::change(Message::new(libc::RTM_SETLINK, &up)))?;
+    Ok(LinkId(found.index))
 }
 
 /// Removes a device, if there is one.
 pub(crate) fn remove(device: &str) -> Result<(), Error> {
     let mut netlink = Netlink::open()?;
     let Some(found) = find(&mut netlink, device)? else { return Ok(()) };
-    let mut message = LinkMessage::default();
-    message.header.index = found.header.index;
-    ask(&mut netlink, device, Request::remove(RouteNetlinkMessage::DelLink(message)))
+    let gone = Message::new(libc::RTM_DELLINK, &Wish::of(found.index));
+    ask(&mut netlink, device, Request::remove(gone))
 }
 
 /// Whether packets of this interface have an Ethernet header.
@@ -56,37 +50,21 @@ pub(crate) fn remove(device: &str) -> Result<(), Error> {
 pub(crate) fn has_ethernet(interface: &str) -> Result<bool, Error> {
     let found = find(&mut Netlink::open()?, interface)?;
     let found = found.ok_or_else(|| Error::new(interface, "no such interface"))?;
-    Ok(found.header.link_layer_type == netlink_packet_route::link::LinkLayerType::Ether)
+    Ok(found.ethernet)
 }
 
 /// The interface of this name.
-pub(crate) fn find(netlink: &mut Netlink, device: &str) -> Result<Option<LinkMessage>, Error> {
-    Ok(all(netlink)?.into_iter().find(|link| name(link) == Some(device)))
+pub(crate) fn find(netlink: &mut Netlink, device: &str) -> Result<Option<Link>, Error> {
+    Ok(all(netlink)?.into_iter().find(|link| link.name == device))
 }
 
 /// All interfaces.
-pub(crate) fn all(netlink: &mut Netlink) -> Result<Vec<LinkMessage>, Error> {
+pub(crate) fn all(netlink: &mut Netlink) -> Result<Vec<Link>, Error> {
     let links = netlink.dump(link::dump())?.into_iter().filter_map(|message| match message {
-        RouteNetlinkMessage::NewLink(message) => Some(message),
+        Told::NewLink(link) => Some(link),
         _ => None,
     });
     Ok(links.collect())
-}
-
-/// What an interface is called.
-pub(crate) fn name(link: &LinkMessage) -> Option<&str> {
-    link.attributes.iter().find_map(|attribute| match attribute {
-        LinkAttribute::IfName(name) => Some(name.as_str()),
-        _ => None,
-    })
-}
-
-/// Whether it is a device of this kind.
-pub(crate) fn is_kind(link: &LinkMessage, kind: &InfoKind) -> bool {
-    link.attributes.iter().any(|attribute| match attribute {
-        LinkAttribute::LinkInfo(infos) => infos.contains(&LinkInfo::Kind(kind.clone())),
-        _ => false,
-    })
 }
 
 /// Has the kernel carry out a request about a device.

@@ -2,13 +2,14 @@
 //! the best; if the best is direct, routes pass the device by. Flow rules and further paths need BPF (RFC 2473; sources are checked by routing rules, RFC 3963 §6.5 and §9).
 
 use crate::Error;
+use crate::netlink::link::{Link, Wish, push};
+use crate::netlink::message::{Message, Told};
 use crate::netlink::socket::{Netlink, Request};
 use crate::tunnel::device;
 use crate::tunnel::{MIN_MTU, Tunnels, is_special_to};
-use netlink_packet_route::link::{InfoData, InfoKind, LinkAttribute, LinkInfo, LinkMessage};
+use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::RouteProtocol;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
 use roam6_wire::{Ipv4End, Prefix};
@@ -47,11 +48,11 @@ impl Ip6Tnl {
     pub fn open(prefix: &str) -> Result<Ip6Tnl, Error> {
         let mut back_end = Ip6Tnl { prefix: prefix.to_owned(), netlink: Netlink::open()?, held: BTreeMap::new() };
         let probe = back_end.name(TunnelId(0));
-        back_end.ask(&probe, Request::add(RouteNetlinkMessage::NewLink(back_end.message(&probe, None))))?;
+        back_end.ask(&probe, Request::add(Message::new(libc::RTM_NEWLINK, &Wish::named(&probe).kind(KIND, &[]))))?;
         device::remove(&probe)?;
         let mut landing = rule(ALLOWED, RuleAction::Nop);
         landing.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)));
-        back_end.ask("rule", Request::add(RouteNetlinkMessage::NewRule(landing)))?;
+        back_end.ask("rule", Request::add(Message::new(libc::RTM_NEWRULE, &landing)))?;
         Ok(back_end)
     }
 
@@ -69,28 +70,12 @@ impl Ip6Tnl {
 
     /// Makes the device or changes its ends in place.
     fn put_device(&mut self, name: &str, path: &Path) -> Result<LinkId, Error> {
-        let mut message = self.message(name, Some(path));
-        match device::find(&mut self.netlink, name)? {
-            Some(found) => {
-                message.header.index = found.header.index;
-                // Naming it anew would be a renaming, which is refused while the device is up.
-                message.attributes.retain(|attribute| !matches!(attribute, LinkAttribute::IfName(_)));
-                self.ask(name, Request::change(RouteNetlinkMessage::NewLink(message)))?;
-            }
-            None => self.ask(name, Request::add(RouteNetlinkMessage::NewLink(message)))?,
-        }
+        let found = device::find(&mut self.netlink, name)?;
+        // Naming it anew would be a renaming, which is refused while the device is up.
+        let wish = found.as_ref().map_or_else(|| Wish::named(name), |found| Wish::of(found.index));
+        let message = Message::new(libc::RTM_NEWLINK, &wish.kind(KIND, &parameters(path)));
+        self.ask(name, if found.is_some() { Request::change(message) } else { Request::add(message) })?;
         device::set_up(&mut self.netlink, name, path.mtu.max(MIN_MTU))
-    }
-
-    fn message(&self, name: &str, path: Option<&Path>) -> LinkMessage {
-        let mut message = LinkMessage::default();
-        let data = path.map(|path| LinkInfo::Data(InfoData::Other(parameters(path))));
-        let kind = LinkInfo::Kind(InfoKind::Other(KIND.to_owned()));
-        message.attributes = vec![
-            LinkAttribute::IfName(name.to_owned()),
-            LinkAttribute::LinkInfo(std::iter::once(kind).chain(data).collect()),
-        ];
-        message
     }
 
     /// Drops what comes out of the device with a source that is not `far`.
@@ -108,7 +93,7 @@ impl Ip6Tnl {
         }
         let kept = |message: &RuleMessage| source(message).is_none_or(|prefix| tunnel.far.contains(&prefix));
         for message in former.into_iter().filter(|message| !(is_special_to(&tunnel.far) && kept(message))) {
-            self.ask("rule", Request::remove(RouteNetlinkMessage::DelRule(message)))?;
+            self.ask("rule", Request::remove(Message::new(libc::RTM_DELRULE, &message)))?;
         }
         Ok(())
     }
@@ -116,7 +101,7 @@ impl Ip6Tnl {
     fn put_guard(&mut self, name: &str, mut message: RuleMessage) -> Result<(), Error> {
         message.attributes.push(RuleAttribute::Iifname(name.to_owned()));
         message.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)));
-        self.ask("rule", Request::add(RouteNetlinkMessage::NewRule(message)))
+        self.ask("rule", Request::add(Message::new(libc::RTM_NEWRULE, &message)))
     }
 
     /// Our rules for packets from certain devices.
@@ -129,7 +114,7 @@ impl Ip6Tnl {
                 })
         };
         let rules = self.netlink.dump(crate::netlink::rule::dump())?.into_iter().filter_map(|message| match message {
-            RouteNetlinkMessage::NewRule(message) => Some(message),
+            Told::NewRule(message) => Some(message),
             _ => None,
         });
         Ok(rules.filter(ours).collect())
@@ -139,17 +124,17 @@ impl Ip6Tnl {
         let name = self.name(id);
         device::remove(&name)?;
         for message in self.guards(|device| device == name)? {
-            self.ask("rule", Request::remove(RouteNetlinkMessage::DelRule(message)))?;
+            self.ask("rule", Request::remove(Message::new(libc::RTM_DELRULE, &message)))?;
         }
         Ok(())
     }
 
-    fn devices(&mut self) -> Result<Vec<(TunnelId, LinkMessage)>, Error> {
+    fn devices(&mut self) -> Result<Vec<(TunnelId, Link)>, Error> {
         let links = device::all(&mut self.netlink)?;
         Ok(links
             .into_iter()
-            .filter(|link| device::is_kind(link, &InfoKind::Other(KIND.to_owned())))
-            .filter_map(|link| Some((self.id(device::name(&link)?)?, link)))
+            .filter(|link| link.kind == KIND)
+            .filter_map(|link| Some((self.id(&link.name)?, link)))
             .collect())
     }
 }
@@ -228,12 +213,9 @@ impl Tunnels for Ip6Tnl {
     fn counters(&mut self) -> BTreeMap<String, u64> {
         let (mut entered, mut left) = (0, 0);
         for (_, link) in self.devices().unwrap_or_default() {
-            for attribute in link.attributes {
-                if let LinkAttribute::Stats64(stats) = attribute {
-                    entered += stats.tx_packets;
-                    left += stats.rx_packets;
-                }
-            }
+            let (received, sent) = link.packets;
+            entered += sent;
+            left += received;
         }
         BTreeMap::from([("encapsulated".to_owned(), entered), ("decapsulated".to_owned(), left)])
     }
@@ -249,7 +231,7 @@ impl Tunnels for Ip6Tnl {
             self.remove(id)?;
         }
         let landing = rule(ALLOWED, RuleAction::Nop);
-        self.ask("rule", Request::remove(RouteNetlinkMessage::DelRule(landing)))
+        self.ask("rule", Request::remove(Message::new(libc::RTM_DELRULE, &landing)))
     }
 }
 
@@ -279,12 +261,7 @@ fn parameters(path: &Path) -> Vec<u8> {
     const COPY_FLOW_LABEL: u32 = 0x4;
     let flags = IGNORE_ENCAPSULATION_LIMIT | COPY_TRAFFIC_CLASS | COPY_FLOW_LABEL;
     let mut out = Vec::new();
-    let mut put = |kind: u16, value: &[u8]| {
-        out.extend((4 + value.len() as u16).to_ne_bytes());
-        out.extend(kind.to_ne_bytes());
-        out.extend(value);
-        out.resize(out.len().next_multiple_of(4), 0);
-    };
+    let mut put = |kind: u16, value: &[u8]| push(&mut out, kind, value);
     put(1, &path.link.map_or(0, |link| link.0).to_ne_bytes());
     put(2, &path.local.octets());
     put(3, &path.remote.octets());

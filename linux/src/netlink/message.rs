@@ -1,0 +1,75 @@
+//! The messages of the routing socket roam6 has to do with, as rtnetlink(7) names them.
+
+use super::link::Link;
+use netlink_packet_core::{Emitable, Parseable};
+use netlink_packet_route::address::{AddressMessage, AddressMessageBuffer};
+use netlink_packet_route::neighbour::{NeighbourMessage, NeighbourMessageBuffer};
+use netlink_packet_route::route::{RouteMessage, RouteMessageBuffer};
+use netlink_packet_route::rule::{RuleMessage, RuleMessageBuffer};
+
+/// One to the kernel.
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    /// Its type, `RTM_*`.
+    pub(super) kind: u16,
+    pub(super) body: Vec<u8>,
+}
+
+impl Message {
+    /// Of the type `kind` (`RTM_*`).
+    pub(crate) fn new(kind: u16, body: &impl Emitable) -> Message {
+        let mut octets = vec![0; body.buffer_len()];
+        body.emit(&mut octets);
+        Message { kind, body: octets }
+    }
+}
+
+/// One from the kernel.
+#[derive(Debug, Clone)]
+pub(crate) enum Told {
+    NewLink(Link),
+    DelLink(Link),
+    NewAddress(AddressMessage),
+    DelAddress(AddressMessage),
+    NewNeighbour(NeighbourMessage),
+    DelNeighbour(NeighbourMessage),
+    NewRoute(RouteMessage),
+    DelRoute(RouteMessage),
+    NewRule(RuleMessage),
+    DelRule(RuleMessage),
+}
+
+impl Told {
+    /// Reads a body of the type `kind`; `None` for damaged ones and those that are none of our business.
+    pub(super) fn read(kind: u16, body: &[u8]) -> Option<Told> {
+        Some(match kind {
+            libc::RTM_NEWLINK => Told::NewLink(Link::read(body)?),
+            libc::RTM_DELLINK => Told::DelLink(Link::read(body)?),
+            libc::RTM_NEWADDR => Told::NewAddress(address(body)?),
+            libc::RTM_DELADDR => Told::DelAddress(address(body)?),
+            libc::RTM_NEWNEIGH => Told::NewNeighbour(neighbour(body)?),
+            libc::RTM_DELNEIGH => Told::DelNeighbour(neighbour(body)?),
+            libc::RTM_NEWROUTE => Told::NewRoute(route(body)?),
+            libc::RTM_DELROUTE => Told::DelRoute(route(body)?),
+            libc::RTM_NEWRULE => Told::NewRule(rule(body)?),
+            libc::RTM_DELRULE => Told::DelRule(rule(body)?),
+            _ => return None,
+        })
+    }
+}
+
+fn address(body: &[u8]) -> Option<AddressMessage> {
+    AddressMessage::parse(&AddressMessageBuffer::new_checked(&body).ok()?).ok()
+}
+
+fn neighbour(body: &[u8]) -> Option<NeighbourMessage> {
+    NeighbourMessage::parse(&NeighbourMessageBuffer::new_checked(&body).ok()?).ok()
+}
+
+fn route(body: &[u8]) -> Option<RouteMessage> {
+    RouteMessage::parse(&RouteMessageBuffer::new_checked(&body).ok()?).ok()
+}
+
+fn rule(body: &[u8]) -> Option<RuleMessage> {
+    RuleMessage::parse(&RuleMessageBuffer::new_checked(&body).ok()?).ok()
+}
