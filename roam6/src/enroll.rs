@@ -12,6 +12,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
+use toml::de::DeTable;
 
 /// A new key.
 struct Key {
@@ -55,9 +56,8 @@ fn try_enroll(wanted: &Enroll) -> Result<(), String> {
         Err(error) if error.kind() == ErrorKind::NotFound => TABLE_HEAD.to_owned(),
         Err(error) => return Err(format!("{}: {error}", wanted.table.display())),
     };
-    let table: toml::Table =
-        former.parse().map_err(|error: toml::de::Error| format!("{}: {}", wanted.table.display(), error.message()))?;
-    if holds(&table, wanted) {
+    let table = DeTable::parse(&former).map_err(|error| format!("{}: {}", wanted.table.display(), error.message()))?;
+    if holds(table.get_ref(), wanted) {
         let (table, address) = (wanted.table.display(), wanted.home_address);
         return Err(format!("{table} already holds {address}; remove its [[mobile]] table first to give it a new key"));
     }
@@ -70,9 +70,12 @@ fn try_enroll(wanted: &Enroll) -> Result<(), String> {
 
 const TABLE_HEAD: &str = "# Who may register what at this home agent. It holds keys: keep it secret.\n";
 
-fn holds(table: &toml::Table, wanted: &Enroll) -> bool {
-    let rows = table.get("mobile").and_then(toml::Value::as_array);
-    let addresses = rows.into_iter().flatten().filter_map(|row| row.get("home_address")?.as_str());
+fn holds(table: &DeTable<'_>, wanted: &Enroll) -> bool {
+    let rows = table.get("mobile").and_then(|rows| rows.get_ref().as_array());
+    let addresses = rows
+        .into_iter()
+        .flat_map(|rows| rows.iter())
+        .filter_map(|row| row.get_ref().get("home_address")?.get_ref().as_str());
     addresses
         .filter_map(|address| address.parse().ok())
         .any(|address: std::net::Ipv6Addr| address == wanted.home_address)

@@ -4,11 +4,11 @@ use crate::config::duration::{Span, human};
 use crate::config::source::Review;
 use core::time::Duration;
 use roam6_wire::Ipv4End;
+use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
-use toml::Spanned;
 
 /// Most interfaces of one role.
 const MAX_INTERFACES: usize = 64;

@@ -5,8 +5,8 @@ use roam6_proto::nemo::config::{Sharing, Uplink};
 use roam6_proto::nemo::flow::{FlowRule, Selector};
 use roam6_wire::{Bid, Prefix};
 use serde::{Deserialize, Deserializer, de::Error};
+use serde_spanned::Spanned;
 use std::collections::BTreeSet;
-use toml::Spanned;
 
 /// Most flow rules of one mobile router.
 const MAX_FLOWS: usize = 64;

@@ -11,9 +11,9 @@ use roam6_proto::facilities::FacilitiesConfig;
 use roam6_proto::geo::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
 use roam6_wire::geo::{Area, Place, Shape, Station};
 use serde::Deserialize;
+use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use toml::Spanned;
 
 /// Most interfaces, and most virtual links.
 const MAX_LIST: usize = 16;

@@ -9,11 +9,11 @@ use roam6_proto::nemo::config::{HomeAgentConfig, Ipv4Service, PrefixTable};
 use roam6_proto::nemo::ipv4::KEEPALIVE as DEFAULT_KEEPALIVE;
 use roam6_wire::Prefix;
 use serde::Deserialize;
+use serde_spanned::Spanned;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use toml::Spanned;
 
 /// Most home addresses with a binding, unless the file says otherwise.
 const DEFAULT_BINDINGS: usize = 100_000;

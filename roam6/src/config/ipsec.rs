@@ -6,7 +6,7 @@ use roam6_proto::crypto::esp::{Integrity, SecurityAssociation};
 use roam6_proto::nemo::config::SecurityPair;
 use roam6_proto::output::hex;
 use serde::Deserialize;
-use toml::Spanned;
+use serde_spanned::Spanned;
 
 const HINT_KEY: &str = "make a pair with: roam6 keygen --ipsec";
 

@@ -5,9 +5,9 @@ use crate::config::source::{Problem, Review, Source};
 use roam6_proto::nemo::config::{Authentication, SharedKey};
 use roam6_proto::output::hex;
 use serde::Deserialize;
+use serde_spanned::Spanned;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use toml::Spanned;
 
 /// Smallest mobility SPI that is not reserved (RFC 4285 §5.1, RFC 4303 §2.1).
 pub(crate) const MIN_SPI: u32 = 256;

@@ -5,7 +5,7 @@ use crate::config::source::Review;
 use roam6_proto::multipath::PathManagerConfig;
 use roam6_wire::Prefix;
 use serde::Deserialize;
-use toml::Spanned;
+use serde_spanned::Spanned;
 
 /// Most home prefixes.
 const MAX_LIST: usize = 64;

@@ -11,9 +11,9 @@ use roam6_proto::nemo::config::{Authentication, MobileRouterConfig, SharedKey};
 use roam6_wire::Prefix;
 use roam6_wire::mnpp::MAX_NETWORKS;
 use serde::Deserialize;
+use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use toml::Spanned;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVALS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(20));

@@ -13,10 +13,10 @@ use roam6_proto::nemo::config::{
 };
 use roam6_wire::{Bid, HomeAddress, Prefix};
 use serde::Deserialize;
+use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
-use toml::Spanned;
 
 /// Most uplinks, ingress interfaces, prefixes or home agents.
 const MAX_LIST: usize = 64;

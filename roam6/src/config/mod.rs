@@ -12,6 +12,7 @@ mod mnn;
 mod mnpp;
 mod mobile_router;
 pub(crate) mod prefix_table;
+pub(crate) mod reader;
 mod shim;
 pub(crate) mod source;
 #[cfg(test)]
@@ -24,10 +25,10 @@ use roam6_proto::multipath::PathManagerConfig;
 use roam6_proto::nemo::config::MobileRouterConfig;
 use roam6_proto::shim::ShimConfig;
 use serde::{Deserialize, Serialize};
+use serde_spanned::Spanned;
 use source::{Problem, Review, Source};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use toml::Spanned;
 
 /// Where the control socket and the lock are, unless the file says otherwise.
 pub(crate) const RUN_DIR: &str = "/run/roam6";

@@ -6,11 +6,11 @@ use crate::config::source::{Problem, Review, Source};
 use roam6_proto::nemo::config::{PrefixTable, PrefixTableRow};
 use roam6_wire::{HomeAddress, Prefix};
 use serde::Deserialize;
+use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use toml::Spanned;
 
 /// Most mobile routers in one table.
 pub(crate) const MAX_ROWS: usize = 200_000;

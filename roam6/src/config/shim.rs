@@ -11,10 +11,10 @@ use roam6_proto::shim::config::{AddressPolicy, Proof, SHORTEST_SEND_TIMEOUT};
 use roam6_proto::shim::{Identity, PeerRules, ShimConfig, UplinkPreference};
 use roam6_wire::Prefix;
 use serde::Deserialize;
+use serde_spanned::Spanned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use toml::Spanned;
 
 /// Most identities or prefixes.
 const MAX_LIST: usize = 64;

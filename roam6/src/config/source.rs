@@ -1,5 +1,6 @@
 //! A file the operator wrote, and what is wrong with it: each problem says what, where, and what to do.
 
+use super::reader;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::fs;
@@ -40,11 +41,10 @@ impl Source {
 
     /// Reads the text as TOML of the shape `T`.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        toml::from_str(&self.text).map_err(|error| {
-            let what = error.message().lines().next().unwrap_or("not TOML").to_owned();
-            let (what, hint) = explain(&what);
+        reader::read(&self.text).map_err(|mistake| {
+            let (what, hint) = explain(mistake.what.lines().next().unwrap_or("not TOML"));
             let mut problem = Problem::of_file(&self.path, what, &hint);
-            problem.place = error.span().and_then(|span| self.place(span));
+            problem.place = mistake.span.and_then(|span| self.place(span));
             problem
         })
     }

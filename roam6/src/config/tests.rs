@@ -65,7 +65,7 @@ fn values_say_how_they_are_written() {
         (
             "/56\"]",
             "1/56\"]",
-            "r.toml:4:12: bits are set beyond the prefix length; write the prefix itself, as 2001:db8:1::/64",
+            "r.toml:4:13: bits are set beyond the prefix length; write the prefix itself, as 2001:db8:1::/64",
         ),
         ("\"2001:db8:1::100\"", "\"mr1\"", "r.toml:2:16: invalid IPv6 address syntax"),
         ("auth", "lifetime = \"10\"\nauth", "r.toml:5:12: not a duration; write it as \"200ms\", \"10s\", \"1h30m\""),

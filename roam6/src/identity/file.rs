@@ -1,6 +1,7 @@
 //! The file that holds an identity: parameters, addresses and, where there is one, the private key. The daemon loads it.
 
 use super::key;
+use crate::config::reader;
 use roam6_proto::crypto::cga::{Parameters, Sec};
 use roam6_proto::crypto::hba;
 use roam6_proto::output::hex;
@@ -119,8 +120,7 @@ pub(super) fn read(path: &Path) -> Result<IdentityFile, String> {
 /// Reads a file, finished or not.
 pub(super) fn read_unchecked(path: &Path) -> Result<IdentityFile, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let Text { sec, parameters, addresses, private_key } =
-        toml::from_str(&text).map_err(|error| error.message().to_owned())?;
+    let Text { sec, parameters, addresses, private_key } = reader::read(&text).map_err(|mistake| mistake.what)?;
     if private_key.is_some() && fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0) {
         return Err("holds a private key and others may read it; run: chmod go-rwx on it".to_owned());
     }
