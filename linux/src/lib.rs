@@ -9,6 +9,7 @@ mod door;
 pub mod error;
 pub mod host;
 pub mod journal;
+pub mod memory;
 pub mod mptcp;
 mod netfilter;
 mod netlink;

@@ -278,3 +278,12 @@ fn length_of<T>() -> libc::socklen_t {
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
+
+/// Takes the program's text out of memory; where it is used the kernel maps it again.
+pub(crate) fn forget_text() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    for range in maps.lines().filter_map(crate::memory::text_of) {
+        // SAFETY: the kernel says that this is mapped from a file and may not be written to: it reads the same after.
+        unsafe { libc::madvise(range.start as *mut libc::c_void, range.len(), libc::MADV_DONTNEED) };
+    }
+}

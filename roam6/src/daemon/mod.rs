@@ -25,6 +25,7 @@ use notify::Notify;
 use position::Positions;
 use recorder::Recorder;
 use reload::{File, Reading};
+use roam6_linux::memory;
 use roam6_linux::mptcp::diag;
 use roam6_linux::{Host, Interest, Ready, Wake};
 use roam6_proto::plan::{ContextId, Pair};
@@ -193,6 +194,7 @@ impl Daemon {
         self.settle()?;
         self.say(Level::Info, &format!("{} is ready: {}", self.config.name, roles::names(&self.config)));
         self.notify.ready();
+        memory::forget_text();
         Ok(())
     }
 
