@@ -53,7 +53,8 @@ deb: deps ## Debian package into target/
 	$(CARGO) build --release -p roam6
 	@scripts/make-deb
 
-test-deb: deb ## install that package in a clean Debian and remove it again: nothing may be left
+test-deb: DEPS = build package vm
+test-deb: deb ## the package in a clean Debian, removed again: nothing may be left; and systemd running it, in a virtual machine
 	@scripts/test-deb
 
 dist: DEPS = build cross

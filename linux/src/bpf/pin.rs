@@ -2,6 +2,7 @@
 
 use crate::bpf::abi::LAYOUT;
 use crate::{Error, error::Context};
+use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 use std::fs;
@@ -56,12 +57,16 @@ impl Pins {
         entries.filter(|path| ![self.maps(), self.links()].contains(path))
     }
 
-    /// Removes everything that is pinned, and the file system with it.
+    /// Removes everything that is pinned, and the file system with it. Where that is not allowed somebody else has mounted
+    /// it for us, and takes it away.
     pub(crate) fn clean(&self) -> Result<(), Error> {
         for entry in fs::read_dir(&self.mount).into_iter().flatten().flatten() {
             remove(&entry.path());
         }
-        umount2(&self.mount, MntFlags::MNT_DETACH).context(format_args!("unmount {}", self.mount.display()))?;
+        match umount2(&self.mount, MntFlags::MNT_DETACH) {
+            Err(Errno::EPERM) => return Ok(()),
+            done => done.context(format_args!("unmount {}", self.mount.display()))?,
+        }
         fs::remove_dir(&self.mount).context(format_args!("remove {}", self.mount.display()))
     }
 }
