@@ -10,7 +10,8 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A roam6 of one host. Dropped, it is killed.
@@ -39,6 +40,8 @@ pub(crate) struct Usage {
 
 /// How long a daemon may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time in which the first line of a state comes, if there is any.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// The roam6 binary: beside this program, or what `ROAM6` names.
 pub(crate) fn binary() -> Result<PathBuf> {
@@ -209,7 +212,11 @@ impl Daemon {
             }
         })?;
         self.watch = Some(child);
-        state.recv_timeout(PATIENCE).with_context(|| format!("roam6 on {} tells no state", self.host.name()))
+        match state.recv_timeout(SILENCE) {
+            Err(RecvTimeoutError::Disconnected) => bail!("roam6 on {} lets nobody watch", self.host.name()),
+            // A station of GeoNetworking alone has no state to tell.
+            Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(()),
+        }
     }
 
     fn client(&self, arguments: &[&str]) -> Result<Command> {
