@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 fn run(quick: bool) -> Result<Findings> {
     let sizes: &[u32] = if quick { &[1000, 10_000] } else { &[1000, 10_000, 100_000] };
-    let mut progress = Progress::new(2 * sizes.len() as u64 + 1);
+    let mut progress = Progress::new(3 * sizes.len() as u64 + 1);
     let crowd = Crowd::new(HOST, KEY)?;
     let mut engines = Vec::new();
     for size in sizes {
@@ -53,20 +53,24 @@ fn run(quick: bool) -> Result<Findings> {
     }
     progress.step();
     let mut findings = Findings { sound: true, ..Findings::default() };
-    let mut largest = (0.0, None);
+    let mut largest = (0.0, None, None);
     for engine in engines {
         progress.say(&format!("a daemon with {} contexts", engine.size));
-        let (daemon, delays) = measure_daemon(&crowd, engine.size)?;
+        let (idle, _) = measure_daemon(&crowd.at_their_ulids(), engine.size)?;
+        progress.step();
+        progress.say(&format!("a daemon with {} contexts, rewriting", engine.size));
+        let (rewriting, delays) = measure_daemon(&crowd, engine.size)?;
         findings.rows.push(json!({
             "contexts": engine.size,
             "key": format!("RSA-{KEY}"),
             "i2_us": spread(&engine.times),
             "engine_bytes_per_context": round(engine.memory),
-            "daemon_bytes_per_context": daemon.map(round),
+            "daemon_bytes_per_context": idle.map(round),
+            "daemon_bytes_per_rewriting_context": rewriting.map(round),
             "daemon_i2_to_r2_ms": spread(&delays),
         }));
         findings.sum_up(&format!("i2_us_p50_at_{}", engine.size), percentile(&engine.times, 0.5).map(round));
-        largest = (engine.memory, daemon);
+        largest = (engine.memory, idle, rewriting);
         progress.step();
     }
     let medians: Vec<f64> =
@@ -76,6 +80,7 @@ fn run(quick: bool) -> Result<Findings> {
     findings.sum_up("i2_us_p50_max_over_min", round(most / least));
     findings.sum_up("engine_bytes_per_context", largest.0.round());
     findings.sum_up("bytes_per_context", largest.1.map(f64::round));
+    findings.sum_up("bytes_per_rewriting_context", largest.2.map(f64::round));
     Ok(findings)
 }
 

@@ -26,8 +26,8 @@ const LOCATORS: [&str; 2] = ["2001:db8:c1::/64", "2001:db8:c2::/64"];
 pub(crate) struct Crowd {
     host: Ipv6Addr,
     parameters: Parameters,
-    /// The locator all packets come from.
-    from: Ipv6Addr,
+    /// The locator all packets come from; `None`: each peer's ULID.
+    from: Option<Ipv6Addr>,
     /// List and signature.
     proof: Vec<ShimOption>,
 }
@@ -59,8 +59,14 @@ impl Crowd {
             locators.push(address(&parameters, prefix).context("no /64")?);
         }
         let proof = announced(identity, &locators, host)?;
-        let from = *locators.first().context("no locator")?;
+        let from = Some(*locators.first().context("no locator")?);
         Ok(Crowd { host, parameters, from, proof })
+    }
+
+    /// The same peers as most are until a path fails: they send from their ULIDs. A list with these would have to be
+    /// signed for each, so they name none.
+    pub(crate) fn at_their_ulids(&self) -> Crowd {
+        Crowd { host: self.host, parameters: self.parameters.clone(), from: None, proof: Vec::new() }
     }
 
     /// The ULID of a peer.
@@ -71,7 +77,7 @@ impl Crowd {
     /// The I1 of a peer, a whole packet.
     pub(crate) fn first(&self, number: u32) -> Vec<u8> {
         let options = vec![self.naming(number)];
-        self.packet(&Message::I1 { tag: tag(number), nonce: Nonce(number), options })
+        self.packet(number, &Message::I1 { tag: tag(number), nonce: Nonce(number), options })
     }
 
     /// Its I2.
@@ -81,15 +87,16 @@ impl Crowd {
         options.extend(self.proof.iter().cloned());
         options.extend(parameters.map(|parameters| ShimOption::Parameters(parameters.emit())));
         let (initiator_nonce, responder_nonce) = (Nonce(number), said.responder_nonce);
-        self.packet(&Message::I2 { tag: tag(number), initiator_nonce, responder_nonce, options })
+        self.packet(number, &Message::I2 { tag: tag(number), initiator_nonce, responder_nonce, options })
     }
 
     fn naming(&self, number: u32) -> ShimOption {
         ShimOption::Ulids { sender: self.ulid(number), receiver: self.host }
     }
 
-    fn packet(&self, message: &Message) -> Vec<u8> {
-        ip6::emit(&Header::new(self.from, self.host), shim6::PROTOCOL, &message.emit())
+    fn packet(&self, number: u32, message: &Message) -> Vec<u8> {
+        let from = self.from.unwrap_or_else(|| self.ulid(number));
+        ip6::emit(&Header::new(from, self.host), shim6::PROTOCOL, &message.emit())
     }
 }
 
