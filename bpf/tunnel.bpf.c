@@ -260,8 +260,7 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 		count(HANDED_OVER);
 		return bpf_redirect(hop->link, 0);
 	}
-	if (route)
-		note(set, &flow, 0, &path, hop);
+	note(set, &flow, 0, &path, hop);
 	return wrap(skb, *(__be32 *)ip, &path, flow.hash, hop->link, hop->mac, ENCAPSULATED);
 }
 
