@@ -1,5 +1,7 @@
 //! Stations on a small radio medium: who hears what, who sends how often, what is delivered.
 
+mod hostile;
+
 use super::*;
 use crate::geo::request::{Refused, Repetition, To};
 use crate::geo::{InArea, NonArea, geometry};

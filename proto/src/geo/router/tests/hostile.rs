@@ -1,0 +1,155 @@
+//! What no honest station sends: packets cut off anywhere, any octet changed, areas of no size, times that have wrapped,
+//! envelopes of nothing. Each makes one frame at most, and what is none of a packet is counted.
+
+use super::*;
+use roam6_wire::geo::{ETHERTYPE, LongPosition, Timestamp};
+
+/// The values each octet is changed to, beside those that differ in one bit.
+const VALUES: [u8; 5] = [0, 1, 0x7f, 0x80, 0xff];
+const VICTIM: u8 = 2;
+
+/// One frame of each kind that station 1 sends, and the beacon of station 3.
+fn frames() -> (Vec<Frame>, Frame) {
+    let mut air = Air::row(3, 250.0, &Mib::default());
+    air.run(Duration::from_secs(5));
+    let is_beacon = |frame: &Frame| matches!(extended(frame), Some(Extended::Beacon { .. }));
+    let beacon = |by| air.sent.iter().find(|(from, frame)| *from == by && is_beacon(frame)).unwrap().1.clone();
+    let (mut all, third) = (vec![beacon(1)], beacon(3));
+    air.sent.clear();
+    let near = around(east(500.0), 600);
+    let far = around(east(750.0), 100);
+    for to in [To::Neighbours, To::Hops(5), To::AllIn(near), To::AllIn(far), To::AnyIn(far), station(3), station(9)] {
+        air.request(1, data(to)).unwrap();
+    }
+    all.extend(air.sent.iter().filter(|(from, _)| *from == 1).map(|(_, frame)| frame.clone()));
+    // The third answers whoever has asked for it.
+    all.extend(air.sent.iter().filter(|(from, _)| *from == 3).map(|(_, frame)| frame.clone()));
+    (all, third)
+}
+
+fn extended(frame: &Frame) -> Option<Extended> {
+    Packet::parse(&frame.bytes).ok().map(|packet| packet.extended)
+}
+
+/// What the second station makes of a frame within a second: frames it sends because of it, whether it takes it up, and
+/// drops.
+fn suffer(frame: &Frame, third: &Frame) -> (usize, bool, Vec<DropReason>) {
+    let now = Time::from_micros(6_000_000);
+    let mut router = Router::new(Station::PASSENGER_CAR, Mib::default(), Entropy::from_number(2));
+    router.set_clock(Time::from_micros(1_000_000), Clock { unix_micros: 1_790_000_000_000_000 });
+    let event = LinkEvent { link: LINK, name: "radio0".to_owned(), address: Some(mac(VICTIM)), up: true, mtu: 1500 };
+    router.set_link(now, &event);
+    router.set_fix(now, Some(fix(east(500.0))));
+    router.hear(now, third, &mut Outbox::new());
+    let mut out = Outbox::new();
+    let taken = router.hear(now, frame, &mut out).is_some();
+    let until = now + Duration::from_secs(1);
+    while let Some(at) = router.deadline().filter(|at| *at <= until) {
+        router.expire(at, &mut out);
+    }
+    let (mut sent, mut drops) = (0, Vec::new());
+    for output in out.drain() {
+        match output {
+            Output::Frame(frame) if !matches!(extended(&frame), Some(Extended::Beacon { .. })) => sent += 1,
+            Output::Report(Report::Dropped { reason, .. }) => drops.push(reason),
+            _ => {}
+        }
+    }
+    (sent, taken, drops)
+}
+
+#[test]
+fn a_packet_cut_off_anywhere_is_counted_and_makes_nothing() {
+    let (frames, third) = frames();
+    assert!(frames.len() >= 9, "{frames:?}");
+    for frame in &frames {
+        for length in 0..frame.bytes.len() {
+            let cut = Frame { bytes: frame.bytes[..length].to_vec(), ..frame.clone() };
+            assert_eq!(suffer(&cut, &third), (0, false, vec![DropReason::Malformed]), "{length} of {frame:?}");
+        }
+    }
+}
+
+#[test]
+fn no_change_of_an_octet_makes_more_than_one_frame() {
+    let (frames, third) = frames();
+    for frame in &frames {
+        for at in 0..frame.bytes.len() {
+            let was = frame.bytes[at];
+            let bits = (0..8).map(|bit| was ^ 1 << bit);
+            for value in VALUES.into_iter().chain(bits) {
+                let mut changed = frame.clone();
+                changed.bytes[at] = value;
+                let (sent, ..) = suffer(&changed, &third);
+                assert!(sent <= 1, "octet {at} as {value}: {sent} frames for {frame:?}");
+            }
+        }
+    }
+}
+
+/// A packet of the first station, changed.
+fn changed(of: &Frame, change: impl FnOnce(&mut Extended)) -> Frame {
+    let mut packet = Packet::parse(&of.bytes).unwrap();
+    change(&mut packet.extended);
+    let bytes = packet.emit();
+    Frame { bytes, ..of.clone() }
+}
+
+#[test]
+fn areas_of_no_size_and_of_too_much_go_nowhere_they_should_not() {
+    let (frames, third) = frames();
+    let broadcast = frames.iter().find(|frame| matches!(extended(frame), Some(Extended::GeoBroadcast { .. }))).unwrap();
+    for shape in [Shape::Circle, Shape::Rectangle, Shape::Ellipse] {
+        for (a, b, angle) in [(0, 0, 0), (0, 9, 0), (9, 0, 0), (u16::MAX, u16::MAX, u16::MAX), (1, 1, 361)] {
+            for center in [east(500.0), east(10_000.0)] {
+                let new = Area { shape, center, a, b, angle };
+                let frame = changed(broadcast, |extended| {
+                    if let Extended::GeoBroadcast { area, .. } = extended {
+                        *area = new;
+                    }
+                });
+                let (sent, _, drops) = suffer(&frame, &third);
+                let most = usize::from(a != u16::MAX);
+                assert!(sent <= most, "{new:?}: {sent}, {drops:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn positions_of_any_time_and_speed_harm_nobody() {
+    let (frames, third) = frames();
+    for frame in &frames {
+        for timestamp in [0, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX] {
+            for speed in [i16::MIN >> 1, -1, 0, i16::MAX >> 1] {
+                let new = |source: &mut LongPosition| {
+                    (source.timestamp, source.speed, source.heading) = (Timestamp(timestamp), speed, u16::MAX);
+                };
+                let frame = changed(frame, |extended| match extended {
+                    Extended::Beacon { source } | Extended::SingleHop { source, .. } => new(source),
+                    Extended::TopoBroadcast(origin)
+                    | Extended::GeoUnicast { origin, .. }
+                    | Extended::GeoBroadcast { origin, .. }
+                    | Extended::GeoAnycast { origin, .. }
+                    | Extended::LocationRequest { origin, .. }
+                    | Extended::LocationReply { origin, .. } => new(&mut origin.source),
+                });
+                assert!(suffer(&frame, &third).0 <= 1, "{frame:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_envelope_is_counted_whatever_is_in_it() {
+    let (frames, third) = frames();
+    let mut entropy = Entropy::from_number(7);
+    for length in 0..200 {
+        let mut garbage = vec![0; length];
+        entropy.fill(&mut garbage);
+        // Basic header of version 1 before a secured packet.
+        let bytes = [&[0x12, 0, 0x1a, 5][..], &garbage].concat();
+        let frame = Frame { bytes, ethertype: ETHERTYPE, ..frames[0].clone() };
+        assert_eq!(suffer(&frame, &third), (0, false, vec![DropReason::Secured]));
+    }
+}
