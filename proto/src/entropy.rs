@@ -35,6 +35,14 @@ impl Entropy {
         Entropy::from_seed(seed)
     }
 
+    /// Another generator that takes nothing out of this one: what is recorded of an engine stays as it was when a part of it
+    /// begins to need secrets of its own.
+    pub(crate) fn beside(&self) -> Entropy {
+        let mut other = self.0.clone();
+        other.set_stream(1);
+        Entropy(other)
+    }
+
     /// The generator as libraries of cryptography want it.
     pub(crate) fn rng(&mut self) -> &mut (impl RngCore + CryptoRng + use<>) {
         &mut self.0

@@ -224,9 +224,9 @@ pub(super) struct Contexts {
 
 impl Contexts {
     /// None.
-    pub(super) fn new(entropy: &mut Entropy) -> Contexts {
+    pub(super) fn new(entropy: &Entropy) -> Contexts {
         Contexts {
-            secret: entropy.bits(),
+            secret: entropy.beside().bits(),
             slots: BTreeMap::new(),
             by_name: BTreeSet::new(),
             by_peer_tag: BTreeSet::new(),

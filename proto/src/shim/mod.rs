@@ -117,7 +117,7 @@ impl Shim {
     pub fn new(config: ShimConfig, mut entropy: Entropy) -> Shim {
         Shim {
             validators: Validators::new(&mut entropy),
-            contexts: Contexts::new(&mut entropy),
+            contexts: Contexts::new(&entropy),
             verifications: budget(&config),
             complaints: Limiter::new(COMPLAINTS.0, COMPLAINTS.1),
             config,
@@ -386,7 +386,7 @@ impl Shim {
             out.drop(Key::Shimmed(link));
         }
         self.addresses.leave(out);
-        self.contexts = Contexts::new(&mut self.entropy);
+        self.contexts = Contexts::new(&self.entropy);
         self.agenda = Agenda::new();
         self.state = Life::Stopped;
     }
