@@ -116,9 +116,9 @@ static __always_inline void note(const struct settings *set, const struct flow *
 	__builtin_memcpy(last->mac, hop->mac, sizeof(last->mac));
 }
 
-/* Puts the outer header before a packet that has room for an Ethernet header, and sends it on. `word` is the inner
- * header's first. */
-static __always_inline int wrap(struct __sk_buff *skb, __be32 word, const struct path *path, __u32 hash, __u32 link,
+/* Puts the outer header before a packet that has room for an Ethernet header, and sends it on. `inner` is what it is, `word`
+ * the first of its header. */
+static __always_inline int wrap(struct __sk_buff *skb, __u8 inner, __be32 word, const struct path *path, __u32 hash, __u32 link,
 				const __u8 *mac, __u32 as)
 {
 	__u32 length = skb->len - ETH_HLEN;
@@ -131,7 +131,7 @@ static __always_inline int wrap(struct __sk_buff *skb, __be32 word, const struct
 	ip = header(skb, ETH_HLEN, 0);
 	if (!ip)
 		return TC_ACT_SHOT;
-	write_outer(ip, word, path, hash, length);
+	write_outer(ip, inner, word, path, hash, length);
 	write_ethernet((void *)ip - ETH_HLEN, mac);
 	count(as);
 	return bpf_redirect(link, 0);

@@ -1,13 +1,16 @@
-/* Putting the outer header on and taking it off (RFC 2473 §3, §5; RFC 6040 §4; RFC 6438 §3). */
+/* Putting the outer header on and taking it off (RFC 2473 §3, §5; RFC 6040 §4; RFC 6438 §3). `inner` is what its next
+ * header says: IPv6, or IPv4 (RFC 5555 §4.4.3). */
 #pragma once
 #include "maps.h"
 #include "packet.h"
 
 #define HOP_LIMIT 64
+#define EINVAL 22
 #define EALREADY 114
-#define ECN 0x30  /* in the second octet of the header */
-#define CE 0x30
-#define ECT1 0x10
+#define DECAP_TO_IP4 (1ULL << 7)  /* BPF_F_ADJ_ROOM_DECAP_L3_IPV4, since Linux 6.3 */
+#define ECN 3
+#define CE 3
+#define ECT1 1
 
 #define GROW (BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET)
 
@@ -15,12 +18,33 @@
 static __always_inline long grow(struct __sk_buff *skb)
 {
 	long failed = bpf_skb_adjust_room(skb, IP6, BPF_ADJ_ROOM_MAC, GROW | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6);
-	return failed == -EALREADY ? bpf_skb_adjust_room(skb, IP6, BPF_ADJ_ROOM_MAC, GROW) : failed;
+
+	if (failed != -EALREADY)
+		return failed;
+	if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		return bpf_skb_adjust_room(skb, IP6, BPF_ADJ_ROOM_MAC, GROW);
+	/* Of IPv4 the protocol has to change too, for which there is no other way; that of segments would with it. */
+	if (skb->gso_size)
+		return failed;
+	failed = bpf_skb_change_proto(skb, bpf_htons(ETH_P_IPV6), 0);
+	return failed ? failed : bpf_skb_adjust_room(skb, IP4, BPF_ADJ_ROOM_MAC, GROW);
 }
 
 static __always_inline long shrink(struct __sk_buff *skb, __u32 room)
 {
 	return bpf_skb_adjust_room(skb, -(__s32)room, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO);
+}
+
+/* The same when an IPv4 packet remains. */
+static __always_inline long shrink_to_ip4(struct __sk_buff *skb, __u32 room)
+{
+	long failed = bpf_skb_adjust_room(skb, -(__s32)room, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO | DECAP_TO_IP4);
+
+	if (failed != -EINVAL)
+		return failed;
+	/* Takes what an IPv6 header has more than one of IPv4. */
+	failed = bpf_skb_change_proto(skb, bpf_htons(ETH_P_IP), 0);
+	return failed ? failed : shrink(skb, room - (IP6 - IP4));
 }
 
 /* The link-layer addresses are those of a next hop: destination, source. */
@@ -35,39 +59,83 @@ static __always_inline void write_ethernet(void *frame, const __u8 *addresses)
 }
 
 /* Traffic class and ECN are the inner packet's; the flow label lets routers between spread flows without looking inside. */
-static __always_inline void write_outer(struct ipv6hdr *outer, __be32 inner_word, const struct path *path, __u32 hash,
-					__u32 length)
+static __always_inline void write_outer(struct ipv6hdr *outer, __u8 inner, __be32 inner_word, const struct path *path,
+					__u32 hash, __u32 length)
 {
 	*(__be32 *)outer = (inner_word & bpf_htonl(0xfff00000)) | bpf_htonl(hash & 0xfffff);
 	outer->payload_len = bpf_htons(length);
-	outer->nexthdr = ENCAPSULATED_IP6;
+	outer->nexthdr = inner;
 	outer->hop_limit = HOP_LIMIT;
 	*(struct addr *)&outer->saddr = path->local;
 	*(struct addr *)&outer->daddr = path->remote;
 }
 
-/* Octets of the outer header; 0 if this is no tunnelled packet. The only options that peers put before the inner
- * header are the eight octets of the tunnel encapsulation limit (RFC 2473 §4.1.1). */
-static __always_inline __u32 outer_room(const struct ipv6hdr *outer)
+static __always_inline int is_tunnelled(__u8 protocol)
+{
+	return protocol == ENCAPSULATED_IP6 || protocol == ENCAPSULATED_IP4;
+}
+
+/* Octets of the outer header, and what follows it; 0 if this is no tunnelled packet. The only options that peers put before
+ * the inner header are the eight octets of the tunnel encapsulation limit (RFC 2473 §4.1.1). */
+static __always_inline __u32 outer_room(const struct ipv6hdr *outer, __u8 *inner)
 {
 	const __u8 *options = (const void *)(outer + 1);
+	__u32 more = 0;
 
-	if (outer->nexthdr == ENCAPSULATED_IP6)
-		return IP6;
-	return outer->nexthdr == DESTINATION_OPTIONS && options[0] == ENCAPSULATED_IP6 && options[1] == 0 ? IP6 + 8 : 0;
+	*inner = outer->nexthdr;
+	if (*inner == DESTINATION_OPTIONS && options[1] == 0) {
+		*inner = options[0];
+		more = 8;
+	}
+	return is_tunnelled(*inner) ? IP6 + more : 0;
+}
+
+/* What two ECN fields become when one packet comes out of the other. -1 if it must be dropped. */
+static __always_inline int merged_ecn(__u8 outside, __u8 within)
+{
+	if (outside == CE)
+		return within ? CE : -1;
+	return outside == ECT1 && within && within != CE ? ECT1 : within;
 }
 
 /* Congestion marks survive decapsulation. -1 if the packet must be dropped. */
 static __always_inline int merge_ecn(const struct ipv6hdr *outer, struct ipv6hdr *inner)
 {
-	__u8 outside = ((const __u8 *)outer)[1] & ECN, *within = (__u8 *)inner + 1;
+	__u8 *within = (__u8 *)inner + 1;
+	int merged = merged_ecn((((const __u8 *)outer)[1] >> 4) & ECN, (*within >> 4) & ECN);
 
-	if (outside == CE) {
-		if (!(*within & ECN))
-			return -1;
-		*within |= CE;
-	} else if (outside == ECT1 && *within & ECN && (*within & ECN) != CE) {
-		*within = (*within & ~ECN) | ECT1;
-	}
+	if (merged < 0)
+		return -1;
+	*within = (*within & ~(ECN << 4)) | merged << 4;
 	return 0;
+}
+
+/* Brings the checksum up to date after a word of the header has changed (RFC 1624 §3). */
+static __always_inline void renew_sum(struct iphdr *ip, __u16 before, __u16 after)
+{
+	__u32 sum = (__u16)~ip->check + (__u16)~before + after;
+
+	sum = (sum & 0xffff) + (sum >> 16);
+	ip->check = ~((sum & 0xffff) + (sum >> 16));
+}
+
+/* The same for IPv4. */
+static __always_inline int merge_ecn4(const struct ipv6hdr *outer, struct iphdr *inner)
+{
+	int merged = merged_ecn((((const __u8 *)outer)[1] >> 4) & ECN, inner->tos & ECN);
+	__u16 *word = (void *)inner, before = *word;
+
+	if (merged < 0)
+		return -1;
+	inner->tos = (inner->tos & ~ECN) | merged;
+	renew_sum(inner, before, *word);
+	return 0;
+}
+
+static __always_inline void lower_ttl(struct iphdr *ip)
+{
+	__u16 *word = (void *)&ip->ttl, before = *word;
+
+	ip->ttl--;
+	renew_sum(ip, before, *word);
 }

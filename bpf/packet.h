@@ -1,17 +1,21 @@
-/* Reading a packet: addresses, exclusions, the five-tuple, the length on the wire. `at` is where an IPv6 header begins. */
+/* Reading a packet: addresses, exclusions, the five-tuple, the length on the wire. `at` is where an IPv6 header begins.
+ * What is inside a tunnel may also be IPv4: its addresses are told as IPv4-mapped ones. */
 #pragma once
 #include "abi.h"
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in6.h>
+#include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 #define IP6 ((__u32)sizeof(struct ipv6hdr))
+#define IP4 ((__u32)sizeof(struct iphdr))
 #define AF_INET6 10
 #define TCP 6
 #define UDP 17
+#define ENCAPSULATED_IP4 4
 #define ENCAPSULATED_IP6 41
 #define ICMP6 58
 #define DESTINATION_OPTIONS 60
@@ -37,6 +41,13 @@ static __always_inline struct ipv6hdr *header(struct __sk_buff *skb, __u32 at, _
 	return here + IP6 + more > end(skb) ? 0 : here;
 }
 
+/* The IPv4 header at `at`; null if the packet is shorter. */
+static __always_inline struct iphdr *header4(struct __sk_buff *skb, __u32 at)
+{
+	struct iphdr *here = begin(skb) + at;
+	return (void *)(here + 1) > end(skb) ? 0 : here;
+}
+
 /* Makes the first octets of the packet directly readable, as many of `wanted` as it has. */
 static __always_inline int pull(struct __sk_buff *skb, __u32 wanted)
 {
@@ -48,6 +59,11 @@ static __always_inline int pull(struct __sk_buff *skb, __u32 wanted)
 static __always_inline struct addr read_addr(const struct in6_addr *from)
 {
 	return *(const struct addr *)from;
+}
+
+static __always_inline struct addr mapped(__be32 a)
+{
+	return (struct addr){ .w = { 0, 0, bpf_htonl(0xffff), a } };
 }
 
 static __always_inline int same(const struct addr *a, const struct addr *b)
@@ -68,6 +84,13 @@ static __always_inline int stays_on_link(const struct addr *a)
 	return top >> 24 == 0xff || top >> 22 == 0xfe80 >> 6;
 }
 
+/* The same of IPv4, and what is no host's: 0/8, 127/8, 169.254/16, 224/3 (RFC 1122 §3.2.1.3, RFC 3927). */
+static __always_inline int stays_on_link4(__be32 a)
+{
+	__u32 host = bpf_ntohl(a);
+	return !(host >> 24) || host >> 24 == 127 || host >> 16 == 0xa9fe || host >> 29 == 7;
+}
+
 /* Hashing: the products of words and odd numbers, which do not wait for each other, are summed up and stirred once. */
 static __always_inline __u64 mix_addr(const struct addr *a, __u64 one, __u64 other)
 {
@@ -85,6 +108,26 @@ static __always_inline __u32 stir(__u64 sum)
 	return sum * 0xff51afd7ed558ccd >> 32;
 }
 
+/* What an IPv6 header would begin with that says as much. */
+static __always_inline __be32 word_of(const struct iphdr *ip)
+{
+	return bpf_htonl(6U << 28 | ip->tos << 20);
+}
+
+static __always_inline void read_ports(struct flow *flow, const __u16 *upper, __u32 *entropy)
+{
+	flow->ports = 1;
+	flow->source_port = bpf_ntohs(upper[0]);
+	flow->destination_port = bpf_ntohs(upper[1]);
+	*entropy = (__u32)flow->source_port << 16 | flow->destination_port;
+}
+
+static __always_inline void mix_flow(struct flow *flow, __u32 entropy)
+{
+	entropy ^= flow->protocol << 8;
+	flow->hash = stir(mix_addrs(&flow->source, &flow->destination) + entropy * 0xa0761d6478bd642f);
+}
+
 /* Where the five-tuple lacks ports, the flow label stands in for them (RFC 6437). */
 static __always_inline void read_flow(struct __sk_buff *skb, const struct ipv6hdr *ip, struct flow *flow)
 {
@@ -97,17 +140,29 @@ static __always_inline void read_flow(struct __sk_buff *skb, const struct ipv6hd
 	flow->ports = flow->type = 0;
 	if ((void *)(upper + 4) <= end(skb)) {
 		if (flow->protocol == TCP || flow->protocol == UDP) {
-			flow->ports = 1;
-			flow->source_port = bpf_ntohs(upper[0]);
-			flow->destination_port = bpf_ntohs(upper[1]);
-			entropy = (__u32)flow->source_port << 16 | flow->destination_port;
+			read_ports(flow, upper, &entropy);
 		} else if (flow->protocol == ICMP6) {
 			flow->type = *(const __u8 *)upper;
 			flow->echo = bpf_ntohs(upper[2]);
 		}
 	}
-	entropy ^= flow->protocol << 8;
-	flow->hash = stir(mix_addrs(&flow->source, &flow->destination) + entropy * 0xa0761d6478bd642f);
+	mix_flow(flow, entropy);
+}
+
+/* Of IPv4. Fragments are told apart by addresses alone, so that all of a packet take one path. */
+static __always_inline void read_flow4(struct __sk_buff *skb, const struct iphdr *ip, struct flow *flow)
+{
+	const __u16 *upper = (const void *)(ip + 1);
+	__u32 entropy = 0;
+
+	flow->source = mapped(ip->saddr);
+	flow->destination = mapped(ip->daddr);
+	flow->protocol = ip->protocol;
+	flow->ports = flow->type = 0;
+	if ((void *)(upper + 4) <= end(skb) && ip->ihl == 5 && !(ip->frag_off & bpf_htons(0x3fff)) &&
+	    (flow->protocol == TCP || flow->protocol == UDP))
+		read_ports(flow, upper, &entropy);
+	mix_flow(flow, entropy);
 }
 
 /* Octets from `at` of the longest packet that this buffer becomes on the wire; more than any if that cannot be told. */
@@ -133,4 +188,22 @@ static __always_inline __u32 length_on_wire(struct __sk_buff *skb, __u32 at)
 			return ~0;
 	}
 	return ~0;
+}
+
+/* The same of an IPv4 packet. */
+static __always_inline __u32 length_on_wire4(struct __sk_buff *skb, __u32 at)
+{
+	struct iphdr *ip = header4(skb, at);
+	__u8 *offset;
+
+	if (!skb->gso_size)
+		return skb->len - at;
+	if (!ip || ip->ihl != 5)
+		return ~0;
+	if (ip->protocol == UDP)
+		return skb->gso_size + IP4 + 8;
+	offset = (void *)(ip + 1) + 12;
+	if (ip->protocol != TCP || (void *)(offset + 1) > end(skb))
+		return ~0;
+	return skb->gso_size + IP4 + (*offset >> 4) * 4;
 }

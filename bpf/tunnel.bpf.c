@@ -13,6 +13,7 @@
 
 struct opened {
 	__u32 room;  /* octets of outer headers */
+	__u32 ip4;   /* what is within is IPv4 */
 	struct addr source, destination;
 };
 enum verdict { OURS, NOT_OURS, DROP };
@@ -58,31 +59,58 @@ static __always_inline int is_on_device(struct __sk_buff *skb)
 	return set && skb->ifindex == set->device;
 }
 
-/* One outer header: whether it is ours to take off, and what is in it allowed (RFC 3963 §6.5, §9). */
-static __always_inline enum verdict open_one(struct __sk_buff *skb, __u32 at, struct opened *opened)
+/* What is in an outer header, if it is IPv6. Congestion marks go inside, also of what is dropped then. */
+static __always_inline enum verdict look_inside(struct __sk_buff *skb, __u32 at, const struct ipv6hdr *outer,
+						struct opened *opened)
 {
-	struct ipv6hdr *outer = header(skb, at, 8), *inner;
-	struct addr local, remote;
-	__u32 room, *place;
+	struct ipv6hdr *inner = header(skb, at, 0);
 
-	if (!outer || !(room = outer_room(outer)))
-		return NOT_OURS;
-	local = read_addr(&outer->daddr);
-	remote = read_addr(&outer->saddr);
-	place = bpf_map_lookup_elem(&ends, &local);
-	if (!place || (*place == CARRIED_END && !is_on_device(skb)))
-		return NOT_OURS;
-	inner = header(skb, at + room, 0);
 	if (!inner || inner->version != 6)
 		return drop(DROPPED_FORM);
 	opened->source = read_addr(&inner->saddr);
 	opened->destination = read_addr(&inner->daddr);
 	if (stays_on_link(&opened->source) || stays_on_link(&opened->destination))
 		return drop(DROPPED_SCOPE);
+	return merge_ecn(outer, inner) ? drop(DROPPED_ECN) : OURS;
+}
+
+/* The same if it is IPv4. */
+static __always_inline enum verdict look_inside4(struct __sk_buff *skb, __u32 at, const struct ipv6hdr *outer,
+						 struct opened *opened)
+{
+	struct iphdr *inner = header4(skb, at);
+
+	if (!inner || inner->version != 4)
+		return drop(DROPPED_FORM);
+	opened->source = mapped(inner->saddr);
+	opened->destination = mapped(inner->daddr);
+	if (stays_on_link4(inner->saddr) || stays_on_link4(inner->daddr))
+		return drop(DROPPED_SCOPE);
+	return merge_ecn4(outer, inner) ? drop(DROPPED_ECN) : OURS;
+}
+
+/* One outer header: whether it is ours to take off, and what is in it allowed (RFC 3963 §6.5, §9). */
+static __always_inline enum verdict open_one(struct __sk_buff *skb, __u32 at, struct opened *opened)
+{
+	struct ipv6hdr *outer = header(skb, at, 8);
+	struct addr local, remote;
+	enum verdict verdict;
+	__u32 room, *place;
+	__u8 protocol;
+
+	if (!outer || !(room = outer_room(outer, &protocol)))
+		return NOT_OURS;
+	local = read_addr(&outer->daddr);
+	remote = read_addr(&outer->saddr);
+	place = bpf_map_lookup_elem(&ends, &local);
+	if (!place || (*place == CARRIED_END && !is_on_device(skb)))
+		return NOT_OURS;
+	opened->ip4 = protocol == ENCAPSULATED_IP4;
+	verdict = opened->ip4 ? look_inside4(skb, at + room, outer, opened) : look_inside(skb, at + room, outer, opened);
+	if (verdict != OURS)
+		return verdict;
 	if (!may_come(opened, *place, &local, &remote))
 		return drop(DROPPED_SOURCE);
-	if (merge_ecn(outer, inner))
-		return drop(DROPPED_ECN);
 	opened->room += room;
 	return OURS;
 }
@@ -104,7 +132,7 @@ static __always_inline enum verdict open(struct __sk_buff *skb, __u32 l2, struct
 	for (int i = 0; i < LAYERS; i++) {
 		opened->room = any(skb, opened->room, LAYERS * (IP6 + 8));
 		verdict = open_one(skb, l2 + opened->room, opened);
-		if (verdict != OURS)
+		if (verdict != OURS || opened->ip4)
 			break;
 	}
 	opened->room = any(skb, opened->room, LAYERS * (IP6 + 8));
@@ -137,10 +165,56 @@ static __always_inline int hairpin(struct __sk_buff *skb, __u32 l2, struct setti
 		return 0;
 	inner = outer + 1;
 	inner->hop_limit--;
-	write_outer(outer, *(__be32 *)inner, &path, flow.hash, skb->len - l2 - IP6);
+	write_outer(outer, ENCAPSULATED_IP6, *(__be32 *)inner, &path, flow.hash, skb->len - l2 - IP6);
 	write_ethernet((void *)outer - ETH_HLEN, hop->mac);
 	count(HAIRPINNED);
 	return bpf_redirect(hop->link, 0);
+}
+
+/* The same for IPv4. It never becomes a packet without outer header, which large buffers would not survive: see `grow`. */
+static __always_inline int hairpin4(struct __sk_buff *skb, __u32 l2, struct settings *set, struct opened *opened)
+{
+	struct ipv6hdr *outer;
+	struct tunnel *tunnel;
+	struct route *route;
+	struct iphdr *inner;
+	struct flow flow;
+	struct path path;
+	__u32 version;
+
+	tunnel = find(&opened->source, &opened->destination);
+	inner = header4(skb, l2 + IP6);
+	if (!tunnel || !inner || inner->ttl <= 1)
+		return 0;
+	read_flow4(skb, inner, &flow);
+	version = tunnel->version;
+	route = choose(tunnel, &flow, &path);
+	if (!route || path.kind != WRAPPED || length_on_wire4(skb, l2 + IP6) > path.mtu)
+		return 0;
+	find_way(skb, set, &path, route, version);
+	outer = header(skb, l2, IP4);
+	if (!route->link || !outer)
+		return 0;
+	inner = (void *)(outer + 1);
+	lower_ttl(inner);
+	write_outer(outer, ENCAPSULATED_IP4, word_of(inner), &path, flow.hash, skb->len - l2 - IP6);
+	count(HAIRPINNED);
+	return bpf_redirect_neigh(route->link, 0, 0, 0);
+}
+
+/* An IPv4 packet out of a tunnel: the tunnel device receives it, and the kernel routes it. */
+static __always_inline int leave4(struct __sk_buff *skb, __u32 l2, struct settings *set, struct opened *opened)
+{
+	int taken = l2 && opened->room == IP6 ? hairpin4(skb, l2, set, opened) : 0;
+
+	if (taken)
+		return taken;
+	if (shrink_to_ip4(skb, opened->room)) {
+		count(DROPPED_ROOM);
+		return TC_ACT_SHOT;
+	}
+	count(DECAPSULATED);
+	return bpf_redirect(set->device, BPF_F_INGRESS);
 }
 
 /* Out of a tunnel. Where the next hop is not at hand, the tunnel device receives the inner packet and the kernel routes
@@ -239,7 +313,7 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 		if (length_on_wire(skb, ETH_HLEN) > again->path.mtu || length > 0xffff)
 			return TC_ACT_OK;
 		ip->hop_limit--;
-		return wrap(skb, *(__be32 *)ip, &again->path, flow.hash, again->link, again->mac, ENCAPSULATED);
+		return wrap(skb, ENCAPSULATED_IP6, *(__be32 *)ip, &again->path, flow.hash, again->link, again->mac, ENCAPSULATED);
 	}
 	if (set->past && longest(PAST, &flow.destination, &found))
 		return TC_ACT_OK;
@@ -261,7 +335,7 @@ static __always_inline int enter(struct __sk_buff *skb, struct settings *set)
 		return bpf_redirect(hop->link, 0);
 	}
 	note(set, &flow, 0, &path, hop);
-	return wrap(skb, *(__be32 *)ip, &path, flow.hash, hop->link, hop->mac, ENCAPSULATED);
+	return wrap(skb, ENCAPSULATED_IP6, *(__be32 *)ip, &path, flow.hash, hop->link, hop->mac, ENCAPSULATED);
 }
 
 static __always_inline int arrive(struct __sk_buff *skb, __u32 l2)
@@ -276,7 +350,7 @@ static __always_inline int arrive(struct __sk_buff *skb, __u32 l2)
 	ip = header(skb, l2, 0);
 	if (!ip)
 		return TC_ACT_OK;
-	if (ip->nexthdr == ENCAPSULATED_IP6 || ip->nexthdr == DESTINATION_OPTIONS) {
+	if (is_tunnelled(ip->nexthdr) || ip->nexthdr == DESTINATION_OPTIONS) {
 		struct opened opened = {};
 		int taken;
 
@@ -289,7 +363,7 @@ static __always_inline int arrive(struct __sk_buff *skb, __u32 l2)
 		}
 		switch (open(skb, l2, &opened)) {
 		case OURS:
-			return leave(skb, l2, set, &opened);
+			return opened.ip4 ? leave4(skb, l2, set, &opened) : leave(skb, l2, set, &opened);
 		case DROP:
 			return TC_ACT_SHOT;
 		default:
@@ -325,18 +399,26 @@ static __always_inline int refuse(__u32 why)
 static __always_inline int hand_over(struct __sk_buff *skb, const struct path *path)
 {
 	struct bpf_redir_neigh next = { .nh_family = AF_INET6 };
-	struct ipv6hdr *ip = header(skb, ETH_HLEN, 0);
+	__be16 *type = begin(skb) + 2 * ETH_ALEN;
 
-	if (!ip)
+	if ((void *)(type + 1) > end(skb))
 		return refuse(DROPPED_FORM);
-	((__be16 *)ip)[-1] = bpf_htons(ETH_P_IPV6);
+	*type = skb->protocol;
 	*(struct addr *)next.ipv6_nh = path->remote;
 	count(HANDED_OVER);
 	return bpf_redirect_neigh(path->link, &next, sizeof(next), 0);
 }
 
+/* What is to go into a tunnel. */
+struct inner {
+	struct flow flow;
+	__u32 on_wire;  /* its length */
+	__be32 word;    /* the first of its header; for IPv4, of an IPv6 header that says as much */
+	__u8 protocol;  /* as the outer header's next header tells it */
+};
+
 /* An outer header before it, and up to the daemon. */
-static __always_inline int hand_up(struct __sk_buff *skb, const struct path *path, __u32 hash, __be32 word, __u32 as)
+static __always_inline int hand_up(struct __sk_buff *skb, const struct path *path, const struct inner *inner, __u32 as)
 {
 	__u32 length = skb->len;
 	struct ipv6hdr *ip;
@@ -346,31 +428,59 @@ static __always_inline int hand_up(struct __sk_buff *skb, const struct path *pat
 	ip = header(skb, 0, 0);
 	if (!ip)
 		return refuse(DROPPED_FORM);
-	write_outer(ip, word, path, hash, length);
+	write_outer(ip, inner->protocol, inner->word, path, inner->flow.hash, length);
 	count(as);
 	return TC_ACT_OK;
 }
 
 /* Longer than the path takes. What any link carries may not be refused: it gets its outer header and goes up to the
  * daemon, which sends it in fragments; so does what has an outer header of ours already (RFC 2473 §7.2). */
-static __always_inline int leave_long(struct __sk_buff *skb, const struct path *path, const struct flow *flow,
-				      __be32 word, __u32 on_wire)
+static __always_inline int leave_long(struct __sk_buff *skb, const struct path *path, const struct inner *inner)
 {
-	if (flow->protocol == ENCAPSULATED_IP6 && bpf_map_lookup_elem(&ends, &flow->source)) {
+	if (is_tunnelled(inner->flow.protocol) && bpf_map_lookup_elem(&ends, &inner->flow.source)) {
 		count(TO_BE_CUT);
 		return TC_ACT_OK;
 	}
-	if (path->kind == HANDED || on_wire > MIN_MTU)
+	if (path->kind == HANDED || inner->on_wire > MIN_MTU)
 		return refuse(DROPPED_TOO_BIG);
-	return hand_up(skb, path, flow->hash, word, TO_BE_CUT);
+	return hand_up(skb, path, inner, TO_BE_CUT);
 }
 
 /* By IPv4: up to the daemon, with both ends before it. Routers between may cut it. */
-static __always_inline int carry(struct __sk_buff *skb, const struct path *path, __u32 hash, __be32 word, __u32 on_wire)
+static __always_inline int carry(struct __sk_buff *skb, const struct path *path, const struct inner *inner)
 {
-	if (on_wire > path->mtu && on_wire > MIN_MTU)
+	if (inner->on_wire > path->mtu && inner->on_wire > MIN_MTU)
 		return refuse(DROPPED_TOO_BIG);
-	return hand_up(skb, path, hash, word, TO_BE_CARRIED);
+	return hand_up(skb, path, inner, TO_BE_CARRIED);
+}
+
+/* Whether the packet may go into a tunnel; counts why not. */
+static __always_inline int read_inner(struct __sk_buff *skb, struct inner *inner)
+{
+	struct ipv6hdr *ip;
+	struct iphdr *ip4;
+	int stays;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		ip4 = header4(skb, 0);
+		if (!ip4)
+			return drop(DROPPED_FORM);
+		read_flow4(skb, ip4, &inner->flow);
+		inner->word = word_of(ip4);
+		inner->protocol = ENCAPSULATED_IP4;
+		stays = stays_on_link4(ip4->saddr) || stays_on_link4(ip4->daddr);
+		inner->on_wire = length_on_wire4(skb, 0);
+	} else {
+		ip = header(skb, 0, 0);
+		if (!ip || skb->protocol != bpf_htons(ETH_P_IPV6))
+			return drop(DROPPED_FORM);
+		read_flow(skb, ip, &inner->flow);
+		inner->word = *(__be32 *)ip;
+		inner->protocol = ENCAPSULATED_IP6;
+		stays = stays_on_link(&inner->flow.source) || stays_on_link(&inner->flow.destination);
+		inner->on_wire = length_on_wire(skb, 0);
+	}
+	return stays ? drop(DROPPED_SCOPE) : OURS;
 }
 
 /* The device has no link-layer header, but what leads to a neighbour must have room for one. */
@@ -383,50 +493,44 @@ static __always_inline long make_room(struct __sk_buff *skb)
 SEC("classifier") int device(struct __sk_buff *skb)
 {
 	struct settings *set = get_settings();
-	__u32 length = skb->len, on_wire, link, version;
+	__u32 length = skb->len, link, version;
 	int is_own_flow = !skb->ingress_ifindex;
+	struct inner inner = {};
 	struct passage *again;
 	struct tunnel *tunnel;
 	struct route *route;
 	struct ipv6hdr *ip;
-	struct flow flow;
 	struct path path;
 	struct hop *hop;
-	__be32 word;
 
-	if (!set || skb->protocol != bpf_htons(ETH_P_IPV6) || pull(skb, SHALLOW))
+	if (!set || pull(skb, SHALLOW))
 		return refuse(DROPPED_FORM);
-	ip = header(skb, 0, 0);
-	if (!ip)
-		return refuse(DROPPED_FORM);
-	read_flow(skb, ip, &flow);
-	word = *(__be32 *)ip;
-	if (stays_on_link(&flow.source) || stays_on_link(&flow.destination))
-		return refuse(DROPPED_SCOPE);
+	if (read_inner(skb, &inner) != OURS)
+		return TC_ACT_SHOT;
 	if (length > 0xffff)
 		return refuse(DROPPED_TOO_BIG);
-	on_wire = length_on_wire(skb, 0);
-	again = is_own_flow ? noted(set, &flow, 1) : 0;
-	if (again && on_wire <= again->path.mtu) {
+	again = is_own_flow ? noted(set, &inner.flow, 1) : 0;
+	if (again && inner.on_wire <= again->path.mtu) {
 		if (make_room(skb))
 			return refuse(DROPPED_FORM);
-		return wrap(skb, word, &again->path, flow.hash, again->link, again->mac, ENCAPSULATED_SLOW);
+		return wrap(skb, inner.protocol, inner.word, &again->path, inner.flow.hash, again->link, again->mac,
+			    ENCAPSULATED_SLOW);
 	}
-	tunnel = find(&flow.source, &flow.destination);
+	tunnel = find(&inner.flow.source, &inner.flow.destination);
 	if (!tunnel)
 		return refuse(DROPPED_NO_TUNNEL);
 	version = tunnel->version;
-	route = choose(tunnel, &flow, &path);
+	route = choose(tunnel, &inner.flow, &path);
 	if (!route)
 		return refuse(DROPPED_NO_PATH);
 	if (path.kind == CARRIED)
-		return carry(skb, &path, flow.hash, word, on_wire);
-	if (on_wire > path.mtu && (!skb->gso_size || on_wire <= MIN_MTU))
-		return leave_long(skb, &path, &flow, word, on_wire);
+		return carry(skb, &path, &inner);
+	if (inner.on_wire > path.mtu && (!skb->gso_size || inner.on_wire <= MIN_MTU))
+		return leave_long(skb, &path, &inner);
 	if (is_own_flow && path.kind == WRAPPED) {
 		hop = find_way(skb, set, &path, route, version);
 		if (hop)
-			note(set, &flow, 1, &path, hop);
+			note(set, &inner.flow, 1, &path, hop);
 	}
 	if (make_room(skb))
 		return refuse(DROPPED_FORM);
@@ -441,7 +545,7 @@ SEC("classifier") int device(struct __sk_buff *skb)
 	if (!ip)
 		return refuse(DROPPED_FORM);
 	((__be16 *)ip)[-1] = bpf_htons(ETH_P_IPV6);
-	write_outer(ip, word, &path, flow.hash, length);
+	write_outer(ip, inner.protocol, inner.word, &path, inner.flow.hash, length);
 	count(ENCAPSULATED_SLOW);
 	/* An outer destination behind the tunnel device: the other end is itself in a mobile network. */
 	return link == set->device ? bpf_redirect(link, 0) : bpf_redirect_neigh(link, 0, 0, 0);

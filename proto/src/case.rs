@@ -240,6 +240,7 @@ mod tests {
             advertise: None,
             path_mtu: 1500,
             ipv4: None,
+            ipv4_pool: None,
         };
         let link = LinkEvent { link: LinkId(2), name: "eth0".to_owned(), address: None, up: true, mtu: 1500 };
         let step = |at, input| Step {

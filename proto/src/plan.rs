@@ -114,7 +114,7 @@ pub struct Setting {
     pub value: i32,
 }
 
-/// The kernel settings roam6 touches (`net.ipv6.conf.*`).
+/// The kernel settings roam6 touches: `net.ipv6.conf.*` but for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Knob {
@@ -132,6 +132,8 @@ pub enum Knob {
     ProxyNdp,
     /// `keep_addr_on_down`
     KeepAddrOnDown,
+    /// `forwarding` of `net.ipv4`
+    Ipv4Forwarding,
 }
 
 /// An address on an interface.
@@ -199,7 +201,8 @@ pub struct Guard {
 #[serde(transparent)]
 pub struct TunnelId(pub u32);
 
-/// An IPv6-in-IPv6 tunnel (RFC 2473) with one or more paths.
+/// An IPv6-in-IPv6 tunnel (RFC 2473) with one or more paths. Of its prefixes some may be of IPv4: such packets take the
+/// same paths (RFC 5555 §4.4.3, §4.5.1).
 ///
 /// A packet from `near` to `far` goes in; a packet that comes out must be from `far` and to `near`, and its outer header
 /// must be that of one of the paths. All else is dropped and counted (RFC 3963 §6.5, §9).

@@ -190,7 +190,12 @@ mod tests {
         try_enroll(&second).unwrap();
 
         let prefixes = ["2001:db8:1::/64".parse().unwrap()];
-        let home = prefix_table::Home { agent: "2001:db8:1::1".parse().unwrap(), prefixes: &prefixes };
+        let home = prefix_table::Home {
+            agent: "2001:db8:1::1".parse().unwrap(),
+            prefixes: &prefixes,
+            agent4: None,
+            pool: None,
+        };
         let table = prefix_table::read(&wanted.table, &home).unwrap();
         assert_eq!(table.rows.len(), 2);
         for (row, wanted) in table.rows.iter().zip([&wanted, &second]) {

@@ -6,163 +6,9 @@
 
 mod road;
 
-use road::{Place, Road, Running, run, wait_for};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{JoinHandle, sleep, spawn};
-use std::time::{Duration, Instant};
-
-const AGENT: &str = "
-[home_agent.ipv4]
-address = \"203.0.113.1\"
-force_udp = false
-";
-
-const ROUTER: &str = "
-home_agents_ipv4 = [\"203.0.113.1\"]
-[[mobile_router.uplink]]
-interface = \"up1\"
-priority = 9
-";
-
-/// The IPv4-only network.
-struct City {
-    road: Road,
-    /// Between the two; `None`: they are on one link.
-    nat: Option<Place>,
-}
-
-impl City {
-    /// With a symmetric NAT before the mobile router's second uplink, or without.
-    fn new(test: &str, translated: bool) -> Option<City> {
-        for tool in ["nft", "tcpdump", "tshark"] {
-            if Command::new(tool).arg("--version").output().is_err() {
-                println!("skipped: {test}: {tool} is missing");
-                return None;
-            }
-        }
-        let road = Road::new(test)?;
-        let nat = if translated { Some(Place::new()?) } else { None };
-        let beyond = nat.as_ref().unwrap_or(&road.router).number();
-        let outer = if translated { "out0" } else { "up1" };
-        road.agent.shell(&format!(
-            "ip link add nat0 type veth peer name {outer} netns {beyond} && ip link set nat0 up && \
-             ip address add 203.0.113.1/24 dev nat0"
-        ));
-        if let Some(nat) = &nat {
-            nat.shell(&format!(
-                "sysctl -qw net.ipv4.ip_forward=1 && ip link set out0 up && ip address add 203.0.113.2/24 dev out0 && \
-                 ip link add lan0 type veth peer name up1 netns {} && ip link set lan0 up && \
-                 ip address add 10.0.0.1/24 dev lan0 && nft 'table ip nat {{ chain post {{ \
-                 type nat hook postrouting priority 100; oifname \"out0\" masquerade fully-random; }}; }}'",
-                road.router.number()
-            ));
-            road.router.shell(
-                "ip link set up1 up && ip address add 10.0.0.2/24 dev up1 && ip route add default via 10.0.0.1 dev up1",
-            );
-        } else {
-            road.router.shell("ip link set up1 up && ip address add 203.0.113.7/24 dev up1");
-        }
-        road.enroll(&[]);
-        Some(City { road, nat })
-    }
-
-    fn capture(&self) -> (PathBuf, Running) {
-        let file = self.road.file("nat0.pcap");
-        let words = ["tcpdump", "-Z", "root", "-U", "-i", "nat0", "-w", file.to_str().unwrap()];
-        let listener = self.road.agent.start(&words);
-        wait_for("tcpdump", || file.exists());
-        (file, listener)
-    }
-
-    /// Address and port of the NAT, as the home agent knows the mobile router.
-    fn bound_to(&self) -> Option<String> {
-        let shown = self.road.show("ha", "bindings");
-        shown.split_whitespace().find(|word| word.starts_with("203.0.113.")).map(str::to_owned)
-    }
-
-    fn await_ipv4(&self) -> String {
-        wait_for("a binding over IPv4", || self.bound_to().is_some());
-        self.bound_to().unwrap()
-    }
-
-    fn ping(&self, size: &str) -> String {
-        let words = ["ping", "-nq", "-Mdo", "-i0.05", "-c5", "-W2", "-s", size, "2001:db8:9::9"];
-        String::from_utf8(self.road.node.command(&words).output().unwrap().stdout).unwrap()
-    }
-
-    /// The NAT forgets every mapping, as one does that was restarted.
-    fn forget(&self) {
-        self.nat.as_ref().unwrap().shell("ip link set out0 down && ip link set out0 up");
-    }
-}
-
-/// A TCP connection from the node inside to its correspondent, which sends back all it gets.
-struct Transfer {
-    returned: Arc<AtomicU64>,
-    ended: Arc<AtomicBool>,
-    sender: JoinHandle<u64>,
-    reader: JoinHandle<u64>,
-}
-
-impl Transfer {
-    fn begin(road: &Road) -> Transfer {
-        let listener = road.agent.enter(|| TcpListener::bind("[2001:db8:9::9]:5001").unwrap());
-        spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut copy = stream.try_clone().unwrap();
-            std::io::copy(&mut stream, &mut copy).unwrap();
-            copy.shutdown(std::net::Shutdown::Write).unwrap();
-        });
-        let mut stream = road.node.enter(|| TcpStream::connect("[2001:db8:9::9]:5001").unwrap());
-        let mut back = stream.try_clone().unwrap();
-        let (returned, ended) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
-        let (count, end) = (Arc::clone(&returned), Arc::clone(&ended));
-        let sender = spawn(move || {
-            let mut number = 0_u64;
-            while !end.load(Ordering::Relaxed) {
-                let chunk: Vec<u8> = (number..number + 1000).flat_map(u64::to_be_bytes).collect();
-                stream.write_all(&chunk).unwrap();
-                number += 1000;
-                sleep(Duration::from_millis(2));
-            }
-            stream.shutdown(std::net::Shutdown::Write).unwrap();
-            number
-        });
-        let reader = spawn(move || {
-            let (mut number, mut word) = (0_u64, [0; 8]);
-            while back.read_exact(&mut word).is_ok() {
-                assert_eq!(u64::from_be_bytes(word), number, "in order and whole");
-                number += 1;
-                count.store(number, Ordering::Relaxed);
-            }
-            number
-        });
-        Transfer { returned, ended, sender, reader }
-    }
-
-    /// Waits until more has come back than was under way.
-    fn goes_on(&self, what: &str) {
-        let before = self.returned.load(Ordering::Relaxed);
-        wait_for(what, || self.returned.load(Ordering::Relaxed) > before + 100_000);
-    }
-
-    /// All that was sent has come back.
-    fn end(self) {
-        self.ended.store(true, Ordering::Relaxed);
-        assert_eq!(self.sender.join().unwrap(), self.reader.join().unwrap());
-    }
-}
-
-fn dissect(file: &std::path::Path, filter: &str, field: &str) -> String {
-    let mut tshark = Command::new("tshark");
-    tshark.args(["-n", "-d", "udp.port==4191,ipv6", "-r", file.to_str().unwrap(), "-Y", filter, "-T", "fields"]);
-    run(tshark.args(["-e", field]))
-}
+use road::city::{AGENT, City, ROUTER, Transfer, dissect};
+use road::wait_for;
+use std::time::Instant;
 
 #[test]
 fn a_transfer_lives_on_from_ipv6_behind_a_nat_and_back() {
@@ -174,7 +20,7 @@ fn a_transfer_lives_on_from_ipv6_behind_a_nat_and_back() {
     let _router = road.start_router(ROUTER);
     road.await_binding("2001:db8:2:");
     wait_for("a way out", || city.ping("56").contains(" 0% packet loss"));
-    let transfer = Transfer::begin(road);
+    let transfer = Transfer::begin(road, "[2001:db8:9::9]:5001");
     transfer.goes_on("over IPv6");
 
     road.router.shell("ip link set up0 down");

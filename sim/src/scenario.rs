@@ -447,6 +447,7 @@ fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgent
         advertise: Some(Duration::from_secs(3)),
         path_mtu: 1500,
         ipv4: None,
+        ipv4_pool: None,
     }
 }
 
@@ -472,6 +473,7 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
         home_prefix: map::home_prefix(),
         home_agents: if told { (0..agents).map(map::agent_address).collect() } else { Vec::new() },
         home_agents_ipv4: Vec::new(),
+        dynamic_ipv4: None,
         prefixes: row.prefixes.to_vec(),
         mode: if dice.one_in(2) { PrefixMode::Implicit } else { PrefixMode::Explicit },
         authentication: row.authentication.clone(),

@@ -86,6 +86,7 @@ fn router() -> MobileRouterConfig {
         home_prefix: map::home_prefix(),
         home_agents: vec![map::agent_address(0)],
         home_agents_ipv4: Vec::new(),
+        dynamic_ipv4: None,
         prefixes: vec![map::mobile_prefix(0)],
         mode: PrefixMode::Implicit,
         authentication: shared_key(KEY),
@@ -132,6 +133,7 @@ fn agent() -> HomeAgentConfig {
         advertise: None,
         path_mtu: 1500,
         ipv4: None,
+        ipv4_pool: None,
     }
 }
 

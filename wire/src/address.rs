@@ -1,7 +1,7 @@
 //! Addresses and identifiers that must never be mistaken for one another.
 
 use core::fmt;
-use core::net::Ipv6Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
 /// Defines a newtype over `$inner` that prints and serialises as the inner value.
@@ -116,7 +116,8 @@ impl fmt::Display for LinkAddressError {
 
 impl core::error::Error for LinkAddressError {}
 
-/// An IPv6 prefix; bits beyond its length are always zero.
+/// A prefix; bits beyond its length are always zero. One of IPv4 is held as that of the IPv4-mapped addresses (RFC 4291
+/// §2.5.5.2), and written as people write it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
     address: Ipv6Addr,
@@ -126,10 +127,30 @@ pub struct Prefix {
 impl Prefix {
     /// `::/0`, which holds every address.
     pub const ALL: Prefix = Prefix { address: Ipv6Addr::UNSPECIFIED, length: 0 };
+    /// `0.0.0.0/0`: every IPv4 address, as an IPv4-mapped one.
+    pub const ALL_IPV4: Prefix =
+        Prefix { address: Ipv4Addr::UNSPECIFIED.to_ipv6_mapped(), length: Prefix::BEFORE_IPV4 };
+    /// Bits of an IPv4-mapped address before the IPv4 address.
+    const BEFORE_IPV4: u8 = 96;
 
     /// The prefix of `length` bits that holds `address`; `None` if the length exceeds 128.
     pub fn new(address: Ipv6Addr, length: u8) -> Option<Prefix> {
         (length <= 128).then(|| Prefix { address: Ipv6Addr::from_bits(address.to_bits() & mask(length)), length })
+    }
+
+    /// The IPv4 prefix of `length` bits that holds `address`; `None` if the length exceeds 32.
+    pub fn of_ipv4(address: Ipv4Addr, length: u8) -> Option<Prefix> {
+        Prefix::new(address.to_ipv6_mapped(), length.checked_add(Prefix::BEFORE_IPV4)?)
+    }
+
+    /// The first address and the length of an IPv4 prefix, if it is one.
+    pub fn ipv4(self) -> Option<(Ipv4Addr, u8)> {
+        Some((self.address.to_ipv4_mapped()?, self.length.checked_sub(Prefix::BEFORE_IPV4)?))
+    }
+
+    /// Whether it is an IPv4 prefix.
+    pub fn is_ipv4(self) -> bool {
+        self.ipv4().is_some()
     }
 
     /// The prefix that holds one address only.
@@ -172,7 +193,10 @@ fn mask(length: u8) -> u128 {
 
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.length)
+        match self.ipv4() {
+            Some((address, length)) => write!(f, "{address}/{length}"),
+            None => write!(f, "{}/{}", self.address, self.length),
+        }
     }
 }
 
@@ -194,7 +218,7 @@ pub enum PrefixError {
 impl fmt::Display for PrefixError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PrefixError::Form => "not an IPv6 prefix; write it as 2001:db8:1::/64",
+            PrefixError::Form => "not a prefix; write it as 2001:db8:1::/64",
             PrefixError::HostBits => {
                 "bits are set beyond the prefix length; write the prefix itself, as 2001:db8:1::/64"
             }
@@ -211,7 +235,11 @@ impl FromStr for Prefix {
         let (address, length) = text.split_once('/').ok_or(PrefixError::Form)?;
         let address = address.parse().map_err(|_| PrefixError::Form)?;
         let length = length.parse().map_err(|_| PrefixError::Form)?;
-        let prefix = Prefix::new(address, length).ok_or(PrefixError::Form)?;
+        let (prefix, address) = match address {
+            IpAddr::V4(address) => (Prefix::of_ipv4(address, length), address.to_ipv6_mapped()),
+            IpAddr::V6(address) => (Prefix::new(address, length), address),
+        };
+        let prefix = prefix.ok_or(PrefixError::Form)?;
         if prefix.address == address { Ok(prefix) } else { Err(PrefixError::HostBits) }
     }
 }
@@ -257,6 +285,24 @@ mod tests {
         assert_eq!("2001:db8::1/64".parse::<Prefix>(), Err(PrefixError::HostBits));
         assert_eq!("::/0".parse::<Prefix>(), Ok(Prefix::ALL));
         assert_eq!("::/129".parse::<Prefix>(), Err(PrefixError::Form));
+    }
+
+    #[test]
+    fn an_ipv4_prefix_is_that_of_mapped_addresses_and_written_as_usual() {
+        let prefix: Prefix = "10.77.1.0/24".parse().unwrap();
+        assert_eq!((prefix.address(), prefix.length()), ("::ffff:10.77.1.0".parse().unwrap(), 120));
+        assert_eq!(prefix.ipv4(), Some((Ipv4Addr::new(10, 77, 1, 0), 24)));
+        assert_eq!("::ffff:10.77.1.0/120".parse(), Ok(prefix));
+        assert_eq!(prefix.to_string(), "10.77.1.0/24");
+        assert_eq!("0.0.0.0/0".parse(), Ok(Prefix::ALL_IPV4));
+        assert!(Prefix::ALL_IPV4.covers(prefix) && Prefix::ALL.covers(prefix));
+        assert_eq!("10.77.1.1/24".parse::<Prefix>(), Err(PrefixError::HostBits));
+        for wrong in ["10.77.1.0/33", "10.77.1/24", "10.77.1.0/255"] {
+            assert_eq!(wrong.parse::<Prefix>(), Err(PrefixError::Form));
+        }
+        for other in ["::/0", "::/96", "::ffff:0:0/95", "2001:db8::/32"] {
+            assert!(!other.parse::<Prefix>().unwrap().is_ipv4(), "{other}");
+        }
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! Addresses as the kernel holds them.
 
-use super::PROTOCOL;
 use super::message::Message;
 use super::socket::Request;
+use super::{PROTOCOL, family};
 use netlink_packet_core::{DefaultNla, Nla};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, CacheInfo};
 use roam6_proto::input::{AddressEvent, AddressState, LinkId};
 use roam6_proto::plan::Address;
-use std::net::{IpAddr, Ipv6Addr};
+use roam6_wire::Prefix;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Who made an address (IFA_PROTO), which the crate does not name yet.
 const IFA_PROTO: u16 = 11;
@@ -77,7 +78,11 @@ pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
         .iter()
         .any(|attribute| matches!(attribute, AddressAttribute::CacheInfo(lifetime) if lifetime.ifa_preferred > 0));
     let link = LinkId(message.header.index);
-    let (address, prefix_length) = (address_of(message)?, message.header.prefix_len);
+    let prefix_length = message.header.prefix_len;
+    let (address, prefix_length) = match (address_of(message), ipv4_of(message)) {
+        (Some(address), _) => (address, prefix_length),
+        (None, address) => (address?, Prefix::of_ipv4(Ipv4Addr::UNSPECIFIED, prefix_length)?.length()),
+    };
     ours.then_some(Address { link, address, prefix_length, preferred, detect: false })
 }
 
@@ -137,9 +142,11 @@ fn ipv4_of(message: &AddressMessage) -> Option<Ipv6Addr> {
 
 fn write(address: &Address) -> AddressMessage {
     let mut message = AddressMessage::default();
-    message.header.family = AddressFamily::Inet6;
+    let prefix = Prefix::new(address.address, address.prefix_length).unwrap_or(Prefix::host(address.address));
+    let (family, _, prefix_length) = family::lower(prefix);
+    message.header.family = family;
     message.header.index = address.link.0;
-    message.header.prefix_len = address.prefix_length;
-    message.attributes = vec![AddressAttribute::Local(IpAddr::V6(address.address))];
+    message.header.prefix_len = prefix_length;
+    message.attributes = vec![AddressAttribute::Local(address.address.to_canonical())];
     message
 }

@@ -1,6 +1,7 @@
 //! The kernel's routing socket: requests answered in its own words, whole tables, and its announcements.
 
 pub(crate) mod address;
+pub(crate) mod family;
 pub(crate) mod link;
 pub(crate) mod lookup;
 pub(crate) mod message;

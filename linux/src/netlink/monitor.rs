@@ -7,17 +7,20 @@ use super::socket::Netlink;
 use super::{address, neighbour, route, rule};
 use crate::error::{Context, Error};
 use crate::sys::{FilterStep, step};
+use netlink_packet_route::AddressFamily;
 use nix::errno::Errno;
 use roam6_proto::input::{AddressEvent, LinkEvent, LinkId, NeighbourEvent, RouteEvent};
 use roam6_proto::plan::{Address, Proxy, Rule};
 use std::os::fd::{AsFd, BorrowedFd};
 
-const GROUPS: [u32; 6] = [
+const GROUPS: [u32; 8] = [
     libc::RTNLGRP_LINK,
     libc::RTNLGRP_NEIGH,
     libc::RTNLGRP_IPV4_IFADDR,
     libc::RTNLGRP_IPV6_IFADDR,
+    libc::RTNLGRP_IPV4_ROUTE,
     libc::RTNLGRP_IPV6_ROUTE,
+    libc::RTNLGRP_IPV4_RULE,
     libc::RTNLGRP_IPV6_RULE,
 ];
 
@@ -94,7 +97,12 @@ pub(crate) fn read(message: &Told) -> Option<News> {
         }
         Told::NewNeighbour(message) => neighbour::event(message).map(News::Neighbour),
         Told::DelNeighbour(message) => neighbour::read_proxy(message).map(News::ProxyGone),
+        // Paths over IPv4 leave by sockets of the kernel's.
+        Told::NewRoute(message) if message.header.address_family == AddressFamily::Inet => None,
         Told::NewRoute(message) => Some(route::default_route(message, true).map_or(News::Rerouted, News::DefaultRoute)),
+        Told::DelRoute(message) if message.header.address_family == AddressFamily::Inet => {
+            KernelRoute::read(message).map(News::RouteGone)
+        }
         Told::DelRoute(message) => {
             let default_route = || route::default_route(message, false).map_or(News::Rerouted, News::DefaultRoute);
             Some(KernelRoute::read(message).map_or_else(default_route, News::RouteGone))

@@ -1,8 +1,8 @@
 //! Routes as the kernel holds them.
 
-use super::PROTOCOL;
 use super::message::Message;
 use super::socket::Request;
+use super::{PROTOCOL, family};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
@@ -11,7 +11,7 @@ use roam6_proto::LinkId;
 use roam6_proto::input::RouteEvent;
 use roam6_proto::plan::Table;
 use roam6_wire::Prefix;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// The metric the kernel takes for 0 (IP6_RT_PRIO_USER).
 pub(crate) const DEFAULT_METRIC: u32 = 1024;
@@ -54,12 +54,13 @@ impl KernelRoute {
     /// Reads a route; `None` if it is not ours.
     pub(crate) fn read(message: &RouteMessage) -> Option<KernelRoute> {
         let header = &message.header;
-        if header.protocol != RouteProtocol::Other(PROTOCOL) || header.address_family != AddressFamily::Inet6 {
+        if header.protocol != RouteProtocol::Other(PROTOCOL) {
             return None;
         }
+        let everything = family::everything(header.address_family)?;
         let mut route = KernelRoute {
             table: Table(u32::from(header.table)),
-            destination: Prefix::new(Ipv6Addr::UNSPECIFIED, header.destination_prefix_length)?,
+            destination: family::prefix(everything, header.destination_prefix_length)?,
             source: Prefix::new(Ipv6Addr::UNSPECIFIED, header.source_prefix_length)?,
             metric: DEFAULT_METRIC,
             device: None,
@@ -68,8 +69,8 @@ impl KernelRoute {
         };
         for attribute in &message.attributes {
             match attribute {
-                RouteAttribute::Destination(RouteAddress::Inet6(address)) => {
-                    route.destination = Prefix::new(*address, header.destination_prefix_length)?;
+                RouteAttribute::Destination(address) => {
+                    route.destination = family::prefix(read_address(address)?, header.destination_prefix_length)?;
                 }
                 RouteAttribute::Source(RouteAddress::Inet6(address)) => {
                     route.source = Prefix::new(*address, header.source_prefix_length)?;
@@ -97,10 +98,10 @@ impl KernelRoute {
         KernelRoute { metric: self.shown_metric(), ..self }
     }
 
-    /// Asks for all routes of ours.
-    pub(crate) fn dump() -> Message {
+    /// Asks for all routes of ours of one family.
+    pub(crate) fn dump(family: AddressFamily) -> Message {
         let mut message = RouteMessage::default();
-        message.header.address_family = AddressFamily::Inet6;
+        message.header.address_family = family;
         message.header.protocol = RouteProtocol::Other(PROTOCOL);
         Message::new(libc::RTM_GETROUTE, &message)
     }
@@ -111,9 +112,10 @@ impl KernelRoute {
 
     fn named(&self) -> RouteMessage {
         let mut message = RouteMessage::default();
+        let (address_family, destination, destination_prefix_length) = family::lower(self.destination);
         message.header = RouteHeader {
-            address_family: AddressFamily::Inet6,
-            destination_prefix_length: self.destination.length(),
+            address_family,
+            destination_prefix_length,
             source_prefix_length: self.source.length(),
             table: u8::try_from(self.table.0).unwrap_or(RouteHeader::RT_TABLE_UNSPEC),
             protocol: RouteProtocol::Other(PROTOCOL),
@@ -122,7 +124,7 @@ impl KernelRoute {
             ..RouteHeader::default()
         };
         message.attributes = vec![
-            RouteAttribute::Destination(RouteAddress::Inet6(self.destination.address())),
+            RouteAttribute::Destination(destination.into()),
             RouteAttribute::Table(self.table.0),
             RouteAttribute::Priority(self.shown_metric()),
         ];
@@ -130,6 +132,14 @@ impl KernelRoute {
             message.attributes.push(RouteAttribute::Source(RouteAddress::Inet6(self.source.address())));
         }
         message
+    }
+}
+
+fn read_address(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(address) => Some(IpAddr::V4(*address)),
+        RouteAddress::Inet6(address) => Some(IpAddr::V6(*address)),
+        _ => None,
     }
 }
 

@@ -1,14 +1,13 @@
 //! Routing policy rules as the kernel holds them.
 
-use super::PROTOCOL;
 use super::message::Message;
 use super::socket::Request;
+use super::{PROTOCOL, family};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::RouteProtocol;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleHeader, RuleMessage};
 use roam6_proto::plan::{Rule, Table};
 use roam6_wire::Prefix;
-use std::net::{IpAddr, Ipv6Addr};
 
 /// A packet whose source is not chosen yet matches if the source it would get by this rule's table does
 /// (`FIB_RULE_FIND_SADDR`), so that a mobile router's own programs find the way that fits its addresses.
@@ -24,10 +23,10 @@ pub(crate) fn remove(rule: &Rule) -> Request {
     Request::remove(Message::new(libc::RTM_DELRULE, &write(rule)))
 }
 
-/// Asks for all rules.
-pub(crate) fn dump() -> Message {
+/// Asks for all rules of one family.
+pub(crate) fn dump(family: AddressFamily) -> Message {
     let mut message = RuleMessage::default();
-    message.header.family = AddressFamily::Inet6;
+    message.header.family = family;
     Message::new(libc::RTM_GETRULE, &message)
 }
 
@@ -37,8 +36,8 @@ pub(crate) fn read(message: &RuleMessage) -> Option<Rule> {
     let mut ours = false;
     let mut rule = Rule {
         priority: 0,
-        source: Prefix::new(Ipv6Addr::UNSPECIFIED, header.src_len)?,
-        destination: Prefix::new(Ipv6Addr::UNSPECIFIED, header.dst_len)?,
+        source: Prefix::ALL,
+        destination: Prefix::ALL,
         incoming: None,
         table: Table(u32::from(header.table)),
     };
@@ -48,22 +47,28 @@ pub(crate) fn read(message: &RuleMessage) -> Option<Rule> {
             RuleAttribute::Priority(priority) => rule.priority = *priority,
             RuleAttribute::Iifname(name) => rule.incoming = Some(name.clone()),
             RuleAttribute::Table(table) => rule.table = Table(*table),
-            RuleAttribute::Source(IpAddr::V6(address)) => rule.source = Prefix::new(*address, header.src_len)?,
-            RuleAttribute::Destination(IpAddr::V6(address)) => {
-                rule.destination = Prefix::new(*address, header.dst_len)?;
-            }
+            RuleAttribute::Source(address) => rule.source = family::prefix(*address, header.src_len)?,
+            RuleAttribute::Destination(address) => rule.destination = family::prefix(*address, header.dst_len)?,
             _ => {}
         }
     }
-    (ours && header.family == AddressFamily::Inet6).then_some(rule)
+    (ours && header.family == family_of(&rule)).then_some(rule)
+}
+
+/// A rule without prefixes is of IPv6.
+fn family_of(rule: &Rule) -> AddressFamily {
+    let ipv4 = rule.source.is_ipv4() || rule.destination.is_ipv4();
+    if ipv4 { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
 
 fn write(rule: &Rule) -> RuleMessage {
     let mut message = RuleMessage::default();
+    let ((_, source, src_len), (_, destination, dst_len)) =
+        (family::lower(rule.source), family::lower(rule.destination));
     message.header = RuleHeader {
-        family: AddressFamily::Inet6,
-        dst_len: rule.destination.length(),
-        src_len: rule.source.length(),
+        family: family_of(rule),
+        dst_len,
+        src_len,
         table: u8::try_from(rule.table.0).unwrap_or(0),
         action: RuleAction::ToTable,
         flags: FIND_SOURCE,
@@ -76,10 +81,10 @@ fn write(rule: &Rule) -> RuleMessage {
     ];
     message.attributes.extend(rule.incoming.clone().map(RuleAttribute::Iifname));
     if rule.source != Prefix::ALL {
-        message.attributes.push(RuleAttribute::Source(IpAddr::V6(rule.source.address())));
+        message.attributes.push(RuleAttribute::Source(source));
     }
     if rule.destination != Prefix::ALL {
-        message.attributes.push(RuleAttribute::Destination(IpAddr::V6(rule.destination.address())));
+        message.attributes.push(RuleAttribute::Destination(destination));
     }
     message
 }

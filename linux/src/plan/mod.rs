@@ -535,6 +535,7 @@ fn name_of(setting: &Setting) -> Result<Name, Error> {
         Knob::RouterSolicitations => "router_solicitations",
         Knob::ProxyNdp => "proxy_ndp",
         Knob::KeepAddrOnDown => "keep_addr_on_down",
+        Knob::Ipv4Forwarding => return Ok(Name::conf4("forwarding")),
     };
     let interface = setting.link.map(interface_name).transpose()?;
     Ok(Name::conf(interface.as_deref(), knob))

@@ -3,11 +3,12 @@
 
 use super::{Executor, Waiting};
 use crate::error::Error;
-use crate::netlink::message::Told;
+use crate::netlink::message::{Message, Told};
 use crate::netlink::monitor::News;
 use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
 use crate::netlink::socket::Request;
-use crate::netlink::{address, neighbour, rule};
+use crate::netlink::{address, family, neighbour, rule};
+use netlink_packet_route::AddressFamily;
 use roam6_proto::plan::Address;
 use roam6_proto::{Item, Key, LinkId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,8 +159,9 @@ impl Executor {
     /// All that is ours in the kernel's tables, by key.
     fn inventory(&mut self) -> Result<BTreeMap<Key, Shown>, Error> {
         let mut held = BTreeMap::new();
-        let dumps = [KernelRoute::dump(), rule::dump(), address::dump(), neighbour::dump(false), neighbour::dump(true)];
-        for dump in dumps {
+        let both = |dump: fn(AddressFamily) -> Message| family::BOTH.map(dump);
+        let dumps = [both(KernelRoute::dump), both(rule::dump), [address::dump(), address::dump4()]];
+        for dump in dumps.into_iter().flatten().chain([neighbour::dump(false), neighbour::dump(true)]) {
             for message in self.netlink.dump(dump)? {
                 if let Some(shown) = read(&message) {
                     held.insert(shown_key(&shown), shown);

@@ -18,6 +18,11 @@ impl Name {
         Name(format!("conf/{}/{knob}", interface.unwrap_or("all")))
     }
 
+    /// The setting of IPv4 for all interfaces.
+    pub(crate) fn conf4(knob: &str) -> Name {
+        Name(format!("../ipv4/conf/all/{knob}"))
+    }
+
     /// A setting of an interface's `neigh`.
     pub(crate) fn neigh(interface: &str, knob: &str) -> Name {
         Name(format!("neigh/{interface}/{knob}"))

@@ -1,5 +1,5 @@
 //! The sockets of tunnels over IPv4: inner packets leave and come in UDP on port 4191, or right behind the IPv4 header
-//! (RFC 5555 §4.1, RFC 4213 §3). Between here and the programs each has an IPv6 header before it, whose addresses are the
+//! (RFC 5555 §4.1, RFC 4213 §3, RFC 2003 §3). Between here and the programs each has an IPv6 header before it, whose addresses are the
 //! ends as [`Ipv4End`] writes them.
 
 use crate::error::{Context, Error};
@@ -26,19 +26,34 @@ pub(super) type Links = Arc<Mutex<BTreeMap<Ipv6Addr, LinkId>>>;
 const NEXT_HEADER: usize = 6;
 const DESTINATION: std::ops::Range<usize> = 24..40;
 
-/// The two sockets.
+/// The sockets, each of one kind of packet.
 pub(super) struct Carrier {
-    udp: OwnedFd,
-    plain: OwnedFd,
+    sockets: [OwnedFd; 3],
     links: Links,
     /// Mobility messages and ESP to these addresses are the engines', who hear them at the door.
     signalling: BTreeSet<Ipv6Addr>,
 }
 
+/// What carries a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// UDP in IPv4, inner packets of either family.
+    Udp,
+    /// IPv4, an IPv6 packet.
+    Ipv6,
+    /// IPv4, an IPv4 packet.
+    Ipv4,
+}
+
+impl Kind {
+    /// In the order of the sockets.
+    pub(super) const ALL: [Kind; 3] = [Kind::Udp, Kind::Ipv6, Kind::Ipv4];
+}
+
 /// A packet that came in.
 pub(super) enum Came {
-    /// Of a tunnel: the header it is to have before it, and where in the buffer it is.
-    Data(Header, std::ops::Range<usize>),
+    /// Of a tunnel: the header it is to have before it, its protocol, and where in the buffer it is.
+    Data(Header, u8, std::ops::Range<usize>),
     /// Nothing for the programs.
     Other,
 }
@@ -51,21 +66,31 @@ impl Carrier {
         let udp = socket(AddressFamily::Inet, SockType::Datagram, flags, None).context(what)?;
         let any = SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DSMIP_PORT));
         bind(udp.as_raw_fd(), &any).context(what)?;
-        let what = "raw socket for IPv6 in IPv4";
-        let plain = crate::sys::raw_socket4(libc::IPPROTO_IPV6).context(what)?;
-        for socket in [&udp, &plain] {
+        let what = "raw sockets for packets in IPv4";
+        let [ipv6, ipv4] = [libc::IPPROTO_IPV6, libc::IPPROTO_IPIP].map(crate::sys::raw_socket4);
+        let sockets = [udp, ipv6.context(what)?, ipv4.context(what)?];
+        for socket in &sockets {
             setsockopt(socket, sockopt::Ipv4PacketInfo, &true).context(what)?;
             setsockopt(socket, sockopt::IpRecvTos, &true).context(what)?;
             // Routers may fragment: what any IPv6 link carries arrives (RFC 4213 §3.2).
             let fragment: crate::sys::Flag = libc::IP_PMTUDISC_DONT;
             crate::sys::set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &fragment).context(what)?;
         }
-        Ok(Carrier { udp, plain, links, signalling })
+        Ok(Carrier { sockets, links, signalling })
     }
 
-    /// What is to be waited for: UDP first.
-    pub(super) fn sockets(&self) -> [BorrowedFd<'_>; 2] {
-        [self.udp.as_fd(), self.plain.as_fd()]
+    /// What is to be waited for, as [`Kind::ALL`] tells.
+    pub(super) fn sockets(&self) -> [BorrowedFd<'_>; 3] {
+        self.sockets.each_ref().map(AsFd::as_fd)
+    }
+
+    fn socket(&self, kind: Kind) -> &OwnedFd {
+        let [udp, ipv6, ipv4] = &self.sockets;
+        match kind {
+            Kind::Udp => udp,
+            Kind::Ipv6 => ipv6,
+            Kind::Ipv4 => ipv4,
+        }
     }
 
     /// Sends what the programs have put a header before, if that is one of ours; `false` if it is not. One that cannot be
@@ -87,19 +112,22 @@ impl Carrier {
         };
         let service = first << 4 | second >> 4;
         let control = [ControlMessage::Ipv4PacketInfo(&info), ControlMessage::Ipv4Tos(&service)];
-        let socket = if source.port == 0 { &self.plain } else { &self.udp };
+        let kind = match (source.port, version(inner)) {
+            (0, Some(4)) => Kind::Ipv4,
+            (0, _) => Kind::Ipv6,
+            _ => Kind::Udp,
+        };
         let to = SockaddrIn::from(SocketAddrV4::new(destination.address, destination.port));
-        let _ = sendmsg(socket.as_raw_fd(), &[IoSlice::new(inner)], &control, MsgFlags::empty(), Some(&to));
+        let _ = sendmsg(self.socket(kind).as_raw_fd(), &[IoSlice::new(inner)], &control, MsgFlags::empty(), Some(&to));
         true
     }
 
     /// Takes one packet from one of the sockets into `buffer`; `None` if there is none.
-    pub(super) fn receive(&self, udp: bool, buffer: &mut [u8]) -> Option<Came> {
+    pub(super) fn receive(&self, kind: Kind, buffer: &mut [u8]) -> Option<Came> {
         let mut control = cmsg_space!(libc::in_pktinfo, libc::c_int);
         let mut parts = [IoSliceMut::new(buffer)];
-        let socket = if udp { &self.udp } else { &self.plain };
-        let message =
-            recvmsg::<SockaddrIn>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::MSG_DONTWAIT).ok()?;
+        let socket = self.socket(kind).as_raw_fd();
+        let message = recvmsg::<SockaddrIn>(socket, &mut parts, Some(&mut control), MsgFlags::MSG_DONTWAIT).ok()?;
         let (from, length) = (SocketAddrV4::from(message.address?), message.bytes);
         let (mut to, mut service) = (None, 0);
         for told in message.cmsgs().ok()? {
@@ -111,21 +139,23 @@ impl Carrier {
                 _ => {}
             }
         }
-        Some(self.sort(to, (from, udp), service, buffer.get(..length)?))
+        Some(self.sort(to, (from, kind), service, buffer.get(..length)?))
     }
 
-    fn sort(&self, to: Option<Ipv4Addr>, (from, udp): (SocketAddrV4, bool), service: u8, bytes: &[u8]) -> Came {
+    fn sort(&self, to: Option<Ipv4Addr>, (from, kind): (SocketAddrV4, Kind), service: u8, bytes: &[u8]) -> Came {
         // A raw socket also tells the IPv4 header.
-        let at = if udp { 0 } else { bytes.first().map_or(0, |first| usize::from(first & 0xf) * 4) };
+        let at = if kind == Kind::Udp { 0 } else { bytes.first().map_or(0, |first| usize::from(first & 0xf) * 4) };
         let inner = bytes.get(at..).unwrap_or_default();
-        let Some(to) = to.filter(|_| inner.first().is_some_and(|first| first >> 4 == 6)) else { return Came::Other };
-        if self.is_signalling(inner) {
-            return Came::Other;
-        }
-        let ports = if udp { (from.port(), DSMIP_PORT) } else { (0, 0) };
+        let protocol = match (kind, version(inner)) {
+            (Kind::Udp | Kind::Ipv6, Some(6)) if !self.is_signalling(inner) => protocol::IPV6,
+            (Kind::Udp | Kind::Ipv4, Some(4)) => protocol::IPV4,
+            _ => return Came::Other,
+        };
+        let Some(to) = to else { return Came::Other };
+        let ports = if kind == Kind::Udp { (from.port(), DSMIP_PORT) } else { (0, 0) };
         let end = |address, port| Ipv4End { address, port }.to_ipv6();
         let header = Header::new(end(*from.ip(), ports.0), end(to, ports.1));
-        Came::Data(Header { traffic_class: service, ..header }, at..bytes.len())
+        Came::Data(Header { traffic_class: service, ..header }, protocol, at..bytes.len())
     }
 
     fn is_signalling(&self, inner: &[u8]) -> bool {
@@ -133,4 +163,9 @@ impl Carrier {
         let to = inner.get(DESTINATION).and_then(|octets| <[u8; 16]>::try_from(octets).ok());
         speaks && to.is_some_and(|to| self.signalling.contains(&to.into()))
     }
+}
+
+/// The version of an IP packet.
+fn version(packet: &[u8]) -> Option<u8> {
+    packet.first().map(|first| first >> 4)
 }

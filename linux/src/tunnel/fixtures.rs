@@ -1,5 +1,7 @@
 //! Fixtures of the fast path: a packet in, a verdict and a packet out, and a sentence. The kernel itself runs the program.
 
+mod ip4;
+
 use super::bpf::{Bpf, Options};
 use super::{Tunnels, world};
 use crate::bpf::attach::Program;

@@ -2,6 +2,7 @@
 //! the best; if the best is direct, routes pass the device by. Flow rules and further paths need BPF (RFC 2473; sources are checked by routing rules, RFC 3963 §6.5 and §9).
 
 use crate::Error;
+use crate::netlink::family;
 use crate::netlink::link::{Link, Wish, push};
 use crate::netlink::message::{Message, Told};
 use crate::netlink::socket::{Netlink, Request};
@@ -14,7 +15,7 @@ use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
 use roam6_wire::{Ipv4End, Prefix};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// The kernel's name for the kind of device.
 const KIND: &str = "ip6tnl";
@@ -24,6 +25,9 @@ const PROTOCOL: u8 = 107;
 const ALLOW: u32 = 50;
 const DENY: u32 = 51;
 const ALLOWED: u32 = 52;
+/// What the device carries: IPv6 alone, or IPv4 too (`IFLA_IPTUN_PROTO`).
+const IPV6: u8 = 41;
+const ANYTHING: u8 = 0;
 /// Hop limit of outer headers.
 const HOP_LIMIT: u8 = 64;
 
@@ -50,9 +54,11 @@ impl Ip6Tnl {
         let probe = back_end.name(TunnelId(0));
         back_end.ask(&probe, Request::add(Message::new(libc::RTM_NEWLINK, &Wish::named(&probe).kind(KIND, &[]))))?;
         device::remove(&probe)?;
-        let mut landing = rule(ALLOWED, RuleAction::Nop);
-        landing.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)));
-        back_end.ask("rule", Request::add(Message::new(libc::RTM_NEWRULE, &landing)))?;
+        for family in family::BOTH {
+            let mut landing = rule(family, ALLOWED, RuleAction::Nop);
+            landing.attributes.push(RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)));
+            back_end.ask("rule", Request::add(Message::new(libc::RTM_NEWRULE, &landing)))?;
+        }
         Ok(back_end)
     }
 
@@ -69,11 +75,11 @@ impl Ip6Tnl {
     }
 
     /// Makes the device or changes its ends in place.
-    fn put_device(&mut self, name: &str, path: &Path) -> Result<LinkId, Error> {
+    fn put_device(&mut self, name: &str, path: &Path, inner: u8) -> Result<LinkId, Error> {
         let found = device::find(&mut self.netlink, name)?;
         // Naming it anew would be a renaming, which is refused while the device is up.
         let wish = found.as_ref().map_or_else(|| Wish::named(name), |found| Wish::of(found.index));
-        let message = Message::new(libc::RTM_NEWLINK, &wish.kind(KIND, &parameters(path)));
+        let message = Message::new(libc::RTM_NEWLINK, &wish.kind(KIND, &parameters(path, inner)));
         self.ask(name, if found.is_some() { Request::change(message) } else { Request::add(message) })?;
         device::set_up(&mut self.netlink, name, path.mtu.max(MIN_MTU))
     }
@@ -83,13 +89,16 @@ impl Ip6Tnl {
         let former = self.guards(|device| device == name)?;
         if is_special_to(&tunnel.far) {
             for &prefix in &tunnel.far {
-                let mut allow = rule(ALLOW, RuleAction::Goto);
-                allow.header.src_len = prefix.length();
-                allow.attributes.push(RuleAttribute::Source(IpAddr::V6(prefix.address())));
+                let (family, address, length) = family::lower(prefix);
+                let mut allow = rule(family, ALLOW, RuleAction::Goto);
+                allow.header.src_len = length;
+                allow.attributes.push(RuleAttribute::Source(address));
                 allow.attributes.push(RuleAttribute::Goto(ALLOWED));
                 self.put_guard(name, allow)?;
             }
-            self.put_guard(name, rule(DENY, RuleAction::Blackhole))?;
+            for family in family::BOTH {
+                self.put_guard(name, rule(family, DENY, RuleAction::Blackhole))?;
+            }
         }
         let kept = |message: &RuleMessage| source(message).is_none_or(|prefix| tunnel.far.contains(&prefix));
         for message in former.into_iter().filter(|message| !(is_special_to(&tunnel.far) && kept(message))) {
@@ -113,7 +122,11 @@ impl Ip6Tnl {
                     _ => false,
                 })
         };
-        let rules = self.netlink.dump(crate::netlink::rule::dump())?.into_iter().filter_map(|message| match message {
+        let mut rules = Vec::new();
+        for family in family::BOTH {
+            rules.extend(self.netlink.dump(crate::netlink::rule::dump(family))?);
+        }
+        let rules = rules.into_iter().filter_map(|message| match message {
             Told::NewRule(message) => Some(message),
             _ => None,
         });
@@ -151,7 +164,8 @@ impl Tunnels for Ip6Tnl {
             Some(path) => {
                 let name = self.name(tunnel.id);
                 self.guard(&name, tunnel)?;
-                Some(self.put_device(&name, path)?)
+                let ipv4 = tunnel.near.iter().chain(&tunnel.far).any(|prefix| prefix.is_ipv4());
+                Some(self.put_device(&name, path, if ipv4 { ANYTHING } else { IPV6 })?)
             }
             None => {
                 self.remove(tunnel.id)?;
@@ -230,8 +244,10 @@ impl Tunnels for Ip6Tnl {
         for (id, _) in self.devices()? {
             self.remove(id)?;
         }
-        let landing = rule(ALLOWED, RuleAction::Nop);
-        self.ask("rule", Request::remove(Message::new(libc::RTM_DELRULE, &landing)))
+        family::BOTH.into_iter().try_for_each(|family| {
+            let landing = rule(family, ALLOWED, RuleAction::Nop);
+            self.ask("rule", Request::remove(Message::new(libc::RTM_DELRULE, &landing)))
+        })
     }
 }
 
@@ -240,22 +256,22 @@ fn best<'a>(paths: impl Iterator<Item = &'a Path> + Clone) -> Option<&'a Path> {
     paths.clone().find(|path| path.weight > 0).or_else(|| paths.clone().next())
 }
 
-fn rule(priority: u32, action: RuleAction) -> RuleMessage {
+fn rule(family: AddressFamily, priority: u32, action: RuleAction) -> RuleMessage {
     let mut message = RuleMessage::default();
-    message.header = RuleHeader { family: AddressFamily::Inet6, action, ..RuleHeader::default() };
+    message.header = RuleHeader { family, action, ..RuleHeader::default() };
     message.attributes.push(RuleAttribute::Priority(priority));
     message
 }
 
 fn source(message: &RuleMessage) -> Option<Prefix> {
     message.attributes.iter().find_map(|attribute| match attribute {
-        RuleAttribute::Source(IpAddr::V6(address)) => Prefix::new(*address, message.header.src_len),
+        RuleAttribute::Source(address) => family::prefix(*address, message.header.src_len),
         _ => None,
     })
 }
 
 /// The device's parameters (`IFLA_IPTUN_*`): no encapsulation limit option, traffic class and flow label copied.
-fn parameters(path: &Path) -> Vec<u8> {
+fn parameters(path: &Path, inner: u8) -> Vec<u8> {
     const IGNORE_ENCAPSULATION_LIMIT: u32 = 0x1;
     const COPY_TRAFFIC_CLASS: u32 = 0x2;
     const COPY_FLOW_LABEL: u32 = 0x4;
@@ -268,6 +284,6 @@ fn parameters(path: &Path) -> Vec<u8> {
     put(4, &[HOP_LIMIT]);
     put(6, &[0]);
     put(8, &flags.to_ne_bytes());
-    put(9, &[41]);
+    put(9, &[inner]);
     out
 }

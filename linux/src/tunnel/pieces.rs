@@ -6,7 +6,7 @@
 use crate::door::raw::Exit;
 use crate::error::{Context, Error};
 use crate::sys;
-use crate::tunnel::carrier::{Came, Carrier};
+use crate::tunnel::carrier::{Came, Carrier, Kind};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc;
@@ -41,7 +41,7 @@ impl Pieces {
         let mut worker = Worker {
             device: sys::open_tun(device, libc::IFF_TUN).context(format_args!("open {device}"))?.into(),
             link,
-            joined: joined_packets()?,
+            joined: [joined_packets(protocol::IPV6)?, joined_packets(protocol::IPV4)?],
             exit: Exit::open()?,
             carrier,
             random: BufReader::new(File::open("/dev/urandom").context("/dev/urandom")?),
@@ -63,9 +63,9 @@ impl Drop for Pieces {
 }
 
 /// Hears packets within packets to this host that no program took: those the kernel has put together.
-fn joined_packets() -> Result<OwnedFd, Error> {
+fn joined_packets(protocol: u8) -> Result<OwnedFd, Error> {
     let what = "raw socket for tunnelled packets";
-    let socket = sys::raw_socket(libc::IPPROTO_IPV6).context(what)?;
+    let socket = sys::raw_socket(protocol.into()).context(what)?;
     setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true).context(what)?;
     setsockopt(&socket, sockopt::Ipv6RecvTClass, &true).context(what)?;
     Ok(socket)
@@ -74,7 +74,7 @@ fn joined_packets() -> Result<OwnedFd, Error> {
 struct Worker {
     device: File,
     link: LinkId,
-    joined: OwnedFd,
+    joined: [OwnedFd; 2],
     exit: Exit,
     carrier: Option<Carrier>,
     random: BufReader<File>,
@@ -86,7 +86,8 @@ impl Worker {
     /// Waits for packets and deals with some; `None` once it is to end.
     fn turn(&mut self) -> Option<()> {
         let carried = self.carrier.iter().flat_map(Carrier::sockets);
-        let all = [self.ended.as_fd(), self.device.as_fd(), self.joined.as_fd()].into_iter().chain(carried);
+        let [joined6, joined4] = self.joined.each_ref().map(AsFd::as_fd);
+        let all = [self.ended.as_fd(), self.device.as_fd(), joined6, joined4].into_iter().chain(carried);
         let mut ready: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         match poll(&mut ready, PollTimeout::NONE) {
             Err(Errno::EINTR) => return Some(()),
@@ -100,12 +101,14 @@ impl Worker {
         if is_ready(1) {
             (0..BATCH).try_for_each(|_| self.leave());
         }
-        if is_ready(2) {
-            (0..BATCH).try_for_each(|_| self.join());
-        }
-        for (at, udp) in [(3, true), (4, false)] {
+        for (at, protocol) in (2..).zip([protocol::IPV6, protocol::IPV4]) {
             if is_ready(at) {
-                (0..BATCH).try_for_each(|_| self.unload(udp));
+                (0..BATCH).try_for_each(|_| self.join(protocol));
+            }
+        }
+        for (at, kind) in (4..).zip(Kind::ALL) {
+            if is_ready(at) {
+                (0..BATCH).try_for_each(|_| self.unload(kind));
             }
         }
         Some(())
@@ -122,9 +125,9 @@ impl Worker {
     }
 
     /// Puts one packet that IPv4 has carried before the programs; `None` if there is none.
-    fn unload(&mut self, udp: bool) -> Option<()> {
-        if let Came::Data(header, inner) = self.carrier.as_ref()?.receive(udp, &mut self.buffer)? {
-            let whole = ip6::emit(&header, protocol::IPV6, self.buffer.get(inner)?);
+    fn unload(&mut self, kind: Kind) -> Option<()> {
+        if let Came::Data(header, protocol, inner) = self.carrier.as_ref()?.receive(kind, &mut self.buffer)? {
+            let whole = ip6::emit(&header, protocol, self.buffer.get(inner)?);
             let _ = self.device.write(&whole);
         }
         Some(())
@@ -143,21 +146,22 @@ impl Worker {
     }
 
     /// Puts one packet before the programs; `None` if there is none.
-    fn join(&mut self) -> Option<()> {
-        let (header, length) = self.receive()?;
+    fn join(&mut self, protocol: u8) -> Option<()> {
+        let (header, length) = self.receive(protocol)?;
         // What the device has brought already is no tunnel's.
         if let Some(header) = header {
-            let whole = ip6::emit(&header, protocol::IPV6, self.buffer.get(..length)?);
+            let whole = ip6::emit(&header, protocol, self.buffer.get(..length)?);
             let _ = self.device.write(&whole);
         }
         Some(())
     }
 
     /// Takes one inner packet into the buffer: its outer header, if it is a tunnel's, and its length.
-    fn receive(&mut self) -> Option<(Option<Header>, usize)> {
+    fn receive(&mut self, protocol: u8) -> Option<(Option<Header>, usize)> {
         let mut control = cmsg_space!(libc::in6_pktinfo, libc::c_int);
         let mut parts = [IoSliceMut::new(&mut self.buffer)];
-        let fd = self.joined.as_raw_fd();
+        let [joined6, joined4] = &self.joined;
+        let fd = if protocol == protocol::IPV6 { joined6 } else { joined4 }.as_raw_fd();
         let message = recvmsg::<SockaddrIn6>(fd, &mut parts, Some(&mut control), MsgFlags::MSG_DONTWAIT).ok()?;
         let source = message.address?.ip();
         let (mut destination, mut traffic_class) = (None, 0);

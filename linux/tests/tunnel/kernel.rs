@@ -1,5 +1,6 @@
 //! The kernel's own tunnel devices, and each back end with the other at the far end: the wire is the same (RFC 2473).
 
+use crate::ipv4;
 use crate::scene::{CN, COA, HA, HOME, Kind, MNN, MNP, SECOND_COA, Scene, arrives, at_home_agent};
 use crate::world::{self, Host};
 use roam6_linux::tunnel::ip6tnl::Ip6Tnl;
@@ -36,6 +37,14 @@ fn either_end_may_be_either() {
             assert!(arrives(from, to, 1413), "in fragments they do");
         }
         assert!(scene.ha.count("encapsulated") + scene.mr.count("decapsulated") > 0);
+    }
+}
+
+#[test]
+fn ipv4_passes_whichever_end_is_which() {
+    or_skip!("ipv4_passes_whichever_end_is_which");
+    for (at_ha, at_mr) in PAIRS {
+        ipv4::passes(&ipv4::dressed(at_ha, at_mr), &format!("{at_ha:?} {at_mr:?}"));
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod carrying;
 mod choosing;
+mod ipv4;
 mod kernel;
 mod lasting;
 mod scene;

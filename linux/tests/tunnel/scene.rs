@@ -44,7 +44,7 @@ impl Side {
     }
 
     /// The device of the first tunnel.
-    fn device(&self) -> &'static str {
+    pub fn device(&self) -> &'static str {
         if self.kind == Kind::Bpf { "nemo0" } else { "nemo1" }
     }
 

@@ -80,6 +80,10 @@ pub struct HomeAgentConfig {
     /// How mobile routers whose uplinks have IPv4 only are served (RFC 5555); `None`: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv4: Option<Ipv4Service>,
+    /// IPv4 prefixes for mobile routers that ask for one and have none in the prefix table (RFC 5555 §2.5); `None`: they
+    /// get none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv4_pool: Option<Ipv4Pool>,
 }
 
 /// The near ends of a home agent's tunnels.
@@ -109,6 +113,15 @@ pub struct Ipv4Service {
     pub force_udp: bool,
 }
 
+/// IPv4 prefixes to give away, all of the same length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ipv4Pool {
+    /// They are taken from this IPv4 prefix.
+    pub prefix: Prefix,
+    /// Length of each as an IPv4 prefix, at least that of `prefix`; 32: single addresses.
+    pub length: u8,
+}
+
 /// Home address -> what its owner may register (the Prefix Table of RFC 3963 §6.1.1).
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrefixTable {
@@ -121,7 +134,7 @@ pub struct PrefixTable {
 pub struct PrefixTableRow {
     /// Its home address.
     pub home_address: HomeAddress,
-    /// Prefixes it may register, and gets in implicit mode.
+    /// Prefixes it may register; those of IPv6 it gets in implicit mode, those of IPv4 if it asks (RFC 5555 §4.5).
     pub prefixes: Arc<[Prefix]>,
     /// How its messages are authenticated.
     pub authentication: Authentication,
@@ -139,8 +152,12 @@ pub struct MobileRouterConfig {
     /// Their IPv4 addresses in the same order, for uplinks that have IPv4 only (RFC 5555); those left out have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub home_agents_ipv4: Vec<Ipv4Addr>,
-    /// Prefixes of the mobile network.
+    /// Prefixes of the mobile network. Those of IPv4 are registered too, and hold while the router is away (RFC 5555
+    /// §4.4.2, §4.4.4).
     pub prefixes: Vec<Prefix>,
+    /// Length of the IPv4 prefix the home agent is asked to choose; 32 for an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dynamic_ipv4: Option<u8>,
     /// Whether updates list the prefixes (RFC 3963 §5.2).
     pub mode: PrefixMode,
     /// How messages are authenticated.

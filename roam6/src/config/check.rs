@@ -3,12 +3,12 @@
 use crate::config::duration::{Span, human};
 use crate::config::source::Review;
 use core::time::Duration;
-use roam6_wire::Ipv4End;
+use roam6_wire::{Ipv4End, Prefix};
 use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// Most interfaces of one role.
 const MAX_INTERFACES: usize = 64;
@@ -60,6 +60,34 @@ pub(crate) fn unicast4(address: &Spanned<Ipv4Addr>, name: &str, review: &mut Rev
     if !Ipv4End::dsmip(value).is_unicast() {
         let what = format!("{name} {value} cannot be reached from elsewhere");
         review.blame(address.span(), what, "write a unicast address");
+    }
+}
+
+/// Prefixes of IPv6.
+pub(crate) fn ipv6<'a>(prefixes: impl IntoIterator<Item = &'a Prefix>, span: Range<usize>, review: &mut Review<'_>) {
+    for prefix in prefixes.into_iter().filter(|prefix| prefix.is_ipv4()) {
+        let hint = "write an IPv6 prefix, as \"2001:db8:1::/64\"";
+        review.blame(span.clone(), format!("prefix {prefix} is one of IPv4"), hint);
+    }
+}
+
+/// Prefixes of a mobile network: of IPv6, and of IPv4 too.
+pub(crate) fn networks<'a>(
+    prefixes: impl Iterator<Item = (&'a Prefix, Range<usize>)>,
+    all: Range<usize>,
+    review: &mut Review<'_>,
+) {
+    let mut native = false;
+    for (prefix, span) in prefixes {
+        native |= !prefix.is_ipv4();
+        if prefix.ipv4().is_some_and(|(address, _)| !Ipv4End::dsmip(address).is_unicast()) {
+            let hint = "write what its hosts can be numbered from, as \"10.77.1.0/24\"";
+            review.blame(span, format!("prefix {prefix} is no network's"), hint);
+        }
+    }
+    if !native {
+        let hint = "write the prefixes of the mobile network, as prefixes = [\"2001:db8:100::/56\"]";
+        review.blame(all, "no IPv6 prefixes", hint);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The `[[mobile_router.flow]]` tables: flows with an uplink of their own (RFC 6089).
 
+use crate::config::check;
 use crate::config::source::Review;
 use roam6_proto::nemo::config::{Sharing, Uplink};
 use roam6_proto::nemo::flow::{FlowRule, Selector};
@@ -48,6 +49,7 @@ pub(crate) fn settle(
         } else if !ids.insert(id) {
             review.blame(place, format!("flow id {id} is used twice"), "give every flow an id of its own, or none");
         }
+        check::ipv6(flow.get_ref().correspondent.iter().chain(&flow.get_ref().inside), flow.span(), review);
         rules.extend(rule(flow, FlowNumber { id, priority: position }, uplinks, review));
     }
     rules

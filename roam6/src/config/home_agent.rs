@@ -5,9 +5,9 @@ use crate::config::duration::Span;
 use crate::config::prefix_table::{self, Home, Mobile};
 use crate::config::source::{Problem, Review};
 use core::time::Duration;
-use roam6_proto::nemo::config::{HomeAgentConfig, Ipv4Service, PrefixTable};
+use roam6_proto::nemo::config::{HomeAgentConfig, Ipv4Pool, Ipv4Service, PrefixTable};
 use roam6_proto::nemo::ipv4::KEEPALIVE as DEFAULT_KEEPALIVE;
-use roam6_wire::Prefix;
+use roam6_wire::{Ipv4End, Prefix};
 use serde::Deserialize;
 use serde_spanned::Spanned;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -43,6 +43,7 @@ pub(crate) struct Section {
     advertise: Option<Spanned<Span>>,
     path_mtu: Option<Spanned<u32>>,
     ipv4: Option<Ipv4Table>,
+    ipv4_pool: Option<PoolTable>,
 }
 
 #[derive(Deserialize)]
@@ -51,6 +52,13 @@ struct Ipv4Table {
     address: Spanned<Ipv4Addr>,
     keepalive: Option<Spanned<Span>>,
     force_udp: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PoolTable {
+    prefix: Spanned<Prefix>,
+    length: Option<Spanned<u8>>,
 }
 
 /// A home agent's settings, and how to read its prefix table anew.
@@ -74,7 +82,7 @@ impl HomeAgent {
 
     /// Reads the prefix table file again; the rows of the main file stay.
     pub(crate) fn reread_table(&self) -> Result<Arc<PrefixTable>, Vec<Problem>> {
-        let home = Home { agent: self.config.address, prefixes: &self.config.home_prefixes };
+        let home = Home::of(&self.config);
         match &self.table_file {
             Some(path) => join(&self.inline, prefix_table::read(path, &home)?, path).map(Arc::new),
             None => Ok(self.inline.clone()),
@@ -87,11 +95,9 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
     check_values(&section, review);
     let home_prefixes = section.home_prefixes.into_inner();
     let address = *section.address.get_ref();
-    let home = Home { agent: address, prefixes: &home_prefixes };
-    let inline = Arc::new(prefix_table::settle(section.mobile, &home, review));
     let table_file = section.prefix_table.map(|path| review.source.resolve(&path));
     let home_link = section.home_link.map(Spanned::into_inner);
-    let config = HomeAgentConfig {
+    let mut config = HomeAgentConfig {
         address,
         home_prefixes,
         table: Arc::default(),
@@ -105,8 +111,11 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
         advertise: section.advertise.map(|span| span.get_ref().0),
         path_mtu: section.path_mtu.map_or(1500, |mtu| *mtu.get_ref()),
         ipv4: section.ipv4.map(|table| ipv4(&table, review)),
+        ipv4_pool: section.ipv4_pool.and_then(|table| ipv4_pool(&table, review)),
         home_link,
     };
+    let inline = Arc::new(prefix_table::settle(section.mobile, &Home::of(&config), review));
+    config.table = inline.clone();
     let mut agent = HomeAgent { config, table_file, inline };
     match agent.reread_table() {
         Ok(table) => agent.config.table = table,
@@ -123,10 +132,24 @@ fn ipv4(table: &Ipv4Table, review: &mut Review<'_>) -> Ipv4Service {
     Ipv4Service { address: *table.address.get_ref(), keepalive, force_udp: table.force_udp.unwrap_or(true) }
 }
 
+/// IPv4 prefixes for who asks for one.
+fn ipv4_pool(table: &PoolTable, review: &mut Review<'_>) -> Option<Ipv4Pool> {
+    let prefix = *table.prefix.get_ref();
+    let Some((address, shortest)) = prefix.ipv4().filter(|(address, _)| Ipv4End::dsmip(*address).is_unicast()) else {
+        let hint = "write an IPv4 prefix to take them from, as \"10.128.0.0/16\"";
+        review.blame(table.prefix.span(), format!("no pool of IPv4 prefixes is in {prefix}"), hint);
+        return None;
+    };
+    check::within(table.length.as_ref(), "length", shortest..=32, review);
+    let length = table.length.as_ref().map_or(32, |length| *length.get_ref());
+    Some(Ipv4Pool { prefix: Prefix::of_ipv4(address, shortest)?, length })
+}
+
 fn check_values(section: &Section, review: &mut Review<'_>) {
     let address = *section.address.get_ref();
     check::unicast(&section.address, "address", review);
     let prefixes = &section.home_prefixes;
+    check::ipv6(prefixes.get_ref(), prefixes.span(), review);
     if prefixes.get_ref().is_empty() {
         review.blame(prefixes.span(), "home_prefixes is empty", "write the prefix home addresses are taken from");
     }

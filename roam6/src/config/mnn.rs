@@ -52,6 +52,7 @@ fn check_home_prefixes(prefixes: &[Spanned<Prefix>], review: &mut Review<'_>) {
         review.blame(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
     }
     for prefix in prefixes {
+        check::ipv6([prefix.get_ref()], prefix.span(), review);
         if prefix.get_ref().length() == 0 {
             let hint = "write the prefixes of the mobile network, as home_prefixes = [\"2001:db8:100::/56\"]";
             review.blame(prefix.span(), "every address would be a home address", hint);

@@ -57,7 +57,8 @@ impl Usual {
     /// The networks of the mobile router, on the virtual links of the station.
     pub(crate) fn of(router: Option<&MobileRouterConfig>, geo: Option<&Geo>) -> Usual {
         let links = geo.iter().flat_map(|geo| geo.config.virtual_links.iter().map(|link| link.name.clone()));
-        let announced = router.map(|router| router.prefixes.clone()).unwrap_or_default();
+        let announced = router.into_iter().flat_map(|router| router.prefixes.iter().copied());
+        let announced = announced.filter(|prefix| !prefix.is_ipv4()).collect();
         Usual { interfaces: links.collect(), announced }
     }
 }
@@ -74,6 +75,9 @@ pub(crate) fn settle(section: Spanned<Section>, usual: Usual, review: &mut Revie
     if interfaces.is_empty() {
         let hint = "write the links to other routers, as interfaces = [\"gn0\"]";
         review.blame(table.clone(), "no interfaces, and no virtual links of [geo]", hint);
+    }
+    if let Some(written) = &section.announce {
+        check::ipv6(written.get_ref(), written.span(), review);
     }
     if let Some(written) = section.announce.as_ref().filter(|written| written.get_ref().len() > MAX_NETWORKS) {
         review.blame(written.span(), format!("more than {MAX_NETWORKS} networks"), "aggregate them");
@@ -94,6 +98,7 @@ pub(crate) fn settle(section: Spanned<Section>, usual: Usual, review: &mut Revie
 fn acceptance(table: Spanned<AcceptTable>, review: &mut Review<'_>) -> Acceptance {
     let span = table.span();
     let table = table.into_inner();
+    check::ipv6(table.prefixes.get_ref(), table.prefixes.span(), review);
     if table.prefixes.get_ref().is_empty() {
         let hint = "write what their networks lie in, as prefixes = [\"2001:db8::/32\"]";
         review.blame(table.prefixes.span(), "no prefixes", hint);

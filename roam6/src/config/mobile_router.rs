@@ -20,6 +20,8 @@ use std::path::PathBuf;
 
 /// Most uplinks, ingress interfaces, prefixes or home agents.
 const MAX_LIST: usize = 64;
+/// Lengths of an IPv4 prefix that may be asked for.
+const DYNAMIC_IPV4: std::ops::RangeInclusive<u8> = 8..=32;
 
 /// The table, as written.
 #[derive(Deserialize)]
@@ -32,6 +34,7 @@ pub(crate) struct Section {
     #[serde(default)]
     home_agents_ipv4: Vec<Spanned<Ipv4Addr>>,
     prefixes: Spanned<Vec<Spanned<Prefix>>>,
+    dynamic_ipv4: Option<Spanned<u8>>,
     mode: Option<PrefixMode>,
     auth: Option<Spanned<Method>>,
     key_file: Option<Spanned<PathBuf>>,
@@ -112,6 +115,7 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
         home_agents: section.home_agents.into_iter().map(Spanned::into_inner).collect(),
         home_agents_ipv4: section.home_agents_ipv4.into_iter().map(Spanned::into_inner).collect(),
         prefixes: section.prefixes.into_inner().into_iter().map(Spanned::into_inner).collect(),
+        dynamic_ipv4: section.dynamic_ipv4.map(Spanned::into_inner),
         mode: section.mode.unwrap_or(PrefixMode::Explicit),
         authentication,
         lifetime: section.lifetime.map_or(Duration::from_secs(600), |span| span.get_ref().0),
@@ -129,6 +133,8 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
 fn check_home(section: &Section, review: &mut Review<'_>) {
     let (address, prefix) = (*section.home_address.get_ref(), *section.home_prefix.get_ref());
     check::unicast(&section.home_address, "home_address", review);
+    check::ipv6([section.home_prefix.get_ref()], section.home_prefix.span(), review);
+    check::within(section.dynamic_ipv4.as_ref(), "dynamic_ipv4", DYNAMIC_IPV4, review);
     if !prefix.contains(address) {
         let what = format!("home_address {address} lies outside home_prefix {prefix}");
         review.blame(section.home_address.span(), what, "choose an address of the home prefix, or correct home_prefix");
@@ -154,10 +160,7 @@ fn check_home(section: &Section, review: &mut Review<'_>) {
 
 fn check_prefixes(section: &Section, review: &mut Review<'_>) {
     let prefixes = section.prefixes.get_ref();
-    if prefixes.is_empty() {
-        let hint = "write the prefixes of the mobile network, as prefixes = [\"2001:db8:100::/56\"]";
-        review.blame(section.prefixes.span(), "no prefixes", hint);
-    }
+    check::networks(prefixes.iter().map(|one| (one.get_ref(), one.span())), section.prefixes.span(), review);
     if let Some(prefix) = prefixes.get(MAX_LIST) {
         review.blame(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
     }

@@ -1,14 +1,15 @@
 //! Who may register what: the Prefix Table of RFC 3963 §6.1.1, in a file of its own or in the home agent's table.
 
+use crate::config::check;
 use crate::config::ipsec::Ipsec;
 use crate::config::key::{Keying, Method};
 use crate::config::source::{Problem, Review, Source};
-use roam6_proto::nemo::config::{PrefixTable, PrefixTableRow};
+use roam6_proto::nemo::config::{HomeAgentConfig, PrefixTable, PrefixTableRow};
 use roam6_wire::{HomeAddress, Prefix};
 use serde::Deserialize;
 use serde_spanned::Spanned;
 use std::collections::BTreeSet;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,32 @@ pub(crate) struct Home<'a> {
     pub(crate) agent: Ipv6Addr,
     /// Where home addresses lie.
     pub(crate) prefixes: &'a [Prefix],
+    /// Its IPv4 address.
+    pub(crate) agent4: Option<Ipv4Addr>,
+    /// Where IPv4 prefixes are taken from for those who have none.
+    pub(crate) pool: Option<Prefix>,
+}
+
+impl<'a> Home<'a> {
+    /// What these settings say.
+    pub(crate) fn of(config: &'a HomeAgentConfig) -> Home<'a> {
+        Home {
+            agent: config.address,
+            prefixes: &config.home_prefixes,
+            agent4: config.ipv4.map(|service| service.address),
+            pool: config.ipv4_pool.map(|pool| pool.prefix),
+        }
+    }
+
+    /// Whether `prefix` holds an address of the home agent's own.
+    fn own_in(&self, prefix: Prefix) -> Option<IpAddr> {
+        let own = [Some(IpAddr::V6(self.agent)), self.agent4.map(IpAddr::V4)];
+        let within = |own: &IpAddr| match own {
+            IpAddr::V4(own) => prefix.is_ipv4() && prefix.contains(own.to_ipv6_mapped()),
+            IpAddr::V6(own) => prefix.contains(*own),
+        };
+        own.into_iter().flatten().find(within)
+    }
 }
 
 /// Reads a prefix table file.
@@ -64,7 +91,15 @@ pub(crate) fn settle(rows: Vec<Spanned<Mobile>>, home: &Home<'_>, review: &mut R
         check_address(&row, home, &mut known, review);
         places.extend(row.prefixes.get_ref().iter().map(|prefix| (*prefix, row.prefixes.span())));
         let home_address = HomeAddress(*row.home_address.get_ref());
-        let prefixes = row.prefixes.into_inner().into();
+        check::networks(
+            row.prefixes.get_ref().iter().map(|one| (one, row.prefixes.span())),
+            row.prefixes.span(),
+            review,
+        );
+        let mut prefixes = row.prefixes.into_inner();
+        // In the order in which a registration has them, to be kept once.
+        prefixes.sort();
+        let prefixes = prefixes.into();
         let keying = Keying { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
         if let Some(authentication) = keying.settle(span, review) {
             table.rows.push(PrefixTableRow { home_address, prefixes, authentication });
@@ -93,18 +128,18 @@ fn check_address(row: &Mobile, home: &Home<'_>, known: &mut BTreeSet<Ipv6Addr>, 
         let hint = "keep one row for each home address; its prefixes may be several";
         review.blame(span, format!("home_address {address} is written twice"), hint);
     }
-    if row.prefixes.get_ref().is_empty() {
-        let hint = "write the prefixes of its mobile network, as prefixes = [\"2001:db8:100::/56\"]";
-        review.blame(row.prefixes.span(), "no prefixes", hint);
-    }
 }
 
 /// Sorted by address and length, a prefix that covers others stands right before the first of them.
 fn check_prefixes(mut places: Vec<(Prefix, Range<usize>)>, home: &Home<'_>, review: &mut Review<'_>) {
     for (prefix, span) in &places {
-        if prefix.contains(home.agent) {
-            let what = format!("prefix {prefix} holds the home agent's address {}", home.agent);
+        if let Some(own) = home.own_in(*prefix) {
+            let what = format!("prefix {prefix} holds the home agent's address {own}");
             review.blame(span.clone(), what, "a mobile network and the home link must not overlap");
+        }
+        if let Some(pool) = home.pool.filter(|pool| pool.covers(*prefix) || prefix.covers(*pool)) {
+            let what = format!("prefix {prefix} overlaps the pool {pool}");
+            review.blame(span.clone(), what, "take it from elsewhere, or make [home_agent.ipv4_pool] smaller");
         }
     }
     places.sort_by_key(|(prefix, _)| *prefix);

@@ -104,6 +104,9 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> ShimConfig {
     check::within(section.max_contexts.as_ref(), "max_contexts", 1..=MAX_CONTEXTS, review);
     check::within(section.verifications_per_second.as_ref(), "verifications_per_second", 1..=1_000_000, review);
     for list in [&section.peers.only, &section.peers.except] {
+        for prefix in list {
+            check::ipv6([prefix.get_ref()], prefix.span(), review);
+        }
         if let Some(prefix) = list.get(MAX_LIST) {
             review.blame(prefix.span(), format!("more than {MAX_LIST} prefixes"), "aggregate them");
         }

@@ -92,7 +92,7 @@ fn a_mobile_router_must_make_sense() {
         (
             "[\"2001:db8:100::/56\"]",
             "[]",
-            "r.toml:4:12: no prefixes; write the prefixes of the mobile network, as prefixes = [\"2001:db8:100::/56\"]",
+            "r.toml:4:12: no IPv6 prefixes; write the prefixes of the mobile network, as prefixes = [\"2001:db8:100::/56\"]",
         ),
         (
             "auth = \"none\"",

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 pub mod capture;
+pub mod city;
 pub mod node;
 pub mod visit;
 

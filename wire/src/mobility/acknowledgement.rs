@@ -63,12 +63,16 @@ impl BitOr for AckFlags {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Status(pub u8);
 
-/// Names each status once: its constant, its number, its text.
+/// Status of an IPv4 Address Acknowledgement option (RFC 5555 §3.2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ipv4Status(pub u8);
+
+/// Names each status of a kind once: its constant, its number, its text.
 macro_rules! statuses {
-    ($($name:ident = $code:literal, $text:literal;)*) => {
-        impl Status {
+    ($kind:ident: $($name:ident = $code:literal, $text:literal;)*) => {
+        impl $kind {
             $(#[doc = concat!("Status ", $code, ": ", $text, ".")]
-            pub const $name: Status = Status($code);)*
+            pub const $name: $kind = $kind($code);)*
 
             /// What it says; `None` if the number has no meaning that is known.
             pub fn text(self) -> Option<&'static str> {
@@ -77,11 +81,25 @@ macro_rules! statuses {
                     _ => None,
                 }
             }
+
+            /// Whether it grants what was asked for.
+            pub fn is_accepted(self) -> bool {
+                self.0 < 128
+            }
+        }
+
+        impl fmt::Display for $kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self.text() {
+                    Some(text) => write!(f, "{} ({text})", self.0),
+                    None => write!(f, "{}", self.0),
+                }
+            }
         }
     };
 }
 
-statuses! {
+statuses! { Status:
     ACCEPTED = 0, "accepted";
     PREFIX_DISCOVERY_NEEDED = 1, "accepted, but prefix discovery is needed";
     MCOA_NOT_COMPLETE = 4, "accepted, but not every care-of address";
@@ -116,23 +134,19 @@ statuses! {
     DELEGATED_PREFIX_IN_USE = 178, "delegated prefix in use";
 }
 
+statuses! { Ipv4Status:
+    ACCEPTED = 0, "accepted";
+    UNSPECIFIED = 128, "reason unspecified";
+    ADMINISTRATIVELY_PROHIBITED = 129, "administratively prohibited";
+    INCORRECT_HOME_ADDRESS = 130, "incorrect IPv4 home address";
+    INVALID_ADDRESS = 131, "invalid IPv4 address";
+    NO_DYNAMIC_ADDRESS = 132, "dynamic IPv4 home address assignment not available";
+    PREFIX_UNAUTHORISED = 133, "prefix allocation unauthorised";
+}
+
 impl Status {
     /// UDP encapsulation refused: the other meaning of 144, told apart by what the update had (RFC 5555 §3.2).
     pub const UDP_ENCAPSULATION_REFUSED: Status = Status(144);
-
-    /// Whether the update was accepted.
-    pub fn is_accepted(self) -> bool {
-        self.0 < 128
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.text() {
-            Some(text) => write!(f, "{} ({text})", self.0),
-            None => write!(f, "{}", self.0),
-        }
-    }
 }
 
 impl BindingAcknowledgement {

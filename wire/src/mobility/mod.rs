@@ -6,7 +6,7 @@ pub mod flow;
 pub mod option;
 pub mod update;
 
-pub use acknowledgement::{AckFlags, BindingAcknowledgement, Status};
+pub use acknowledgement::{AckFlags, BindingAcknowledgement, Ipv4Status, Status};
 pub use flow::{FlowIdentification, Selector, Span, TrafficSelector};
 pub use option::{BindingIdentifier, CareOfField, MobilityOption};
 pub use update::{BindingUpdate, UpdateFlags};

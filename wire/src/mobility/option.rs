@@ -2,7 +2,7 @@
 //! RFC 6275 §6.2, RFC 3963 §4.3, RFC 5648 §4.1, RFC 6089 §4, RFC 4283 §3, RFC 4285 §5, RFC 5555 §3, RFC 5568 §6.4.4.
 
 use super::MAX_LENGTH;
-use super::acknowledgement::Status;
+use super::acknowledgement::{Ipv4Status, Status};
 use super::flow::FlowIdentification;
 use crate::address::{Bid, Fid, Prefix};
 use crate::malformed::{Malformed, Why};
@@ -113,9 +113,9 @@ pub enum MobilityOption {
     },
     /// What became of the IPv4 home address (RFC 5555 §3.2.1).
     Ipv4AddressAcknowledgement {
-        /// 128 and more is a refusal.
-        status: u8,
-        /// Of the network it is in; 6 bits.
+        /// What became of it.
+        status: Ipv4Status,
+        /// Of the network it is in; 6 bits, 0 with a refusal.
         prefix_length: u8,
         /// The address.
         address: Ipv4Addr,
@@ -223,7 +223,7 @@ const TABLE: [Row; 16] = [
     row(kind::IPV4_HOME_ADDRESS, 6, (4, 0), read_ipv4_home_address),
     row(kind::IPV4_ADDRESS_ACKNOWLEDGEMENT, 6, (4, 0), |body| {
         Ok(MobilityOption::Ipv4AddressAcknowledgement {
-            status: body.u8()?,
+            status: Ipv4Status(body.u8()?),
             prefix_length: body.u8()? >> 2,
             address: body.address4()?,
         })
@@ -459,7 +459,7 @@ impl MobilityOption {
                 kind::IPV4_HOME_ADDRESS
             }
             MobilityOption::Ipv4AddressAcknowledgement { status, prefix_length, address } => {
-                body.u8(status).u8(prefix_length << 2).bytes(&address.octets());
+                body.u8(status.0).u8(prefix_length << 2).bytes(&address.octets());
                 kind::IPV4_ADDRESS_ACKNOWLEDGEMENT
             }
             MobilityOption::NatDetection { force_udp, refresh_seconds } => {

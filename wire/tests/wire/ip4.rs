@@ -7,7 +7,7 @@ use crate::samples::{HOME, HOME_AGENT, address, octets};
 use roam6_wire::ip4::{Carried, DSMIP_PORT};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{
-    AckFlags, BindingAcknowledgement, BindingUpdate, Message, MobilityOption, Status, UpdateFlags,
+    AckFlags, BindingAcknowledgement, BindingUpdate, Ipv4Status, Message, MobilityOption, Status, UpdateFlags,
 };
 use roam6_wire::{Ipv4End, Sequence, scenario};
 use std::net::Ipv4Addr;
@@ -42,7 +42,11 @@ fn acknowledgement() -> Message {
         lifetime_units: 15,
         options: vec![
             MobilityOption::NatDetection { force_udp: true, refresh_seconds: 110 },
-            MobilityOption::Ipv4AddressAcknowledgement { status: 0, prefix_length: 24, address: HOME4 },
+            MobilityOption::Ipv4AddressAcknowledgement {
+                status: Ipv4Status::ACCEPTED,
+                prefix_length: 24,
+                address: HOME4,
+            },
         ],
     })
 }

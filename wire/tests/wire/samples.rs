@@ -8,7 +8,7 @@ use roam6_wire::icmp6::{
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{
     self, AckFlags, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, ErrorStatus,
-    FlowIdentification, MobilityOption, Selector, Span, Status, TrafficSelector, UpdateFlags,
+    FlowIdentification, Ipv4Status, MobilityOption, Selector, Span, Status, TrafficSelector, UpdateFlags,
 };
 use roam6_wire::udp::Udp;
 use roam6_wire::{Bid, Fid, LinkAddress, Sequence};
@@ -83,7 +83,7 @@ pub(crate) fn mobility_messages() -> Vec<mobility::Message> {
                 binding(1, CareOfField::None),
                 MobilityOption::NatDetection { force_udp: true, refresh_seconds: 110 },
                 MobilityOption::Ipv4AddressAcknowledgement {
-                    status: 0,
+                    status: Ipv4Status::ACCEPTED,
                     prefix_length: 24,
                     address: Ipv4Addr::new(192, 0, 2, 1),
                 },

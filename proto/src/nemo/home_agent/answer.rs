@@ -46,6 +46,8 @@ pub(super) struct Answer {
     pub bids: Vec<Echo>,
     /// Its Flow Identification options.
     pub flows: Vec<FlowIdentification>,
+    /// Its IPv4 Address Acknowledgement options.
+    pub ipv4: Vec<MobilityOption>,
     /// How it gets there if the update was carried by IPv4.
     pub carriage: Option<Carriage>,
 }
@@ -60,7 +62,7 @@ impl HomeAgent {
 
     /// Answers an update that is refused, and reports it.
     pub(super) fn refuse(&mut self, answer: &Answer, status: Status, out: &mut Outbox) {
-        let answer = Answer { lifetime: Duration::ZERO, flows: Vec::new(), ..answer.clone() };
+        let answer = Answer { lifetime: Duration::ZERO, flows: Vec::new(), ipv4: Vec::new(), ..answer.clone() };
         self.reply(&answer, status, out);
         out.report(Report::Refused { home_address: answer.home, care_of: answer.care_of.0, status: status.0 });
     }
@@ -74,6 +76,7 @@ impl HomeAgent {
         // RFC 6275 §6.2.4: earlier than the lifetime ends, or not at all.
         let advice = self.config.refresh_advice.map(units).filter(|advice| *advice > 0 && *advice < lifetime);
         options.extend(advice.filter(|_| status.is_accepted()).map(MobilityOption::BindingRefreshAdvice));
+        options.extend(answer.ipv4.iter().cloned());
         options.extend(answer.carriage.map(|carriage| carriage.option()));
         options.extend(answer.timestamp.map(|timestamp| MobilityOption::ReplayProtection(timestamp.0)));
         let flags = if answer.router { AckFlags::ROUTER } else { AckFlags::NONE };

@@ -45,6 +45,8 @@ impl HomeAgent {
 fn ways_home(table: &PrefixTable, wanted: impl Fn(&Prefix) -> bool) -> BTreeMap<Prefix, HomeAddress> {
     let rows = table.rows.iter().rev();
     let ways = rows.flat_map(|row| row.prefixes.iter().map(|prefix| (*prefix, row.home_address)));
+    // A mobile router on the home link has no IPv4 there (RFC 5555 §4.4.4).
+    let ways = ways.filter(|(prefix, _)| !prefix.is_ipv4());
     ways.filter(|(prefix, _)| wanted(prefix)).collect()
 }
 

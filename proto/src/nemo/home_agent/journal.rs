@@ -40,7 +40,7 @@ impl HomeAgent {
     fn may_return(&self, record: &BindingRecord) -> bool {
         !self.bindings.contains_key(&record.home_address)
             && self.bindings.len() < self.config.max_bindings
-            && self.row(record.home_address).is_some_and(|row| allows(row, &record.prefixes))
+            && self.row(record.home_address).is_some_and(|row| self.allows(row, &record.prefixes))
     }
 
     /// The care-of addresses of `record` whose time is not over, each with its own end.
@@ -92,7 +92,7 @@ impl HomeAgent {
         let homes = rows_that_differ(&former, &self.config.table).map(|row| row.home_address);
         let lost = homes.filter(|home| {
             let latest = self.bindings.get(home).and_then(|binding| binding.latest());
-            let allowed = |latest| self.row(*home).is_some_and(|row| allows(row, latest));
+            let allowed = |latest| self.row(*home).is_some_and(|row| self.allows(row, latest));
             latest.is_some_and(|latest| !allowed(&latest.prefixes))
         });
         let lost: Vec<HomeAddress> = lost.collect();
@@ -104,8 +104,14 @@ impl HomeAgent {
 }
 
 impl HomeAgent {
-    /// The prefixes, or those of the row if they are the same.
-    pub(super) fn share(&self, home: HomeAddress, prefixes: Vec<Prefix>) -> Arc<[Prefix]> {
+    fn allows(&self, row: &PrefixTableRow, prefixes: &[Prefix]) -> bool {
+        prefixes.iter().all(|prefix| self.may_have(row, *prefix))
+    }
+
+    /// The prefixes in their order, or those of the row if they are the same.
+    pub(super) fn share(&self, home: HomeAddress, mut prefixes: Vec<Prefix>) -> Arc<[Prefix]> {
+        prefixes.sort();
+        prefixes.dedup();
         let row = self.row(home).filter(|row| *row.prefixes == *prefixes);
         row.map_or_else(|| prefixes.into(), |row| row.prefixes.clone())
     }
@@ -122,8 +128,4 @@ pub(super) fn rows_that_differ<'a>(
         rows.peek().is_none_or(|other| other.home_address != row.home_address || other.prefixes != row.prefixes)
     };
     former.rows.iter().filter(differs)
-}
-
-fn allows(row: &PrefixTableRow, prefixes: &[Prefix]) -> bool {
-    prefixes.iter().all(|prefix| row.prefixes.iter().any(|own| own.covers(*prefix)))
 }

@@ -11,6 +11,7 @@ mod discovery;
 mod flows;
 mod forwarding;
 mod home_link;
+mod ipv4_home;
 mod journal;
 mod limiter;
 mod multiple;

@@ -1,7 +1,8 @@
 //! A Binding Update in the home agent's own terms: addresses settled, options sorted.
-//! RFC 6275 §6.1.7 and §9.5.1, RFC 3963 §4.1 and §4.3, RFC 5648 §4.1, RFC 4285 §5.
+//! RFC 6275 §6.1.7 and §9.5.1, RFC 3963 §4.1 and §4.3, RFC 5648 §4.1, RFC 4285 §5, RFC 5555 §3.1.
 
 use super::answer::Answer;
+use super::ipv4_home::Wish;
 use super::multiple::{Echo, Offer};
 use crate::crypto::authenticator::Timestamp;
 use crate::input::Packet;
@@ -52,6 +53,8 @@ pub(super) struct Request {
     pub prefixes: Vec<Prefix>,
     /// A Mobile Network Prefix option cannot be read.
     pub misshapen_prefix: bool,
+    /// IPv4 Home Address options.
+    pub ipv4: Vec<Wish>,
     /// Binding Identifier options.
     pub offers: Vec<Offer>,
     /// A Binding Identifier option cannot be read.
@@ -118,6 +121,7 @@ impl Request {
             overwrite: update.flags.overwrite(),
             prefixes: Vec::new(),
             misshapen_prefix: false,
+            ipv4: Vec::new(),
             offers: Vec::new(),
             misshapen_bid: false,
             flows: Vec::new(),
@@ -142,6 +146,10 @@ impl Request {
                 self.link_address = address.filter(|address| address.is_unicast());
             }
             MobilityOption::MobileNetworkPrefix(prefix) => self.prefixes.push(*prefix),
+            MobilityOption::Ipv4HomeAddress { prefix_length, prefix_wanted, address } => {
+                let (prefix_length, prefix_wanted, address) = (*prefix_length, *prefix_wanted, *address);
+                self.ipv4.push(Wish { prefix_length, prefix_wanted, address });
+            }
             MobilityOption::BindingIdentifier(option) => self.offers.push(Offer {
                 bid: option.bid,
                 priority: option.priority,
@@ -197,6 +205,7 @@ impl Request {
             authentication: Authentication::None,
             bids: self.offers.iter().map(echo).collect(),
             flows: Vec::new(),
+            ipv4: Vec::new(),
             carriage: None,
         }
     }

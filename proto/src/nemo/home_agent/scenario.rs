@@ -431,6 +431,7 @@ fn config(kind: u8) -> HomeAgentConfig {
         advertise: (kind & 16 == 16).then(|| Duration::from_secs(600)),
         path_mtu: 1500,
         ipv4: None,
+        ipv4_pool: None,
     }
 }
 

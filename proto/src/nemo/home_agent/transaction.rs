@@ -108,7 +108,7 @@ impl HomeAgent {
             let known = |prefix: Prefix| current.is_some_and(|current| current.prefixes.contains(&prefix));
             let known = |item: &Item| match item {
                 Item::Route(route) => {
-                    current.is_some() && (known(route.destination) || route.destination.length() == 128)
+                    current.is_some() && (known(route.destination) || route.destination == Prefix::host(home.0))
                 }
                 _ => false,
             };

@@ -165,7 +165,11 @@ impl HomeAgent {
         }
         let prefixes = match latest {
             Some(latest) if ends => latest.prefixes.clone(),
-            _ => self.grant_prefixes(request, row)?,
+            _ => {
+                let ipv4 = self.grant_ipv4(request, row, latest);
+                answer.ipv4 = ipv4.options;
+                self.grant_prefixes(request, row, ipv4.prefixes)?
+            }
         };
         let lifetime = if ends { Duration::ZERO } else { self.grant_lifetime(request.lifetime) };
         let merged = self.merge((now + lifetime, carried), request, latest, &prefixes)?;
@@ -194,13 +198,20 @@ impl HomeAgent {
         Ok(Verdict::Register(next))
     }
 
-    /// The prefixes of explicit mode if they may be registered, of implicit mode if there are any (RFC 3963 §6.2).
-    fn grant_prefixes(&self, request: &Request, row: &PrefixTableRow) -> Result<Arc<[Prefix]>, Refusal> {
+    /// The prefixes of explicit mode if they may be registered, of implicit mode if there are any (RFC 3963 §6.2); and
+    /// those of IPv4 that are granted already.
+    fn grant_prefixes(
+        &self,
+        request: &Request,
+        row: &PrefixTableRow,
+        ipv4: Vec<Prefix>,
+    ) -> Result<Arc<[Prefix]>, Refusal> {
         if !request.router {
-            return Ok(Arc::default());
+            return Ok(self.share(request.home, ipv4));
         }
         let explicit = request.explicit();
-        let asked: &[Prefix] = if explicit { &request.prefixes } else { &row.prefixes };
+        let own = || row.prefixes.iter().copied().filter(|prefix| !prefix.is_ipv4());
+        let asked: Vec<Prefix> = if explicit { request.prefixes.clone() } else { own().collect() };
         if asked.is_empty() && !request.misshapen_prefix {
             return Err(Refusal::Answer(Status::FORWARDING_SETUP_FAILED));
         }
@@ -216,10 +227,7 @@ impl HomeAgent {
             let status = if explicit { Status::INVALID_PREFIX } else { Status::FORWARDING_SETUP_FAILED };
             return Err(Refusal::Answer(status));
         }
-        let mut prefixes = asked.to_vec();
-        prefixes.sort();
-        prefixes.dedup();
-        Ok(self.share(request.home, prefixes))
+        Ok(self.share(request.home, [asked, ipv4].concat()))
     }
 
     /// A route to it can be made, and takes nothing away from this home agent.
@@ -242,6 +250,10 @@ impl HomeAgent {
         latest: Option<&Registration>,
         prefixes: &[Prefix],
     ) -> Result<Merged, Refusal> {
+        let usable4 = |end: &Ipv4End| !prefixes.iter().any(|prefix| prefix.contains(end.address.to_ipv6_mapped()));
+        if !carried.as_ref().is_none_or(usable4) {
+            return Err(Refusal::Answer(Status::INVALID_CARE_OF));
+        }
         let usable = |address: Ipv6Addr| {
             address != self.config.address
                 && !self.home.is_own(address)

@@ -268,6 +268,7 @@ impl MobileRouter {
             self.arrive_home(out);
             return;
         }
+        self.hear_ipv4_home(message, home_agent, out);
         out.report(Report::Bound { home_agent, care_of, lifetime: granted });
     }
 }

@@ -36,7 +36,7 @@ const RULE_SELF: u32 = 1120;
 /// Packets from a care-of address take that uplink.
 const RULE_CARE_OF: u32 = 1200;
 
-const DEFAULT_METRIC: u32 = 512;
+pub(super) const DEFAULT_METRIC: u32 = 512;
 /// Worse than any route to a real network.
 const LAST_METRIC: u32 = 1 << 30;
 /// An outer IPv6 header, octets.
@@ -57,6 +57,7 @@ impl MobileRouter {
         self.put_care_of_prefixes(self.now, &mut plan);
         self.put_inside(&mut plan);
         self.put_home_address(&mut plan);
+        self.put_ipv4_home(&mut plan);
         self.put_way_home(&mut plan);
         plan
     }
@@ -204,10 +205,10 @@ impl MobileRouter {
     /// The mobile network itself: what it does not have is refused rather than sent round in circles, and so is what comes
     /// from it with a foreign source address (RFC 3963 §6.5, §9).
     fn put_inside(&self, plan: &mut Plan) {
-        for prefix in &self.config.prefixes {
-            let (source, destination, table) = (Prefix::ALL, *prefix, Table::MAIN);
+        for prefix in self.networks() {
+            let (source, destination, table) = (Prefix::ALL, prefix, Table::MAIN);
             plan.put(Item::Rule(Rule { priority: RULE_INSIDE, source, destination, incoming: None, table }));
-            plan.put(route(table, *prefix, LAST_METRIC, Target::Unreachable));
+            plan.put(route(table, prefix, LAST_METRIC, Target::Unreachable));
         }
         plan.put(route(NOWHERE, Prefix::ALL, DEFAULT_METRIC, Target::Unreachable));
         for ingress in &self.ingress {
@@ -270,11 +271,11 @@ impl MobileRouter {
             plan.put(route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, Target::Tunnel(TUNNEL)));
         }
         let home = Prefix::host(self.config.home_address.0);
-        for prefix in &self.config.prefixes {
-            plan.put(rule(RULE_HOME, *prefix, TUNNEL_TABLE));
+        for prefix in self.networks() {
+            plan.put(rule(RULE_HOME, prefix, TUNNEL_TABLE));
         }
         plan.put(rule(RULE_SELF, home, TUNNEL_TABLE));
-        let near = [home].into_iter().chain(self.config.prefixes.iter().copied()).collect();
+        let near = [home].into_iter().chain(self.networks()).collect();
         let flows = if self.config.sharing == Sharing::Single { Vec::new() } else { self.flows() };
         plan.put(Item::Tunnel(Tunnel { id: TUNNEL, near, far: vec![Prefix::ALL], paths, flows }));
     }

@@ -12,6 +12,7 @@ mod home;
 pub mod home_prefix;
 mod ingress;
 mod inheritance;
+mod ipv4_home;
 mod modes;
 mod order;
 mod packet;
@@ -42,6 +43,7 @@ use home::HomeLink;
 use home_prefix::HomePrefixes;
 use ingress::Inside;
 use inheritance::Inheritance;
+use ipv4_home::Ipv4Home;
 use modes::Modes;
 use probe::{Change, Probe};
 use registration::{CareOf, Place, Registration, Wanted};
@@ -91,6 +93,7 @@ pub struct MobileRouter {
     modes: Modes,
     /// How an IPv4-only uplink's packets are carried.
     carriage: Carriage,
+    ipv4_home: Ipv4Home,
     /// Prefixes the home agent refused are not advertised inside (RFC 3963 §5.4.3).
     refused: bool,
     stopping: bool,
@@ -132,6 +135,7 @@ impl MobileRouter {
             single: false,
             apart: false,
             carriage: Carriage::default(),
+            ipv4_home: Ipv4Home::default(),
             refused: false,
             stopping: false,
             interfaces: BTreeMap::new(),

@@ -88,6 +88,7 @@ impl MobileRouter {
             self.modes = Modes::new(config.mode);
         }
         self.config = config.clone();
+        self.reload_ipv4_home();
         self.agents.wake(now);
         let seen: Vec<_> = self.interfaces.values().cloned().collect();
         for event in seen {
@@ -131,5 +132,13 @@ impl MobileRouter {
 
 /// What of the configuration an update says.
 fn said(config: &MobileRouterConfig) -> impl PartialEq + '_ {
-    (&config.prefixes, config.mode, &config.authentication, config.lifetime, &config.flows, &config.home_agents_ipv4)
+    (
+        &config.prefixes,
+        config.dynamic_ipv4,
+        config.mode,
+        &config.authentication,
+        config.lifetime,
+        &config.flows,
+        &config.home_agents_ipv4,
+    )
 }

@@ -355,6 +355,7 @@ fn config(choice: u8) -> MobileRouterConfig {
         home_prefix: Prefix::new(HOME, 64).unwrap_or(Prefix::ALL),
         home_agents: vec![HOME_AGENT; usize::from(choice >> 4 & 1) + 1],
         home_agents_ipv4: Vec::new(),
+        dynamic_ipv4: None,
         mode: if choice & 2 == 0 { PrefixMode::Implicit } else { PrefixMode::Explicit },
         authentication: match choice & 0x88 {
             0x88 => Authentication::Ipsec(Box::new(pair())),

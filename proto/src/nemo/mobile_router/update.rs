@@ -92,8 +92,11 @@ impl MobileRouter {
             let carried = wanted.first_away().and_then(CareOf::ipv4);
             options.extend(carried.map(|end| MobilityOption::Ipv4CareOf(end.address)));
             if self.modes.is_explicit() && lifetime_units > 0 {
-                let prefixes = self.config.prefixes.iter();
+                let prefixes = self.config.prefixes.iter().filter(|prefix| !prefix.is_ipv4());
                 options.extend(prefixes.map(|prefix| MobilityOption::MobileNetworkPrefix(*prefix)));
+            }
+            if lifetime_units > 0 {
+                options.extend(self.ipv4_wishes(wanted.home_agent));
             }
         }
         let message = BindingUpdate { sequence, flags, lifetime_units, options };

@@ -109,7 +109,7 @@ impl MobileRouter {
                 care_of: care_of.map(without_port),
                 udp_port: None,
                 home_agent,
-                prefixes: self.config.prefixes.clone(),
+                prefixes: self.networks().collect(),
                 sequence: self.registration.sequence(),
                 remaining,
                 state: state.to_owned(),

@@ -70,6 +70,7 @@ pub(super) fn config() -> HomeAgentConfig {
         advertise: None,
         path_mtu: 1500,
         ipv4: None,
+        ipv4_pool: None,
     }
 }
 

@@ -25,7 +25,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub(super) const UPLINK: LinkId = LinkId(2);
 const AGENT_LINK: LinkId = LinkId(9);
 const ROUTER_MAC: LinkAddress = LinkAddress([2, 0, 0, 0, 1, 1]);
-const BEGAN: u64 = 1_790_000_000_000_000;
+pub(super) const BEGAN: u64 = 1_790_000_000_000_000;
 /// From here to there and back.
 const DELAY: Duration = Duration::from_millis(10);
 pub(super) const AGENT4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
@@ -62,6 +62,7 @@ pub(super) fn router_config() -> MobileRouterConfig {
         home_prefix: net("2001:db8::/64"),
         home_agents: vec![agent()],
         home_agents_ipv4: vec![AGENT4],
+        dynamic_ipv4: None,
         prefixes: vec![net("2001:db8:f00::/56")],
         mode: PrefixMode::Implicit,
         authentication: Authentication::SharedKey(key()),
@@ -98,6 +99,7 @@ pub(super) fn agent_config() -> HomeAgentConfig {
         advertise: None,
         path_mtu: 1500,
         ipv4: Some(Ipv4Service { address: AGENT4, keepalive: Duration::from_secs(110), force_udp: false }),
+        ipv4_pool: None,
     }
 }
 
@@ -216,6 +218,10 @@ impl Pair {
 
     pub(super) fn tell_router(&mut self, input: Input) {
         self.feed(Side::Router, input);
+    }
+
+    pub(super) fn feed_agent(&mut self, input: Input) {
+        self.feed(Side::Agent, input);
     }
 
     pub(super) fn tell_agent(&mut self, bytes: Vec<u8>) {

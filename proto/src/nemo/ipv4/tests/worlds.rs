@@ -1,31 +1,57 @@
 //! Seeded worlds: an uplink whose IPv6, IPv4, NAT and luck come and go. Whatever has happened, once that ends the two are
 //! connected by the best there is; and never is anything sent but to where a proven update has come from.
 
-use super::pair::{AGENT4, INSIDE, Nat, Pair, agent_config, router_config};
+use super::pair::{AGENT4, INSIDE, Nat, Pair, agent_config, net, router_config};
 use crate::entropy::Entropy;
-use crate::nemo::config::{Ipv4Service, Sharing};
+use crate::nemo::config::{Ipv4Pool, Ipv4Service, PrefixTable, Sharing};
+use crate::plan::{Item, Plan};
 use core::time::Duration;
-use roam6_wire::Ipv4End;
 use roam6_wire::ip4::Carried;
+use roam6_wire::{Ipv4End, Prefix};
 use std::collections::BTreeSet;
 
 const WORLDS: u64 = 150;
 const EVENTS: u64 = 25;
+const WITHIN: &str = "2001:db8:f00::/56";
 const NETWORKS: [&str; 2] = ["2001:db8:2::/64", "2001:db8:3::/64"];
 /// Long enough for IPv6 that was given up to be tried again, and for what is only refreshed at intervals.
 const CALM: Duration = Duration::from_secs(900);
 
-fn build(dice: &mut Entropy) -> (Pair, bool) {
+/// The two, whether paths are probed, and whether there is to be IPv4 inside.
+fn build(dice: &mut Entropy) -> (Pair, bool, bool) {
     let (mut router, mut agent) = (router_config(), agent_config());
     let probes = dice.below(4) != 0;
     router.probe = router.probe.filter(|_| probes);
     router.sharing = if dice.below(2) == 0 { Sharing::Single } else { Sharing::Standby };
     let keepalive = Duration::from_secs(10 + dice.below(100));
     agent.ipv4 = Some(Ipv4Service { address: AGENT4, keepalive, force_udp: dice.below(2) == 0 });
+    match dice.below(3) {
+        0 => {}
+        1 => {
+            let mut rows = agent.table.rows.clone();
+            rows[0].prefixes = [net(WITHIN), net("10.77.1.0/24")].into();
+            agent.table = PrefixTable { rows }.into();
+            router.prefixes.push(net("10.77.1.0/24"));
+        }
+        _ => {
+            agent.ipv4_pool = Some(Ipv4Pool { prefix: net("10.128.0.0/16"), length: 28 });
+            router.dynamic_ipv4 = Some(28);
+        }
+    }
+    let wanted = router.dynamic_ipv4.is_some() || router.prefixes.len() > 1;
     let mut pair = Pair::new(router, agent);
     pair.link(true);
     pair.address4(INSIDE, true);
-    (pair, probes)
+    (pair, probes, wanted)
+}
+
+/// What IPv4 there is inside by the tunnels of a plan.
+fn inside(plan: &Plan) -> Vec<Prefix> {
+    let sides = plan.iter().filter_map(|(_, item)| match item {
+        Item::Tunnel(tunnel) => Some([tunnel.near.clone(), tunnel.far.clone()].concat()),
+        _ => None,
+    });
+    sides.flatten().filter(|prefix| prefix.is_ipv4()).collect()
 }
 
 fn happen(pair: &mut Pair, probes: bool, dice: &mut Entropy) {
@@ -50,7 +76,7 @@ fn proven(pair: &Pair) -> BTreeSet<Ipv4End> {
 
 fn play(seed: u64) {
     let mut dice = Entropy::from_number(seed);
-    let (mut pair, probes) = build(&mut dice);
+    let (mut pair, probes, wanted) = build(&mut dice);
     for _ in 0..EVENTS {
         happen(&mut pair, probes, &mut dice);
         pair.millis(dice.below(6_000));
@@ -73,6 +99,9 @@ fn play(seed: u64) {
     assert_eq!(pair.remote4().is_none(), native, "seed {seed}");
     let [agent, router] = pair.carrying().map(Option::unwrap);
     assert_eq!(agent.mtu, router.mtu, "seed {seed}");
+    let inside = [&pair.agent_plan, &pair.router_plan].map(inside);
+    assert_eq!(inside[0], inside[1], "seed {seed}");
+    assert_eq!(inside[0].len(), usize::from(wanted), "seed {seed}");
 }
 
 #[test]

@@ -60,6 +60,7 @@ fn config() -> MobileRouterConfig {
         home_prefix: net("2001:db8::/64"),
         home_agents: vec![ip("2001:db8::1")],
         home_agents_ipv4: Vec::new(),
+        dynamic_ipv4: None,
         prefixes: vec![net("2001:db8:f00::/56")],
         mode: PrefixMode::Implicit,
         authentication: Authentication::SharedKey(SharedKey { spi: 256, secret: KEY.to_vec() }),

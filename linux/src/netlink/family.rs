@@ -1,0 +1,33 @@
+//! Prefixes as the kernel takes them: an address family, an address of it, a length.
+
+use netlink_packet_route::AddressFamily;
+use roam6_wire::Prefix;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The families of which there is something of ours.
+pub(crate) const BOTH: [AddressFamily; 2] = [AddressFamily::Inet6, AddressFamily::Inet];
+
+/// A prefix in the kernel's terms.
+pub(crate) fn lower(prefix: Prefix) -> (AddressFamily, IpAddr, u8) {
+    match prefix.ipv4() {
+        Some((address, length)) => (AddressFamily::Inet, IpAddr::V4(address), length),
+        None => (AddressFamily::Inet6, IpAddr::V6(prefix.address()), prefix.length()),
+    }
+}
+
+/// A prefix of what the kernel says.
+pub(crate) fn prefix(address: IpAddr, length: u8) -> Option<Prefix> {
+    match address {
+        IpAddr::V4(address) => Prefix::of_ipv4(address, length),
+        IpAddr::V6(address) => Prefix::new(address, length),
+    }
+}
+
+/// The address the kernel leaves out.
+pub(crate) fn everything(family: AddressFamily) -> Option<IpAddr> {
+    match family {
+        AddressFamily::Inet => Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        AddressFamily::Inet6 => Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+        _ => None,
+    }
+}

@@ -1,0 +1,160 @@
+//! IPv4 inside tunnels (RFC 5555 §4.4.3, §4.5.1): the kernel routes it, the programs put it in and take it out.
+
+use crate::scene::{COA, HOME, Kind, MNP, Scene, Side, arrives, at_home_agent, turned};
+use crate::scene_or_skip;
+use crate::world::Host;
+use roam6_proto::plan::Tunnel;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+const CN4: &str = "198.51.100.2";
+const MNN4: &str = "10.77.1.2";
+const MNP4: &str = "10.77.1.0/24";
+const OTHER_MNN4: &str = "10.77.2.2";
+const OTHER_MNP4: &str = "10.77.2.0/24";
+
+fn forward(host: &Host) {
+    host.enter(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")).unwrap();
+}
+
+fn number(host: &Host, interface: &str, address: &str, gateway: Option<&str>) {
+    host.run(&format!("ip address add {address} dev {interface}"));
+    if let Some(gateway) = gateway {
+        host.run(&format!("ip route add default via {gateway}"));
+    }
+}
+
+fn route_home(side: &Side, network: &str) {
+    forward(&side.host);
+    side.host.run(&format!("ip route add default dev {} table 10 mtu 1460", side.device()));
+    side.host.run(&format!("ip rule add to {network} lookup main pref 90"));
+    side.host.run(&format!("ip rule add from {network} lookup 10 pref 100"));
+}
+
+fn with(mut tunnel: Tunnel, network: &str) -> Tunnel {
+    tunnel.far.push(network.parse().unwrap());
+    tunnel
+}
+
+/// Gives the scene IPv4: at the correspondent, at both routers, and at the node inside.
+pub fn dress(scene: &mut Scene) {
+    number(&scene.cn, "cn0", &format!("{CN4}/24"), Some("198.51.100.1"));
+    number(&scene.ha.host, "ha0", "198.51.100.1/24", None);
+    number(&scene.mr.host, "mr0", "10.77.1.1/24", None);
+    number(&scene.mnn, "mnn0", &format!("{MNN4}/24"), Some("10.77.1.1"));
+    forward(&scene.ha.host);
+    let paths = [(COA, 1, 1)];
+    let tunnel = with(at_home_agent(1, (HOME, MNP), &paths), MNP4);
+    scene.ha.put(&tunnel);
+    let mut tunnel = scene.at_mobile_router(&paths);
+    tunnel.near.push(MNP4.parse().unwrap());
+    scene.mr.put(&tunnel);
+    route_home(&scene.mr, MNP4);
+    let device = scene.ha.device();
+    scene.ha.host.run(&format!("ip route add {MNP4} dev {device} mtu 1460"));
+}
+
+/// Whether packets of every size pass both ways, and those that do not fit are answered.
+pub fn passes(scene: &Scene, which: &str) {
+    let (cn, mnn) = (scene.cn.udp(&format!("{CN4}:5000")), scene.mnn.udp(&format!("{MNN4}:5000")));
+    for (from, to, host, other) in [(&cn, &mnn, &scene.cn, MNN4), (&mnn, &cn, &scene.mnn, CN4)] {
+        for size in [0, 1, 11, 12, 500, 1432] {
+            assert!(arrives(from, to, size), "{which}: {size} octets of payload");
+        }
+        assert!(!arrives(from, to, 1433), "{which}: 1461 octets do not fit");
+        assert!(host.run(&format!("ip route get {other}")).contains("mtu 1460"), "{which}");
+        assert!(arrives(from, to, 1433), "{which}: in fragments they do");
+    }
+}
+
+#[test]
+fn ipv4_passes_both_ways_at_any_size() {
+    let mut scene = scene_or_skip!("ipv4_passes_both_ways_at_any_size");
+    dress(&mut scene);
+    passes(&scene, "bpf");
+    for side in [&mut scene.ha, &mut scene.mr] {
+        assert!(side.count("encapsulated_slow") >= 8 && side.count("decapsulated") >= 8);
+    }
+}
+
+fn bulk(mut from: &TcpStream, mut to: &TcpStream, octets: usize) {
+    let pattern: Vec<u8> = (0..1 << 16).map(|i| i as u8).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..octets >> 16).for_each(|_| from.write_all(&pattern).unwrap()));
+        let mut chunk = vec![0; pattern.len()];
+        for _ in 0..octets >> 16 {
+            to.read_exact(&mut chunk).unwrap();
+            assert!(chunk == pattern);
+        }
+    });
+}
+
+fn connect(server: (&Host, &str), client: &Host) -> (TcpStream, TcpStream) {
+    let address = format!("{}:6000", server.1);
+    let listener = server.0.enter(|| TcpListener::bind(&address)).unwrap();
+    let near = client.enter(|| TcpStream::connect(&address)).unwrap();
+    (near, listener.accept().unwrap().0)
+}
+
+#[test]
+fn bulk_tcp_over_ipv4_keeps_its_large_buffers() {
+    let mut scene = scene_or_skip!("bulk_tcp_over_ipv4_keeps_its_large_buffers");
+    dress(&mut scene);
+    const OCTETS: usize = 16 << 20;
+    let (client, server) = connect((&scene.mnn, MNN4), &scene.cn);
+    bulk(&client, &server, OCTETS);
+    let (enters, leaves) = (scene.ha.count("encapsulated_slow"), scene.mr.count("decapsulated"));
+    bulk(&server, &client, OCTETS);
+    assert!(OCTETS as u64 / enters > 8000, "large buffers stay large: {enters}");
+    assert!(OCTETS as u64 / leaves > 8000, "large buffers stay large: {leaves}");
+}
+
+#[test]
+fn one_mobile_network_reaches_another_by_ipv4() {
+    let mut scene = scene_or_skip!("one_mobile_network_reaches_another_by_ipv4");
+    dress(&mut scene);
+    let (mut other, node) = scene.second_router(false);
+    number(&other.host, "in0", "10.77.2.1/24", None);
+    number(&node, "mnn0", &format!("{OTHER_MNN4}/24"), Some("10.77.2.1"));
+    let tunnel = scene.ha.act(|tunnels| tunnels.find(roam6_proto::plan::TunnelId(2))).unwrap();
+    let tunnel = with(tunnel, OTHER_MNP4);
+    scene.ha.put(&tunnel);
+    other.put(&turned(tunnel));
+    route_home(&other, OTHER_MNP4);
+    scene.ha.host.run(&format!("ip route add {OTHER_MNP4} dev nemo0 mtu 1460"));
+    let (a, b) = (scene.mnn.udp(&format!("{MNN4}:5000")), node.udp(&format!("{OTHER_MNN4}:5000")));
+    for size in [0, 12, 1000, 1432] {
+        assert!(arrives(&a, &b, size) && arrives(&b, &a, size), "{size}");
+    }
+    let (client, server) = connect((&node, OTHER_MNN4), &scene.mnn);
+    bulk(&client, &server, 1 << 20);
+    bulk(&server, &client, 1 << 20);
+}
+
+#[test]
+fn only_the_bound_may_use_the_tunnel_for_ipv4() {
+    let mut scene = scene_or_skip!("only_the_bound_may_use_the_tunnel_for_ipv4");
+    dress(&mut scene);
+    let (cn, mnn) = (scene.cn.udp(&format!("{CN4}:5000")), scene.mnn.udp(&format!("{MNN4}:5000")));
+    assert!(arrives(&mnn, &cn, 10));
+    // A node behind the mobile router speaks from an address that is not its network's, and the router lets it.
+    let mut lax = scene.at_mobile_router(&[(COA, 1, 1)]);
+    lax.near.extend([MNP4, "10.99.0.0/16"].map(|prefix| prefix.parse::<roam6_wire::Prefix>().unwrap()));
+    scene.mr.put(&lax);
+    scene.mnn.run("ip address add 10.99.0.1/32 dev mnn0");
+    scene.mr.host.run("ip route add 10.99.0.0/16 dev mr0");
+    scene.mr.host.run("ip rule add from 10.99.0.0/16 lookup 10 pref 100");
+    assert!(!arrives(&scene.mnn.udp("10.99.0.1:5000"), &cn, 10));
+    assert_eq!(scene.ha.count("dropped_source"), 1);
+    assert!(arrives(&mnn, &cn, 10));
+    scene.ha.put(&at_home_agent(1, (HOME, MNP), &[(COA, 1, 1)]));
+    assert!(!arrives(&mnn, &cn, 10));
+    assert_eq!(scene.ha.count("dropped_source"), 2, "no longer registered");
+}
+
+/// Both ends by the kernel's own devices, and one of each.
+pub fn dressed(at_ha: Kind, at_mr: Kind) -> Scene {
+    let mut scene = Scene::with(at_ha, at_mr);
+    dress(&mut scene);
+    scene
+}

@@ -1,0 +1,113 @@
+//! IPv4 inside a mobile network: its packets go through the tunnel over IPv6 and over IPv4, all real binaries; what is on
+//! the wire is judged by tshark (RFC 5555 §3.1.1, §3.2.1, §4.4.3).
+
+#![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+
+mod road;
+
+use road::capture::Capture;
+use road::city::{AGENT, City, ROUTER, Transfer, dissect};
+use road::{Road, wait_or_tell};
+use std::fs;
+
+/// The network inside, by the home agent's table.
+const NETWORK: &str = "10.77.1.0/24";
+/// A host beyond the home agent.
+const CORRESPONDENT: &str = "198.51.100.9";
+
+fn begin(test: &str, more: &[&str]) -> Option<City> {
+    let city = City::enrolled(test, true, more)?;
+    let agent = format!("sysctl -qw net.ipv4.ip_forward=1 && ip address add {CORRESPONDENT}/32 dev lo");
+    city.road.agent.shell(&agent);
+    Some(city)
+}
+
+/// Gives the node inside an address, as a DHCP server there would.
+fn lease(road: &Road, address: &str, router: &str) {
+    road.node.shell(&format!("ip address add {address} dev eth0 && ip route add default via {router}"));
+}
+
+fn await_ipv4_inside(road: &Road) {
+    let reaches = || road.node.ping(1, "1000", CORRESPONDENT).contains("1 received");
+    wait_or_tell("IPv4 from inside", reaches, || road.logs());
+}
+
+#[test]
+fn ipv4_from_inside_lives_through_a_move_and_an_ipv4_uplink_behind_a_nat() {
+    let test = "ipv4_from_inside_lives_through_a_move_and_an_ipv4_uplink_behind_a_nat";
+    let Some(city) = begin(test, &["--prefix", NETWORK]) else { return };
+    let road = &city.road;
+    let (file, listener) = city.capture();
+    let native = Capture::begin(road, &road.agent, "visit0", "visit0");
+    let _agent = road.start_agent_more(AGENT);
+    let radvd = road.advertise("2001:db8:2::/64");
+    // The home agent says which it is, and the router takes its first address.
+    let _router = road.start_router(&format!("dynamic_ipv4 = 24{ROUTER}"));
+    road.await_binding("2001:db8:2:");
+    lease(road, "10.77.1.2/24", "10.77.1.1");
+    await_ipv4_inside(road);
+    assert!(road.show("ha", "bindings").contains(NETWORK) && road.show("mr", "bindings").contains(NETWORK));
+    let transfer = Transfer::begin(road, &format!("{CORRESPONDENT}:5002"));
+    transfer.goes_on("IPv4 over IPv6");
+
+    drop(radvd);
+    road.router.shell("ip link set up0 down");
+    city.await_ipv4();
+    transfer.goes_on("IPv4 over IPv4 behind a NAT");
+
+    let _radvd = road.advertise("2001:db8:3::/64");
+    road.router.shell("ip link set up0 up");
+    road.await_binding("2001:db8:3:");
+    transfer.goes_on("IPv4 over IPv6 of another network");
+    transfer.end();
+
+    drop(listener);
+    let native = native.end();
+    native.check();
+    assert!(native.count("ipv6.nxt==4 && tcp") > 0);
+    assert!(native.count("mip6.mhtype==5 && mip6.ipv4ha.preflen==24") > 0);
+    assert!(native.count("mip6.mhtype==6 && mip6.ipv4aa.sts==0") > 0);
+    assert_eq!(dissect(&file, "udp.port==4191 && mip6 && _ws.malformed", "frame.number"), "");
+    assert!(!dissect(&file, "udp.port==4191 && udp.payload[0:1]==45", "frame.number").is_empty());
+}
+
+#[test]
+fn an_address_of_the_pool_is_the_router_s_own_and_what_it_may_not_have_is_refused() {
+    let test = "an_address_of_the_pool_is_the_router_s_own_and_what_it_may_not_have_is_refused";
+    let Some(city) = begin(test, &[]) else { return };
+    let road = &city.road;
+    let pool = "[home_agent.ipv4_pool]\nprefix = \"10.128.0.0/16\"\n";
+    let _agent = road.start_agent_more(&format!("{AGENT}{pool}"));
+    let _radvd = road.advertise("2001:db8:2::/64");
+    let config = road.router_config("auto", "dynamic_ipv4 = 32\n");
+    let text = fs::read_to_string(&config).unwrap().replace("/56\"]", "/56\", \"10.99.0.0/24\"]");
+    fs::write(&config, text).unwrap();
+    let _router = road.router.roam6(&config);
+    road.await_binding("2001:db8:2:");
+    let own = || {
+        let shown = road.router.shell("ip -4 -o address show dev in0");
+        shown.split_whitespace().find(|word| word.starts_with("10.128.")).map(str::to_owned)
+    };
+    wait_or_tell("an address of the pool", || own().is_some(), || road.logs());
+    let address = own().unwrap().trim_end_matches("/32").to_owned();
+    assert!(road.show("ha", "bindings").contains(&address));
+    let reaches = || {
+        let mut ping = road.router.command(&["ping", "-nc1", "-W1", "-I", &address, CORRESPONDENT]);
+        ping.output().unwrap().status.success()
+    };
+    wait_or_tell("the home agent's side", reaches, || road.logs());
+    // As docs/mobile-router.md says.
+    road.router.shell(&format!(
+        "ip address add 192.168.1.1/24 dev in0 && \
+         nft 'add table ip bus; add chain ip bus post {{ type nat hook postrouting priority 100; }}' && \
+         nft 'add rule ip bus post oifname nemo0 ip saddr 192.168.1.0/24 snat to {address}' && \
+         ip rule add to 192.168.1.0/24 lookup main priority 1001 && \
+         ip rule add from 192.168.1.0/24 lookup 6275000 priority 1101"
+    ));
+    lease(road, "192.168.1.2/24", "192.168.1.1");
+    await_ipv4_inside(road);
+    let log = fs::read_to_string(road.file("mr.log")).unwrap();
+    assert!(log.contains("refuses 10.99.0.0/24: status 133"), "{log}");
+    assert!(!road.show("ha", "bindings").contains("10.99.0.0"));
+}
