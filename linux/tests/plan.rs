@@ -101,12 +101,32 @@ fn everything(link: LinkId) -> Vec<Item> {
     ]
 }
 
+/// One of each kind that there is of IPv4.
+fn everything_of_ipv4(link: LinkId) -> Vec<Item> {
+    let address = "::ffff:10.77.1.1".parse().unwrap();
+    let rule = |priority, source: Prefix, destination: Prefix| {
+        Item::Rule(Rule { priority, source, destination, incoming: None, table: Table(5000) })
+    };
+    vec![
+        Item::Setting(Setting { link: None, knob: Knob::Ipv4Forwarding, value: 1 }),
+        Item::Address(Address { link, address, prefix_length: 120, preferred: true, detect: false }),
+        Item::Route(Route { table: Table(5000), ..route("0.0.0.0/0", Target::Tunnel(TunnelId(7))) }),
+        Item::Route(route("10.78.0.0/16", Target::Tunnel(TunnelId(7)))),
+        Item::Route(Route { metric: 1 << 30, ..route("10.77.1.0/24", Target::Unreachable) }),
+        rule(902, prefix("10.77.1.0/24"), Prefix::ALL),
+        rule(903, Prefix::ALL, prefix("10.77.1.1/32")),
+    ]
+}
+
 /// All that the kernel shows of us, for comparing.
 fn shown() -> String {
-    run("ip -6 route show table all proto 106; ip -6 rule show; ip -6 addr show dev here0; \
+    run(
+        "ip -4 route show table all proto 106; ip -4 rule show; ip -4 addr show dev here0; sysctl net.ipv4.ip_forward; \
+         ip -6 route show table all proto 106; ip -6 rule show; ip -6 addr show dev here0; \
          ip -6 neigh show proxy; ip -6 neigh show nud permanent; grep fdff /proc/net/anycast6 || true; \
          sysctl net.ipv6.conf.all.forwarding net.ipv6.conf.here0.accept_ra net.ipv6.conf.here0.proxy_ndp \
-         net.ipv6.neigh.here0.proxy_delay; nft list tables")
+         net.ipv6.neigh.here0.proxy_delay; nft list tables",
+    )
 }
 
 #[test]
@@ -116,7 +136,7 @@ fn what_was_put_stands_and_cleaning_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
     let link = link(&mut host, "here0").link;
-    let items = everything(link);
+    let items = [everything(link), everything_of_ipv4(link)].concat();
     put(&mut host, &items);
     let stands = shown();
     for expected in [
@@ -138,6 +158,13 @@ fn what_was_put_stands_and_cleaning_leaves_nothing() {
         "here0.proxy_ndp = 1",
         "here0.proxy_delay = 0",
         "20010db800010000000000000000fdff",
+        "default dev lo table 5000 metric 50 mtu 1400",
+        "10.78.0.0/16 dev lo metric 50 mtu 1400",
+        "unreachable 10.77.1.0/24 metric 1073741824",
+        "902:\tfrom 10.77.1.0/24 lookup 5000 proto 106",
+        "903:\tfrom all to 10.77.1.1 lookup 5000 proto 106",
+        "inet 10.77.1.1/24",
+        "net.ipv4.ip_forward = 1",
     ] {
         let (fact, found) = (expected.replace(' ', ""), stands.replace(' ', ""));
         assert!(found.contains(&fact), "{expected} not in\n{stands}");
@@ -160,8 +187,9 @@ fn what_others_remove_is_put_again() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], Some(LinkId(1)));
     let link = link(&mut host, "here0").link;
-    put(&mut host, &everything(link));
+    put(&mut host, &[everything(link), everything_of_ipv4(link)].concat());
     let stands = shown();
+    run("ip -4 route del 10.78.0.0/16; ip -4 rule del prio 902; ip -4 addr del 10.77.1.1/24 dev here0");
     run("ip -6 route del default; ip -6 rule del prio 900; ip -6 addr del 2001:db8:1::1/64 dev here0; \
          ip -6 route del 2001:db8:3::/48");
     assert_ne!(shown(), stands);

@@ -63,3 +63,18 @@ fn without_a_nat_packets_go_right_behind_the_ipv4_header() {
     assert!(!dissect(&file, "udp.port==4191 && mipv6", "frame.number").is_empty());
     assert_eq!(dissect(&file, "(mipv6 || icmpv6) && _ws.malformed", "frame.number"), "");
 }
+
+#[test]
+fn updates_in_esp_pass_a_nat() {
+    let Some(city) = City::enrolled("updates_in_esp_pass_a_nat", true, &["--ipsec"]) else { return };
+    let (file, listener) = city.capture();
+    let _agent = city.road.start_agent_more(AGENT);
+    let _router = city.road.start_router(ROUTER);
+    let first = city.await_ipv4();
+    wait_for("a way out", || city.ping("56").contains(" 0% packet loss"));
+    city.forget();
+    wait_for("another mapping", || city.bound_to().is_some_and(|bound| bound != first));
+    drop(listener);
+    assert!(!dissect(&file, "udp.port==4191 && esp", "frame.number").is_empty());
+    assert_eq!(dissect(&file, "mip6 && !esp", "frame.number"), "", "nothing in the clear");
+}

@@ -296,6 +296,34 @@ fn a_home_agent_must_make_sense() {
 }
 
 #[test]
+fn ipv4_inside_must_make_sense_and_is_nowhere_else() {
+    let both = read(&MR.replace("/56\"]", "/56\", \"10.77.1.0/24\"]\ndynamic_ipv4 = 32")).unwrap();
+    let router = both.mobile_router.unwrap();
+    assert_eq!((router.prefixes.len(), router.dynamic_ipv4), (2, Some(32)));
+    let pool = "[home_agent.ipv4_pool]\nprefix = \"10.0.0.0/8\"\n[[home";
+    let agent = read(&HA.replace("[[home", pool)).unwrap().home_agent.unwrap();
+    assert_eq!(agent.config.ipv4_pool.map(|pool| pool.length), Some(32));
+    let cases = [
+        (MR, "\"2001:db8:100::/56\"", "\"10.77.1.0/24\"", "no IPv6 prefixes; write the prefixes of"),
+        (MR, "/56\"]", "/56\", \"224.0.0.0/24\"]", "prefix 224.0.0.0/24 is no network's; write what"),
+        (MR, "/56\"]", "/56\", \"10.77.1.1/24\"]", "bits are set beyond the prefix length"),
+        (MR, "auth", "dynamic_ipv4 = 33\nauth", "dynamic_ipv4 = 33 is out of bounds; write 8 to 32"),
+        (HA, "\"2001:db8:1::/64\"", "\"2001:db8:1::/64\", \"10.0.0.0/8\"", "prefix 10.0.0.0/8 is one of IPv4; write"),
+        (HA, "[[home", &pool.replace("10.0.0.0/8", "2001:db8::/32"), "no pool of IPv4 prefixes is in 2001:db8::/32"),
+        (HA, "[[home", &pool.replace("\n[[", "\nlength = 7\n[["), "length = 7 is out of bounds; write 8 to 32"),
+    ];
+    for (text, old, new, line) in cases {
+        let found = problems(text, old, new);
+        assert!(found.len() == 1 && found[0].contains(line), "{found:?}");
+    }
+    let row = HA.replace("/56\"]", "/56\", \"10.77.1.0/24\"]");
+    let found = problems(&row, "[[home", pool);
+    assert!(found[0].contains("prefix 10.77.1.0/24 overlaps the pool 10.0.0.0/8"), "{found:?}");
+    let found = problems(&row, "[[home", "[home_agent.ipv4]\naddress = \"10.77.1.9\"\n[[home");
+    assert!(found[0].contains("prefix 10.77.1.0/24 holds the home agent's address 10.77.1.9"), "{found:?}");
+}
+
+#[test]
 fn all_problems_are_told_at_once() {
     let text = MR.replace("1::100", "2::100").replace("auth = \"none\"", "").replace("eth0", "eth/0");
     assert_eq!(read(&text).unwrap_err().len(), 3);

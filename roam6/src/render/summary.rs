@@ -21,6 +21,9 @@ fn text(config: &Config) -> String {
         let open = config.table.rows.iter().filter(|row| row.authentication == Authentication::None).count();
         let warning = if open == 0 { String::new() } else { format!(", {open} of them without authentication") };
         let _ = writeln!(text, "    {} mobile routers{warning}", config.table.rows.len());
+        if let Some(pool) = config.ipv4_pool {
+            let _ = writeln!(text, "    IPv4 prefixes of length {} for them from {}", pool.length, pool.prefix);
+        }
     }
     if let Some(router) = &config.mobile_router {
         let agents =
@@ -29,6 +32,9 @@ fn text(config: &Config) -> String {
         let warning = if router.authentication == Authentication::None { ", without authentication" } else { "" };
         let lifetime = human(router.lifetime);
         let _ = writeln!(text, "    network {}, bound for {lifetime} at a time{warning}", list(&router.prefixes));
+        if let Some(length) = router.dynamic_ipv4 {
+            let _ = writeln!(text, "    network of IPv4 with a /{length} that the home agent chooses");
+        }
         for uplink in &router.uplinks {
             let (name, bid, priority) = (&uplink.interface, uplink.bid, uplink.priority);
             let _ = writeln!(text, "    uplink {name}: bid {bid}, priority {priority}, weight {}", uplink.weight);
@@ -116,6 +122,7 @@ fn document(config: &Config) -> serde_json::Value {
             "home_address": router.home_address,
             "home_agents": router.home_agents,
             "prefixes": router.prefixes,
+            "dynamic_ipv4": router.dynamic_ipv4,
             "mode": router.mode,
             "authenticated": router.authentication != Authentication::None,
             "sharing": router.sharing,
