@@ -68,7 +68,7 @@ fn ipv4_from_inside_lives_through_a_move_and_an_ipv4_uplink_behind_a_nat() {
     assert!(native.count("ipv6.nxt==4 && tcp") > 0);
     assert!(native.count("mip6.mhtype==5 && mip6.ipv4ha.preflen==24") > 0);
     assert!(native.count("mip6.mhtype==6 && mip6.ipv4aa.sts==0") > 0);
-    assert_eq!(dissect(&file, "udp.port==4191 && mip6 && _ws.malformed", "frame.number"), "");
+    assert_eq!(dissect(&file, "udp.port==4191 && mipv6 && _ws.malformed", "frame.number"), "");
     assert!(!dissect(&file, "udp.port==4191 && udp.payload[0:1]==45", "frame.number").is_empty());
 }
 

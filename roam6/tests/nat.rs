@@ -76,5 +76,5 @@ fn updates_in_esp_pass_a_nat() {
     wait_for("another mapping", || city.bound_to().is_some_and(|bound| bound != first));
     drop(listener);
     assert!(!dissect(&file, "udp.port==4191 && esp", "frame.number").is_empty());
-    assert_eq!(dissect(&file, "mip6 && !esp", "frame.number"), "", "nothing in the clear");
+    assert_eq!(dissect(&file, "mipv6 && !esp", "frame.number"), "", "nothing in the clear");
 }

@@ -25,7 +25,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub(super) const UPLINK: LinkId = LinkId(2);
 const AGENT_LINK: LinkId = LinkId(9);
 const ROUTER_MAC: LinkAddress = LinkAddress([2, 0, 0, 0, 1, 1]);
-pub(super) const BEGAN: u64 = 1_790_000_000_000_000;
+const BEGAN: u64 = 1_790_000_000_000_000;
 /// From here to there and back.
 const DELAY: Duration = Duration::from_millis(10);
 pub(super) const AGENT4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
@@ -218,10 +218,6 @@ impl Pair {
 
     pub(super) fn tell_router(&mut self, input: Input) {
         self.feed(Side::Router, input);
-    }
-
-    pub(super) fn feed_agent(&mut self, input: Input) {
-        self.feed(Side::Agent, input);
     }
 
     pub(super) fn tell_agent(&mut self, bytes: Vec<u8>) {
