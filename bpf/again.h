@@ -59,7 +59,7 @@ static __always_inline int leave_again(struct __sk_buff *skb, struct settings *s
 	    !same(&hop->local, (void *)&outer->daddr) || !same(&hop->remote, (void *)&outer->saddr) ||
 	    bpf_ktime_get_coarse_ns() - hop->stamp >= HOP_LIFE_NS)
 		return 0;
-	if (inner->version != 6 || inner->nexthdr == ENCAPSULATED_IP6 || inner->nexthdr == DESTINATION_OPTIONS ||
+	if (inner->version != 6 || is_tunnelled(inner->nexthdr) || inner->nexthdr == DESTINATION_OPTIONS ||
 	    !takes(hop, skb, set, ETH_HLEN + IP6, inner))
 		return 0;
 	if (merge_ecn(outer, inner)) {

@@ -1,9 +1,9 @@
 //! IPv4 home addresses and prefixes (RFC 5555 §3.1.1, §3.2.1, §4.4.2, §4.5).
 
-use super::pair::{Pair, agent, agent_config, home, ip, net, router_config};
-use crate::input::{Input, Order, Packet};
+use super::pair::{BEGAN, Pair, agent, agent_config, home, ip, net, router_config};
+use crate::input::{Clock, Input, Order, Packet};
 use crate::nemo::config::{Authentication, HomeAgentConfig, Ipv4Pool, MobileRouterConfig, PrefixTable, PrefixTableRow};
-use crate::plan::{Item, Plan, Table, Target};
+use crate::plan::{Item, Plan, Record, Table, Target};
 use crate::report::Report;
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
@@ -14,6 +14,8 @@ use roam6_wire::{HomeAddress, Prefix, Sequence};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const OWN: &str = "10.77.1.0/24";
+/// Two lifetimes of a binding; the router of the visited link lives longer.
+const REFRESHES: Duration = Duration::from_secs(1200);
 const NETWORK: &str = "2001:db8:2::/64";
 
 /// A home agent that lets its mobile router have these prefixes of IPv4 too, and has a pool.
@@ -107,6 +109,45 @@ fn who_names_none_gets_that_of_the_table_first_and_its_first_address() {
     assert_eq!(inside(&pair), [net(OWN)]);
     // The interface inside is not known here, so the address is told by what the plan would hold.
     assert_eq!(notices(&pair), ["the home agent has chosen 10.77.1.0/24 for the mobile network"]);
+}
+
+#[test]
+fn an_address_of_the_pool_stays_the_same() {
+    let config = || serving(&[], Some(("10.128.0.0/16", 32)));
+    let mut pair = away(wanting(&[], Some(32)), config());
+    let chosen = inside(&pair);
+    let [address] = chosen[..] else { panic!("{chosen:?}") };
+    assert!(net("10.128.0.0/16").covers(address) && address.length() == 128);
+    pair.pass(REFRESHES);
+    assert_eq!(inside(&pair), [address], "after refreshes");
+    // A new life of the home agent knows it by the journal, one without a journal by the mobile router.
+    let records: Vec<Record> = pair.agent_plan.iter().filter_map(|(_, item)| record(item)).collect();
+    let mut heir = Pair::new(wanting(&[], Some(32)), config());
+    heir.now = pair.now;
+    heir.feed_agent(Input::Clock(Clock { unix_micros: BEGAN + heir.now.as_micros() }));
+    heir.feed_agent(Input::Order(Order::Recall(records)));
+    assert_eq!(tunnelled(&heir.agent_plan), [address]);
+    let again = away(wanting(&[], Some(32)), config());
+    assert_eq!(inside(&again), [address], "the same home address begins at the same place");
+}
+
+fn record(item: &Item) -> Option<Record> {
+    match item {
+        Item::Record(record) => Some(record.clone()),
+        _ => None,
+    }
+}
+
+#[test]
+fn what_is_refused_is_told_once_and_the_rest_holds() {
+    let mut pair = away(wanting(&["10.99.0.0/24", OWN], Some(32)), serving(&[OWN], None));
+    pair.pass(REFRESHES);
+    assert_eq!(tunnelled(&pair.agent_plan), [net(OWN)]);
+    let told = [
+        "the home agent refuses 10.99.0.0/24: status 133 (prefix allocation unauthorised)",
+        "the home agent refuses an IPv4 prefix: status 132 (dynamic IPv4 home address assignment not available)",
+    ];
+    assert_eq!(notices(&pair), told);
 }
 
 /// A home agent with two mobile routers that are not authenticated.

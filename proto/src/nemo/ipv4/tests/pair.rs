@@ -25,7 +25,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub(super) const UPLINK: LinkId = LinkId(2);
 const AGENT_LINK: LinkId = LinkId(9);
 const ROUTER_MAC: LinkAddress = LinkAddress([2, 0, 0, 0, 1, 1]);
-const BEGAN: u64 = 1_790_000_000_000_000;
+/// Microseconds since 1970 when a pair's time is zero.
+pub(super) const BEGAN: u64 = 1_790_000_000_000_000;
 /// From here to there and back.
 const DELAY: Duration = Duration::from_millis(10);
 pub(super) const AGENT4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
@@ -220,8 +221,12 @@ impl Pair {
         self.feed(Side::Router, input);
     }
 
+    pub(super) fn feed_agent(&mut self, input: Input) {
+        self.feed(Side::Agent, input);
+    }
+
     pub(super) fn tell_agent(&mut self, bytes: Vec<u8>) {
-        self.feed(Side::Agent, Input::Packet(Packet { link: AGENT_LINK, sender: None, bytes }));
+        self.feed_agent(Input::Packet(Packet { link: AGENT_LINK, sender: None, bytes }));
     }
 
     fn transmit(&mut self, side: Side, transmit: Transmit) {
