@@ -74,7 +74,7 @@ impl City {
 
     pub fn capture(&self) -> (PathBuf, Running) {
         let file = self.road.file("nat0.pcap");
-        let words = ["tcpdump", "-Z", "root", "-U", "-i", "nat0", "-w", file.to_str().unwrap()];
+        let words = ["tcpdump", "-Z", "root", "-U", "--immediate-mode", "-i", "nat0", "-w", file.to_str().unwrap()];
         let listener = self.road.agent.start(&words);
         wait_for("tcpdump", || file.exists());
         (file, listener)
