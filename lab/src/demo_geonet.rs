@@ -127,15 +127,9 @@ impl Scene {
     /// Drives the vehicles to these places, and looks how it is there.
     fn drive(&self, screen: &Screen, transfer: &Transfer, what: &'static str, places: [f64; 3]) -> Result<Phase> {
         screen.moment(Tone::Act, what);
-        let (now, begin) = (self.road.air.now(), clock::unix_micros());
-        let mut last = now;
-        for (car, place) in self.cars.iter().zip(places) {
-            let (here, _) = self.road.air.whereabouts().of(car.radio).context("off the road")?;
-            let track = Track::from(now, here).go(at(place), SPEED);
-            last = last.max(track.last().0);
-            self.road.air.steer(car.radio, track)?;
-        }
-        sleep(last.since(now) + Duration::from_secs(2));
+        let begin = clock::unix_micros();
+        let goals = self.cars.iter().map(|car| car.radio).zip(places);
+        sleep(self.road.drive(goals, SPEED)? + Duration::from_secs(2));
         let trips = self.ping()?;
         let end = clock::unix_micros();
         let silent =

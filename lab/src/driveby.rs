@@ -90,15 +90,8 @@ impl Scene {
 
     /// Drives the vehicles to these places at so many metres a second; returns once they are there.
     pub(crate) fn drive(&self, places: [f64; 2], speed: f64) -> Result<()> {
-        let now = self.road.air.now();
-        let mut last = now;
-        for (car, place) in self.cars.iter().zip(places) {
-            let (here, _) = self.road.air.whereabouts().of(car.radio).context("off the road")?;
-            let track = Track::from(now, here).go(at(place), speed);
-            last = last.max(track.last().0);
-            self.road.air.steer(car.radio, track)?;
-        }
-        std::thread::sleep(last.since(now));
+        let goals = self.cars.iter().map(|car| car.radio).zip(places);
+        std::thread::sleep(self.road.drive(goals, speed)?);
         Ok(())
     }
 

@@ -93,6 +93,20 @@ impl Road {
         )
     }
 
+    /// Lets vehicles, by their radios, drive from where they are to these places, at so many metres a second; how long that
+    /// takes the last of them.
+    pub(crate) fn drive(&self, goals: impl IntoIterator<Item = (Port, f64)>, speed: f64) -> Result<Duration> {
+        let now = self.air.now();
+        let mut last = now;
+        for (radio, place) in goals {
+            let (here, _) = self.air.whereabouts().of(radio).context("off the road")?;
+            let track = Track::from(now, here).go(at(place), speed);
+            last = last.max(track.last().0);
+            self.air.steer(radio, track)?;
+        }
+        Ok(last.since(now))
+    }
+
     /// A second radio of a station on the same channel, at the same place, that carries plain IPv6; its link-local address.
     pub(crate) fn add_plain(&self, station: &Station, track: Track) -> Result<(Port, Ipv6Addr)> {
         let port = self.air.port(&station.host, "radio1")?;

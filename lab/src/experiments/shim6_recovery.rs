@@ -51,13 +51,13 @@ fn run(quick: bool) -> Result<Findings> {
     let mut findings = Findings { sound: true, ..Findings::default() };
     for (told, key) in [(true, "art_minus_tsend_ms"), (false, "art_minus_tsend_untold_ms")] {
         let cases = || cases.iter().filter(|case| case.told == told);
-        let beyond: Vec<f64> =
-            cases().flat_map(|case| case.tcp.iter().map(|silence| silence - case.timeout as f64)).collect();
-        let both: Vec<f64> =
-            cases().flat_map(|case| case.both.iter().map(|silence| silence - case.timeout as f64)).collect();
-        findings.sum_up(&format!("{key}_p50"), percentile(&beyond, 0.5).map(round));
-        findings.sum_up(&format!("{key}_both_ways_p50"), percentile(&both, 0.5).map(round));
-        findings.sum_up(&format!("{key}_p95"), percentile(&beyond, 0.95).map(round));
+        let beyond = |silences: fn(&Case) -> &[f64]| -> Vec<f64> {
+            cases().flat_map(|case| silences(case).iter().map(|silence| silence - case.timeout as f64)).collect()
+        };
+        let (one_way, both_ways) = (beyond(|case| &case.tcp), beyond(|case| &case.both));
+        findings.sum_up(&format!("{key}_p50"), percentile(&one_way, 0.5).map(round));
+        findings.sum_up(&format!("{key}_both_ways_p50"), percentile(&both_ways, 0.5).map(round));
+        findings.sum_up(&format!("{key}_p95"), percentile(&one_way, 0.95).map(round));
     }
     findings.sum_up("round_trip_ms", (DELAY * 4).as_millis() as u64);
     findings.rows = cases.iter().map(Case::row).collect();

@@ -116,15 +116,15 @@ impl Shim {
             Some(held) => held.slot,
             None => self.take_slot()?,
         };
-        let value = abi::context(context, slot);
+        let held = Held { slot, locators: context.locators, tag_in: context.tag_in, tag_out: context.tag_out };
         // What arrives is understood before anything is sent that asks for it.
         self.programs.tags.put(&context.tag_in.bits(), &abi::tagged(context, slot))?;
-        self.programs.contexts.put(&abi::context_key(id), &value)?;
+        self.programs.contexts.put(&abi::context_key(id), &abi::context(context, slot))?;
         self.name(slot, Some(id));
         if let Some(quote) = former.and_then(|former| former.quote(id)) {
             self.by_quote.remove(&quote);
         }
-        self.by_quote.extend(abi::held(&value).and_then(|held| held.quote(id)).map(|quote| (quote, id)));
+        self.by_quote.extend(held.quote(id).map(|quote| (quote, id)));
         let Some(former) = former else { return Ok(()) };
         if former.locators != context.locators {
             self.moved.insert(id.ulids);

@@ -363,26 +363,22 @@ impl Bpf {
 impl Tunnels for Bpf {
     fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
         let done = self.change(tunnel);
-        self.begin_epoch()?;
-        done
+        self.begin_epoch().and(done)
     }
 
     fn drop(&mut self, id: TunnelId) -> Result<(), Error> {
         let done = self.end(id);
-        self.begin_epoch()?;
-        done
+        self.begin_epoch().and(done)
     }
 
     fn put_shortcut(&mut self, to: Prefix) -> Result<(), Error> {
         let done = self.lead_past(to);
-        self.begin_epoch()?;
-        done
+        self.begin_epoch().and(done)
     }
 
     fn drop_shortcut(&mut self, to: Prefix) -> Result<(), Error> {
         let done = self.lead_past_no_more(to);
-        self.begin_epoch()?;
-        done
+        self.begin_epoch().and(done)
     }
 
     fn find(&self, id: TunnelId) -> Option<Tunnel> {
