@@ -13,7 +13,7 @@ use crate::mptcp::diag::{self, Connection};
 use crate::mptcp::events::Events;
 use crate::netlink::monitor::{self, Monitor, News};
 use crate::netlink::socket::Netlink;
-use crate::netlink::{address, link, route};
+use crate::netlink::{address, family, link, route};
 use crate::plan::Executor;
 use crate::tunnel::Tunnels;
 use core::time::Duration;
@@ -621,8 +621,8 @@ impl Host {
         let mut netlink = Netlink::open()?;
         let (mut links, mut addresses) = (BTreeSet::new(), BTreeSet::new());
         let mut messages = netlink.dump(link::dump())?;
-        for family in [address::dump(), address::dump4()] {
-            messages.extend(netlink.dump(family)?);
+        for addresses in family::BOTH.map(address::dump) {
+            messages.extend(netlink.dump(addresses)?);
         }
         for news in messages.into_iter().filter_map(|message| monitor::read(&message)) {
             match news {

@@ -250,6 +250,7 @@ pub(crate) fn pass_call(listener: impl AsFd, id: u64) -> io::Result<()> {
 
 /// Gives memory that is free again back to the system: what a start needs once is many times what the daemon keeps. Other
 /// libraries than glibc do so by themselves.
+#[cfg(feature = "bpf")]
 pub(crate) fn give_back_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: the allocator releases pages in which nothing is allocated.

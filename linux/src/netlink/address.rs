@@ -54,17 +54,8 @@ pub(crate) fn deprecate(message: &AddressMessage, link: LinkId) -> Option<Reques
     Some(Request::replace(Message::new(libc::RTM_NEWADDR, &new)))
 }
 
-/// Asks for all addresses.
-pub(crate) fn dump() -> Message {
-    dump_family(AddressFamily::Inet6)
-}
-
-/// Asks for all IPv4 addresses.
-pub(crate) fn dump4() -> Message {
-    dump_family(AddressFamily::Inet)
-}
-
-fn dump_family(family: AddressFamily) -> Message {
+/// Asks for all addresses of one family.
+pub(crate) fn dump(family: AddressFamily) -> Message {
     let mut message = AddressMessage::default();
     message.header.family = family;
     Message::new(libc::RTM_GETADDR, &message)

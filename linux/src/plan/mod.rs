@@ -25,6 +25,7 @@ use anycast::Anycasts;
 use guard::Guards;
 use holdings::{Holdings, mask};
 use narrow::Narrow;
+use netlink_packet_route::AddressFamily;
 use nix::net::if_::if_indextoname;
 use roam6_proto::plan::{ContextId, Knob, Pair, Port, Route, Setting, Table, Target, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Outcome, Report};
@@ -333,7 +334,7 @@ impl Executor {
     /// Where the kernel is to make no more addresses, nobody prolongs those it has made: new connections choose others.
     fn deprecate_autoconfigured(&mut self, setting: &Setting) -> Result<Vec<Request>, Error> {
         let Setting { link: Some(link), knob: Knob::Autoconf, value: 0 } = *setting else { return Ok(Vec::new()) };
-        let all = self.netlink.dump(address::dump())?;
+        let all = self.netlink.dump(address::dump(AddressFamily::Inet6))?;
         let requests = all.iter().filter_map(|message| match message {
             Told::NewAddress(message) => address::deprecate(message, link),
             _ => None,

@@ -121,7 +121,7 @@ impl Executor {
     fn compare_endpoints(&mut self) -> Result<(), Error> {
         let mut assigned = BTreeSet::new();
         if self.mptcp.is_adopting() {
-            let addresses = self.netlink.dump(address::dump())?;
+            let addresses = self.netlink.dump(address::dump(AddressFamily::Inet6))?;
             assigned.extend(addresses.iter().filter_map(|message| match message {
                 Told::NewAddress(message) => address::event(message, false).map(|event| event.address),
                 _ => None,
@@ -160,7 +160,7 @@ impl Executor {
     fn inventory(&mut self) -> Result<BTreeMap<Key, Shown>, Error> {
         let mut held = BTreeMap::new();
         let both = |dump: fn(AddressFamily) -> Message| family::BOTH.map(dump);
-        let dumps = [both(KernelRoute::dump), both(rule::dump), [address::dump(), address::dump4()]];
+        let dumps = [both(KernelRoute::dump), both(rule::dump), both(address::dump)];
         for dump in dumps.into_iter().flatten().chain([neighbour::dump(false), neighbour::dump(true)]) {
             for message in self.netlink.dump(dump)? {
                 if let Some(shown) = read(&message) {
