@@ -81,10 +81,13 @@ static __noinline struct hop *find_hop(struct __sk_buff *skb, const struct setti
 	return known ? 0 : hop;
 }
 
-/* What was learnt of the routing tables in another era is void: the daemon begins a new one when it hears of a change. */
-static __always_inline __u32 era_of(const struct settings *set, __u64 now)
+/* What was learnt of the routing tables in another era is void: the daemon begins a new one when it hears of a change.
+ * Without it they begin at another moment for each end, lest a hundred thousand routes are asked for at once. */
+static __always_inline __u32 era_of(const struct settings *set, const struct addr *end, __u64 now)
 {
-	return (set->generation + (__u32)(now >> ERA_SHIFT)) | 1U << 31;
+	__u64 phase = (__u64)((end->w[1] ^ end->w[3]) * 0x9e3779b9U) << (ERA_SHIFT - 32);
+
+	return (set->generation + (__u32)((now + phase) >> ERA_SHIFT)) | 1U << 31;
 }
 
 /* Asks for the next hop of a path. Null: let the kernel take the packet. */
@@ -126,7 +129,7 @@ static __noinline struct hop *find_way(struct __sk_buff *skb, const struct setti
 {
 	struct journey last = { .to = route->gateway, .wanted = route->link };
 	__u64 now = bpf_ktime_get_coarse_ns();
-	__u32 era = era_of(set, now);
+	__u32 era = era_of(set, &path->remote, now);
 	struct hop *hop = 0;
 
 	if (route->era == era && route->version == version)
@@ -150,7 +153,7 @@ static __always_inline struct hop *find_whole(struct __sk_buff *skb, const struc
 {
 	struct journey last = { .to = found->way.gateway, .wanted = found->way.link };
 	__u64 now = bpf_ktime_get_coarse_ns();
-	__u32 era = era_of(set, now);
+	__u32 era = era_of(set, &path->remote, now);
 	struct hop *hop = 0;
 	struct way *way;
 
