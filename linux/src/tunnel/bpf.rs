@@ -52,6 +52,8 @@ pub struct Bpf {
     last_version: u32,
     /// The tunnels of this life. What the map tells of them is not kept a second time.
     held: BTreeMap<TunnelId, Option<Box<Held>>>,
+    /// Those the maps do not wholly say, because a part was refused.
+    broken: BTreeSet<TunnelId>,
     /// The prefixes of each length each side holds.
     lengths: [BTreeMap<u8, Used>; 3],
     /// Destinations that are led past the tunnels.
@@ -129,6 +131,7 @@ impl Bpf {
             }),
             shortcuts: BTreeSet::new(),
             held: BTreeMap::new(),
+            broken: BTreeSet::new(),
             ends: inherited_ends(&maps)?,
             attached: BTreeMap::new(),
             options,
@@ -144,6 +147,12 @@ impl Bpf {
     #[cfg(test)]
     pub(crate) fn program(&mut self, which: Program) -> &aya::programs::SchedClassifier {
         self.programs.program(which).expect("a program that loads")
+    }
+
+    /// What was decided of packets in another epoch is void.
+    #[cfg(test)]
+    pub(crate) fn epoch(&self) -> u32 {
+        self.settings.epoch
     }
 
     /// Writes what a tunnel needs besides its own value: before it, so that no packet finds half of it.
@@ -177,7 +186,7 @@ impl Bpf {
 
     /// Lets packets find the tunnel by its prefixes.
     fn index(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
-        let mut changed = false;
+        let mut changed = self.broken.contains(&tunnel.id);
         for (side, prefix) in indexed(tunnel) {
             changed |= use_length(self.used(side), prefix);
         }
@@ -362,11 +371,20 @@ impl Bpf {
 
 impl Tunnels for Bpf {
     fn put(&mut self, tunnel: &Tunnel) -> Result<(), Error> {
+        // A binding that is only refreshed leaves all that was decided as it is.
+        if !self.broken.contains(&tunnel.id) && self.find(tunnel.id).as_ref() == Some(tunnel) {
+            return Ok(());
+        }
         let done = self.change(tunnel);
+        match &done {
+            Ok(()) => self.broken.remove(&tunnel.id),
+            Err(_) => self.broken.insert(tunnel.id),
+        };
         self.begin_epoch().and(done)
     }
 
     fn drop(&mut self, id: TunnelId) -> Result<(), Error> {
+        self.broken.remove(&id);
         let done = self.end(id);
         self.begin_epoch().and(done)
     }

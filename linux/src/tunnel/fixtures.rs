@@ -353,6 +353,19 @@ fn what_was_decided_ends_with_the_tunnel_it_was_decided_by() {
 }
 
 #[test]
+fn a_tunnel_put_as_it_is_leaves_what_was_decided() {
+    let mut stage = stage_or_skip!("a_tunnel_put_as_it_is_leaves_what_was_decided");
+    let tunnel = stage.tunnels.find(TunnelId(1)).unwrap();
+    let before = stage.tunnels.epoch();
+    stage.tunnels.put(&tunnel).unwrap();
+    assert_eq!(stage.tunnels.epoch(), before);
+    // Prefixes of more lengths than there is room for: each time it is tried again.
+    let far = (33..53).map(|length| Prefix::new("2001:db9::".parse().unwrap(), length).unwrap()).collect();
+    let crowded = Tunnel { far, ..tunnel };
+    assert!(stage.tunnels.put(&crowded).is_err() && stage.tunnels.put(&crowded).is_err());
+}
+
+#[test]
 fn a_flow_keeps_its_path_until_its_tunnel_changes() {
     let mut stage = stage_or_skip!("a_flow_keeps_its_path_until_its_tunnel_changes");
     let other = "2001:db8:2::3";
@@ -526,6 +539,7 @@ fn what_a_packet_costs() {
             let once = |_| {
                 stage.run(&packet);
                 if !known {
+                    shared.paths[0].weight += 1;
                     stage.tunnels.put(&shared).unwrap();
                 }
                 stage.run_timed(&packet).2
