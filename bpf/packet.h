@@ -77,11 +77,12 @@ static __always_inline int inside(const struct addr *a, const struct addr *netwo
 		 ((a->w[2] & mask->w[2]) ^ network->w[2]) | ((a->w[3] & mask->w[3]) ^ network->w[3]));
 }
 
-/* Link-local or multicast, which no tunnel carries: they mean something on one link only. */
+/* Link-local or multicast, which no tunnel carries: they mean something on one link only. Nor does any carry ::/64, which
+ * has nobody's address: an IPv4-mapped one in an IPv6 header would pass for what is in an IPv4 header (RFC 6890 §2.2.3). */
 static __always_inline int stays_on_link(const struct addr *a)
 {
 	__u32 top = bpf_ntohl(a->w[0]);
-	return top >> 24 == 0xff || top >> 22 == 0xfe80 >> 6;
+	return top >> 24 == 0xff || top >> 22 == 0xfe80 >> 6 || !(a->w[0] | a->w[1]);
 }
 
 /* The same of IPv4, and what is no host's: 0/8, 127/8, 169.254/16, 224/3 (RFC 1122 §3.2.1.3, RFC 3927). */

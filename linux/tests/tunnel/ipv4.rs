@@ -1,11 +1,14 @@
 //! IPv4 inside tunnels (RFC 5555 §4.4.3, §4.5.1): the kernel routes it, the programs put it in and take it out.
 
-use crate::scene::{COA, HOME, Kind, MNP, Scene, Side, arrives, at_home_agent, turned};
+use crate::scene::{CN, COA, HA, HOME, Kind, MNN, MNP, Scene, Side, arrives, at_home_agent, turned};
 use crate::scene_or_skip;
 use crate::world::Host;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6, sendto, socket};
 use roam6_proto::plan::Tunnel;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 const CN4: &str = "198.51.100.2";
 const MNN4: &str = "10.77.1.2";
@@ -150,6 +153,36 @@ fn only_the_bound_may_use_the_tunnel_for_ipv4() {
     scene.ha.put(&at_home_agent(1, (HOME, MNP), &[(COA, 1, 1)]));
     assert!(!arrives(&mnn, &cn, 10));
     assert_eq!(scene.ha.count("dropped_source"), 2, "no longer registered");
+}
+
+/// An IPv6 header with IPv4-mapped addresses is none of IPv4, and may not pass for one (RFC 6890 §2.2.3).
+#[test]
+fn an_ipv4_mapped_address_in_an_ipv6_header_is_nobodys() {
+    let mut scene = scene_or_skip!("an_ipv4_mapped_address_in_an_ipv6_header_is_nobodys");
+    dress(&mut scene);
+    let raw = || socket(AddressFamily::Inet6, SockType::Raw, SockFlag::empty(), SockProtocol::Raw);
+    let raw = scene.mr.host.enter(raw).unwrap();
+    let to: SockaddrIn6 = SocketAddrV6::new(HA.parse().unwrap(), 0, 0, 0).into();
+    let mapped = MNN4.parse::<Ipv4Addr>().unwrap().to_ipv6_mapped().to_string();
+    for (source, destination, counted) in
+        [(MNN, CN, "decapsulated"), (&mapped, CN, "dropped_scope"), (MNN, &mapped, "dropped_scope")]
+    {
+        let before = scene.ha.count(counted);
+        let inner = header(59, 0, (source, destination));
+        sendto(raw.as_raw_fd(), &[header(41, 40, (COA, HA)), inner].concat(), &to, MsgFlags::empty()).unwrap();
+        let waited = (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            scene.ha.count(counted) > before
+        });
+        assert!(waited, "from {source} to {destination}: {counted}");
+    }
+}
+
+/// An IPv6 header.
+fn header(next: u8, payload: u16, (source, destination): (&str, &str)) -> Vec<u8> {
+    let address = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
+    let length = payload.to_be_bytes();
+    [&[0x60, 0, 0, 0, length[0], length[1], next, 64], &address(source)[..], &address(destination)].concat()
 }
 
 /// Both ends by the kernel's own devices, and one of each.
