@@ -25,8 +25,11 @@ const ETHERNET: usize = 14;
 const HEADERS: usize = ETHERNET + 60;
 /// Frames sent at once.
 const BATCH: usize = 64;
-/// Destinations, all around.
+/// Destinations, and the angle in which they lie, the first neighbour's direction in its middle: were it wider, one
+/// neighbour alone would not be nearer to each than the forwarder is, and those packets would go to everybody
+/// (EN 302 636-4-1 §E.2).
 const DESTINATIONS: u16 = 16;
+const FAN: f64 = core::f64::consts::FRAC_PI_2;
 /// How long a forwarded packet is waited for, milliseconds.
 const PATIENCE: u16 = 200;
 const EVERYBODY: LinkAddress = LinkAddress([0xff; 6]);
@@ -55,7 +58,7 @@ impl Play {
     /// So many neighbours of a forwarder at [`FORWARDER`], who hear and send by `interface` of `host`.
     pub(crate) fn open(host: &Host, interface: &str, neighbours: u16) -> Result<Play> {
         let socket = host.inside(|| sys::open_frames(interface, 0))??;
-        let place = |number| ring(number, neighbours, 250.0);
+        let place = |number| around(f64::from(number) / f64::from(neighbours) * core::f64::consts::TAU, 250.0);
         let neighbours: Vec<_> = (0..neighbours).map(|number| (mid(1, number), place(number))).collect();
         let far = (0..DESTINATIONS).map(|number| Far::new(number, &neighbours)).collect();
         let (host, interface) = (host.clone(), interface.to_owned());
@@ -114,7 +117,7 @@ impl Play {
         let Some(Far { station, place, hop }) = self.far.get(usize::from(self.sequence % DESTINATIONS)).copied() else {
             return (Vec::new(), EVERYBODY);
         };
-        let source = position(mid(3, 0), ring(0, 1, 400.0));
+        let source = position(mid(3, 0), around(0.1, 400.0));
         let address = GeoAddress::new(Station::BUS, station);
         let destination = ShortPosition { address, timestamp: now(), place };
         let origin = Sequenced { sequence: self.sequence, source };
@@ -134,7 +137,7 @@ impl Play {
 
 impl Far {
     fn new(number: u16, neighbours: &[(LinkAddress, Place)]) -> Far {
-        let place = ring(number, DESTINATIONS, 5_000.0);
+        let place = around((f64::from(number) / f64::from(DESTINATIONS) - 0.5) * FAN, 5_000.0);
         let away = |neighbour: &&(LinkAddress, Place)| distance(place, neighbour.1);
         let nearest = neighbours.iter().min_by(|one, other| away(one).total_cmp(&away(other)));
         Far { station: mid(2, number), place, hop: nearest.map_or(EVERYBODY, |(address, _)| *address) }
@@ -148,20 +151,38 @@ fn passed_on(sent: &[u8], hop: LinkAddress) -> Vec<u8> {
     frame(hop, FORWARDER, &packet)
 }
 
-/// Waits for a frame; when the kernel received it, microseconds since 1970. `None` if it does not come, or another does.
+/// Waits for a frame; when the kernel received it, microseconds since 1970. `None` if it does not come, or another does
+/// that is no beacon: those the forwarder sends of its own.
 fn await_frame(ear: &OwnedFd, wanted: &[u8]) -> Result<Option<u64>> {
-    let mut ready = [nix::poll::PollFd::new(std::os::fd::AsFd::as_fd(ear), nix::poll::PollFlags::POLLIN)];
-    if nix::poll::poll(&mut ready, PATIENCE)? == 0 {
-        return Ok(None);
-    }
     let mut buffer = [0; 2048];
-    let mut slices = [IoSliceMut::new(&mut buffer)];
+    loop {
+        let mut ready = [nix::poll::PollFd::new(std::os::fd::AsFd::as_fd(ear), nix::poll::PollFlags::POLLIN)];
+        if nix::poll::poll(&mut ready, PATIENCE)? == 0 {
+            return Ok(None);
+        }
+        let (frame, at) = stamped(ear, &mut buffer)?;
+        if !is_beacon(frame) {
+            return Ok(at.filter(|_| frame == wanted));
+        }
+    }
+}
+
+/// The next frame, and when the kernel received it, microseconds since 1970.
+fn stamped<'a>(ear: &OwnedFd, buffer: &'a mut [u8]) -> Result<(&'a [u8], Option<u64>)> {
+    let mut slices = [IoSliceMut::new(buffer)];
     let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
     let message = recvmsg::<()>(ear.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty())?;
     let (length, stamp) = (message.bytes, message.cmsgs()?.next());
-    let Some(ControlMessageOwned::ScmTimestampns(at)) = stamp else { return Ok(None) };
-    let micros = Duration::from(at).as_micros();
-    Ok((buffer.get(..length) == Some(wanted)).then_some(u64::try_from(micros).unwrap_or(u64::MAX)))
+    let at = match stamp {
+        Some(ControlMessageOwned::ScmTimestampns(at)) => u64::try_from(Duration::from(at).as_micros()).ok(),
+        _ => None,
+    };
+    Ok((buffer.get(..length).unwrap_or_default(), at))
+}
+
+fn is_beacon(frame: &[u8]) -> bool {
+    let packet = Packet::parse(frame.get(ETHERNET..).unwrap_or_default());
+    packet.is_ok_and(|packet| matches!(packet.extended, Extended::Beacon { .. }))
 }
 
 fn mid(kind: u8, number: u16) -> LinkAddress {
@@ -169,9 +190,8 @@ fn mid(kind: u8, number: u16) -> LinkAddress {
     LinkAddress([2, 0x47, 0, kind, high, low])
 }
 
-/// The place of one of `count` around the forwarder.
-fn ring(number: u16, count: u16, metres: f64) -> Place {
-    let angle = f64::from(number) / f64::from(count.max(1)) * core::f64::consts::TAU + 0.1;
+/// A place so far from the forwarder, in that direction (radians from north, clockwise).
+fn around(angle: f64, metres: f64) -> Place {
     Plane::at(MIDDLE).place(Offset { east: metres * angle.sin(), north: metres * angle.cos() })
 }
 
