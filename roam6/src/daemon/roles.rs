@@ -84,7 +84,6 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         taps: config.home_agent.is_some()
             || config.mobile_router.is_some()
             || config.mnn.is_some()
-            || config.geo.is_some()
             || config.mnpp.is_some(),
     }
 }
