@@ -104,7 +104,7 @@ impl Scene {
         let car = |name, metres| road.add(name, "passenger-car", Track::still(at(metres)));
         let [one, two, three] = begin;
         let cars = [car("first", one)?, car("second", two)?, car("third", three)?];
-        let radvd = Advertiser::start(&rsu.host, LINK, &format!("{PREFIX}/64"))?;
+        let radvd = Advertiser::at_roadside(&rsu.host, LINK, &format!("{PREFIX}/64"))?;
         Ok(Scene { road, rsu, cars, _radvd: radvd })
     }
 

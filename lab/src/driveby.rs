@@ -154,7 +154,7 @@ fn roadside_unit(world: &World, road: &Road) -> Result<(Station, Advertiser)> {
         &format!("address add {}/64 dev {LINK} nodad", member(PREFIX, 1)),
         "route add default via 2001:db8:f9::1",
     ])?;
-    let radvd = Advertiser::start(&rsu.host, LINK, &format!("{PREFIX}/64"))?;
+    let radvd = Advertiser::at_roadside(&rsu.host, LINK, &format!("{PREFIX}/64"))?;
     Ok((rsu, radvd))
 }
 

@@ -13,8 +13,20 @@ impl Advertiser {
     /// Advertises `prefix` on `interface` of `host`, as an access network made for moving customers would: RFC 6275 §7.5
     /// allows intervals below a second, and solicitations are answered at once.
     pub(crate) fn start(host: &Host, interface: &str, prefix: &str) -> Result<Advertiser> {
+        Advertiser::at_pace(host, interface, prefix, [3.0, 10.0])
+    }
+
+    /// [`Advertiser::start`] where those who pass by are in reach for seconds, and learn of the network by advertisements:
+    /// nothing tells them that they came in reach.
+    pub(crate) fn at_roadside(host: &Host, interface: &str, prefix: &str) -> Result<Advertiser> {
+        Advertiser::at_pace(host, interface, prefix, [0.5, 1.0])
+    }
+
+    /// `seconds`: least and most from one advertisement to the next.
+    fn at_pace(host: &Host, interface: &str, prefix: &str, seconds: [f64; 2]) -> Result<Advertiser> {
+        let [least, most] = seconds;
         let configuration = format!(
-            "interface {interface} {{\n  AdvSendAdvert on;\n  MinRtrAdvInterval 3;\n  MaxRtrAdvInterval 10;\n  \
+            "interface {interface} {{\n  AdvSendAdvert on;\n  MinRtrAdvInterval {least};\n  MaxRtrAdvInterval {most};\n  \
              MinDelayBetweenRAs 0.03;\n  AdvIntervalOpt on;\n  AdvDefaultLifetime 30;\n  prefix {prefix} {{ AdvOnLink on; AdvAutonomous on; }};\n}};\n"
         );
         let file = host.folder().join(format!("radvd-{interface}.conf"));
