@@ -1,19 +1,24 @@
 //! Messages of intelligent transport systems in unaligned PER (ITU-T X.691): cooperative awareness (CAM, ETSI
 //! EN 302 637-2 V1.4.1) and decentralised environmental notification (DENM, EN 302 637-3 V1.3.1), both on the common
-//! data dictionary TS 102 894-2 V1.3.1. Types, fields, bounds and units are those of the standards' ASN.1 modules.
+//! data dictionary TS 102 894-2 V1.3.1, and announcements of services (SAEM, EN 302 890-1 V1.2.1). Types, fields, bounds
+//! and units are those of the standards' ASN.1 modules.
 
 pub mod cam;
 pub mod common;
 pub mod denm;
+pub mod extension;
+pub mod number;
+pub mod saem;
 
 pub use cam::Cam;
 pub use denm::Denm;
+pub use saem::Saem;
 
 use crate::malformed::{Malformed, Why};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Version of both messages.
+/// Version of all messages.
 pub const PROTOCOL_VERSION: u8 = 2;
 /// Longest message read, octets: nothing on a radio is longer.
 pub const MAX_LENGTH: usize = 2304;
@@ -24,15 +29,19 @@ pub mod message {
     pub const DENM: u8 = 1;
     /// Cooperative awareness.
     pub const CAM: u8 = 2;
+    /// Announcement of services.
+    pub const SAEM: u8 = 12;
 }
 
-/// Either of the messages, as it is found behind a BTP header.
+/// One of the messages, as it is found behind a BTP header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// Cooperative awareness.
     Cam(Box<Cam>),
     /// Decentralised environmental notification.
     Denm(Box<Denm>),
+    /// Announcement of services.
+    Saem(Box<Saem>),
 }
 
 impl Message {
@@ -51,6 +60,7 @@ impl Message {
                 let read = rasn::uper::decode(bytes).map_err(|_| wrong("DENM", 2, Why::Misplaced))?;
                 Ok(Message::Denm(Box::new(read)))
             }
+            [PROTOCOL_VERSION, message::SAEM, ..] => announcement(bytes).map(Message::Saem),
             [PROTOCOL_VERSION, other, ..] => Err(wrong("messageID", 1, Why::Value((*other).into()))),
             [version, ..] => Err(wrong("protocolVersion", 0, Why::Value((*version).into()))),
             [] => Err(wrong("ITS message", 0, Why::Short { has: 0, needs: 6 })),
@@ -62,6 +72,18 @@ impl Message {
         match self {
             Message::Cam(cam) => rasn::uper::encode(cam.as_ref()).ok(),
             Message::Denm(denm) => rasn::uper::encode(denm.as_ref()).ok(),
+            Message::Saem(saem) => rasn::uper::encode(saem.as_ref()).ok(),
         }
+    }
+}
+
+/// Reads an announcement; what would not be written as it is read, to the last bit, is none.
+fn announcement(bytes: &[u8]) -> Result<Box<Saem>, Malformed> {
+    let misplaced = Malformed { what: "SAEM", at: 2, why: Why::Misplaced };
+    let read: Saem = rasn::uper::decode(bytes).map_err(|_| misplaced)?;
+    read.check()?;
+    match rasn::uper::encode(&read) {
+        Ok(written) if written == bytes => Ok(Box::new(read)),
+        _ => Err(misplaced),
     }
 }

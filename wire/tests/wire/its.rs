@@ -206,8 +206,12 @@ fn denms(company: Option<&str>) -> Vec<Message> {
 }
 
 /// An Ethernet frame with a message in a single-hop broadcast.
-fn frame(message: &Message) -> Vec<u8> {
-    let port = if matches!(message, Message::Cam(_)) { port::AWARENESS } else { port::NOTIFICATION };
+pub(crate) fn frame(message: &Message) -> Vec<u8> {
+    let port = match message {
+        Message::Cam(_) => port::AWARENESS,
+        Message::Denm(_) => port::NOTIFICATION,
+        Message::Saem(_) => port::ANNOUNCEMENT,
+    };
     let bytes = message.emit().expect("within all bounds");
     let payload = Btp { destination: port, second: Second::Information(0), payload: &bytes }.emit();
     let mid = LinkAddress([2, 0, 0, 0, 0, 1]);

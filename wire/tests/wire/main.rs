@@ -17,6 +17,9 @@ mod ip4;
 mod its;
 #[cfg(test)]
 mod round_trip;
+#[cfg(feature = "its")]
+#[cfg(test)]
+mod saem;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]
