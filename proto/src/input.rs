@@ -316,6 +316,8 @@ pub enum Order {
     PutArea(crate::geo::GeoDestination),
     /// Something has happened that others should know.
     Denm(crate::facilities::DenmOrder),
+    /// What a GeoNetworking station announces was read anew.
+    Announce(Option<Box<crate::facilities::Announcement>>),
     /// Sends packets for an IPv6 address where its virtual link reaches again.
     DropArea(Ipv6Addr),
 }

@@ -124,6 +124,9 @@ pub enum Report {
     EventHeard { station: u32, sequence: u16, cause: u8, sub_cause: u8 },
     /// An event is over, says who may.
     EventOver { station: u32, sequence: u16 },
+    /// Another station announces services (SAM), and maybe a way to the Internet, for the first time or otherwise than
+    /// before.
+    ServicesHeard { station: u32, services: usize, routing: bool },
     /// GeoNetworking: a question was not asked.
     EchoRefused { identifier: u32, sequence: u32, why: String },
     /// A packet was dropped.
@@ -254,6 +257,7 @@ impl Report {
             Report::Echo { .. } => "echo",
             Report::EventHeard { .. } => "event_heard",
             Report::EventOver { .. } => "event_over",
+            Report::ServicesHeard { .. } => "services_heard",
             Report::EchoRefused { .. } => "echo_refused",
             Report::Dropped { .. } => "dropped",
             Report::TableFull { .. } => "table_full",
@@ -299,6 +303,10 @@ impl fmt::Display for Report {
                 write!(f, "station {station} tells of event {sequence}: cause {cause}, {sub_cause}")
             }
             R::EventOver { station, sequence } => write!(f, "event {sequence} of station {station} is over"),
+            R::ServicesHeard { station, services, routing } => {
+                let way = if *routing { ", and a way to the Internet" } else { "" };
+                write!(f, "station {station} announces services: {services}{way}")
+            }
             R::EchoRefused { why, .. } => write!(f, "a question was not asked: {why}"),
             R::EndpointUp { .. } | R::EndpointDown { .. } | R::Disconnected { .. } => self.fmt_paths(f),
             R::SubflowUp { .. } | R::SubflowChanged { .. } | R::SubflowDown { .. } => self.fmt_paths(f),

@@ -56,6 +56,9 @@ pub struct View {
     /// The map of what others say.
     #[serde(default)]
     pub ldm: LdmView,
+    /// What this station and others serve.
+    #[serde(default)]
+    pub services: Vec<AnnouncementView>,
     /// Running timers.
     pub timers: Vec<TimerView>,
     /// How often each thing has happened.
@@ -377,6 +380,55 @@ pub struct LdmEventView {
     pub area: Area,
     /// Time until it ends.
     pub remaining: Duration,
+}
+
+/// What a station announces (SAM).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnnouncementView {
+    /// Its number.
+    pub station: u32,
+    /// Its link-layer address; `None` for this station.
+    pub mid: Option<LinkAddress>,
+    /// What it calls itself.
+    pub name: Option<String>,
+    /// Another one each time what it announces has changed, 0 to 15.
+    pub content: u8,
+    /// What it serves.
+    pub services: Vec<ServiceView>,
+    /// How to reach the Internet by it.
+    pub routing: Option<WayView>,
+    /// From one message to the next.
+    pub interval: Option<Duration>,
+    /// Time since the last; `None` if there was none yet.
+    pub age: Option<Duration>,
+}
+
+/// An application that a station serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceView {
+    /// Its number (ITS-AID).
+    pub application: u32,
+    /// The radio channel it is on, if it says so (IEEE Std 802.11).
+    pub channel: Option<u8>,
+    /// Where it is.
+    pub address: Option<Ipv6Addr>,
+    /// Its port.
+    pub port: Option<u16>,
+    /// What it wants to say; octets that are no printable ASCII as `\x..`.
+    pub context: Option<String>,
+}
+
+/// How to reach the Internet by a station.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayView {
+    /// Of addresses there.
+    pub prefix: Prefix,
+    /// Who forwards.
+    pub gateway: Ipv6Addr,
+    /// Servers of the domain name system.
+    pub dns: Vec<Ipv6Addr>,
+    /// How long that is to be believed.
+    pub lifetime: Duration,
 }
 
 /// One running timer.

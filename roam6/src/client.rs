@@ -3,7 +3,7 @@
 use crate::command_line::{Part, Shim};
 use crate::control::{Answer, MAX_ANSWER, Request, State};
 use crate::render::table::{Paint, Table};
-use crate::render::{event, ldm, metrics, subflows, tables};
+use crate::render::{event, ldm, metrics, services, subflows, tables};
 use crate::{ABSENT, FAILED};
 use roam6_linux::mptcp::diag;
 use roam6_proto::plan::Pair;
@@ -36,6 +36,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
             Part::Position => to_json(&state.view.position),
             Part::Networks => to_json(&state.view.networks),
             Part::Ldm => to_json(&ldm::geojson(&state)),
+            Part::Services => to_json(&state.view.services),
             Part::Timers => to_json(&state.view.timers),
             Part::Subflows => return show_subflows(json, socket),
             Part::Counters => to_json(&serde_json::json!({ "events": state.view.counters, "packets": state.packets })),
@@ -53,6 +54,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
         Part::Position => tables::position(&state),
         Part::Networks => tables::networks(&state),
         Part::Ldm => ldm::table(&state),
+        Part::Services => services::table(&state),
         Part::Timers => tables::timers(&state),
         Part::Subflows => return show_subflows(json, socket),
         Part::Counters => tables::counters(&state),

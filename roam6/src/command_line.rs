@@ -375,6 +375,8 @@ pub(crate) enum Part {
     Networks,
     /// What other stations say of themselves and of events; as JSON it is GeoJSON
     Ldm,
+    /// What this station and others serve, and ways to the Internet
+    Services,
     /// What happens next
     Timers,
     /// How often each thing happened

@@ -18,7 +18,7 @@ struct Row {
     first: &'static str,
     places: Vec<Place>,
     folder: tempfile::TempDir,
-    _daemons: Vec<Running>,
+    daemons: Vec<Running>,
 }
 
 impl Row {
@@ -43,8 +43,8 @@ impl Row {
             places[place].shell(&format!("ip link set {radio} up"));
         }
         fs::write(folder.path().join("drive.csv"), DRIVE).unwrap();
-        let mut row = Row { first, places, folder, _daemons: Vec::new() };
-        row._daemons = (0..3).map(|number| row.places[number].roam6(&row.write(number))).collect();
+        let mut row = Row { first, places, folder, daemons: Vec::new() };
+        row.daemons = (0..3).map(|number| row.places[number].roam6(&row.write(number))).collect();
         Some(row)
     }
 
@@ -56,15 +56,24 @@ impl Row {
             1 => "{ latitude = 48.0, longitude = 11.003 }",
             _ => "{ latitude = 48.0, longitude = 11.006 }",
         };
+        let announced = if number == 1 { announce(540_801) } else { String::new() };
         let text = format!(
             "run_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n[geo]\ninterfaces = [{radios}]\nposition = {position}\n\
              facilities = {{ station_id = {number}, length = 4.2, width = 1.8 }}\n\
-             [[geo.links]]\nname = \"gn0\"\naround = 1500\n",
+             [[geo.links]]\nname = \"gn0\"\naround = 1500\n{announced}",
             folder.display()
         );
         let file = self.folder.path().join(format!("{number}.toml"));
         fs::write(&file, text).unwrap();
         file
+    }
+
+    /// From now on the station between announces another application.
+    fn announce(&self, application: u32) {
+        let file = self.folder.path().join("1.toml");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace(&announce(540_801), &announce(application))).unwrap();
+        run(Command::new("kill").args(["-HUP", &self.daemons[1].0.id().to_string()]));
     }
 
     fn link_local(&self, number: usize) -> Option<String> {
@@ -103,6 +112,15 @@ impl Row {
         let octets = told["mid"].as_array().unwrap().iter().map(|octet| format!("{:02x}", octet.as_u64().unwrap()));
         octets.collect::<Vec<_>>().join(":")
     }
+}
+
+/// What the station between tells its neighbours that it serves.
+fn announce(application: u32) -> String {
+    format!(
+        "[geo.announce]\nname = \"between\"\ninterval = \"500ms\"\n\
+         routing = {{ prefix = \"2001:db8:9::/64\", gateway = \"fe80::1\", dns = [\"2001:db8::53\"] }}\n\
+         [[geo.announce.services]]\napplication = {application}\naddress = \"2001:db8::1\"\nport = 80\n"
+    )
 }
 
 #[test]
@@ -208,6 +226,25 @@ fn stations_make_themselves_known_and_tell_of_events() {
 
     row.ask(0, &["denm", "cancel", "0/0"]);
     wait_for("its end", || !row.show(2, "ldm").contains("event"));
+    services_are_heard_of_and_changed(&row);
+}
+
+/// Both neighbours hear of them, and of a change when the settings are read anew.
+fn services_are_heard_of_and_changed(row: &Row) {
+    let served = |number: usize, application: u32| {
+        let told = row.show(number, "services");
+        let line = |words: &[&str]| told.lines().any(|line| words.iter().all(|word| line.contains(word)));
+        let heading = ["1 ", &row.mid(1), "between"];
+        line(&[&heading[..], &[&format!("application {application}"), "[2001:db8::1]:80"]].concat())
+            && line(&[&heading[..], &["the Internet", "2001:db8:9::/64 by fe80::1 for 30m, dns 2001:db8::53"]].concat())
+    };
+    wait_for("the services of the one between", || served(0, 540_801) && served(2, 540_801));
+    assert!(row.show(1, "services").contains("own"));
+    row.announce(37);
+    wait_for("another service", || served(0, 37) && served(2, 37));
+    let told: serde_json::Value = serde_json::from_str(&row.ask(0, &["show", "services", "--json"])).unwrap();
+    assert_eq!((&told[0]["content"], &told[0]["services"][0]["port"]), (&1.into(), &80.into()), "{told}");
+    assert!(row.show(0, "counters").contains("services_heard"));
 }
 
 /// 20 m/s to the east and back.
@@ -230,9 +267,15 @@ fn who_drives_speaks_more_often_than_who_stands_and_tshark_understands_both() {
     row.places[1].command(&words).output().unwrap();
 
     let fields = ["eth.src", "its.messageID", "cam.generationDeltaTime", "_ws.malformed", "_ws.expert.message"];
-    let mut tshark = Command::new("tshark");
-    tshark.args(["-n", "-T", "fields", "-E", "separator=|", "-Y", "its", "-r"]).arg(&file);
-    let told = run(tshark.args(fields.iter().flat_map(|field| ["-e", field])));
+    let dissect = |wanted: &str| {
+        let mut tshark = Command::new("tshark");
+        tshark.args(["-n", "-T", "fields", "-E", "separator=|", "-Y", wanted, "-r"]).arg(&file);
+        run(tshark.args(fields.iter().flat_map(|field| ["-e", field])))
+    };
+    let announced = dissect("btpb.dstport == 2005");
+    assert!(announced.lines().count() >= 5, "each 500 ms, for 5 s: {announced}");
+    assert!(announced.lines().all(|line| line.starts_with(&row.mid(1)) && line.ends_with("||")), "{announced}");
+    let told = dissect("its && btpb.dstport != 2005");
     let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split('|').collect()).collect();
     assert!(lines.iter().all(|line| line[3..] == ["", ""]), "{told}");
     let (driver, stander) = (row.mid(0), row.mid(1));

@@ -1,6 +1,6 @@
 //! In place of the facilities, where they were left out.
 
-use super::{DenmOrder, FacilitiesConfig, Own};
+use super::{Announcement, DenmOrder, FacilitiesConfig, Own};
 use crate::entropy::Entropy;
 use crate::geo::{Delivery, Request};
 use crate::report::Report;
@@ -32,6 +32,9 @@ impl Facilities {
     pub fn obey(&mut self, _now: Time, _order: &DenmOrder, _own: Option<&Own>) -> Result<Request, String> {
         Err("this roam6 was built without facilities".to_owned())
     }
+
+    /// Nothing is announced.
+    pub fn announce(&mut self, _announcement: Option<Announcement>) {}
 
     /// Nothing is to be done.
     pub fn deadline(&self, _own: Option<&Own>) -> Option<Time> {

@@ -1,8 +1,19 @@
 //! What the facilities of a station are told: plain values, checked by whoever builds them.
 
+use core::net::Ipv6Addr;
 use core::time::Duration;
+use roam6_wire::Prefix;
 use roam6_wire::geo::{Area, Place};
 use serde::{Deserialize, Serialize};
+
+/// Largest number of an application: the largest that takes four octets (ISO 17419).
+pub const MAX_APPLICATION: u32 = 270_549_119;
+/// Most services announced: with all that can be said of them they fit in a packet.
+pub const MAX_ANNOUNCED: usize = 16;
+/// Longest name of an announcer, and longest context, octets (IEEE Std 1609.3).
+pub const MAX_NAME: usize = 32;
+/// See [`MAX_NAME`].
+pub const MAX_CONTEXT: usize = 31;
 
 /// The facilities of a station.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +26,48 @@ pub struct FacilitiesConfig {
     pub length: Option<u16>,
     /// Width, tenths of a metre.
     pub width: Option<u8>,
+    /// What it announces (SAM); it hears others in any case.
+    #[serde(default)]
+    pub announcement: Option<Announcement>,
+}
+
+/// What a station announces (EN 302 890-1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announcement {
+    /// Whose it is: 1 to [`MAX_NAME`] octets.
+    pub name: Option<String>,
+    /// From one message to the next, 100 ms to 5 s: what is sent says how often it is sent in 5 s.
+    pub interval: Duration,
+    /// What is served, [`MAX_ANNOUNCED`] at most.
+    pub services: Vec<Served>,
+    /// How to reach the Internet by this station.
+    pub routing: Option<Way>,
+}
+
+/// An application that is served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// Its number (ITS-AID), [`MAX_APPLICATION`] at most.
+    pub application: u32,
+    /// Where that is.
+    pub address: Option<Ipv6Addr>,
+    /// Its port.
+    pub port: Option<u16>,
+    /// What it wants to say: [`MAX_CONTEXT`] octets at most.
+    pub context: Option<String>,
+}
+
+/// How to reach the Internet, without a router advertisement on the link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// Of addresses there.
+    pub prefix: Prefix,
+    /// Who forwards.
+    pub gateway: Ipv6Addr,
+    /// Servers of the domain name system, two at most.
+    pub dns: Vec<Ipv6Addr>,
+    /// How long that is to be believed, in whole seconds, 65535 at most.
+    pub lifetime: Duration,
 }
 
 /// What is to be done about an event (EN 302 637-3 §6.1: trigger, update, terminate).

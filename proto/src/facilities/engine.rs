@@ -1,9 +1,11 @@
 //! The facilities together: what is to be said, what was heard, what the map shows.
 
+use super::announcement::Announcer;
 use super::awareness::{Awareness, Due};
-use super::config::{DenmOrder, EventName, FacilitiesConfig};
+use super::config::{Announcement, DenmOrder, EventName, FacilitiesConfig};
 use super::map::{Map, News, Teller};
 use super::notification::{Notifications, Speaker, Told};
+use super::services::{self, Services};
 use super::{Own, picture};
 use crate::entropy::Entropy;
 use crate::geo::{Delivery, Request, To};
@@ -23,11 +25,13 @@ use roam6_wire::its::common::{
     Acceleration, DeltaPosition, Header, Heading, PathHistory, PathPoint, ReferencePosition, Speed, no_lights,
 };
 use roam6_wire::its::denm::Termination;
+use roam6_wire::its::saem::Saem;
 use roam6_wire::its::{Message, PROTOCOL_VERSION, message};
 
-/// Traffic classes (EN 302 636-4-1 §9.7.5): awareness, and events, which are more urgent.
+/// Traffic classes (EN 302 636-4-1 §9.7.5): awareness, events, which are more urgent, and services, which are less.
 const AWARENESS: TrafficClass = TrafficClass(2);
 const NOTIFICATION: TrafficClass = TrafficClass(1);
+const ANNOUNCEMENT: TrafficClass = TrafficClass(3);
 /// How long a CAM may travel (EN 302 637-2 §5.3.4.1).
 const CAM_LIFETIME: Duration = Duration::from_secs(1);
 
@@ -39,16 +43,24 @@ pub struct Facilities {
     kind: Station,
     awareness: Awareness,
     notifications: Notifications,
+    announcer: Announcer,
     map: Map,
+    services: Services,
 }
 
 impl Facilities {
     /// The facilities of a station of this kind.
-    pub fn new(config: FacilitiesConfig, kind: Station, mut entropy: Entropy) -> Facilities {
-        let station = config.station_id.unwrap_or((entropy.bits() & u64::from(u32::MAX)) as u32);
-        let awareness = Awareness::new(kind == Station::ROADSIDE_UNIT);
-        let (notifications, map) = (Notifications::default(), Map::default());
-        Facilities { config, station, kind, awareness, notifications, map }
+    pub fn new(mut config: FacilitiesConfig, kind: Station, mut entropy: Entropy) -> Facilities {
+        Facilities {
+            station: config.station_id.unwrap_or((entropy.bits() & u64::from(u32::MAX)) as u32),
+            kind,
+            awareness: Awareness::new(kind == Station::ROADSIDE_UNIT),
+            notifications: Notifications::default(),
+            announcer: Announcer::new(config.announcement.take()),
+            map: Map::default(),
+            services: Services::default(),
+            config,
+        }
     }
 
     /// The map.
@@ -56,9 +68,20 @@ impl Facilities {
         &self.map
     }
 
+    /// The services of others.
+    pub fn services(&self) -> &Services {
+        &self.services
+    }
+
+    /// From now on this is announced.
+    pub fn announce(&mut self, announcement: Option<Announcement>) {
+        self.announcer.change(announcement);
+    }
+
     /// Something that is to be sent now; ask until there is nothing.
     pub fn turn(&mut self, now: Time, own: Option<&Own>) -> Option<Request> {
         self.map.expire(now);
+        self.services.expire(now);
         if let Some(own) = own.filter(|own| own.has_fix && self.config.aware)
             && let Some(due) = self.awareness.turn(now, &own.position)
         {
@@ -71,6 +94,12 @@ impl Facilities {
                 CAM_LIFETIME,
             ));
         }
+        if own.is_some()
+            && let Some((saem, lifetime)) = self.announcer.turn(now, self.station)
+        {
+            let message = Message::Saem(Box::new(saem));
+            return Some(request(To::Neighbours, port::ANNOUNCEMENT, &message, ANNOUNCEMENT, lifetime));
+        }
         self.notifications.turn(now).map(tell)
     }
 
@@ -78,7 +107,8 @@ impl Facilities {
     pub fn hear(&mut self, now: Time, delivery: &Delivery<'_>, its_time: u64) -> Option<Report> {
         let packet = &delivery.packet;
         let Btp { destination, payload, .. } = Btp::parse(packet.upper, packet.payload)?.ok()?;
-        if !matches!(destination, port::AWARENESS | port::NOTIFICATION) || delivery.ends_here {
+        let is_ours = matches!(destination, port::AWARENESS | port::NOTIFICATION | port::ANNOUNCEMENT);
+        if !is_ours || delivery.ends_here {
             return None;
         }
         match (destination, Message::parse(payload)) {
@@ -99,8 +129,22 @@ impl Facilities {
                 let by = packet.extended.source().address.mid;
                 self.note(now, its_time, Told { denm: *denm, area, lifetime: Duration::ZERO }, by)
             }
+            (port::ANNOUNCEMENT, Ok(Message::Saem(saem))) => {
+                self.learn(now, packet.extended.source().address.mid, saem)
+            }
             (_, Ok(_)) => Some(dropped(DropReason::NotForUs, "a message at the port of another")),
             (_, Err(error)) => Some(dropped(DropReason::Malformed, &error.to_string())),
+        }
+    }
+
+    fn learn(&mut self, now: Time, by: LinkAddress, saem: Box<Saem>) -> Option<Report> {
+        let body = &saem.sam.body;
+        let (station, routing) = (saem.header.station_id, body.routing.is_some());
+        let count = body.services.as_ref().map_or(0, Vec::len);
+        match self.services.put(now, by, saem) {
+            services::News::New => Some(Report::ServicesHeard { station, services: count, routing }),
+            services::News::Nothing => None,
+            services::News::Full => Some(full("announcements", services::MAX_ANNOUNCEMENTS)),
         }
     }
 
@@ -137,13 +181,17 @@ impl Facilities {
 
     /// When something is to be done.
     pub fn deadline(&self, own: Option<&Own>) -> Option<Time> {
+        let announces = own.and_then(|_| self.announcer.deadline());
         let own = own.filter(|own| own.has_fix && self.config.aware);
         let speaks = own.and_then(|own| self.awareness.deadline(&own.position));
-        [speaks, self.notifications.deadline(), self.map.deadline()].into_iter().flatten().min()
+        let ends = [self.notifications.deadline(), self.map.deadline(), self.services.deadline()];
+        [speaks, announces].into_iter().chain(ends).flatten().min()
     }
 
-    /// Adds the map.
+    /// Adds the map, and what is served.
     pub fn view(&self, now: Time, view: &mut View) {
+        view.services.extend(picture::own(&self.announcer, self.station, now));
+        view.services.extend(self.services.iter().map(|heard| picture::announcement(heard, now)));
         view.ldm.station = Some(self.station);
         view.ldm.stations.extend(self.map.stations().filter_map(|seen| picture::station(seen, now)));
         let tag = |name: EventName| {

@@ -1,10 +1,13 @@
 //! The facilities of a station, on top of GeoNetworking and BTP: it makes itself known (CAM, EN 302 637-2), tells of
-//! events (DENM, EN 302 637-3), and keeps a map of what others say (LDM, EN 302 895).
+//! events (DENM, EN 302 637-3), announces what it serves (SAM, EN 302 890-1), and keeps a map of what others say (LDM,
+//! EN 302 895).
 //!
 //! Feature `facilities` leaves the messages' ASN.1 out of routers that have no room for it.
 
 pub mod config;
 
+#[cfg(feature = "facilities")]
+pub mod announcement;
 #[cfg(feature = "facilities")]
 pub mod awareness;
 #[cfg(feature = "facilities")]
@@ -18,6 +21,8 @@ mod picture;
 #[cfg(feature = "facilities")]
 pub mod scenario;
 #[cfg(feature = "facilities")]
+pub mod services;
+#[cfg(feature = "facilities")]
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +31,7 @@ mod absent;
 
 #[cfg(not(feature = "facilities"))]
 pub use absent::Facilities;
-pub use config::{DenmOrder, Event, EventName, FacilitiesConfig};
+pub use config::{Announcement, DenmOrder, Event, EventName, FacilitiesConfig, Served, Way};
 #[cfg(feature = "facilities")]
 pub use engine::Facilities;
 

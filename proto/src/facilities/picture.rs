@@ -1,11 +1,17 @@
-//! The map as an operator sees it.
+//! The map, and what is served, as an operator sees them.
 
+use super::announcement::Announcer;
 use super::config::EventName;
 use super::map::{Known, Seen};
+use super::services::{self, Heard};
 use crate::time::Time;
-use crate::view::{LdmEventView, LdmStationView};
+use crate::view::{AnnouncementView, LdmEventView, LdmStationView, ServiceView, WayView};
+use core::net::Ipv6Addr;
+use roam6_wire::Prefix;
 use roam6_wire::geo::Station;
 use roam6_wire::its::cam::HighFrequency;
+use roam6_wire::its::extension::Value;
+use roam6_wire::its::saem::{Address, Body, Routing, Service, values};
 
 /// A station; `None` if it does not say where it is.
 pub(super) fn station(seen: &Seen, now: Time) -> Option<LdmStationView> {
@@ -40,5 +46,82 @@ pub(super) fn event(known: &Known, name: EventName, tag: Option<u32>, now: Time)
         place: notification.management.position.place()?,
         area: known.told.area,
         remaining: known.until.since(now),
+    })
+}
+
+/// What this station announces.
+pub(super) fn own(announcer: &Announcer, station: u32, now: Time) -> Option<AnnouncementView> {
+    let (told, content) = announcer.told()?;
+    let services = told.services.iter().map(|served| ServiceView {
+        application: served.application,
+        channel: None,
+        address: served.address,
+        port: served.port,
+        context: served.context.clone(),
+    });
+    Some(AnnouncementView {
+        station,
+        mid: None,
+        name: told.name.clone(),
+        content,
+        services: services.collect(),
+        routing: told.routing.as_ref().map(|way| WayView {
+            prefix: way.prefix,
+            gateway: way.gateway,
+            dns: way.dns.clone(),
+            lifetime: way.lifetime,
+        }),
+        interval: Some(told.interval),
+        age: announcer.last().map(|last| now.since(last)),
+    })
+}
+
+/// What another station announces.
+pub(super) fn announcement(heard: &Heard, now: Time) -> AnnouncementView {
+    let body = &heard.saem.sam.body;
+    let name = values(body.extensions.as_deref()).find_map(|value| match value {
+        Value::Advertiser(name) => Some(name),
+        _ => None,
+    });
+    AnnouncementView {
+        station: heard.saem.header.station_id,
+        mid: Some(heard.mid),
+        name,
+        content: body.change_count.content,
+        services: body.services.iter().flatten().map(|one| service(one, body)).collect(),
+        routing: body.routing.as_ref().and_then(way),
+        interval: services::interval(&heard.saem),
+        age: Some(now.since(heard.at)),
+    }
+}
+
+fn service(service: &Service, body: &Body) -> ServiceView {
+    let index = usize::from(service.channel).checked_sub(1);
+    let channel = index.and_then(|index| body.channels.as_ref()?.get(index));
+    let (application, channel) = (service.application.into(), channel.map(|channel| channel.number));
+    let mut seen = ServiceView { application, channel, address: None, port: None, context: None };
+    for value in values(service.options.extensions.as_deref()) {
+        match value {
+            Value::Address(address) => seen.address = Some(address),
+            Value::Port(port) => seen.port = Some(port),
+            Value::Context(octets) => seen.context = Some(octets.escape_ascii().to_string()),
+            _ => {}
+        }
+    }
+    seen
+}
+
+fn way(routing: &Routing) -> Option<WayView> {
+    let address = |Address(octets): &Address| Ipv6Addr::from(**octets);
+    let second = values(Some(&routing.extensions)).find_map(|value| match value {
+        Value::SecondaryDns(address) => Some(address),
+        _ => None,
+    });
+    let dns = [Some(address(&routing.dns)), second].into_iter().flatten();
+    Some(WayView {
+        prefix: Prefix::new(address(&routing.prefix), routing.prefix_length)?,
+        gateway: address(&routing.gateway),
+        dns: dns.filter(|dns| !dns.is_unspecified()).collect(),
+        lifetime: core::time::Duration::from_secs(routing.lifetime.into()),
     })
 }

@@ -2,24 +2,29 @@
 //! read is written as it was.
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
+use super::config::MAX_NAME;
 use super::map::{MAX_EVENTS, MAX_STATIONS, OVER_LIFETIME};
 use super::notification::MAX_OWN;
-use super::{DenmOrder, Event, EventName, Facilities, FacilitiesConfig, Own};
+use super::services::MAX_OF_ONE;
+use super::{Announcement, DenmOrder, Event, EventName, Facilities, FacilitiesConfig, Own, Served, Way};
 use crate::entropy::Entropy;
 use crate::geo::Delivery;
 use crate::geo::stations::Hop;
 use crate::input::LinkId;
 use crate::time::Time;
+use core::net::Ipv6Addr;
 use core::time::Duration;
 use roam6_wire::geo::btp::{Btp, Second, port};
 use roam6_wire::geo::{
     Area, Extended, GeoAddress, Lifetime, LongPosition, Packet, Place, Station, Timestamp, TrafficClass, Upper, VERSION,
 };
-use roam6_wire::its::Message;
-use roam6_wire::{LinkAddress, Reader};
+use roam6_wire::its::{Message, PROTOCOL_VERSION, message};
+use roam6_wire::{LinkAddress, Prefix, Reader};
 
 /// Requests at one moment at most.
 const MAX_AT_ONCE: usize = 80;
+/// Actions from here on are of announcements.
+const MORE: u8 = 128;
 
 /// Lives through what `data` says, and asserts what must hold throughout.
 ///
@@ -31,11 +36,17 @@ pub fn scenario(data: &[u8]) {
     while let Ok(action) = reader.u8() {
         let choice = reader.u8().unwrap_or_default();
         match action % 5 {
-            0 | 1 => {
+            kind @ (0 | 1) => {
                 let length = usize::from(choice).min(reader.len());
-                world.hear(reader.bytes(length).unwrap_or_default(), action % 2 == 0);
+                let (port, kind) = match (action < MORE, kind) {
+                    (true, 0) => (port::AWARENESS, message::CAM),
+                    (true, _) => (port::NOTIFICATION, message::DENM),
+                    (false, _) => (port::ANNOUNCEMENT, message::SAEM),
+                };
+                world.hear(reader.bytes(length).unwrap_or_default(), port, kind);
             }
-            2 => world.order(choice),
+            2 if action < MORE => world.order(choice),
+            2 => world.announce(choice),
             3 => world.wait(Duration::from_millis(u64::from(choice) * 10)),
             _ => world.wait(Duration::from_secs(u64::from(choice))),
         }
@@ -50,7 +61,8 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let config = FacilitiesConfig { station_id: Some(7), aware: true, length: None, width: None };
+        let config =
+            FacilitiesConfig { station_id: Some(7), aware: true, length: None, width: None, announcement: None };
         let facilities = Facilities::new(config, Station::BUS, Entropy::from_number(1));
         let position = LongPosition {
             address: GeoAddress::new(Station::BUS, LinkAddress([2, 0, 0, 0, 0, 1])),
@@ -65,9 +77,8 @@ impl World {
     }
 
     /// A message as it comes, with the right version and kind in front: a fuzzer gets past them.
-    fn hear(&mut self, octets: &[u8], aware: bool) {
-        let (port, kind) = if aware { (port::AWARENESS, 2) } else { (port::NOTIFICATION, 1) };
-        let message = [&[2, kind], octets].concat();
+    fn hear(&mut self, octets: &[u8], port: u16, kind: u8) {
+        let message = [&[PROTOCOL_VERSION, kind], octets].concat();
         if let Ok(read) = Message::parse(&message) {
             let written = read.emit().map(|octets| Message::parse(&octets));
             assert_eq!(written, Some(Ok(read)), "not written as it was read");
@@ -90,6 +101,29 @@ impl World {
         // Own events make room for others once their end was told for 3 s.
         let own = MAX_OWN * (OVER_LIFETIME.as_secs() as usize / 3 + 1);
         assert!(stations <= MAX_STATIONS && events <= MAX_EVENTS + own, "{stations} stations, {events} events");
+        assert!(self.facilities.services().iter().count() <= MAX_OF_ONE, "one station announces without end");
+    }
+
+    fn announce(&mut self, choice: u8) {
+        let served = Served {
+            application: u32::from(choice) << (choice & 15),
+            address: (choice & 1 != 0).then_some(Ipv6Addr::LOCALHOST),
+            port: (choice & 2 != 0).then_some(choice.into()),
+            context: (choice & 4 != 0).then(|| "x".repeat(usize::from(choice >> 3))),
+        };
+        let way = Way {
+            prefix: Prefix::ALL,
+            gateway: Ipv6Addr::LOCALHOST,
+            dns: vec![Ipv6Addr::LOCALHOST; usize::from(choice & 3)],
+            lifetime: Duration::from_secs(u64::from(choice) << 10),
+        };
+        self.facilities.announce((choice != 0).then(|| Announcement {
+            name: (choice & 8 != 0).then(|| "é".repeat(MAX_NAME / 2)),
+            interval: Duration::from_millis(u64::from(choice) * 20),
+            services: vec![served; usize::from(choice >> 4)],
+            routing: (choice & 16 != 0).then_some(way),
+        }));
+        self.turn();
     }
 
     fn order(&mut self, choice: u8) {

@@ -1,5 +1,7 @@
 //! Two stations that make themselves known and tell of events, and one that tells lies.
 
+mod services;
+
 use super::config::{DenmOrder, Event, EventName};
 use super::map::MAX_EVENTS_OF_ONE;
 use super::*;
@@ -45,7 +47,8 @@ fn event(cause: u8) -> Event {
 impl Car {
     fn new(number: u8) -> Car {
         let station_id = Some(u32::from(number));
-        let config = FacilitiesConfig { station_id, aware: true, length: Some(42), width: Some(18) };
+        let config =
+            FacilitiesConfig { station_id, aware: true, length: Some(42), width: Some(18), announcement: None };
         let facilities = Facilities::new(config, Station::PASSENGER_CAR, Entropy::from_number(number.into()));
         let plane = geometry::Plane::at(here());
         Car { facilities, number, place: plane.place(geometry::Offset { east: f64::from(number) * 10.0, north: 0.0 }) }
@@ -117,6 +120,7 @@ fn renamed(request: &Request, station: u32) -> Request {
             denm.header.station_id = station;
             denm.notification.management.action.station = station;
         }
+        Message::Saem(saem) => saem.header.station_id = station,
     }
     Request { payload: [btp, &message.emit().unwrap()].concat(), ..request.clone() }
 }

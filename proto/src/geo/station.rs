@@ -150,6 +150,11 @@ impl GeoStation {
             Order::PutArea(destination) => self.put_area(*destination, out),
             Order::DropArea(address) => self.adaptation.drop(*address),
             Order::Denm(order) => self.notify(now, order, out),
+            Order::Announce(announcement) => {
+                if let Some(facilities) = &mut self.facilities {
+                    facilities.announce(announcement.as_deref().cloned());
+                }
+            }
             _ => {}
         }
     }

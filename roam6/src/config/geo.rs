@@ -1,13 +1,14 @@
 //! The `[geo]` table: a GeoNetworking station. What has a name in the standard's management information base is checked
 //! against what the standard allows (EN 302 636-4-1 annex H).
 
+use crate::config::announce;
 use crate::config::check;
 use crate::config::duration::Span;
 use crate::config::source::{Problem, Review};
 use crate::daemon::position::track::Track;
 use core::time::Duration;
 use roam6_proto::Fix;
-use roam6_proto::facilities::FacilitiesConfig;
+use roam6_proto::facilities::{Announcement, FacilitiesConfig};
 use roam6_proto::geo::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
 use roam6_wire::geo::{Area, Place, Shape, Station};
 use serde::Deserialize;
@@ -25,6 +26,21 @@ pub(crate) struct Geo {
     pub(crate) config: GeoConfig,
     /// Where positions come from.
     pub(crate) position: Position,
+}
+
+impl Geo {
+    /// What the station announces, which may change while it runs.
+    pub(crate) fn announcement(&self) -> Option<&Announcement> {
+        self.config.facilities.as_ref()?.announcement.as_ref()
+    }
+
+    /// The same with another announcement.
+    pub(crate) fn announcing(mut self, announcement: Option<Announcement>) -> Geo {
+        if let Some(facilities) = &mut self.config.facilities {
+            facilities.announcement = announcement;
+        }
+        self
+    }
 }
 
 /// Where positions come from.
@@ -61,6 +77,7 @@ pub(crate) struct Section {
     max_area: Option<Spanned<u32>>,
     packet_data_rate: Option<Spanned<u32>>,
     facilities: Option<Spanned<FacilitiesTable>>,
+    announce: Option<Spanned<announce::Section>>,
 }
 
 #[derive(Deserialize)]
@@ -120,7 +137,15 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> Option<Geo> {
         review.blame(link.name.span(), format!("more than {MAX_LIST} virtual links"), "list fewer");
     }
     let virtual_links: Vec<VirtualLink> = section.links.iter().filter_map(|table| link(table, review)).collect();
-    let facilities = section.facilities.as_ref().and_then(|table| facilities(table, review));
+    let mut facilities = section.facilities.as_ref().and_then(|table| facilities(table, review));
+    match (&section.announce, &mut facilities) {
+        (Some(written), Some(facilities)) => facilities.announcement = Some(announce::settle(written, review)),
+        (Some(written), None) if section.facilities.is_none() => {
+            let hint = "write facilities = {} into [geo], or facilities = { cam = false }";
+            review.blame(written.span(), "services are announced by the facilities, and there are none", hint);
+        }
+        _ => {}
+    }
     let config = GeoConfig { interfaces, station: station?, virtual_links, facilities, mib };
     Some(Geo { config, position: position? })
 }
@@ -242,7 +267,7 @@ fn facilities(table: &Spanned<FacilitiesTable>, review: &mut Review<'_>) -> Opti
     // Casts of floats saturate.
     let length = tenths(length, "length", 102.1).map(|tenths| tenths as u16);
     let width = tenths(width, "width", 6.0).map(|tenths| tenths as u8);
-    Some(FacilitiesConfig { station_id: *station_id, aware: *cam != Some(false), length, width })
+    Some(FacilitiesConfig { station_id: *station_id, aware: *cam != Some(false), length, width, announcement: None })
 }
 
 fn link(table: &LinkTable, review: &mut Review<'_>) -> Option<VirtualLink> {

@@ -1,6 +1,7 @@
 //! The one file of the daemon: read, checked as a whole, and turned into what the engines are told.
 //! Each role's table is a file here; a role that comes later adds one, and a line in [`File`] and [`Config`].
 
+mod announce;
 mod check;
 pub(crate) mod duration;
 mod flow;

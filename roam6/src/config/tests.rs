@@ -36,6 +36,46 @@ fn problems(text: &str, old: &str, new: &str) -> Vec<String> {
     read(&text.replacen(old, new, 1)).unwrap_err()
 }
 
+#[cfg(feature = "facilities")]
+const RSU: &str = "\
+[geo]
+interfaces = [\"wlan0\"]
+position = { latitude = 48.1, longitude = 11.5 }
+facilities = {}
+[geo.announce]
+name = \"A9\"
+routing = { prefix = \"2001:db8:9::/64\", gateway = \"fe80::1\", dns = [\"2001:db8::53\"] }
+[[geo.announce.services]]
+application = 540801
+context = \"toll\"
+";
+
+#[cfg(feature = "facilities")]
+#[test]
+fn what_is_announced_must_fit_in_a_message() {
+    let geo = read(RSU).unwrap().geo.unwrap();
+    let told = geo.announcement().unwrap();
+    assert_eq!((told.services[0].application, told.interval.as_secs()), (540_801, 1));
+    assert_eq!(geo.clone().announcing(None).announcement(), None);
+    let wrong = [
+        ("540801", "270549120", "r.toml:9:15: application = 270549120 is out of bounds; write 0 to 270549119"),
+        ("\"A9\"", "\"\"", "r.toml:6:8: name = \"\" is no text for a message; write 1 to 32 octets of text"),
+        ("toll", "a\\tb", "r.toml:10:11: context = \"a\\tb\" is no text for a message; write 1 to 31 octets of text"),
+        ("fe80::1", "ff02::1", "r.toml:7:51: gateway ff02::1 is nobody's address; write a unicast address of IPv6"),
+        ("name", "interval = \"20ms\"\nname", "r.toml:6:12: interval = 20ms is out of bounds; write 100ms to 5s"),
+    ];
+    for (old, new, line) in wrong {
+        assert_eq!(problems(RSU, old, new), [line]);
+    }
+    let line = &problems(RSU, "facilities = {}\n", "")[0];
+    assert!(
+        line.contains("services are announced by the facilities, and there are none; write facilities = {}"),
+        "{line}"
+    );
+    let line = &problems(RSU, &RSU[RSU.find("routing").unwrap()..], "")[0];
+    assert!(line.contains("nothing is announced; write [[geo.announce.services]]"), "{line}");
+}
+
 #[test]
 fn both_roles_fit_in_one_file() {
     let config = read(&format!("name = \"both\"\n{MR}{HA}")).unwrap();

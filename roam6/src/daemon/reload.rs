@@ -2,6 +2,7 @@
 
 use super::roles::{interfaces, use_esp};
 use super::{Daemon, Level, READ, READING, TABLE};
+use crate::config::geo::Geo;
 use crate::config::source::Problem;
 use crate::config::{self, Config};
 use crate::daemon::errand::Errand;
@@ -142,6 +143,9 @@ impl Daemon {
                 self.say(Level::Error, &error.to_string());
             }
         }
+        if let Some(geo) = new.geo {
+            self.adopt_announcement(&geo);
+        }
         if let (Some(old), Some(mnpp)) = (&self.config.mnpp, new.mnpp)
             && *old != mnpp
         {
@@ -154,6 +158,15 @@ impl Daemon {
         }
         self.hear_esp();
         self.say(Level::Info, "configuration read anew");
+    }
+
+    fn adopt_announcement(&mut self, new: &Geo) {
+        let announcement = new.announcement().cloned();
+        if self.config.geo.as_ref().is_none_or(|old| old.announcement() == announcement.as_ref()) {
+            return;
+        }
+        self.config.geo = self.config.geo.take().map(|old| old.announcing(announcement.clone()));
+        self.order(Order::Announce(announcement.map(Box::new)));
     }
 
     fn hear_esp(&self) {
@@ -188,6 +201,7 @@ fn fixed_changes(old: &Config, new: &Config) -> Vec<&'static str> {
             settings
         })
     };
+    let geo = |config: &Config| config.geo.clone().map(|geo| geo.announcing(None));
     let changes = [
         ("name", old.name != new.name),
         ("run_dir", old.run_dir != new.run_dir),
@@ -200,7 +214,7 @@ fn fixed_changes(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[mobile_router] home_agents_ipv4 (from none to some)", !carries(old) && carries(new)),
         ("[mnn]", old.mnn.is_some() != new.mnn.is_some()),
         ("[shim]", old.shim.is_some() != new.shim.is_some()),
-        ("[geo]", old.geo != new.geo),
+        ("[geo]", geo(old) != geo(new)),
         ("[mnpp]", old.mnpp.is_some() != new.mnpp.is_some()),
     ];
     changes.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()

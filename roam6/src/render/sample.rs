@@ -85,6 +85,7 @@ pub(crate) fn state() -> State {
         networks: Vec::new(),
         addresses: Vec::new(),
         ldm: LdmView::default(),
+        services: Vec::new(),
         timers: vec![timer("advertise", 3_600_000), timer("expire 2001:db8:1::101", 4200)],
         counters: [("registered", 12), ("dropped_malformed", 3), ("home_agent_timers", 5)]
             .map(|(name, count)| (name.to_owned(), count))

@@ -61,6 +61,13 @@ fn text(config: &Config) -> String {
             let what = if facilities.aware { "makes itself known, and tells of events" } else { "tells of events" };
             let _ = writeln!(text, "    {what}");
         }
+        if let Some(announcement) = geo.announcement() {
+            let numbers: Vec<u32> = announcement.services.iter().map(|served| served.application).collect();
+            let way = announcement.routing.iter().map(|way| format!("the Internet by {}", way.gateway));
+            let what: Vec<String> = numbers.iter().map(|it| format!("application {it}")).chain(way).collect();
+            let every = human(announcement.interval);
+            let _ = writeln!(text, "    announces {}, every {every}", what.join(" and "));
+        }
     }
     if let Some(mnpp) = &config.mnpp {
         let names: Vec<&str> = mnpp.interfaces.iter().map(String::as_str).collect();

@@ -139,7 +139,8 @@ impl HomeAgent {
             Order::Stop => self.stop_advertising(out),
             Order::Begin | Order::MobileRouter(_) | Order::PathManager(_) | Order::Flows(_) => {}
             Order::Shim(_) | Order::UsePath { .. } | Order::EndContext(_) => {}
-            Order::Mnpp(_) | Order::Ask(_) | Order::PutArea(_) | Order::DropArea(_) | Order::Denm(_) => {}
+            Order::Mnpp(_) | Order::Ask(_) | Order::PutArea(_) | Order::DropArea(_) => {}
+            Order::Denm(_) | Order::Announce(_) => {}
         }
     }
 }

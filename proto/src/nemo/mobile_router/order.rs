@@ -29,7 +29,8 @@ impl MobileRouter {
             Order::Stop => self.stop(now, out),
             Order::Begin | Order::PrefixTable(_) | Order::PathManager(_) | Order::Unbind(_) => {}
             Order::Shim(_) | Order::UsePath { .. } | Order::EndContext(_) => {}
-            Order::Mnpp(_) | Order::Ask(_) | Order::PutArea(_) | Order::DropArea(_) | Order::Denm(_) => {}
+            Order::Mnpp(_) | Order::Ask(_) | Order::PutArea(_) | Order::DropArea(_) => {}
+            Order::Denm(_) | Order::Announce(_) => {}
         }
     }
 

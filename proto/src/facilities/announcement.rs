@@ -1,0 +1,119 @@
+//! What a station serves, told to its neighbours again and again: the originating side of EN 302 890-1 (SAM). No source
+//! to hand says how often; the message itself says how many of it are sent in five seconds.
+
+use super::config::{Announcement, Served, Way};
+use crate::time::Time;
+use core::net::Ipv6Addr;
+use core::time::Duration;
+use roam6_wire::its::common::Header;
+use roam6_wire::its::extension::{Extension, Value};
+use roam6_wire::its::number::Number;
+use roam6_wire::its::saem::{
+    Address, Body, ChangeCount, Routing, Saem, Sam, Service, ServiceOptions, VERSION, Version,
+};
+use roam6_wire::its::{PROTOCOL_VERSION, message};
+
+/// Least time from one message to the next, also when something has changed.
+const LEAST: Duration = Duration::from_millis(100);
+/// What repeat rates count in.
+pub const RATE_PERIOD: Duration = Duration::from_secs(5);
+/// Announcements have this number of their station; a station has one.
+const ANNOUNCEMENT: u8 = 0;
+
+/// Decides when to tell it.
+#[derive(Debug)]
+pub struct Announcer {
+    told: Option<Announcement>,
+    /// SrvAdvContentCount: another one each time something has changed, modulo 16.
+    content: u8,
+    is_changed: bool,
+    last: Option<Time>,
+}
+
+impl Announcer {
+    /// Nothing told yet.
+    pub fn new(told: Option<Announcement>) -> Announcer {
+        Announcer { told, content: 0, is_changed: false, last: None }
+    }
+
+    /// From now on this is served.
+    pub fn change(&mut self, told: Option<Announcement>) {
+        if self.told != told {
+            (self.told, self.is_changed) = (told, true);
+            self.content = (self.content + 1) % 16;
+        }
+    }
+
+    /// What is served, and how often that has changed.
+    pub fn told(&self) -> Option<(&Announcement, u8)> {
+        self.told.as_ref().map(|told| (told, self.content))
+    }
+
+    /// When it was told last.
+    pub fn last(&self) -> Option<Time> {
+        self.last
+    }
+
+    /// The message of this station, if it is due; then it counts as sent. And the time to the next.
+    pub fn turn(&mut self, now: Time, station: u32) -> Option<(Saem, Duration)> {
+        let told = self.told.as_ref()?;
+        if self.due(told).is_some_and(|at| now < at) {
+            return None;
+        }
+        (self.last, self.is_changed) = (Some(now), false);
+        Some((message(station, told, self.content), told.interval))
+    }
+
+    /// When it is due, once something was sent.
+    pub fn deadline(&self) -> Option<Time> {
+        self.due(self.told.as_ref()?)
+    }
+
+    fn due(&self, told: &Announcement) -> Option<Time> {
+        let wait = if self.is_changed { LEAST } else { told.interval.max(LEAST) };
+        self.last.map(|last| last + wait)
+    }
+}
+
+fn message(station_id: u32, told: &Announcement, content: u8) -> Saem {
+    let header = Header { protocol_version: PROTOCOL_VERSION, message_id: message::SAEM, station_id };
+    let version = Version { message_id: 0, version: VERSION };
+    let rate = RATE_PERIOD.as_millis() / told.interval.as_millis().max(1);
+    let rate = Value::RepeatRate(u8::try_from(rate.max(1)).unwrap_or(u8::MAX));
+    let name = told.name.clone().map(Value::Advertiser);
+    let body = Body {
+        change_count: ChangeCount { announcement: ANNOUNCEMENT, content },
+        extensions: extensions([Some(rate), name]),
+        // TS 104 091: always there, if empty.
+        services: Some(told.services.iter().map(service).collect()),
+        channels: None,
+        routing: told.routing.as_ref().map(routing),
+    };
+    Saem { header, sam: Sam { version, body } }
+}
+
+fn service(served: &Served) -> Service {
+    let context = served.context.as_ref().map(|text| Value::Context(text.clone().into_bytes()));
+    let all = [served.address.map(Value::Address), served.port.map(Value::Port), context];
+    let options = ServiceOptions { extensions: extensions(all), ..ServiceOptions::default() };
+    Service { application: Number::from(served.application), channel: 0, options }
+}
+
+fn routing(way: &Way) -> Routing {
+    let address = |address: Ipv6Addr| Address(address.octets().into());
+    let mut dns = way.dns.iter().copied();
+    let first = dns.next().unwrap_or(Ipv6Addr::UNSPECIFIED);
+    Routing {
+        lifetime: u16::try_from(way.lifetime.as_secs()).unwrap_or(u16::MAX),
+        prefix: address(way.prefix.address()),
+        prefix_length: way.prefix.length(),
+        gateway: address(way.gateway),
+        dns: address(first),
+        extensions: extensions([dns.next().map(Value::SecondaryDns)]).unwrap_or_default(),
+    }
+}
+
+fn extensions<const N: usize>(values: [Option<Value>; N]) -> Option<Vec<Extension>> {
+    let all: Vec<Extension> = values.iter().flatten().filter_map(Value::emit).collect();
+    (!all.is_empty()).then_some(all)
+}
