@@ -27,7 +27,7 @@ const APART: f64 = 200.0;
 const RANGE: f64 = 300.0;
 /// Metres a second.
 const SPEED: f64 = 20.0;
-const SETTINGS: &str = "beacon = \"300ms\"\nneighbour_lifetime = \"1s\"\npacket_data_rate = 4000000000\n";
+const SETTINGS: &str = "beacon = \"300ms\"\nneighbour_lifetime = \"1s\"\nrange = 300\npacket_data_rate = 4000000000\n";
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Silences are looked for in spans of this length.
 const SPAN: Duration = Duration::from_secs(1);

@@ -48,6 +48,8 @@ pub struct Station {
     pub position: LongPosition,
     /// Heard directly, and when.
     pub near: Option<(Hop, Time)>,
+    /// How far its frames came then: square metres.
+    reach: f64,
     /// When the position was last renewed.
     pub heard: Time,
     /// Packets received of it.
@@ -113,8 +115,8 @@ pub enum Bearing {
 
 impl Stations {
     /// Hears a source's position from a frame that came by `hop`; `direct` if the source itself sent the frame and says
-    /// so by a packet of one hop.
-    pub fn put(&mut self, now: Time, position: &LongPosition, hop: Hop, direct: bool) -> Heard {
+    /// so by a packet of one hop. `own` is where this station is, if it knows.
+    pub fn put(&mut self, now: Time, position: &LongPosition, hop: Hop, direct: bool, own: Option<Place>) -> Heard {
         let mid = position.address.mid;
         let is_new = !self.table.contains_key(&mid);
         if is_new && !self.make_room(hop.address, direct) {
@@ -132,6 +134,7 @@ impl Stations {
         let was_near = station.near.is_some();
         if direct {
             station.near = Some((hop, now));
+            station.reach = own.map_or(0.0, |own| Plane::at(own).square(station.position.place));
         }
         let is_near = station.near.is_some();
         if is_new {
@@ -229,9 +232,9 @@ impl Stations {
         for near in &mut self.near {
             let Some(station) = self.table.get(&near.mid) else { continue };
             near.place = station.place(now);
-            let away = |place| plane.map_or(0.0, |plane| plane.square(place));
-            // Some radios reach farther than they are said to: where it was heard, it can be reached.
-            near.in_range = away(near.place) <= away(station.position.place).max(most);
+            let away = plane.map_or(0.0, |plane| plane.square(near.place));
+            // Some radios reach farther than they are said to: as far off as it was heard, it can be reached.
+            near.in_range = away <= station.reach.max(most);
         }
         self.guessed = now;
         self.chosen.clear();
@@ -340,8 +343,8 @@ impl Stations {
 impl Station {
     fn new(now: Time, position: &LongPosition, introduced_by: LinkAddress) -> Station {
         let (seen, rate) = (Seen::default(), Rate::default());
-        let (packets_until, stale) = (now, false);
-        Station { position: *position, near: None, heard: now, seen, rate, packets_until, stale, introduced_by }
+        let (reach, packets_until, stale) = (0.0, now, false);
+        Station { position: *position, near: None, reach, heard: now, seen, rate, packets_until, stale, introduced_by }
     }
 
     /// Where it is if it has gone on since as it said then.
@@ -380,29 +383,29 @@ mod tests {
     fn one_sender_cannot_fill_the_table() {
         let mut stations = Stations::default();
         for number in 100..100 + 2 * MAX_INTRODUCED {
-            let heard = stations.put(Time::ZERO, &position(number, 1, 0), hop(1), false);
+            let heard = stations.put(Time::ZERO, &position(number, 1, 0), hop(1), false, None);
             assert_eq!(heard == Heard::Full, number >= 100 + MAX_INTRODUCED);
         }
-        assert_eq!(stations.put(Time::ZERO, &position(2, 1, 0), hop(2), true), Heard::Neighbour);
+        assert_eq!(stations.put(Time::ZERO, &position(2, 1, 0), hop(2), true, None), Heard::Neighbour);
     }
 
     #[test]
     fn in_a_full_table_a_neighbour_takes_the_place_of_who_is_far() {
         let mut stations = Stations::default();
         for number in 0..MAX_STATIONS {
-            stations.put(Time::ZERO, &position(100 + number, 1, 0), hop(number % 50), false);
+            stations.put(Time::ZERO, &position(100 + number, 1, 0), hop(number % 50), false, None);
         }
         assert_eq!(stations.len(), MAX_STATIONS);
-        assert_eq!(stations.put(Time::ZERO, &position(60_000, 1, 0), hop(60_000), false), Heard::Full);
-        assert_eq!(stations.put(Time::ZERO, &position(60_000, 1, 0), hop(60_000), true), Heard::Neighbour);
+        assert_eq!(stations.put(Time::ZERO, &position(60_000, 1, 0), hop(60_000), false, None), Heard::Full);
+        assert_eq!(stations.put(Time::ZERO, &position(60_000, 1, 0), hop(60_000), true, None), Heard::Neighbour);
         assert_eq!(stations.len(), MAX_STATIONS);
     }
 
     #[test]
     fn an_older_position_changes_nothing_and_silence_ends_it_all() {
         let (mut stations, mib) = (Stations::default(), Mib::default());
-        stations.put(Time::ZERO, &position(1, 10, 5), hop(1), true);
-        stations.put(Time::ZERO, &position(1, 9, 6), hop(1), true);
+        stations.put(Time::ZERO, &position(1, 10, 5), hop(1), true, None);
+        stations.put(Time::ZERO, &position(1, 9, 6), hop(1), true, None);
         assert_eq!(stations.find(mid(1)).unwrap().position.place.latitude, 5);
         let later = Time::ZERO + mib.neighbour_lifetime;
         stations.expire(later - Duration::from_millis(1), &mib);
@@ -416,7 +419,7 @@ mod tests {
     #[test]
     fn whose_packets_may_be_about_is_known_again() {
         let (mut stations, mib) = (Stations::default(), Mib::default());
-        stations.put(Time::ZERO, &position(1, 10, 5), hop(1), true);
+        stations.put(Time::ZERO, &position(1, 10, 5), hop(1), true, None);
         let station = stations.find_mut(mid(1)).unwrap();
         station.packets_until = Time::ZERO + Duration::from_secs(60);
         assert!(station.seen.put(7, true));
@@ -424,7 +427,7 @@ mod tests {
         assert!(stations.find(mid(1)).is_none() && stations.len() == 1);
         // Its packet comes by another way, with the position of then.
         let later = Time::ZERO + Duration::from_secs(50);
-        assert_eq!(stations.put(later, &position(1, 10, 5), hop(2), false), Heard::Known);
+        assert_eq!(stations.put(later, &position(1, 10, 5), hop(2), false, None), Heard::Known);
         assert!(!stations.find_mut(mid(1)).unwrap().seen.put(7, false));
         stations.expire(later + mib.lifetime_loc_te, &mib);
         assert!(stations.is_empty() && stations.introduced.is_empty() && stations.stale == 0);
@@ -436,12 +439,12 @@ mod tests {
     fn the_nearest_neighbour_to_the_target_is_found_after_it_moved() {
         let mut stations = Stations::default();
         for (number, latitude) in [(1, 1_000), (2, 2_000), (3, 3_000)] {
-            stations.put(Time::ZERO, &position(number, 1, latitude), hop(number), true);
+            stations.put(Time::ZERO, &position(number, 1, latitude), hop(number), true, None);
         }
         let target = Plane::at(Place { latitude: 10_000, longitude: 0 });
         let nearest = |stations: &mut Stations| stations.nearest(Time::ZERO, &target, OWN).unwrap().0;
         assert_eq!(nearest(&mut stations), hop(3));
-        stations.put(Time::ZERO, &position(1, 2, 9_000), hop(1), false);
+        stations.put(Time::ZERO, &position(1, 2, 9_000), hop(1), false, None);
         assert_eq!(nearest(&mut stations), hop(1));
         stations.lose(|lost| lost == hop(1));
         assert_eq!(nearest(&mut stations), hop(3));
@@ -452,14 +455,31 @@ mod tests {
         let mut stations = Stations::default();
         // 990 m to the north and going on northwards at 10 m/s; 500 m to the north and standing.
         let leaving = LongPosition { speed: 1_000, ..position(1, 1, 89_500) };
-        stations.put(Time::ZERO, &leaving, hop(1), true);
-        stations.put(Time::ZERO, &position(2, 1, 45_200), hop(2), true);
+        stations.put(Time::ZERO, &leaving, hop(1), true, None);
+        stations.put(Time::ZERO, &position(2, 1, 45_200), hop(2), true, None);
         let target = Plane::at(Place { latitude: 1_000_000, longitude: 0 });
         let later = Time::ZERO + Duration::from_secs(2);
         assert_eq!(stations.nearest(Time::ZERO, &target, OWN).unwrap().0, hop(1));
         assert_eq!(stations.nearest(later, &target, OWN).unwrap().0, hop(2));
         assert_eq!((stations.reach(later, mid(1), OWN), stations.reach(later, mid(2), OWN)), (None, Some(hop(2))));
-        stations.put(later, &LongPosition { speed: 0, ..position(1, 2, 89_500) }, hop(1), true);
+        stations.put(later, &LongPosition { speed: 0, ..position(1, 2, 89_500) }, hop(1), true, None);
         assert_eq!(stations.nearest(later, &target, OWN).unwrap().0, hop(1));
+    }
+
+    #[test]
+    fn who_stands_is_passed_over_by_who_drives_away_from_it() {
+        let mut stations = Stations::default();
+        let vantage = |latitude| Vantage { place: Some(Place { latitude, longitude: 0 }), range: 1000 };
+        // Heard over 990 m, and over 1110 m: as far as that it is reached.
+        for (number, latitude) in [(1, 89_500), (2, 100_000)] {
+            stations.put(Time::ZERO, &position(number, 1, latitude), hop(number), true, OWN.place);
+        }
+        let mut reached = |seconds: u64, latitude| {
+            let later = Time::ZERO + Duration::from_secs(seconds);
+            [1, 2].map(|number| stations.reach(later, mid(number), vantage(latitude)).is_some())
+        };
+        assert_eq!(reached(1, 0), [true, true]);
+        assert_eq!(reached(2, -500), [true, false]);
+        assert_eq!(reached(3, -1_000), [false, false]);
     }
 }

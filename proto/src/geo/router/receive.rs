@@ -73,7 +73,9 @@ impl Router {
     fn learn(&mut self, now: Time, packet: &Packet<'_>, from: Hop, bytes: &[u8], out: &mut Outbox) -> bool {
         let source = packet.extended.source();
         let mid = source.address.mid;
-        let heard = self.stations.put(now, source, from, packet.extended.is_single_hop());
+        let direct = packet.extended.is_single_hop();
+        let own = if direct { self.ego.place(now) } else { None };
+        let heard = self.stations.put(now, source, from, direct, own);
         match heard {
             Heard::Full => {
                 let limit = crate::geo::stations::MAX_STATIONS;
