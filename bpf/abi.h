@@ -11,6 +11,7 @@
 #define LOCALS 256  /* our ends of tunnels that ways can name */
 #define CARRIED_END (LOCALS + 1)  /* what ends over IPv4 have for a place */
 #define ANY_PROTOCOL 0xffff
+#define FRONTS 256  /* interfaces whose frames are taken before the kernel has them */
 
 /* PAST is no side: destinations that the host's routes lead past every tunnel. */
 enum side { FAR, NEAR, PAST, SIDES };
@@ -108,9 +109,16 @@ struct passage {
 	__u32 own;         /* not 0: this host's own flow, not one that came in */
 };
 
+/* An interface whose frames are taken at the driver, at its number modulo FRONTS. */
+struct front {
+	__u32 link;
+	__u16 mac[3];
+	__u8 sends, zero;  /* sends: not 0 if frames taken elsewhere can be sent by it */
+};
+
 enum counter {
 	ENCAPSULATED, ENCAPSULATED_SLOW, DECAPSULATED, HAIRPINNED,
 	DROPPED_SOURCE, DROPPED_SCOPE, DROPPED_ECN, DROPPED_FORM, DROPPED_NO_TUNNEL, DROPPED_NO_PATH, DROPPED_NO_ROUTE,
-	DROPPED_TOO_BIG, DROPPED_ROOM, HANDED_OVER, TO_BE_CUT, TO_BE_CARRIED,
+	DROPPED_TOO_BIG, DROPPED_ROOM, HANDED_OVER, TO_BE_CUT, TO_BE_CARRIED, ENCAPSULATED_XDP, DECAPSULATED_XDP, HAIRPINNED_XDP,
 	COUNTERS
 };

@@ -16,7 +16,7 @@ struct journey {
 /* Asks the routing tables of a packet that arrived by an interface. What it returns is that of bpf_fib_lookup, and the MTU is in `mtu_result`. Always as for a
  * packet that came in: asked as for one of this host's own, the kernel lets rules with a source choose that source
  * themselves, and an outer header's is chosen already. */
-static __always_inline long ask(struct __sk_buff *skb, __u32 arrived, const struct addr *from, const struct addr *to,
+static __always_inline long ask(packet *p, __u32 arrived, const struct addr *from, const struct addr *to,
 				struct bpf_fib_lookup *answer)
 {
 	__builtin_memset(answer, 0, sizeof(*answer));
@@ -25,7 +25,7 @@ static __always_inline long ask(struct __sk_buff *skb, __u32 arrived, const stru
 	answer->ifindex = arrived;
 	*(struct addr *)answer->ipv6_src = *from;
 	*(struct addr *)answer->ipv6_dst = *to;
-	return bpf_fib_lookup(skb, answer, sizeof(*answer), 0);
+	return bpf_fib_lookup(p, answer, sizeof(*answer), 0);
 }
 
 static __always_inline struct hop *hop_of(const struct settings *set, const struct journey *journey)
@@ -55,9 +55,16 @@ static __always_inline void learn(struct hop *hop, const struct settings *set, c
 	__builtin_memcpy(hop->mac + 6, answer->smac, 6);
 }
 
+/* Whether the program behind this one is to renew what has grown old, and have the kernel use it. It does so at once, unless
+ * it works on another processor. */
+static __always_inline int is_left_to_other(const struct hop *hop, __u64 now)
+{
+	return !RENEWS && now - hop->stamp < 2 * HOP_LIFE_NS;
+}
+
 /* The next hop of a packet that belongs into no tunnel; its link is the tunnel device if no route leads on, as for this
  * host's own addresses. Null: let the kernel take it. */
-static __noinline struct hop *find_hop(struct __sk_buff *skb, const struct settings *set, const struct journey *journey)
+static __noinline struct hop *find_hop(packet *p, const struct settings *set, const struct journey *journey)
 {
 	struct hop *hop = hop_of(set, journey);
 	__u64 now = bpf_ktime_get_coarse_ns();
@@ -70,7 +77,9 @@ static __noinline struct hop *find_hop(struct __sk_buff *skb, const struct setti
 	known = knows(hop, set, journey);
 	if (known && now - hop->stamp < HOP_LIFE_NS)
 		return hop;
-	refused = ask(skb, skb->ifindex, &journey->from, &journey->to, &answer);
+	if (known && is_left_to_other(hop, now))
+		return 0;
+	refused = ask(p, arrived_by(p), &journey->from, &journey->to, &answer);
 	if (refused == BPF_FIB_LKUP_RET_NOT_FWDED) {
 		answer.ifindex = set->device;
 	} else if (refused || answer.ifindex == set->device) {
@@ -91,7 +100,7 @@ static __always_inline __u32 era_of(const struct settings *set, const struct add
 }
 
 /* Asks for the next hop of a path. Null: let the kernel take the packet. */
-static __noinline struct hop *ask_way(struct __sk_buff *skb, const struct settings *set, const struct path *path,
+static __noinline struct hop *ask_way(packet *p, const struct settings *set, const struct path *path,
 				      struct journey *last)
 {
 	__u64 now = bpf_ktime_get_coarse_ns();
@@ -100,7 +109,7 @@ static __noinline struct hop *ask_way(struct __sk_buff *skb, const struct settin
 	int known;
 
 	last->wanted = 0;
-	if (ask(skb, set->device, &path->local, &path->remote, &answer) || answer.ifindex == set->device ||
+	if (ask(p, set->device, &path->local, &path->remote, &answer) || answer.ifindex == set->device ||
 	    (path->link && answer.ifindex != path->link))
 		return 0;
 	last->to = *(struct addr *)answer.ipv6_dst;
@@ -111,6 +120,8 @@ static __noinline struct hop *ask_way(struct __sk_buff *skb, const struct settin
 	known = knows(hop, set, last);
 	if (known && now - hop->stamp < HOP_LIFE_NS)
 		return hop;
+	if (known && is_left_to_other(hop, now))
+		return 0;
 	learn(hop, set, last, &answer, now);
 	return known ? 0 : hop;
 }
@@ -124,7 +135,7 @@ static __always_inline struct hop *recall(const struct settings *set, const stru
 }
 
 /* The next hop of a path, which is of this version of its tunnel. Null: let the kernel take the packet. */
-static __noinline struct hop *find_way(struct __sk_buff *skb, const struct settings *set, const struct path *path,
+static __noinline struct hop *find_way(packet *p, const struct settings *set, const struct path *path,
 				       struct route *route, __u32 version)
 {
 	struct journey last = { .to = route->gateway, .wanted = route->link };
@@ -137,7 +148,7 @@ static __noinline struct hop *find_way(struct __sk_buff *skb, const struct setti
 	if (hop)
 		return hop;
 	route->version = 0;
-	hop = ask_way(skb, set, path, &last);
+	hop = ask_way(p, set, path, &last);
 	if (last.wanted) {
 		route->gateway = last.to;
 		route->link = last.wanted;
@@ -148,7 +159,7 @@ static __noinline struct hop *find_way(struct __sk_buff *skb, const struct setti
 }
 
 /* The same for a path that its prefix tells. */
-static __always_inline struct hop *find_whole(struct __sk_buff *skb, const struct settings *set, const struct path *path,
+static __always_inline struct hop *find_whole(packet *p, const struct settings *set, const struct path *path,
 					 const struct found *found)
 {
 	struct journey last = { .to = found->way.gateway, .wanted = found->way.link };
@@ -161,7 +172,7 @@ static __always_inline struct hop *find_whole(struct __sk_buff *skb, const struc
 		hop = recall(set, &last, now);
 	if (hop)
 		return hop;
-	hop = ask_way(skb, set, path, &last);
+	hop = ask_way(p, set, path, &last);
 	way = bpf_map_lookup_elem(&prefixes, &found->prefix);
 	/* It may have moved meanwhile. */
 	if (last.wanted && way && same(&way->remote, &found->way.remote)) {

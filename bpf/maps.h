@@ -26,6 +26,7 @@ MAP(ends, BPF_MAP_TYPE_HASH, struct addr, __u32, 64, BPF_F_NO_PREALLOC);
 MAP(locals, BPF_MAP_TYPE_ARRAY, __u32, struct addr, LOCALS, 0);
 MAP(hops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct hop, 64, 0);
 MAP(passages, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct passage, 64, 0);
+MAP(fronts, BPF_MAP_TYPE_ARRAY, __u32, struct front, FRONTS, 0);
 MAP(counters, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, COUNTERS, 0);
 
 static __always_inline void count(__u32 what)

@@ -1,51 +1,13 @@
-/* Putting the outer header on and taking it off (RFC 2473 §3, §5; RFC 6040 §4; RFC 6438 §3). `inner` is what its next
+/* Writing the outer header, and what the inner one takes over from it (RFC 2473 §3, §5; RFC 6040 §4; RFC 6438 §3). `inner` is what its next
  * header says: IPv6, or IPv4 (RFC 5555 §4.4.3). */
 #pragma once
 #include "maps.h"
 #include "packet.h"
 
 #define HOP_LIMIT 64
-#define EINVAL 22
-#define EALREADY 114
-#define DECAP_TO_IP4 (1ULL << 7)  /* BPF_F_ADJ_ROOM_DECAP_L3_IPV4, since Linux 6.3 */
 #define ECN 3
 #define CE 3
 #define ECT1 1
-
-#define GROW (BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET)
-
-/* Room for a header. A buffer that is encapsulated already, as in nested networks, is refused the flag that says so. */
-static __always_inline long grow(struct __sk_buff *skb)
-{
-	long failed = bpf_skb_adjust_room(skb, IP6, BPF_ADJ_ROOM_MAC, GROW | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6);
-
-	if (failed != -EALREADY)
-		return failed;
-	if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		return bpf_skb_adjust_room(skb, IP6, BPF_ADJ_ROOM_MAC, GROW);
-	/* Of IPv4 the protocol has to change too, for which there is no other way; that of segments would with it. */
-	if (skb->gso_size)
-		return failed;
-	failed = bpf_skb_change_proto(skb, bpf_htons(ETH_P_IPV6), 0);
-	return failed ? failed : bpf_skb_adjust_room(skb, IP4, BPF_ADJ_ROOM_MAC, GROW);
-}
-
-static __always_inline long shrink(struct __sk_buff *skb, __u32 room)
-{
-	return bpf_skb_adjust_room(skb, -(__s32)room, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO);
-}
-
-/* The same when an IPv4 packet remains. */
-static __always_inline long shrink_to_ip4(struct __sk_buff *skb, __u32 room)
-{
-	long failed = bpf_skb_adjust_room(skb, -(__s32)room, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO | DECAP_TO_IP4);
-
-	if (failed != -EINVAL)
-		return failed;
-	/* Takes what an IPv6 header has more than one of IPv4. */
-	failed = bpf_skb_change_proto(skb, bpf_htons(ETH_P_IP), 0);
-	return failed ? failed : shrink(skb, room - (IP6 - IP4));
-}
 
 /* The link-layer addresses are those of a next hop: destination, source. */
 static __always_inline void write_ethernet(void *frame, const __u8 *addresses)

@@ -1,14 +1,13 @@
 /* Reading a packet: addresses, exclusions, the five-tuple, the length on the wire. `at` is where an IPv6 header begins.
  * What is inside a tunnel may also be IPv4: its addresses are told as IPv4-mapped ones. */
 #pragma once
-#include "abi.h"
-#include <linux/bpf.h>
-#include <linux/if_ether.h>
+#ifdef AT_DRIVER
+#include "at_driver.h"
+#else
+#include "at_tc.h"
+#endif
 #include <linux/in6.h>
 #include <linux/ip.h>
-#include <linux/ipv6.h>
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
 
 #define IP6 ((__u32)sizeof(struct ipv6hdr))
 #define IP4 ((__u32)sizeof(struct iphdr))
@@ -31,29 +30,21 @@ struct flow {
 	__u8 protocol, ports, type;  /* ports: whether there are any; type and echo (the identifier): of ICMPv6 */
 };
 
-static __always_inline void *begin(struct __sk_buff *skb) { return (void *)(long)skb->data; }
-static __always_inline void *end(struct __sk_buff *skb) { return (void *)(long)skb->data_end; }
+static __always_inline void *begin(packet *p) { return (void *)(long)p->data; }
+static __always_inline void *end(packet *p) { return (void *)(long)p->data_end; }
 
 /* The header at `at`, with `more` octets behind it; null if the packet is shorter. */
-static __always_inline struct ipv6hdr *header(struct __sk_buff *skb, __u32 at, __u32 more)
+static __always_inline struct ipv6hdr *header(packet *p, __u32 at, __u32 more)
 {
-	void *here = begin(skb) + at;
-	return here + IP6 + more > end(skb) ? 0 : here;
+	void *here = begin(p) + at;
+	return here + IP6 + more > end(p) ? 0 : here;
 }
 
 /* The IPv4 header at `at`; null if the packet is shorter. */
-static __always_inline struct iphdr *header4(struct __sk_buff *skb, __u32 at)
+static __always_inline struct iphdr *header4(packet *p, __u32 at)
 {
-	struct iphdr *here = begin(skb) + at;
-	return (void *)(here + 1) > end(skb) ? 0 : here;
-}
-
-/* Makes the first octets of the packet directly readable, as many of `wanted` as it has. */
-static __always_inline int pull(struct __sk_buff *skb, __u32 wanted)
-{
-	if (wanted > skb->len)
-		wanted = skb->len;
-	return begin(skb) + wanted > end(skb) ? bpf_skb_pull_data(skb, wanted) : 0;
+	struct iphdr *here = begin(p) + at;
+	return (void *)(here + 1) > end(p) ? 0 : here;
 }
 
 static __always_inline struct addr read_addr(const struct in6_addr *from)
@@ -130,7 +121,7 @@ static __always_inline void mix_flow(struct flow *flow, __u32 entropy)
 }
 
 /* Where the five-tuple lacks ports, the flow label stands in for them (RFC 6437). */
-static __always_inline void read_flow(struct __sk_buff *skb, const struct ipv6hdr *ip, struct flow *flow)
+static __always_inline void read_flow(packet *p, const struct ipv6hdr *ip, struct flow *flow)
 {
 	__u32 entropy = *(const __be32 *)ip & bpf_htonl(0xfffff);
 	const __u16 *upper = (const void *)(ip + 1);
@@ -139,7 +130,7 @@ static __always_inline void read_flow(struct __sk_buff *skb, const struct ipv6hd
 	flow->destination = read_addr(&ip->daddr);
 	flow->protocol = ip->nexthdr;
 	flow->ports = flow->type = 0;
-	if ((void *)(upper + 4) <= end(skb)) {
+	if ((void *)(upper + 4) <= end(p)) {
 		if (flow->protocol == TCP || flow->protocol == UDP) {
 			read_ports(flow, upper, &entropy);
 		} else if (flow->protocol == ICMP6) {
@@ -151,7 +142,7 @@ static __always_inline void read_flow(struct __sk_buff *skb, const struct ipv6hd
 }
 
 /* Of IPv4. Fragments are told apart by addresses alone, so that all of a packet take one path. */
-static __always_inline void read_flow4(struct __sk_buff *skb, const struct iphdr *ip, struct flow *flow)
+static __always_inline void read_flow4(packet *p, const struct iphdr *ip, struct flow *flow)
 {
 	const __u16 *upper = (const void *)(ip + 1);
 	__u32 entropy = 0;
@@ -160,30 +151,30 @@ static __always_inline void read_flow4(struct __sk_buff *skb, const struct iphdr
 	flow->destination = mapped(ip->daddr);
 	flow->protocol = ip->protocol;
 	flow->ports = flow->type = 0;
-	if ((void *)(upper + 4) <= end(skb) && ip->ihl == 5 && !(ip->frag_off & bpf_htons(0x3fff)) &&
+	if ((void *)(upper + 4) <= end(p) && ip->ihl == 5 && !(ip->frag_off & bpf_htons(0x3fff)) &&
 	    (flow->protocol == TCP || flow->protocol == UDP))
 		read_ports(flow, upper, &entropy);
 	mix_flow(flow, entropy);
 }
 
 /* Octets from `at` of the longest packet that this buffer becomes on the wire; more than any if that cannot be told. */
-static __always_inline __u32 length_on_wire(struct __sk_buff *skb, __u32 at)
+static __always_inline __u32 length_on_wire(packet *p, __u32 at)
 {
 	__u32 headers = 0;
 	struct ipv6hdr *ip;
 
-	if (!skb->gso_size)
-		return skb->len - at;
+	if (!segment_of(p))
+		return length_of(p) - at;
 	for (int i = 0; i < LAYERS; i++) {
-		ip = header(skb, at + headers, 0);
+		ip = header(p, at + headers, 0);
 		if (!ip)
 			return ~0;
 		headers += IP6;
 		if (ip->nexthdr == UDP)
-			return skb->gso_size + headers + 8;
+			return segment_of(p) + headers + 8;
 		if (ip->nexthdr == TCP) {
 			__u8 *offset = (void *)(ip + 1) + 12;
-			return (void *)(offset + 1) > end(skb) ? ~0 : skb->gso_size + headers + (*offset >> 4) * 4;
+			return (void *)(offset + 1) > end(p) ? ~0 : segment_of(p) + headers + (*offset >> 4) * 4;
 		}
 		if (ip->nexthdr != ENCAPSULATED_IP6)
 			return ~0;
@@ -192,19 +183,19 @@ static __always_inline __u32 length_on_wire(struct __sk_buff *skb, __u32 at)
 }
 
 /* The same of an IPv4 packet. */
-static __always_inline __u32 length_on_wire4(struct __sk_buff *skb, __u32 at)
+static __always_inline __u32 length_on_wire4(packet *p, __u32 at)
 {
-	struct iphdr *ip = header4(skb, at);
+	struct iphdr *ip = header4(p, at);
 	__u8 *offset;
 
-	if (!skb->gso_size)
-		return skb->len - at;
+	if (!segment_of(p))
+		return length_of(p) - at;
 	if (!ip || ip->ihl != 5)
 		return ~0;
 	if (ip->protocol == UDP)
-		return skb->gso_size + IP4 + 8;
+		return segment_of(p) + IP4 + 8;
 	offset = (void *)(ip + 1) + 12;
-	if (ip->protocol != TCP || (void *)(offset + 1) > end(skb))
+	if (ip->protocol != TCP || (void *)(offset + 1) > end(p))
 		return ~0;
-	return skb->gso_size + IP4 + (*offset >> 4) * 4;
+	return segment_of(p) + IP4 + (*offset >> 4) * 4;
 }

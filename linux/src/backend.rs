@@ -13,6 +13,8 @@ pub enum Backend {
     Auto,
     /// BPF programs.
     Bpf,
+    /// BPF programs, at the driver where it takes some.
+    Xdp,
     /// A device of the kernel's ip6_tunnel for each tunnel, on its best path.
     Ip6tnl,
     /// Nothing: no role has tunnels.
@@ -22,23 +24,24 @@ pub enum Backend {
 /// Opens the back end asked for.
 pub(crate) fn open(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
     match options.backend {
-        Backend::Bpf => bpf(options),
+        Backend::Bpf => bpf(options, false),
+        Backend::Xdp => bpf(options, true),
         Backend::Ip6tnl => ip6tnl(options),
         Backend::None => Ok(Box::new(NoTunnels)),
-        Backend::Auto => bpf(options)
+        Backend::Auto => bpf(options, false)
             .or_else(|why| ip6tnl(options).map_err(|error| Error::new("no tunnels", format!("{why}; {error}")))),
     }
 }
 
 #[cfg(feature = "bpf")]
-fn bpf(options: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
+fn bpf(options: &HostOptions, at_driver: bool) -> Result<Box<dyn Tunnels + Send>, Error> {
     use crate::tunnel::bpf::{Bpf, Options};
     let HostOptions { run_dir, device, tunnels, carried, .. } = options.clone();
-    Ok(Box::new(Bpf::open(Options { device, run: run_dir, tunnels, carried })?))
+    Ok(Box::new(Bpf::open(Options { device, run: run_dir, at_driver, tunnels, carried })?))
 }
 
 #[cfg(not(feature = "bpf"))]
-fn bpf(_: &HostOptions) -> Result<Box<dyn Tunnels + Send>, Error> {
+fn bpf(_: &HostOptions, _: bool) -> Result<Box<dyn Tunnels + Send>, Error> {
     Err(Error::new("tunnels by BPF", "not part of this build"))
 }
 

@@ -2,11 +2,11 @@
 
 use roam6_proto::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelFlow, TunnelId};
-use roam6_wire::{Bid, Ipv4End, Prefix};
+use roam6_wire::{Bid, Ipv4End, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
-pub(crate) const LAYOUT: u32 = 8;
+pub(crate) const LAYOUT: u32 = 9;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -16,7 +16,7 @@ pub(crate) const LENGTHS: usize = 16;
 /// Entries of each of the two caches of each processor; a power of two.
 pub(crate) const HOPS: u32 = 1024;
 /// What the programs count, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 16] = [
+pub(crate) const COUNTERS: [&str; 19] = [
     "encapsulated",
     "encapsulated_slow",
     "decapsulated",
@@ -33,6 +33,9 @@ pub(crate) const COUNTERS: [&str; 16] = [
     "handed_over",
     "fragmented",
     "carried",
+    "encapsulated_xdp",
+    "decapsulated_xdp",
+    "hairpinned_xdp",
 ];
 
 /// Our ends of tunnels that ways can name.
@@ -40,6 +43,8 @@ pub(crate) const LOCALS: u32 = 256;
 /// What ends over IPv4 have for a place: packets to them come by the tunnel device only.
 pub(crate) const CARRIED_END: u32 = LOCALS + 1;
 
+/// Interfaces whose frames are taken at the driver.
+const FRONTS: u32 = 256;
 const FENCES: usize = 6;
 const PATHS_AT: usize = 24;
 /// Octets of a path with what the programs note about its route.
@@ -64,6 +69,7 @@ pub(crate) type TunnelValue = [u8; FENCES_AT + FENCES * FENCE];
 pub(crate) type RulesKey = [u8; 8];
 pub(crate) type RulesValue = [u8; RULES * 76];
 pub(crate) type EndKey = [u8; 16];
+pub(crate) type FrontValue = [u8; 12];
 
 /// A side of a tunnel, as the programs number it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -283,6 +289,25 @@ pub(crate) fn rules(flows: &[TunnelFlow]) -> RulesValue {
             out.extend(words.into_iter().flat_map(u16::to_ne_bytes));
         }
     })
+}
+
+/// Where the programs look for an interface whose frames are taken at the driver.
+pub(crate) fn front_place(link: LinkId) -> u32 {
+    link.0 % FRONTS
+}
+
+/// Such an interface; `sends`: frames taken elsewhere can be sent by it.
+pub(crate) fn front(link: LinkId, address: LinkAddress, sends: bool) -> FrontValue {
+    layout(|out| {
+        out.extend(link.0.to_ne_bytes());
+        out.extend(address.0);
+        out.push(sends.into());
+    })
+}
+
+/// The number of the interface there, 0 if there is none.
+pub(crate) fn decode_front(value: &FrontValue) -> LinkId {
+    LinkId(take_u32(&mut value.as_slice()).unwrap_or_default())
 }
 
 /// How packets leave by a path.

@@ -1,12 +1,13 @@
 //! The maps of the tunnel programs, typed.
 
 use crate::bpf::abi::{
-    COUNTERS, EndKey, Length, LengthsValue, PrefixKey, RulesKey, RulesValue, Settings, SettingsValue, Side,
-    TunnelValue, WayValue, decode_lengths, decode_way, lengths,
+    COUNTERS, EndKey, FrontValue, Length, LengthsValue, PrefixKey, RulesKey, RulesValue, Settings, SettingsValue, Side,
+    TunnelValue, WayValue, decode_front, decode_lengths, decode_way, front_place, lengths,
 };
 use crate::{Error, error::Context};
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
+use roam6_proto::LinkId;
 use roam6_proto::plan::TunnelId;
 use std::collections::BTreeMap;
 use std::io;
@@ -27,6 +28,7 @@ pub(crate) struct Maps {
     locals: Array<MapData, EndKey>,
     settings: Array<MapData, SettingsValue>,
     lengths: Array<MapData, LengthsValue>,
+    fronts: Array<MapData, FrontValue>,
     counters: PerCpuArray<MapData, u64>,
 }
 
@@ -42,6 +44,7 @@ impl Maps {
             locals: Array::try_from(take("locals")?).context("map locals")?,
             settings: Array::try_from(take("settings")?).context("map settings")?,
             lengths: Array::try_from(take("lengths")?).context("map lengths")?,
+            fronts: Array::try_from(take("fronts")?).context("map fronts")?,
             counters: PerCpuArray::try_from(take("counters")?).context("map counters")?,
         })
     }
@@ -70,6 +73,28 @@ impl Maps {
     /// Names one of our ends.
     pub(crate) fn set_local(&mut self, place: u8, end: &EndKey) -> Result<(), Error> {
         self.locals.set(place.into(), end, 0).context("map locals")
+    }
+
+    /// Takes frames of an interface at the driver, unless another has its place.
+    pub(crate) fn set_front(&mut self, link: LinkId, front: &FrontValue) -> Result<(), Error> {
+        let holder = self.front_at(link)?;
+        if holder != link && holder != LinkId(0) {
+            let why = format_args!("its number, {}, and that of interface {} share a place", link.0, holder.0);
+            return Err(Error::new("map fronts", why));
+        }
+        self.fronts.set(front_place(link), front, 0).context("map fronts")
+    }
+
+    /// Takes none there any more.
+    pub(crate) fn clear_front(&mut self, link: LinkId) -> Result<(), Error> {
+        if self.front_at(link)? == link {
+            self.fronts.set(front_place(link), FrontValue::default(), 0).context("map fronts")?;
+        }
+        Ok(())
+    }
+
+    fn front_at(&self, link: LinkId) -> Result<LinkId, Error> {
+        self.fronts.get(&front_place(link), 0).map(|value| decode_front(&value)).context("map fronts")
     }
 
     /// Packets by what became of them, of all processors together.

@@ -3,5 +3,6 @@
 
 pub(crate) mod abi;
 pub(crate) mod attach;
+pub(crate) mod front;
 pub(crate) mod maps;
 pub(crate) mod pin;

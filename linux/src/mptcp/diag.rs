@@ -1,7 +1,7 @@
 //! The kernel's MPTCP connections and their subflows as they are: sock_diag(7), what iproute2 calls `ss -M` and `ss -ti`.
 
-use super::netlink::{all, find, u32_of};
 use crate::error::{Context, Error};
+use crate::netlink::generic::{all, attribute, find, u32_of};
 use crate::netlink::socket::{errno, messages, refusal};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST};
 use netlink_sys::{Socket, SocketAddr, protocols};
@@ -227,7 +227,7 @@ impl Diag {
         let mut request = vec![family, short, 1 << (INFO - 1), 0];
         request.extend(STATES.to_ne_bytes());
         request.extend([0; SOCKET]);
-        request.extend(super::netlink::attribute(REQUEST_PROTOCOL, &protocol.to_ne_bytes()));
+        request.extend(attribute(REQUEST_PROTOCOL, &protocol.to_ne_bytes()));
         self.ask(BY_FAMILY, NLM_F_DUMP, &request, answers)
     }
 

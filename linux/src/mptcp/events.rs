@@ -1,7 +1,8 @@
 //! What the kernel's MPTCP tells of connections and subflows: generic netlink, group `mptcp_pm_events`.
 
-use super::netlink::{PathManager, find, u16_of, u32_of};
+use super::netlink::PathManager;
 use crate::error::{Context, Error};
+use crate::netlink::generic::{find, u16_of, u32_of};
 use crate::netlink::socket::{errno, messages};
 use netlink_sys::{Socket, SocketAddr, protocols};
 use nix::errno::Errno;

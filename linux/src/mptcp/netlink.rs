@@ -1,25 +1,16 @@
 //! The kernel's in-kernel MPTCP path manager by generic netlink, family `mptcp_pm`: what iproute2 calls `ip mptcp`.
 
-use crate::error::{Context, Error};
-use crate::netlink::socket::{errno, messages, refusal};
-use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NlasIterator};
-use netlink_sys::{Socket, SocketAddr, protocols};
-use nix::errno::Errno;
+use crate::error::Error;
+use crate::netlink::generic::{FAMILY_GROUPS, Family, all, attribute, find, u32_of};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
 use roam6_proto::LinkId;
 use roam6_proto::plan::{Endpoint, EndpointFlags, EndpointLimits};
 use std::net::Ipv6Addr;
 
-/// Message types and commands (linux/genetlink.h, linux/mptcp_pm.h).
-const CONTROL: u16 = 16;
-const CONTROL_GET_FAMILY: u8 = 3;
-const CONTROL_VERSION: u8 = 2;
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
-const FAMILY_GROUPS: u16 = 7;
+/// Commands (linux/mptcp_pm.h).
 const GROUP_NAME: u16 = 1;
 const GROUP_ID: u16 = 2;
 const EVENTS: &[u8] = b"mptcp_pm_events\0";
-const VERSION: u8 = 1;
 const ADD_ADDRESS: u8 = 1;
 const DELETE_ADDRESS: u8 = 2;
 const GET_ADDRESS: u8 = 3;
@@ -44,12 +35,6 @@ const SUBFLOW: u32 = 2;
 const BACKUP: u32 = 4;
 const IMPLICIT: u32 = 16;
 
-const DONE: u16 = 3;
-const ERROR: u16 = 2;
-/// Octets of a netlink header, and of the generic one behind it.
-const HEADER: usize = 16;
-const GENERIC_HEADER: usize = 4;
-
 /// An endpoint as the kernel shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shown {
@@ -61,9 +46,7 @@ pub(super) struct Shown {
 
 /// The path manager.
 pub(super) struct PathManager {
-    socket: Socket,
-    family: u16,
-    sequence: u32,
+    family: Family,
     /// Number of the group that hears of connections and subflows.
     events_group: Option<u32>,
 }
@@ -71,23 +54,9 @@ pub(super) struct PathManager {
 impl PathManager {
     /// Fails where the kernel has no MPTCP.
     pub(super) fn open() -> Result<PathManager, Error> {
-        let what = "generic netlink socket";
-        let mut socket = Socket::new(protocols::NETLINK_GENERIC).context(what)?;
-        socket.bind(&SocketAddr::new(0, 0)).context(what)?;
-        socket.connect(&SocketAddr::new(0, 0)).context(what)?;
-        socket.set_ext_ack(true).context(what)?;
-        socket.set_cap_ack(true).context(what)?;
-        let mut manager = PathManager { socket, family: CONTROL, sequence: 0, events_group: None };
-        let name = attribute(FAMILY_NAME, b"mptcp_pm\0");
-        let answers = manager.ask(CONTROL_GET_FAMILY, NLM_F_ACK, &name).map_err(|(errno, why)| match errno {
-            Errno::ENOENT => Error::new("MPTCP", "the kernel has none"),
-            _ => Error::new("MPTCP", why),
-        })?;
-        let family = answers.iter().find_map(|answer| u16_of(find(answer, FAMILY_ID)?));
-        let groups = answers.iter().find_map(|answer| find(answer, FAMILY_GROUPS));
-        manager.events_group = groups.and_then(|groups| group(groups, EVENTS));
-        manager.family = family.ok_or_else(|| Error::new("MPTCP", "the kernel does not name its family"))?;
-        Ok(manager)
+        let (family, about) = Family::open(b"mptcp_pm\0")?.ok_or_else(|| Error::new("MPTCP", "the kernel has none"))?;
+        let groups = about.iter().find_map(|answer| find(answer, FAMILY_GROUPS));
+        Ok(PathManager { family, events_group: groups.and_then(|groups| group(groups, EVENTS)) })
     }
 
     /// The group that hears of connections and subflows.
@@ -97,7 +66,8 @@ impl PathManager {
 
     /// All IPv6 endpoints without a port of their own, also those of others; not those the kernel made by itself.
     pub(super) fn endpoints(&mut self) -> Result<Vec<Shown>, Error> {
-        let answers = self.ask(GET_ADDRESS, NLM_F_DUMP, &[]).map_err(|(_, why)| Error::new("MPTCP endpoints", why))?;
+        let answers =
+            self.family.ask(GET_ADDRESS, NLM_F_DUMP, &[]).map_err(|(_, why)| Error::new("MPTCP endpoints", why))?;
         Ok(answers.iter().filter_map(|answer| read(answer)).collect())
     }
 
@@ -125,7 +95,7 @@ impl PathManager {
 
     pub(super) fn limits(&mut self) -> Result<EndpointLimits, Error> {
         let what = "MPTCP limits";
-        let answers = self.ask(GET_LIMITS, NLM_F_ACK, &[]).map_err(|(_, why)| Error::new(what, why))?;
+        let answers = self.family.ask(GET_LIMITS, NLM_F_ACK, &[]).map_err(|(_, why)| Error::new(what, why))?;
         let value = |kind| answers.iter().find_map(|answer| u32_of(find(answer, kind)?));
         match (value(SUBFLOWS), value(ACCEPTED)) {
             (Some(subflows), Some(accepted)) => Ok(EndpointLimits { subflows, accepted }),
@@ -136,57 +106,14 @@ impl PathManager {
     pub(super) fn set_limits(&mut self, limits: EndpointLimits) -> Result<(), Error> {
         let mut attributes = attribute(ACCEPTED, &limits.accepted.to_ne_bytes());
         attributes.extend(attribute(SUBFLOWS, &limits.subflows.to_ne_bytes()));
-        self.ask(SET_LIMITS, NLM_F_ACK, &attributes).map_err(|(_, why)| Error::new("MPTCP limits", why))?;
+        self.family.ask(SET_LIMITS, NLM_F_ACK, &attributes).map_err(|(_, why)| Error::new("MPTCP limits", why))?;
         Ok(())
     }
 
     fn change(&mut self, command: u8, attributes: &[u8], address: Ipv6Addr) -> Result<(), Error> {
-        let answered = self.ask(command, NLM_F_ACK, attributes);
+        let answered = self.family.ask(command, NLM_F_ACK, attributes);
         answered.map(drop).map_err(|(_, why)| Error::new(format!("MPTCP endpoint {address}"), why))
     }
-
-    /// Asks, and returns what is answered, from the generic header's end on, until all is.
-    fn ask(&mut self, command: u8, flags: u16, attributes: &[u8]) -> Result<Vec<Vec<u8>>, (Errno, String)> {
-        let told = |error: std::io::Error| {
-            let why = error.to_string();
-            (errno(error), why)
-        };
-        self.sequence = self.sequence.wrapping_add(1);
-        let length = u32::try_from(HEADER + GENERIC_HEADER + attributes.len()).unwrap_or(u32::MAX);
-        let version = if self.family == CONTROL { CONTROL_VERSION } else { VERSION };
-        let mut request = length.to_ne_bytes().to_vec();
-        request.extend(self.family.to_ne_bytes());
-        request.extend((NLM_F_REQUEST | flags).to_ne_bytes());
-        request.extend(self.sequence.to_ne_bytes());
-        request.extend([0; 4]);
-        request.extend([command, version, 0, 0]);
-        request.extend(attributes);
-        self.socket.send(&request, 0).map_err(told)?;
-        let mut answers = Vec::new();
-        loop {
-            let (datagram, _) = self.socket.recv_from_full().map_err(told)?;
-            for message in messages(&datagram) {
-                if message.sequence_number() != self.sequence {
-                    continue;
-                }
-                match message.message_type() {
-                    DONE => return Ok(answers),
-                    ERROR => return refusal(&message).map_or(Ok(answers), Err),
-                    _ => answers.extend(message.payload().get(GENERIC_HEADER..).map(<[u8]>::to_vec)),
-                }
-            }
-        }
-    }
-}
-
-/// An attribute, padded.
-pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
-    let mut bytes = length.to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
 }
 
 fn address(address: Ipv6Addr) -> Vec<u8> {
@@ -223,24 +150,4 @@ fn group(groups: &[u8], name: &[u8]) -> Option<u32> {
     let groups = all(groups).map(|(_, group)| group);
     let mut named = groups.filter(|group| find(group, GROUP_NAME) == Some(name));
     find(named.next()?, GROUP_ID).and_then(u32_of)
-}
-
-/// Kinds and values of attributes, up to the first that is damaged.
-pub(super) fn all(attributes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    let found = NlasIterator::new(attributes).map_while(Result::ok);
-    // Behind each lie the others.
-    found.filter_map(|found| Some((found.kind(), found.into_inner().get(4..usize::from(found.length()))?)))
-}
-
-/// The value of the attribute of a kind.
-pub(super) fn find(attributes: &[u8], kind: u16) -> Option<&[u8]> {
-    all(attributes).find(|(found, _)| *found == kind).map(|(_, value)| value)
-}
-
-pub(super) fn u16_of(value: &[u8]) -> Option<u16> {
-    value.first_chunk().map(|octets| u16::from_ne_bytes(*octets))
-}
-
-pub(super) fn u32_of(value: &[u8]) -> Option<u32> {
-    value.first_chunk().map(|octets| u32::from_ne_bytes(*octets))
 }

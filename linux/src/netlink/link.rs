@@ -32,7 +32,7 @@ pub(crate) struct Link {
     family: u8,
     flags: u32,
     mtu: u32,
-    address: Option<LinkAddress>,
+    pub(crate) address: Option<LinkAddress>,
 }
 
 impl Link {

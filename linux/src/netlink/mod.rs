@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod family;
+pub(crate) mod generic;
 pub(crate) mod link;
 pub(crate) mod lookup;
 pub(crate) mod message;

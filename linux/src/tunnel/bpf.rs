@@ -6,6 +6,7 @@ mod shortcut;
 use crate::Error;
 use crate::bpf::abi::{self, CARRIED_END, LENGTHS, LOCALS, Length, PATHS, PrefixKey, RULES, Settings, Side, Version};
 use crate::bpf::attach::{Interface, Program, Programs};
+use crate::bpf::front::{self, Front};
 use crate::bpf::maps::Maps;
 use crate::bpf::pin::Pins;
 use crate::tunnel::carrier::{Carrier, Links};
@@ -37,6 +38,8 @@ pub struct Options {
     pub run: PathBuf,
     /// Addresses by which engines speak through tunnels over IPv4; empty: there are none.
     pub carried: BTreeSet<Ipv6Addr>,
+    /// Whether frames are taken at the driver too, where it takes a program.
+    pub at_driver: bool,
     /// Most tunnels. It holds from the first life of the daemon until [`Tunnels::clean`].
     pub tunnels: u32,
 }
@@ -46,6 +49,7 @@ pub struct Bpf {
     options: Options,
     pins: Pins,
     programs: Programs,
+    front: Option<Front>,
     maps: Maps,
     device: LinkId,
     settings: Settings,
@@ -99,6 +103,7 @@ impl Bpf {
         let pins = Pins::open(&options.run.join("bpf"))?;
         let mut programs = Programs::load(pins.clone(), options.tunnels)?;
         let mut maps = Maps::take(programs.ebpf())?;
+        let front = options.at_driver.then(|| Front::load(pins.clone())).transpose()?;
         let mtu = if options.carried.is_empty() { DEVICE_MTU } else { CARRIED_MTU };
         let device = device::make_tun(&options.device, mtu)?;
         let mut settings = maps.settings()?;
@@ -137,6 +142,7 @@ impl Bpf {
             options,
             pins,
             programs,
+            front,
             maps,
             device,
             settings,
@@ -153,6 +159,14 @@ impl Bpf {
     #[cfg(test)]
     pub(crate) fn epoch(&self) -> u32 {
         self.settings.epoch
+    }
+
+    /// The program at the driver, to be run by hand, which works as if it were on this interface with no address.
+    #[cfg(test)]
+    pub(crate) fn front_on(&mut self, link: LinkId) -> &aya::programs::Xdp {
+        let value = abi::front(link, roam6_wire::LinkAddress([0; 6]), true);
+        self.maps.set_front(link, &value).expect("a free place");
+        self.front.as_mut().expect("one that was asked for").program().expect("a program that loads")
     }
 
     /// Writes what a tunnel needs besides its own value: before it, so that no packet finds half of it.
@@ -290,7 +304,27 @@ impl Bpf {
         let Some(attached) = self.attached.get_mut(&link) else { return Ok(()) };
         attached.waiting = false;
         let (program, name) = (attached.program, attached.name.clone());
-        self.programs.attach(program, Interface { link, name: &name })
+        let done = self.programs.attach(program, Interface { link, name: &name });
+        done.inspect_err(|_| drop(self.attached.remove(&link)))?;
+        self.attach_front(link)
+    }
+
+    /// Takes frames of an interface at its driver, if that is wanted; else those of an earlier life are taken no more.
+    fn attach_front(&mut self, link: LinkId) -> Result<(), Error> {
+        let attached = self.attached.get(&link).filter(|attached| attached.program == Program::Ethernet);
+        let (Some(front), Some(Attached { name, .. })) = (&mut self.front, attached) else {
+            return self.detach_front(link);
+        };
+        let taken = front.attach(Interface { link, name }).and_then(|()| {
+            let address = device::address_of(name)?.ok_or_else(|| Error::new(name, "no link-layer address"))?;
+            self.maps.set_front(link, &abi::front(link, address, front::sends(link)?))
+        });
+        taken.or_else(|why| self.detach_front(link).and(Err(why)))
+    }
+
+    fn detach_front(&mut self, link: LinkId) -> Result<(), Error> {
+        front::detach(&self.pins, link);
+        self.maps.clear_front(link)
     }
 
     /// Makes the maps say so.
@@ -422,11 +456,12 @@ impl Tunnels for Bpf {
         let program = if device::has_ethernet(name)? { Program::Ethernet } else { Program::Bare };
         let waiting = self.pins.outdated;
         self.attached.insert(link, Attached { name: name.to_owned(), program, waiting });
-        if waiting { Ok(()) } else { self.attach_now(link).inspect_err(|_| drop(self.attached.remove(&link))) }
+        if waiting { Ok(()) } else { self.attach_now(link) }
     }
 
     fn detach(&mut self, link: LinkId) {
         if let Some(attached) = self.attached.remove(&link) {
+            let _ = self.detach_front(link);
             self.programs.detach(attached.program, Interface { link, name: &attached.name });
         }
     }
@@ -439,16 +474,16 @@ impl Tunnels for Bpf {
     fn settle(&mut self) -> Result<(), Error> {
         self.sweep()?;
         self.begin_epoch()?;
+        let mut done = Ok(());
         if self.pins.outdated {
             attach_device(&mut self.programs, self.device, &self.options.device)?;
             let waiting = self.attached.iter().filter(|(_, attached)| attached.waiting);
-            for link in waiting.map(|(&link, _)| link).collect::<Vec<_>>() {
-                self.attach_now(link)?;
-            }
+            let waiting: Vec<LinkId> = waiting.map(|(&link, _)| link).collect();
+            done = waiting.into_iter().map(|link| self.attach_now(link)).fold(done, Result::and);
             self.pins.outdated = false;
         }
         self.pins.drop_other_layouts();
-        Ok(())
+        done
     }
 
     fn counters(&mut self) -> BTreeMap<String, u64> {

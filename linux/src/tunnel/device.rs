@@ -5,6 +5,8 @@ use crate::netlink::link::{self, Link, Wish};
 use crate::netlink::message::{Message, Told};
 use crate::netlink::socket::{Netlink, Request};
 use roam6_proto::input::LinkId;
+#[cfg(feature = "bpf")]
+use roam6_wire::LinkAddress;
 use std::fs;
 
 /// Settings of a device: no addresses of its own, forwarding for what comes out of tunnels, and its routes hold though
@@ -51,6 +53,12 @@ pub(crate) fn has_ethernet(interface: &str) -> Result<bool, Error> {
     let found = find(&mut Netlink::open()?, interface)?;
     let found = found.ok_or_else(|| Error::new(interface, "no such interface"))?;
     Ok(found.ethernet)
+}
+
+/// The link-layer address of an interface, if it has one of six octets.
+#[cfg(feature = "bpf")]
+pub(crate) fn address_of(interface: &str) -> Result<Option<LinkAddress>, Error> {
+    Ok(find(&mut Netlink::open()?, interface)?.and_then(|found| found.address))
 }
 
 /// The interface of this name.

@@ -1,11 +1,22 @@
 //! Fixtures of the fast path: a packet in, a verdict and a packet out, and a sentence. The kernel itself runs the program.
 
+macro_rules! stage_or_skip {
+    ($name:literal) => {
+        match world::obstacle() {
+            None => Stage::new(),
+            Some(why) => return println!("skipped: {}: {why}", $name),
+        }
+    };
+}
+
+mod front;
 mod ip4;
 
 use super::bpf::{Bpf, Options};
 use super::{Tunnels, world};
 use crate::bpf::attach::Program;
 use aya::{TestRun, TestRunOptions};
+use roam6_proto::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
 use roam6_wire::{Bid, Prefix};
 use std::collections::BTreeMap;
@@ -117,8 +128,13 @@ impl Stage {
         host.ip("route add default via 2001:db8:1::2");
         host.ip("address add 2001:db8:5::1/128 dev lo");
         let run = tempfile::tempdir().unwrap();
-        let options =
-            Options { device: "nemo0".into(), run: run.path().to_owned(), tunnels: 64, carried: Default::default() };
+        let options = Options {
+            device: "nemo0".into(),
+            run: run.path().to_owned(),
+            at_driver: true,
+            tunnels: 64,
+            carried: Default::default(),
+        };
         // The program is run in the namespace of the thread, so the thread stays there.
         host.stay();
         let mut tunnels = Bpf::open(options).unwrap();
@@ -288,15 +304,6 @@ fn congestion() -> Vec<Fixture> {
         }
     }
     fixtures
-}
-
-macro_rules! stage_or_skip {
-    ($name:literal) => {
-        match world::obstacle() {
-            None => Stage::new(),
-            Some(why) => return println!("skipped: {}: {why}", $name),
-        }
-    };
 }
 
 #[test]

@@ -139,8 +139,13 @@ const HOLDER: &str = "ROAM6_TEST_HOLDER";
 #[test]
 fn holder() {
     let Some(run) = std::env::var_os(HOLDER) else { return };
-    let options =
-        Options { device: "nemo0".into(), run: PathBuf::from(run), tunnels: 1024, carried: Default::default() };
+    let options = Options {
+        device: "nemo0".into(),
+        run: PathBuf::from(run),
+        at_driver: false,
+        tunnels: 1024,
+        carried: Default::default(),
+    };
     let mut tunnels = Bpf::open(options).unwrap();
     for name in ["ha0", "ha1"] {
         tunnels.attach(LinkId(nix::net::if_::if_nametoindex(name).unwrap()), name).unwrap();

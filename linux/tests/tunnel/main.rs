@@ -6,6 +6,7 @@
 
 mod carrying;
 mod choosing;
+mod driver;
 mod ipv4;
 mod kernel;
 mod lasting;

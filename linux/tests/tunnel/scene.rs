@@ -28,6 +28,8 @@ pub type CareOf = (&'static str, u16, u16);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Bpf,
+    /// The same, at the driver too.
+    BpfAtDriver,
     Kernel,
 }
 
@@ -45,13 +47,18 @@ impl Side {
 
     /// The device of the first tunnel.
     pub fn device(&self) -> &'static str {
-        if self.kind == Kind::Bpf { "nemo0" } else { "nemo1" }
+        if self.kind == Kind::Kernel { "nemo1" } else { "nemo0" }
     }
 
     /// Begins a life of the daemon.
     pub fn open(&mut self, run: &std::path::Path, interfaces: &[&str]) {
-        let options =
-            Options { device: "nemo0".into(), run: run.to_owned(), tunnels: 1024, carried: Default::default() };
+        let options = Options {
+            device: "nemo0".into(),
+            run: run.to_owned(),
+            at_driver: self.kind == Kind::BpfAtDriver,
+            tunnels: 1024,
+            carried: Default::default(),
+        };
         let host = &self.host;
         if self.kind == Kind::Kernel {
             self.tunnels = Some(host.enter(|| Box::new(Ip6Tnl::open("nemo").unwrap())));
@@ -64,6 +71,13 @@ impl Side {
             }
             Box::new(tunnels) as Box<dyn Tunnels + Send>
         }));
+    }
+
+    /// Ends this life of the daemon and begins another, of this kind perhaps.
+    pub fn reopen(&mut self, kind: Kind, run: &std::path::Path, interfaces: &[&str]) {
+        self.tunnels = None;
+        self.kind = kind;
+        self.open(run, interfaces);
     }
 
     pub fn act<R>(&mut self, act: impl FnOnce(&mut dyn Tunnels) -> R) -> R {
