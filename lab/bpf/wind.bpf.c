@@ -1,5 +1,6 @@
 /* Traffic that costs next to nothing: `blow` is run by hand on frames that live in a page pool, as a network card's do, and
- * sends each by an interface; `pass` sends on what arrives, the least a router can do; `count` swallows what has come. */
+ * sends each by an interface; `pass` sends on what arrives, the least a router can do; `count` and `swallow` end what has
+ * come, a socket buffer or a frame. */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
@@ -49,17 +50,25 @@ SEC("xdp") int pass(struct xdp_md *frame)
 }
 
 /* UDP, and IPv6 in IPv6: neighbour discovery and TCP go on. */
-SEC("classifier") int count(struct __sk_buff *skb)
+static __always_inline int is_wind(const __u8 *data, const void *end)
 {
 	__u64 *number = bpf_map_lookup_elem(&arrived, &zero);
-	__u8 *data = (void *)(long)skb->data;
 
-	if ((void *)(data + NEXT_HEADER + 1) > (void *)(long)skb->data_end ||
-	    (data[NEXT_HEADER] != 17 && data[NEXT_HEADER] != 41))
-		return TC_ACT_OK;
+	if ((const void *)(data + NEXT_HEADER + 1) > end || (data[NEXT_HEADER] != 17 && data[NEXT_HEADER] != 41))
+		return 0;
 	if (number)
 		*number += 1;
-	return TC_ACT_SHOT;
+	return 1;
+}
+
+SEC("classifier") int count(struct __sk_buff *skb)
+{
+	return is_wind((void *)(long)skb->data, (void *)(long)skb->data_end) ? TC_ACT_SHOT : TC_ACT_OK;
+}
+
+SEC("xdp") int swallow(struct xdp_md *frame)
+{
+	return is_wind((void *)(long)frame->data, (void *)(long)frame->data_end) ? XDP_DROP : XDP_PASS;
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

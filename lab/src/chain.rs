@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Plain,
     /// Are a home agent and a mobile router that is away.
     Roam6,
+    /// The same, which take frames at the driver.
+    Xdp,
     /// Tunnel from agent to router by the kernel's segment routing, in its reduced form: the same packets on the wire.
     Segments,
     /// Pass frames on without a look at them.
@@ -64,6 +66,7 @@ impl Kind {
         match self {
             Kind::Plain => "plain",
             Kind::Roam6 => "roam6",
+            Kind::Xdp => "xdp",
             Kind::Segments => "segments",
             Kind::Ceiling => "ceiling",
         }
@@ -109,7 +112,11 @@ impl Chain {
     }
 
     fn set_to_work(&self) -> Result<Works> {
-        let Kind::Roam6 = self.kind else {
+        let accel = match self.kind {
+            Kind::Xdp => "accel = \"xdp\"\n",
+            _ => "",
+        };
+        if !self.has_tunnel() {
             self.router.ip(&[
                 &format!("address add {PLAIN_ROUTER}/64 dev up0"),
                 "address add 2001:db8:100::1/64 dev in0",
@@ -123,10 +130,10 @@ impl Chain {
                     Ok(Works::default())
                 }
             };
-        };
+        }
         let radvd = Advertiser::start(&self.agent, "h1", "2001:db8:2::/64")?;
         let agent = format!(
-            "\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n\
+            "{accel}\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n\
              \n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{}\"\n",
             topology::home_address(0),
             topology::network(0),
@@ -134,7 +141,7 @@ impl Chain {
             hex::encode(&topology::key()),
         );
         let agent = Daemon::start(&self.agent, &agent).context("the home agent")?;
-        let router = topology::mobile_router_config(&self.router, 0, &["up0"])?;
+        let router = accel.to_owned() + &topology::mobile_router_config(&self.router, 0, &["up0"])?;
         let router = Daemon::start(&self.router, &router).context("the mobile router")?;
         Ok(Works { _daemons: vec![agent, router], _radvd: Some(radvd), ..Works::default() })
     }
@@ -165,9 +172,14 @@ impl Chain {
         answered.map(|_| ()).ok_or_else(|| anyhow!("{}: no packets pass", self.kind.name()))
     }
 
+    /// Whether our daemons carry the packets.
+    fn has_tunnel(&self) -> bool {
+        [Kind::Roam6, Kind::Xdp].contains(&self.kind)
+    }
+
     /// Where the mobile router's own programs are reached.
     pub(crate) fn router_address(&self) -> Ipv6Addr {
-        if self.kind == Kind::Roam6 { topology::home_address(0) } else { PLAIN_ROUTER }
+        if self.has_tunnel() { topology::home_address(0) } else { PLAIN_ROUTER }
     }
 }
 

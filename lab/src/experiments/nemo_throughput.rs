@@ -41,6 +41,17 @@ enum Section {
     Exit,
     /// Both.
     Whole,
+    /// Nothing, and a receiver that takes frames: no socket buffer anywhere.
+    NothingBare,
+    /// Both, and such a receiver.
+    WholeBare,
+}
+
+impl Section {
+    /// The generator alone, to the same receiver.
+    fn nothing(self) -> Section {
+        if matches!(self, Section::NothingBare | Section::WholeBare) { Section::NothingBare } else { Section::Nothing }
+    }
 }
 
 /// One kind of packet on one way.
@@ -55,14 +66,20 @@ const fn lane(kind: Kind, section: Section, upward: bool) -> Lane {
     Lane { kind, section, upward }
 }
 
-const LANES: [Lane; 15] = [
+const LANES: [Lane; 21] = [
     lane(Kind::Plain, Section::Nothing, false),
     lane(Kind::Plain, Section::Whole, false),
     lane(Kind::Roam6, Section::Whole, false),
     lane(Kind::Segments, Section::Whole, false),
     lane(Kind::Ceiling, Section::Whole, false),
+    lane(Kind::Xdp, Section::Whole, false),
     lane(Kind::Plain, Section::Whole, true),
     lane(Kind::Roam6, Section::Whole, true),
+    lane(Kind::Xdp, Section::Whole, true),
+    lane(Kind::Plain, Section::NothingBare, false),
+    lane(Kind::Plain, Section::WholeBare, false),
+    lane(Kind::Xdp, Section::WholeBare, false),
+    lane(Kind::Ceiling, Section::WholeBare, false),
     lane(Kind::Plain, Section::Entry, false),
     lane(Kind::Roam6, Section::Entry, false),
     lane(Kind::Plain, Section::Exit, false),
@@ -116,7 +133,7 @@ struct Bench {
 
 impl Bench {
     fn build() -> Result<Bench> {
-        let kinds = [Kind::Plain, Kind::Roam6, Kind::Segments, Kind::Ceiling];
+        let kinds = [Kind::Plain, Kind::Roam6, Kind::Xdp, Kind::Segments, Kind::Ceiling];
         let chains: Vec<Chain> = kinds.into_iter().map(Chain::build).collect::<Result<_>>()?;
         let mut wind = Wind::new()?;
         for chain in &chains {
@@ -135,7 +152,8 @@ impl Bench {
         let Lane { kind, section, upward } = lane;
         let chain = self.chains.iter().find(|chain| chain.kind == kind).context("no such chain")?;
         let middle = match (section, upward) {
-            (Section::Nothing, _) => Some((&chain.agent, "h0")),
+            (Section::Nothing | Section::NothingBare, _) => Some((&chain.agent, "h0")),
+            (Section::WholeBare, _) => Some((&chain.sink, "d0")),
             (Section::Entry, false) => Some((&chain.router, "up0")),
             (Section::Entry, true) => Some((&chain.agent, "h1")),
             _ => None,
@@ -151,7 +169,8 @@ impl Bench {
         let packet = if inside { chain::tunnelled(&plain, upward) } else { plain };
         let frame = chain::frame(from, to, &packet);
         self.wind.blow(host, from, &frame, WARM)?;
-        let place = middle.map(|(host, interface)| self.wind.count_at(host, interface)).transpose()?;
+        let count = if section.nothing() == Section::Nothing { Wind::count_at } else { Wind::swallow_at };
+        let place = middle.map(|(host, interface)| count(&mut self.wind, host, interface)).transpose()?;
         let blow = self.wind.blow(host, from, &frame, frames)?;
         place.map(|place| self.wind.leave(place)).transpose()?;
         Ok(blow)
@@ -192,23 +211,30 @@ fn lesser(of: impl Fn(bool) -> Option<f64>) -> Option<f64> {
 fn sum_up(findings: &mut Findings, rates: &Rates, size: usize) {
     let of = |kind, section, upward| rates.get(&(size, lane(kind, section, upward)));
     let over_plain =
-        |section| lesser(|upward| ratio(of(Kind::Roam6, section, upward), of(Kind::Plain, section, upward)));
+        |kind, section| lesser(|upward| ratio(of(kind, section, upward), of(Kind::Plain, section, upward)));
+    let roam6_over_plain = |section| over_plain(Kind::Roam6, section);
     let whole = |kind| of(kind, Section::Whole, false);
+    let bare = |kind| of(kind, Section::WholeBare, false);
     let summary = [
-        ("roam6_over_plain", over_plain(Section::Whole)),
-        ("encap_over_plain", over_plain(Section::Entry)),
-        ("decap_over_plain", over_plain(Section::Exit)),
+        ("roam6_over_plain", roam6_over_plain(Section::Whole)),
+        ("encap_over_plain", roam6_over_plain(Section::Entry)),
+        ("decap_over_plain", roam6_over_plain(Section::Exit)),
         ("roam6_over_kernel_tunnel", ratio(whole(Kind::Roam6), whole(Kind::Segments))),
         ("ceiling_over_plain", ratio(whole(Kind::Ceiling), whole(Kind::Plain))),
+        ("xdp_over_plain", over_plain(Kind::Xdp, Section::Whole)),
+        ("xdp_over_ceiling", ratio(whole(Kind::Xdp), whole(Kind::Ceiling))),
+        ("xdp_xdp_over_plain", over_plain(Kind::Xdp, Section::WholeBare)),
+        ("xdp_xdp_over_ceiling", ratio(bare(Kind::Xdp), bare(Kind::Ceiling))),
     ];
     for (name, value) in summary {
         findings.sum_up(&format!("{name}_{size}"), value);
     }
-    let generator = of(Kind::Plain, Section::Nothing, false).and_then(|rates| percentile(rates, 0.5));
     for lane in LANES {
         let Some(rates) = rates.get(&(size, lane)) else { continue };
         let median = percentile(rates, 0.5);
-        if lane.section != Section::Nothing {
+        let generator = lane.section.nothing();
+        if lane.section != generator {
+            let generator = of(Kind::Plain, generator, false).and_then(|rates| percentile(rates, 0.5));
             findings.sound &= generator > median;
         }
         findings.rows.push(json!({

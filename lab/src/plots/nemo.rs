@@ -154,12 +154,15 @@ pub(super) fn throughput(document: &Value) -> Vec<Chart> {
     let whole = [
         ("plain", "plain routing"),
         ("roam6", "roam6"),
+        ("xdp", "roam6 at the driver"),
         ("segments", "SRv6, reduced"),
         ("ceiling", "bare XDP redirect"),
     ];
+    let bare = whole.into_iter().filter(|(by, _)| !["roam6", "segments"].contains(by)).collect::<Vec<_>>();
     let both = [("plain", "plain routing"), ("roam6", "roam6")];
     vec![
         packets(document, "Four hosts in a row: packets for the same processor time", "whole", &whole),
+        packets(document, "The same to a receiver that takes frames", "wholebare", &bare),
         packets(document, "Into the tunnel alone", "entry", &both),
         packets(document, "Out of the tunnel alone", "exit", &both),
         bulk(document, &both),

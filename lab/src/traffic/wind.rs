@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use aya::Ebpf;
 use aya::maps::{Array, PerCpuArray};
 use aya::programs::tc::{SchedClassifierLinkId, TcAttachOptions};
+use aya::programs::xdp::XdpLinkId;
 use aya::programs::{LinkOrder, SchedClassifier, TcAttachType, TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
@@ -22,6 +23,14 @@ const BATCH: u32 = 64;
 /// The programs.
 pub(crate) struct Wind {
     ebpf: Ebpf,
+}
+
+/// Where packets are counted.
+pub(crate) enum Place {
+    /// In traffic control.
+    Buffers(SchedClassifierLinkId),
+    /// At the driver.
+    Frames(XdpLinkId),
 }
 
 /// What came of a blow.
@@ -46,7 +55,7 @@ impl Wind {
     /// Loads the programs.
     pub(crate) fn new() -> Result<Wind> {
         let mut ebpf = Ebpf::load(OBJECT).context("the traffic generator's BPF object")?;
-        for name in ["blow", "pass"] {
+        for name in ["blow", "pass", "swallow"] {
             xdp(&mut ebpf, name)?.load()?;
         }
         counter(&mut ebpf)?.load()?;
@@ -54,16 +63,30 @@ impl Wind {
     }
 
     /// Counts and swallows what arrives at this interface, before anybody else sees it.
-    pub(crate) fn count_at(&mut self, host: &Host, interface: &str) -> Result<SchedClassifierLinkId> {
+    pub(crate) fn count_at(&mut self, host: &Host, interface: &str) -> Result<Place> {
         let program = counter(&mut self.ebpf)?;
         let first = || TcAttachOptions::TcxOrder(LinkOrder::first());
         let attached = host.inside(|| program.attach_with_options(interface, TcAttachType::Ingress, first()))?;
-        attached.with_context(|| format!("a counter at {interface}; it needs TCX, a kernel of 6.6 or newer"))
+        attached
+            .map(Place::Buffers)
+            .with_context(|| format!("a counter at {interface}; it needs TCX, a kernel of 6.6 or newer"))
+    }
+
+    /// The same before the kernel has made socket buffers of it.
+    pub(crate) fn swallow_at(&mut self, host: &Host, interface: &str) -> Result<Place> {
+        let program = xdp(&mut self.ebpf, "swallow")?;
+        host.inside(|| program.attach(interface, XdpMode::Driver))?
+            .map(Place::Frames)
+            .with_context(|| format!("a counter of frames at {interface}"))
     }
 
     /// Counts there no longer.
-    pub(crate) fn leave(&mut self, place: SchedClassifierLinkId) -> Result<()> {
-        Ok(counter(&mut self.ebpf)?.detach(place)?)
+    pub(crate) fn leave(&mut self, place: Place) -> Result<()> {
+        match place {
+            Place::Buffers(place) => counter(&mut self.ebpf)?.detach(place)?,
+            Place::Frames(place) => xdp(&mut self.ebpf, "swallow")?.detach(place)?,
+        }
+        Ok(())
     }
 
     /// Sends all that arrives at one interface of a host by another, without looking at it.

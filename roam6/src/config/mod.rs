@@ -47,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) state_dir: PathBuf,
     /// How tunnels are made.
     pub(crate) data_plane: DataPlane,
+    /// Where BPF programs take packets.
+    pub(crate) accel: Accel,
     /// Who may use the control socket.
     pub(crate) control: Control,
     /// Where metrics are served by HTTP, if at all.
@@ -78,6 +80,17 @@ pub(crate) enum DataPlane {
     Ip6tnl,
 }
 
+/// Where BPF programs take packets.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Accel {
+    /// In the kernel's traffic control.
+    #[default]
+    Tc,
+    /// At the driver too, where it takes programs.
+    Xdp,
+}
+
 /// Who may use the control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Control {
@@ -95,6 +108,7 @@ struct File {
     state_dir: Option<PathBuf>,
     #[serde(default)]
     data_plane: DataPlane,
+    accel: Option<Spanned<Accel>>,
     #[serde(default)]
     control: ControlTable,
     metrics: Option<MetricsTable>,
@@ -156,6 +170,7 @@ fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
         run_dir: file.run_dir.unwrap_or_else(|| PathBuf::from(RUN_DIR)),
         state_dir: file.state_dir.unwrap_or_else(|| PathBuf::from(STATE_DIR)),
         data_plane: file.data_plane,
+        accel: file.accel.map_or(Accel::Tc, |accel| settle_accel(&accel, file.data_plane, &mut review)),
         control: control(file.control, &mut review),
         metrics: file.metrics.map(|table| listen(&table.listen, &mut review)),
         home_agent: file.home_agent.map(|section| home_agent::settle(section, &mut review)),
@@ -166,6 +181,14 @@ fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
         shim: file.shim.map(|section| shim::settle(section, &mut review)),
     };
     review.verdict(config)
+}
+
+fn settle_accel(accel: &Spanned<Accel>, data_plane: DataPlane, review: &mut Review<'_>) -> Accel {
+    if *accel.get_ref() == Accel::Xdp && data_plane == DataPlane::Ip6tnl {
+        let hint = "write data_plane = \"bpf\", or leave accel out";
+        review.blame(accel.span(), "the kernel's tunnel device takes no packets at the driver", hint);
+    }
+    *accel.get_ref()
 }
 
 fn control(table: ControlTable, review: &mut Review<'_>) -> Control {

@@ -1,7 +1,7 @@
 //! What an operator reads when a file is wrong, word for word, and that the examples are right.
 
 use super::source::Source;
-use super::{Config, load, settle};
+use super::{Accel, Config, load, settle};
 use std::path::Path;
 
 const MR: &str = "\
@@ -385,6 +385,16 @@ fn a_flood_of_problems_is_cut_short() {
 fn metrics_stay_on_this_machine() {
     let found = problems(MR, "[mobile_router]", "[metrics]\nlisten = \"[::]:9106\"\n[mobile_router]");
     assert!(found[0].starts_with("r.toml:2:10: [::]:9106 can be reached from other machines"), "{found:?}");
+}
+
+#[test]
+fn only_bpf_takes_packets_at_the_driver() {
+    let with = |text: &str| format!("{text}[mobile_router]");
+    let read_with = |text: &str| read(&MR.replacen("[mobile_router]", &with(text), 1));
+    assert_eq!(read_with("accel = \"xdp\"\n").unwrap().accel, Accel::Xdp);
+    assert_eq!(read_with("").unwrap().accel, Accel::Tc);
+    let refused = read_with("data_plane = \"ip6tnl\"\naccel = \"xdp\"\n").unwrap_err();
+    assert!(refused[0].contains("takes no packets at the driver"), "{refused:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the roles of a configuration need of the host.
 
-use crate::config::{Config, DataPlane};
+use crate::config::{Accel, Config, DataPlane};
 use roam6_linux::{Backend, HostOptions};
 use roam6_proto::nemo::config::Authentication;
 use std::collections::BTreeSet;
@@ -73,6 +73,7 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         interfaces: interfaces(config),
         backend: match config.data_plane {
             _ if config.home_agent.is_none() && config.mobile_router.is_none() => Backend::None,
+            DataPlane::Auto | DataPlane::Bpf if config.accel == Accel::Xdp => Backend::Xdp,
             DataPlane::Auto => Backend::Auto,
             DataPlane::Bpf => Backend::Bpf,
             DataPlane::Ip6tnl => Backend::Ip6tnl,

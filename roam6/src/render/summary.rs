@@ -118,6 +118,7 @@ fn document(config: &Config) -> serde_json::Value {
         "run_dir": config.run_dir,
         "state_dir": config.state_dir,
         "data_plane": config.data_plane,
+        "accel": config.accel,
         "metrics": config.metrics,
         "home_agent": config.home_agent.as_ref().map(|agent| json!({
             "address": agent.config.address,
