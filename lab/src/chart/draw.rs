@@ -16,7 +16,7 @@ impl Chart {
     /// The colour of each series: what a paper says is grey.
     pub(super) fn colours(&self) -> Vec<&'static str> {
         let mut ours = COLOURS.iter().copied().cycle();
-        let colour = |name: &str| if name == "paper" { Some(GREY) } else { ours.next() };
+        let colour = |name: &str| if name.starts_with("paper") { Some(GREY) } else { ours.next() };
         self.series.iter().map(|series| series.name.as_str()).map(colour).map(|colour| colour.unwrap_or(INK)).collect()
     }
 
@@ -61,8 +61,10 @@ impl Chart {
             let how = if scale.slanted { turned.as_str() } else { "text-anchor=\"middle\"" };
             writeln!(svg, "<text x=\"{x:.1}\" y=\"{under}\" {how}>{name}</text>")?;
         }
+        // Slanted names leave room to their right only.
         let (middle, last) = ((LEFT + scale.right()) / 2.0, scale.height - 14.0);
-        writeln!(svg, "<text x=\"{middle}\" y=\"{last}\" text-anchor=\"middle\">{}</text>", escape(&self.across))?;
+        let (x, anchor) = if scale.slanted { (scale.right(), "end") } else { (middle, "middle") };
+        writeln!(svg, "<text x=\"{x}\" y=\"{last}\" text-anchor=\"{anchor}\">{}</text>", escape(&self.across))?;
         Ok(())
     }
 
