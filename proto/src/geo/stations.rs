@@ -141,7 +141,7 @@ impl Stations {
             *self.introduced.entry(hop.address).or_default() += 1;
         }
         if is_near && (moved || direct) {
-            self.renew_near(now, mid);
+            self.renew_near(now, mid, direct);
         }
         match (is_new, was_near, is_near) {
             (_, false, true) => Heard::Neighbour,
@@ -326,12 +326,14 @@ impl Stations {
         }
     }
 
-    /// Just heard of, it is in range.
-    fn renew_near(&mut self, now: Time, mid: LinkAddress) {
+    /// Just heard, it is in range; of whom others relay packets that is not known.
+    fn renew_near(&mut self, now: Time, mid: LinkAddress, direct: bool) {
         let Some(station) = self.table.get(&mid) else { return };
         let Some((hop, _)) = station.near else { return };
-        let near = Near { mid, place: station.place(now), hop, in_range: true };
-        match self.near.binary_search_by_key(&mid, |near| near.mid) {
+        let at = self.near.binary_search_by_key(&mid, |near| near.mid);
+        let was_in_range = at.is_ok_and(|at| self.near.get(at).is_some_and(|near| near.in_range));
+        let near = Near { mid, place: station.place(now), hop, in_range: direct || was_in_range };
+        match at {
             Ok(at) if self.near.get(at) == Some(&near) => return,
             Ok(at) => self.near.splice(at..=at, [near]).for_each(drop),
             Err(at) => self.near.insert(at, near),
@@ -481,5 +483,8 @@ mod tests {
         assert_eq!(reached(1, 0), [true, true]);
         assert_eq!(reached(2, -500), [true, false]);
         assert_eq!(reached(3, -1_000), [false, false]);
+        let later = Time::ZERO + Duration::from_secs(3);
+        stations.put(later, &position(1, 2, 89_500), hop(2), false, OWN.place);
+        assert_eq!(stations.reach(later, mid(1), vantage(-1_000)), None, "what others relay of it proves no reach");
     }
 }
