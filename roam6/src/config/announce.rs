@@ -1,5 +1,6 @@
 //! The `[geo.announce]` table: what a station tells its neighbours that it serves.
 
+use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::duration::Span;
 use crate::config::source::Review;
@@ -8,7 +9,6 @@ use roam6_proto::facilities::config::{MAX_ANNOUNCED, MAX_APPLICATION, MAX_CONTEX
 use roam6_proto::facilities::{Announcement, Served, Way};
 use roam6_wire::Prefix;
 use serde::Deserialize;
-use serde_spanned::Spanned;
 use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 

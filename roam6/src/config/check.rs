@@ -1,10 +1,10 @@
 //! Checks that several tables share.
 
+use super::spanned::Spanned;
 use crate::config::duration::{Span, human};
 use crate::config::source::Review;
 use core::time::Duration;
 use roam6_wire::{Ipv4End, Prefix};
-use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};

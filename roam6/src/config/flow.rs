@@ -1,12 +1,12 @@
 //! The `[[mobile_router.flow]]` tables: flows with an uplink of their own (RFC 6089).
 
+use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::source::Review;
 use roam6_proto::nemo::config::{Sharing, Uplink};
 use roam6_proto::nemo::flow::{FlowRule, Selector};
 use roam6_wire::{Bid, Prefix};
 use serde::{Deserialize, Deserializer, de::Error};
-use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 
 /// Most flow rules of one mobile router.

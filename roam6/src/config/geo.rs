@@ -1,6 +1,7 @@
 //! The `[geo]` table: a GeoNetworking station. What has a name in the standard's management information base is checked
 //! against what the standard allows (EN 302 636-4-1 annex H).
 
+use super::spanned::Spanned;
 use crate::config::announce;
 use crate::config::check;
 use crate::config::duration::Span;
@@ -12,7 +13,6 @@ use roam6_proto::facilities::{Announcement, FacilitiesConfig};
 use roam6_proto::geo::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
 use roam6_wire::geo::{Area, Place, Shape, Station};
 use serde::Deserialize;
-use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
 //! The `[home_agent]` table.
 
+use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::duration::Span;
 use crate::config::prefix_table::{self, Home, Mobile};
@@ -9,7 +10,6 @@ use roam6_proto::nemo::config::{HomeAgentConfig, Ipv4Pool, Ipv4Service, PrefixTa
 use roam6_proto::nemo::ipv4::KEEPALIVE as DEFAULT_KEEPALIVE;
 use roam6_wire::{Ipv4End, Prefix};
 use serde::Deserialize;
-use serde_spanned::Spanned;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,12 @@
 //! The `[ipsec]` table of a key file or a mobile router: two security associations keyed by hand (RFC 3776 §4, RFC 4303).
 
+use super::spanned::Spanned;
 use crate::config::key::{HINT_SPI, MIN_SPI};
 use crate::config::source::Review;
 use roam6_proto::crypto::esp::{Integrity, SecurityAssociation};
 use roam6_proto::nemo::config::SecurityPair;
 use roam6_proto::output::hex;
 use serde::Deserialize;
-use serde_spanned::Spanned;
 
 const HINT_KEY: &str = "make a pair with: roam6 keygen --ipsec";
 

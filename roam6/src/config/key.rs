@@ -1,11 +1,11 @@
 //! Keys shared by a home agent and a mobile router (RFC 4285, RFC 3776), as files and as lines of a table.
 
+use super::spanned::Spanned;
 use crate::config::ipsec::{self, Ipsec};
 use crate::config::source::{Problem, Review, Source};
 use roam6_proto::nemo::config::{Authentication, SharedKey};
 use roam6_proto::output::hex;
 use serde::Deserialize;
-use serde_spanned::Spanned;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 

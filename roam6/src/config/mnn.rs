@@ -1,11 +1,11 @@
 //! The `[mnn]` table: a node of a mobile network, or a host with several uplinks, whose connections take several paths.
 
+use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::source::Review;
 use roam6_proto::multipath::PathManagerConfig;
 use roam6_wire::Prefix;
 use serde::Deserialize;
-use serde_spanned::Spanned;
 
 /// Most home prefixes.
 const MAX_LIST: usize = 64;

@@ -1,5 +1,6 @@
 //! The `[mnpp]` table: networks announced to routers nearby, and what is believed of them. By default nothing is.
 
+use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::duration::Span;
 use crate::config::geo::Geo;
@@ -11,7 +12,6 @@ use roam6_proto::nemo::config::{Authentication, MobileRouterConfig, SharedKey};
 use roam6_wire::Prefix;
 use roam6_wire::mnpp::MAX_NETWORKS;
 use serde::Deserialize;
-use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
 //! The `[mobile_router]` table.
 
+use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::duration::Span;
 use crate::config::flow::{self, Flow};
@@ -13,7 +14,6 @@ use roam6_proto::nemo::config::{
 };
 use roam6_wire::{Bid, HomeAddress, Prefix};
 use serde::Deserialize;
-use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;

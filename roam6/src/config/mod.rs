@@ -16,6 +16,7 @@ pub(crate) mod prefix_table;
 pub(crate) mod reader;
 mod shim;
 pub(crate) mod source;
+mod spanned;
 #[cfg(test)]
 mod tests;
 
@@ -26,8 +27,8 @@ use roam6_proto::multipath::PathManagerConfig;
 use roam6_proto::nemo::config::MobileRouterConfig;
 use roam6_proto::shim::ShimConfig;
 use serde::{Deserialize, Serialize};
-use serde_spanned::Spanned;
 use source::{Problem, Review, Source};
+use spanned::Spanned;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 

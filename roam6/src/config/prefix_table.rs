@@ -1,5 +1,6 @@
 //! Who may register what: the Prefix Table of RFC 3963 §6.1.1, in a file of its own or in the home agent's table.
 
+use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::ipsec::Ipsec;
 use crate::config::key::{Keying, Method};
@@ -7,7 +8,6 @@ use crate::config::source::{Problem, Review, Source};
 use roam6_proto::nemo::config::{HomeAgentConfig, PrefixTable, PrefixTableRow};
 use roam6_wire::{HomeAddress, Prefix};
 use serde::Deserialize;
-use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;

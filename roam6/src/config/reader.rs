@@ -1,13 +1,14 @@
 //! Reads TOML as values of our types. The `toml` crate would as well, but with three copies of the code for each of our
 //! tables, one of which is ever used: a tenth of the program for routers.
 
+use super::spanned::PLACED;
 use core::ops::Range;
 use serde::de::value::StrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor,
 };
-use serde_spanned::Spanned;
 use std::fmt;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// What is wrong with a text, and where it is known, in octets.
@@ -70,13 +71,11 @@ impl<'a> Reader<'a> {
         Reader { span: value.span(), thing: Thing::Value(value.get_ref()) }
     }
 
-    /// A value beside its place, as [`Spanned`] wants them.
-    fn with_place(self, names: &[&'static str]) -> Parts<'a> {
-        let span = self.span.clone();
-        let things = [Thing::Place(span.start), Thing::Place(span.end), self.thing];
-        let part = |thing| Reader { span: span.clone(), thing };
-        let parts = names.iter().zip(things).map(|(name, thing)| (part(Thing::Key(name)), part(thing)));
-        Parts(parts.collect::<Vec<_>>().into_iter(), None)
+    /// A value behind its place, as [`PLACED`] wants them.
+    fn with_place(self) -> Elements<std::array::IntoIter<Reader<'a>, 3>> {
+        let Range { start, end } = self.span;
+        let things = [Thing::Place(start), Thing::Place(end), self.thing];
+        Elements(things.map(|thing| Reader { span: start..end, thing }).into_iter())
     }
 
     fn visit<V: Visitor<'a>>(thing: Thing<'a>, visitor: V) -> Result<V::Value, Mistake> {
@@ -90,7 +89,7 @@ impl<'a> Reader<'a> {
                 };
                 visitor.visit_map(Parts(table.iter().map(entry).collect::<Vec<_>>().into_iter(), None))
             }
-            Thing::Value(DeValue::Array(values)) => visitor.visit_seq(Elements(values.iter())),
+            Thing::Value(DeValue::Array(values)) => visitor.visit_seq(Elements(values.iter().map(Reader::of))),
             Thing::Value(DeValue::String(text)) => visitor.visit_borrowed_str(text),
             Thing::Value(DeValue::Boolean(value)) => visitor.visit_bool(*value),
             Thing::Value(DeValue::Integer(digits)) => match i64::from_str_radix(digits.as_str(), digits.radix()) {
@@ -117,22 +116,12 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Mistake> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Mistake> {
-        let span = self.span.clone();
-        if serde_spanned::de::is_spanned(name) {
-            visitor.visit_map(self.with_place(fields)).map_err(|mistake| mistake.at(&span))
-        } else {
-            self.deserialize_any(visitor)
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Mistake> {
+        if name != PLACED {
+            return visitor.visit_newtype_struct(self);
         }
+        let span = self.span.clone();
+        visitor.visit_seq(self.with_place()).map_err(|mistake| mistake.at(&span))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -152,7 +141,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map identifier ignored_any
+        tuple_struct map struct identifier ignored_any
     }
 }
 
@@ -173,19 +162,20 @@ impl<'de> MapAccess<'de> for Parts<'de> {
     }
 }
 
-struct Elements<'a>(core::slice::Iter<'a, Spanned<DeValue<'a>>>);
+struct Elements<I>(I);
 
-impl<'de> SeqAccess<'de> for Elements<'de> {
+impl<'de, I: Iterator<Item = Reader<'de>>> SeqAccess<'de> for Elements<I> {
     type Error = Mistake;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Mistake> {
-        self.0.next().map(|value| seed.deserialize(Reader::of(value))).transpose()
+        self.0.next().map(|value| seed.deserialize(value)).transpose()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::super::spanned::Spanned;
+    use super::read;
     use serde::Deserialize;
 
     #[derive(Debug, PartialEq, Deserialize)]

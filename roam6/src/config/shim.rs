@@ -1,5 +1,6 @@
 //! The `[shim]` table: a host with several providers.
 
+use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::duration::Span;
 use crate::config::source::{Problem, Review};
@@ -11,7 +12,6 @@ use roam6_proto::shim::config::{AddressPolicy, Proof, SHORTEST_SEND_TIMEOUT};
 use roam6_proto::shim::{Identity, PeerRules, ShimConfig, UplinkPreference};
 use roam6_wire::Prefix;
 use serde::Deserialize;
-use serde_spanned::Spanned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

@@ -1,22 +1,24 @@
-//! Four lanes, which the compiler puts into whatever vectors there are.
+//! A few lanes, which the compiler puts into whatever vectors there are; one where there are none.
 use super::Stretch;
 
-type Vector = [u32; 4];
-const LANES: u64 = 4;
+const LANES: u64 = if cfg!(any(target_arch = "aarch64", target_arch = "x86_64")) { 4 } else { 1 };
+type Vector = [u32; LANES as usize];
 
 scan!(#[allow(clippy::redundant_closure)]);
 
 fn splat(word: u32) -> Vector {
-    [word; 4]
+    [word; LANES as usize]
 }
 
-fn gather(words: [u32; LANES as usize]) -> Vector {
+fn gather(words: Vector) -> Vector {
     words
 }
 
-fn each(x: Vector, y: Vector, f: impl Fn(u32, u32) -> u32) -> Vector {
-    let ([a, b, c, d], [e, g, h, i]) = (x, y);
-    [f(a, e), f(b, g), f(c, h), f(d, i)]
+fn each(mut x: Vector, y: Vector, f: impl Fn(u32, u32) -> u32) -> Vector {
+    for (one, other) in x.iter_mut().zip(y) {
+        *one = f(*one, other);
+    }
+    x
 }
 
 fn add(x: Vector, y: Vector) -> Vector {
