@@ -62,6 +62,9 @@ pub enum InArea {
     Simple,
     /// By whoever is farthest from the sender, and first (§F.3).
     Contention,
+    /// The same, but a copy that is heard ends it only for who is between its sender and the first, or after several; and
+    /// who was handed the packet hands it on at once (§F.4).
+    Advanced,
 }
 
 /// The management information base, with the standard's defaults.
@@ -118,6 +121,8 @@ pub struct Mib {
     pub cbf_min_time: Duration,
     /// itsGnCbfMaxTime.
     pub cbf_max_time: Duration,
+    /// itsGnBroadcastCBFDefSectorAngle, degrees.
+    pub cbf_sector_angle: u16,
     /// itsGnDefaultMaxCommunicationRange, metres.
     pub max_range: u32,
     /// itsGnUcForwardingPacketBufferSize, octets.
@@ -158,6 +163,7 @@ impl Default for Mib {
             in_area: InArea::Contention,
             cbf_min_time: milliseconds(1),
             cbf_max_time: milliseconds(100),
+            cbf_sector_angle: 30,
             max_range: 1000,
             unicast_buffer: 256 << 10,
             broadcast_buffer: 1024 << 10,

@@ -26,6 +26,8 @@ pub struct Contention {
 struct Contending {
     from: LinkAddress,
     bytes: Vec<u8>,
+    /// Copies heard since, where one does not end it.
+    copies: Option<u8>,
 }
 
 impl Contention {
@@ -45,9 +47,31 @@ impl Contention {
         }
         self.octets += bytes.len();
         self.shares.insert(from, share + bytes.len());
-        self.packets.insert(id, Contending { from, bytes });
+        self.packets.insert(id, Contending { from, bytes, copies: None });
         self.turns.put(id, turn);
         true
+    }
+
+    /// A copy of this packet that is heard is not to end its contention by itself (§F.4).
+    pub fn persist(&mut self, id: PacketId) {
+        if let Some(packet) = self.packets.get_mut(&id) {
+            packet.copies = Some(0);
+        }
+    }
+
+    /// Another copy was heard of a packet that persists: who sent the first, and how many others were heard.
+    pub fn hear_again(&mut self, id: PacketId) -> Option<(LinkAddress, u8)> {
+        let packet = self.packets.get_mut(&id)?;
+        let copies = packet.copies.as_mut()?;
+        *copies = copies.saturating_add(1);
+        Some((packet.from, *copies))
+    }
+
+    /// Gives a packet that waits another turn.
+    pub fn wait_until(&mut self, id: PacketId, turn: Time) {
+        if self.packets.contains_key(&id) {
+            self.turns.put(id, turn);
+        }
     }
 
     /// Somebody else was quicker; whether the packet was waiting.
@@ -63,7 +87,7 @@ impl Contention {
     }
 
     fn remove(&mut self, id: PacketId) -> Option<Vec<u8>> {
-        let Contending { from, bytes } = self.packets.remove(&id)?;
+        let Contending { from, bytes, .. } = self.packets.remove(&id)?;
         self.octets -= bytes.len();
         match self.shares.get_mut(&from) {
             Some(share) if *share > bytes.len() => *share -= bytes.len(),

@@ -81,6 +81,17 @@ pub fn distance(from: Place, to: Place) -> f64 {
     Plane::at(from).square(to).sqrt()
 }
 
+/// Degrees between the directions in which two places are seen from a third, 0 to 180.
+pub fn angle(from: Place, one: Place, other: Place) -> f64 {
+    let plane = Plane::at(from);
+    let azimuth = |place| {
+        let Offset { east, north } = plane.offset(place);
+        east.atan2(north)
+    };
+    let turn = (azimuth(one) - azimuth(other)).to_degrees().rem_euclid(360.0);
+    turn.min(360.0 - turn)
+}
+
 /// Where something is that was at `from` a `span` ago and has gone on straight: `speed` in centimetres a second,
 /// `heading` in tenths of a degree clockwise from north.
 pub fn ahead(from: Place, speed: i16, heading: u16, span: Duration) -> Place {

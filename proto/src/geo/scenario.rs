@@ -58,7 +58,11 @@ impl World {
     fn new(choice: u8) -> World {
         let mib = Mib {
             non_area: if choice & 1 == 0 { NonArea::Greedy } else { NonArea::Contention },
-            in_area: if choice & 2 == 0 { InArea::Contention } else { InArea::Simple },
+            in_area: match choice & 34 {
+                0 => InArea::Contention,
+                2 => InArea::Simple,
+                _ => InArea::Advanced,
+            },
             beacon_hops: choice >> 2 & 3,
             ..Mib::default()
         };

@@ -5,8 +5,9 @@ use super::world::{Cause, Step, World, address, owner};
 use crate::radio::StationId;
 use crate::track::distance;
 use roam6_proto::geo::lookup::MAX_LOOKUPS;
+use roam6_proto::geo::router::EVERYBODY;
 use roam6_proto::geo::stations::MAX_STATIONS;
-use roam6_proto::geo::{Mib, To, geometry};
+use roam6_proto::geo::{InArea, Mib, To, geometry};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Extended, Packet, detour};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +25,9 @@ type PacketKey = (LinkAddress, u32, u16);
 pub struct Witness {
     /// Who has handed up what: the number in each payload. With the life it was in.
     delivered: BTreeSet<(u64, StationId, u32)>,
-    /// With the hops left of one that goes round a gap, which may come by again with fewer.
-    sent: BTreeSet<(StationId, u32, PacketKey, Option<u8>)>,
+    /// With the hops left of one that goes round a gap, which may come by again with fewer; and whether it was handed
+    /// on to one station inside its area, before it is sent to all (§F.4).
+    sent: BTreeSet<(StationId, u32, PacketKey, Option<u8>, bool)>,
     asked: BTreeMap<u64, (StationId, To)>,
     /// Numbers that their stations have sent.
     begun: BTreeSet<u64>,
@@ -72,7 +74,8 @@ impl Witness {
             let packet = Packet::parse(&frame.bytes).map_err(|error| format!("it sends what is none: {error}"))?;
             let Some(key) = key(&packet) else { continue };
             let left = detour(&frame.bytes).map(|_| packet.remaining);
-            if !self.sent.insert((step.by, step.life, key, left)) {
+            let handed = mib.in_area == InArea::Advanced && frame.destination != EVERYBODY;
+            if !self.sent.insert((step.by, step.life, key, left, handed)) {
                 return Err(format!("sends {key:?} again"));
             }
             if key.0 == address(step.by) && heard_key != Some(key) {

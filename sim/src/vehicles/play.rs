@@ -267,7 +267,7 @@ impl Play {
         let entry = self.entry(graph, by, area)?;
         let is_in = |id: StationId| graph.place(id).is_some_and(|place| self.is_in(area, place, -1.0));
         let inside = || graph.stations().filter(|id| is_in(*id));
-        if self.scenario.mib.in_area == InArea::Contention {
+        if self.scenario.mib.in_area != InArea::Simple {
             // Who is farther away on the one side may keep still the only one who reaches somebody on the other (§F.3).
             let east = |id: StationId| graph.place(id).map_or(0.0, |place| place.east);
             let wide = graph.stations().filter(|id| graph.place(*id).is_some_and(|place| self.is_in(area, place, 1.0)));

@@ -154,7 +154,11 @@ impl Author {
             (mib.unicast_buffer, mib.broadcast_buffer, mib.cbf_buffer) = (16 << 10, 16 << 10, 16 << 10);
         } else if !kind.has_shores() {
             // On a plane whoever is first may keep still the only one who hears somebody (§F.3).
-            mib.in_area = if kind.is_line() && self.one_in(2) { InArea::Contention } else { InArea::Simple };
+            mib.in_area = match self.below(4) {
+                0 | 1 if kind.is_line() => InArea::Contention,
+                2 if kind.is_line() => InArea::Advanced,
+                _ => InArea::Simple,
+            };
             mib.non_area = if kind.is_line() && self.one_in(3) { NonArea::Contention } else { NonArea::Greedy };
         }
         if kind.is_hostile() || kind.has_shores() || !kind.is_line() {

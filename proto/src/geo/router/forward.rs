@@ -11,7 +11,11 @@ use crate::report::DropReason;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Place, TrafficClass, set_detour};
+use roam6_wire::geo::{Area, Place, TrafficClass, set_detour};
+
+/// Copies of a packet after which whoever waits to send it is not needed any more. §F.4 counts, and annex H has no value
+/// for it: vanetza takes 1, which makes it contention by the first copy again, veloce 2.
+const MAX_COPIES: u8 = 3;
 
 /// Where a packet wants to go, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,6 +58,8 @@ pub(super) struct Passing {
     pub(super) class: TrafficClass,
     /// Who sent the frame.
     pub(super) sender: LinkAddress,
+    /// The frame was for this station alone.
+    pub(super) was_handed: bool,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -97,7 +103,7 @@ impl Router {
     pub(super) fn pass_on(&mut self, now: Time, goal: Goal, mut passing: Passing, out: &mut Outbox) {
         let step = match (self.mib.non_area, goal) {
             (NonArea::Greedy, _) => {
-                let Passing { id, class, sender, ref mut bytes } = passing;
+                let Passing { id, class, sender, ref mut bytes, .. } = passing;
                 self.advance(now, &goal, (id, class, Some(sender)), bytes)
             }
             (NonArea::Contention, Goal::Station(_, place) | Goal::Place(place)) => {
@@ -109,15 +115,65 @@ impl Router {
     }
 
     /// Spreads another's packet inside its area.
-    pub(super) fn spread(&mut self, now: Time, mut passing: Passing, out: &mut Outbox) {
+    pub(super) fn spread(&mut self, now: Time, area: &Area, mut passing: Passing, out: &mut Outbox) {
         if self.mib.recovery {
             set_detour(&mut passing.bytes, None);
         }
+        let is_advanced = self.mib.in_area == InArea::Advanced;
         let step = match self.mib.in_area {
             InArea::Simple => Step::Everywhere,
-            InArea::Contention => Step::Contend(self.patience(self.distance_from(now, passing.sender))),
+            InArea::Advanced if passing.was_handed => {
+                self.hand_on(now, area, &passing, out);
+                Step::Contend(self.mib.cbf_max_time)
+            }
+            InArea::Contention | InArea::Advanced => {
+                Step::Contend(self.patience(self.distance_from(now, passing.sender)))
+            }
         };
-        self.take_step(now, step, passing.target(Goal::Everybody), Some(passing.id), passing.bytes, out);
+        let id = passing.id;
+        self.take_step(now, step, passing.target(Goal::Everybody), Some(id), passing.bytes, out);
+        if is_advanced {
+            self.contention.persist(id);
+        }
+    }
+
+    /// A copy to the neighbour nearest to the middle of the area, if one is nearer than this station (§F.4).
+    fn hand_on(&mut self, now: Time, area: &Area, passing: &Passing, out: &mut Outbox) {
+        if let Step::To(hop) = self.greedy(now, &Goal::Place(area.center), passing.class)
+            && hop.address != passing.sender
+        {
+            self.send_to(hop, passing.bytes.clone(), out);
+        }
+    }
+
+    /// Another copy was heard of a packet that may be waiting for its turn. That ends it, but with the advanced algorithm
+    /// only if there were several, or if their sender reaches all who are behind this station (§F.4).
+    pub(super) fn hear_again(&mut self, now: Time, id: PacketId, sender: LinkAddress) {
+        match self.contention.hear_again(id) {
+            Some((first, copies)) if copies < MAX_COPIES && !self.is_covered(now, first, sender) => {
+                let patience = self.patience(self.distance_from(now, sender));
+                self.contention.wait_until(id, now + patience);
+            }
+            _ => {
+                self.contention.cancel(id);
+            }
+        }
+    }
+
+    /// Whether this station is nearer to the first sender of a packet than the one who has sent it again, in the same
+    /// direction.
+    fn is_covered(&self, now: Time, first: LinkAddress, again: LinkAddress) -> bool {
+        let place = |sender| {
+            let station = self.stations.sender(sender).filter(|station| station.position.accurate)?;
+            Some(station.position.place)
+        };
+        let (Some(own), Some(first), Some(again)) = (self.ego.place(now), place(first), place(again)) else {
+            return false;
+        };
+        let farther = geometry::distance(first, again);
+        geometry::distance(first, own) < farther
+            && farther < f64::from(self.mib.max_range)
+            && geometry::angle(first, own, again) < f64::from(self.mib.cbf_sector_angle)
     }
 
     fn take_step(

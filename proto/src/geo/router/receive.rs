@@ -11,6 +11,7 @@ use crate::input::Frame;
 use crate::report::{DropReason, Report};
 use crate::time::Time;
 use core::time::Duration;
+use roam6_wire::LinkAddress;
 use roam6_wire::geo::echo::Echo;
 use roam6_wire::geo::{
     Area, Extended, GeoAddress, Packet, Sequenced, ShortPosition, is_secured, set_destination, set_remaining,
@@ -38,24 +39,23 @@ impl Router {
                 return None;
             }
         };
-        let from = Hop { link: frame.link, address: frame.source };
         if packet.extended.source().address.mid == self.address.mid {
             if self.goes_round(now, &packet, &frame.bytes) {
-                return self.act(now, packet, from, &frame.bytes, out);
+                return self.act(now, packet, frame, out);
             }
-            self.meet_oneself(now, &packet.extended, from, out);
+            self.meet_oneself(now, &packet.extended, frame.source, out);
             return None;
         }
-        let first = self.learn(now, &packet, from, &frame.bytes, out);
+        let first = self.learn(now, &packet, frame, out);
         self.keep_sweeping(now);
         if !first {
             return None;
         }
-        self.act(now, packet, from, &frame.bytes, out)
+        self.act(now, packet, frame, out)
     }
 
     /// One's own packet comes back from forwarders, which is nothing; one hop away it is another station's (§10.2.1.5).
-    fn meet_oneself(&mut self, now: Time, extended: &Extended, from: Hop, out: &mut Outbox) {
+    fn meet_oneself(&mut self, now: Time, extended: &Extended, from: LinkAddress, out: &mut Outbox) {
         let lately = self.moved_address.is_some_and(|at| now.since(at) < PATIENCE_WITH_DUPLICATES);
         if !extended.is_single_hop() || !self.mib.automatic_address || lately {
             return;
@@ -63,19 +63,18 @@ impl Router {
         let former = self.address;
         self.address.mid = random_mid(&mut self.entropy);
         self.moved_address = Some(now);
-        let text =
-            format!("{} has our GeoNetworking address {former}: from now on it is {}", from.address, self.address);
+        let text = format!("{from} has our GeoNetworking address {former}: from now on it is {}", self.address);
         out.report(Report::Notice { text });
         self.beacon_soon(now);
     }
 
     /// Takes in what the packet says of its source; whether it is one to act on.
-    fn learn(&mut self, now: Time, packet: &Packet<'_>, from: Hop, bytes: &[u8], out: &mut Outbox) -> bool {
+    fn learn(&mut self, now: Time, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> bool {
         let source = packet.extended.source();
         let mid = source.address.mid;
         let direct = packet.extended.is_single_hop();
         let own = if direct { self.ego.place(now) } else { None };
-        let heard = self.stations.put(now, source, from, direct, own);
+        let heard = self.stations.put(now, source, hop_of(frame), direct, own);
         match heard {
             Heard::Full => {
                 let limit = crate::geo::stations::MAX_STATIONS;
@@ -98,30 +97,24 @@ impl Router {
             let octets = packet.payload.len() + 40;
             station.rate.put(now, octets, self.mib.packet_data_rate_beta);
             self.release(now, source.address, out);
-        } else if self.goes_round(now, packet, bytes) {
+        } else if self.goes_round(now, packet, &frame.bytes) {
             return true;
         } else {
-            self.contention.cancel((mid, number));
+            self.hear_again(now, (mid, number), frame.source);
             self.drop_counted(DropReason::Duplicate, "heard before", out);
         }
         first
     }
 
     /// What the kind of packet asks for.
-    fn act<'a>(
-        &mut self,
-        now: Time,
-        packet: Packet<'a>,
-        from: Hop,
-        bytes: &[u8],
-        out: &mut Outbox,
-    ) -> Option<Delivery<'a>> {
+    fn act<'a>(&mut self, now: Time, packet: Packet<'a>, frame: &Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
+        let from = hop_of(frame);
         let delivery = (!packet.payload.is_empty()).then_some(Delivery { packet, from, ends_here: false });
         match packet.extended {
             Extended::Beacon { .. } => None,
             Extended::SingleHop { .. } => delivery,
             Extended::TopoBroadcast(_) => {
-                if let Some(passing) = self.passing(&packet, from, bytes, out) {
+                if let Some(passing) = self.passing(&packet, frame, out) {
                     self.send_everywhere(&passing.bytes, out);
                 }
                 delivery
@@ -131,27 +124,27 @@ impl Router {
                 Some(Delivery { packet, from, ends_here: true })
             }
             Extended::GeoUnicast { destination, .. } => {
-                self.pass_to_station(now, &packet, &destination, (from, bytes), out);
+                self.pass_to_station(now, &packet, &destination, frame, out);
                 None
             }
             Extended::GeoBroadcast { area, .. } => {
-                self.pass_to_area(now, &packet, &area, (from, bytes), out).then_some(delivery)?
+                self.pass_to_area(now, &packet, &area, frame, out).then_some(delivery)?
             }
             Extended::GeoAnycast { area, .. } => {
                 let inside = self.ego.place(now).is_some_and(|own| geometry::holds(&area, own));
                 if inside {
                     return delivery;
                 }
-                self.pass_to_area(now, &packet, &area, (from, bytes), out);
+                self.pass_to_area(now, &packet, &area, frame, out);
                 None
             }
             Extended::LocationRequest { origin, sought } => {
-                self.hear_request(now, &packet, (&origin, sought), (from, bytes), out);
+                self.hear_request(now, &packet, (&origin, sought), frame, out);
                 None
             }
             Extended::LocationReply { destination, .. } => {
                 if !self.is_own(destination.address) {
-                    self.pass_to_station(now, &packet, &destination, (from, bytes), out);
+                    self.pass_to_station(now, &packet, &destination, frame, out);
                 }
                 None
             }
@@ -163,12 +156,12 @@ impl Router {
         now: Time,
         packet: &Packet<'_>,
         (origin, sought): (&Sequenced, GeoAddress),
-        (from, bytes): (Hop, &[u8]),
+        frame: &Frame,
         out: &mut Outbox,
     ) {
         if self.is_own(sought) {
             self.answer(now, origin, out);
-        } else if let Some(passing) = self.passing(packet, from, bytes, out) {
+        } else if let Some(passing) = self.passing(packet, frame, out) {
             self.send_everywhere(&passing.bytes, out);
         }
     }
@@ -179,10 +172,10 @@ impl Router {
         now: Time,
         packet: &Packet<'_>,
         destination: &ShortPosition,
-        (from, bytes): (Hop, &[u8]),
+        frame: &Frame,
         out: &mut Outbox,
     ) {
-        let Some(mut passing) = self.passing(packet, from, bytes, out) else { return };
+        let Some(mut passing) = self.passing(packet, frame, out) else { return };
         let mid = destination.address.mid;
         let known = self.stations.find(mid).map(|station| station.position.short());
         let place = match known {
@@ -200,26 +193,19 @@ impl Router {
 
     /// Annex D: inside the area it spreads; outside it goes there, unless it was there already. Whether this station is
     /// inside.
-    fn pass_to_area(
-        &mut self,
-        now: Time,
-        packet: &Packet<'_>,
-        area: &Area,
-        (from, bytes): (Hop, &[u8]),
-        out: &mut Outbox,
-    ) -> bool {
+    fn pass_to_area(&mut self, now: Time, packet: &Packet<'_>, area: &Area, frame: &Frame, out: &mut Outbox) -> bool {
         let Some(own) = self.ego.place(now) else { return false };
         let inside = geometry::holds(area, own);
         if geometry::size(area) > f64::from(self.mib.max_area_size) {
             self.drop_counted(DropReason::AreaTooLarge, "its area is too large to forward it", out);
             return inside;
         }
-        let Some(passing) = self.passing(packet, from, bytes, out) else { return inside };
+        let Some(passing) = self.passing(packet, frame, out) else { return inside };
         if inside {
-            self.spread(now, passing, out);
+            self.spread(now, area, passing, out);
             return true;
         }
-        let sender = self.stations.sender(from.address).map(|station| station.position);
+        let sender = self.stations.sender(frame.source).map(|station| station.position);
         if !sender.is_some_and(|sender| sender.accurate && geometry::holds(area, sender.place)) {
             self.pass_on(now, Goal::Place(area.center), passing, out);
         }
@@ -227,7 +213,7 @@ impl Router {
     }
 
     /// The packet as it would leave again; `None` if it may not: it has made its last hop, or its source sends too much.
-    fn passing(&self, packet: &Packet<'_>, from: Hop, bytes: &[u8], out: &mut Outbox) -> Option<Passing> {
+    fn passing(&self, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> Option<Passing> {
         let remaining = packet.remaining.checked_sub(1).filter(|remaining| *remaining > 0)?;
         let mid = packet.extended.source().address.mid;
         let rate = self.stations.find(mid).map_or(0.0, |station| station.rate.average());
@@ -235,13 +221,19 @@ impl Router {
             self.drop_counted(DropReason::RateLimited, "its source sends too much to be forwarded", out);
             return None;
         }
-        let mut bytes = bytes.get(..packet.length())?.to_vec();
+        let mut bytes = frame.bytes.get(..packet.length())?.to_vec();
         set_remaining(&mut bytes, remaining);
         let id = (mid, packet.extended.sequence()?);
-        Some(Passing { id, class: packet.class, sender: from.address, bytes })
+        let was_handed = frame.destination != EVERYBODY;
+        Some(Passing { id, class: packet.class, sender: frame.source, was_handed, bytes })
     }
 
     pub(super) fn is_own(&self, address: GeoAddress) -> bool {
         address.mid == self.address.mid
     }
+}
+
+/// By whom a frame came.
+fn hop_of(frame: &Frame) -> Hop {
+    Hop { link: frame.link, address: frame.source }
 }

@@ -159,7 +159,7 @@ fn around(place: Place, radius: u16) -> Area {
 
 #[test]
 fn one_broadcast_on_a_line_of_four_is_sent_four_times_at_most_and_heard_once_by_each() {
-    for in_area in [InArea::Contention, InArea::Simple] {
+    for in_area in [InArea::Contention, InArea::Simple, InArea::Advanced] {
         let mut air = Air::row(4, 250.0, &Mib { in_area, ..Mib::default() });
         air.run(Duration::from_secs(5));
         air.sent.clear();
@@ -180,6 +180,43 @@ fn among_many_who_hear_the_farthest_is_first_and_the_others_keep_still() {
     air.run(Duration::from_secs(1));
     assert_eq!(air.delivered(), [2, 3, 4, 5, 6]);
     assert_eq!(air.transmissions(), [1, 6]);
+}
+
+/// Who receives a packet, and who sends it with how many in all; the first is outside its area.
+fn into_the_area(in_area: InArea, places: &[(f64, f64)], area: Area) -> (Vec<u8>, Vec<u8>) {
+    let mib = Mib { in_area, ..Mib::default() };
+    let mut air = Air::row(0, 0.0, &mib);
+    for (number, (east, north)) in (1..).zip(places) {
+        air.add(number, at(*east, *north), &mib);
+    }
+    air.run(Duration::from_secs(5));
+    air.sent.clear();
+    air.request(1, data(To::AllIn(area))).unwrap();
+    air.run(Duration::from_secs(1));
+    (air.delivered(), air.transmissions())
+}
+
+#[test]
+fn who_is_handed_a_packet_for_its_area_hands_it_on_and_all_inside_get_it_once() {
+    let row = [(0.0, 0.0), (250.0, 0.0), (500.0, 0.0), (750.0, 0.0), (1_000.0, 0.0)];
+    let area = around(east(750.0), 550);
+    let (delivered, sent) = into_the_area(InArea::Advanced, &row, area);
+    assert_eq!(delivered, [2, 3, 4, 5]);
+    // Hand over hand to the middle before anybody's time is over, and then by whoever it is needed of.
+    assert_eq!(sent[..4], [1, 2, 3, 2], "{sent:?}");
+    assert!((2..=5).all(|by| sent.iter().filter(|one| **one == by).count() <= 2), "{sent:?}");
+    let (delivered, sent) = into_the_area(InArea::Contention, &row, area);
+    assert_eq!((delivered, &sent[..2]), (vec![2, 3, 4, 5], &[1, 2][..]));
+}
+
+#[test]
+fn a_copy_from_another_side_does_not_keep_the_only_one_still() {
+    // The second spreads it; the third is farther away than the fourth, in another direction, and heard by it; only the
+    // fourth is heard by the fifth.
+    let places = [(0.0, 0.0), (250.0, 0.0), (300.0, 260.0), (490.0, 60.0), (780.0, 60.0)];
+    let area = around(at(480.0, 100.0), 400);
+    assert_eq!(into_the_area(InArea::Contention, &places, area).0, [2, 3, 4]);
+    assert_eq!(into_the_area(InArea::Advanced, &places, area).0, [2, 3, 4, 5]);
 }
 
 #[test]
