@@ -1,0 +1,96 @@
+//! A second mobile network whose packets travel in WireGuard, between the home address and the home agent, as
+//! docs/encryption.md describes it: nobody on the way reads them, and a move is none to WireGuard. Needs a kernel with it.
+
+#![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it stands")]
+
+mod road;
+
+use road::capture::Capture;
+use road::{Place, Road, wait_for};
+
+const SECRET: &str = "2001:db8:200::2";
+const PLAIN: &str = "2001:db8:100::2";
+
+/// Why there is no WireGuard here.
+fn obstacle() -> Option<String> {
+    if std::process::Command::new("wg").arg("--version").output().is_err() {
+        return Some("wg is missing (package wireguard-tools)".to_owned());
+    }
+    let made = Place::new()?.command(&["ip", "link", "add", "probe", "type", "wireguard"]).output().unwrap();
+    (!made.status.success()).then(|| String::from_utf8_lossy(&made.stderr).trim().to_owned())
+}
+
+/// What `wg` makes of a private key, and where that is kept.
+fn keys(road: &Road, who: &str) -> (String, String) {
+    let file = road.file(who);
+    let public = road.agent.shell(&format!("wg genkey | tee {0} | wg pubkey", file.display()));
+    (file.display().to_string(), public.trim().to_owned())
+}
+
+/// Both ends of WireGuard, with the addresses and rules of docs/encryption.md.
+fn encrypt(road: &Road) {
+    let (at_agent, agent) = keys(road, "agent.wg");
+    let (at_router, router) = keys(road, "router.wg");
+    road.agent.shell(&format!(
+        "ip link add wg0 mtu 1340 type wireguard && wg set wg0 listen-port 51820 private-key {at_agent} \
+         peer {router} allowed-ips 2001:db8:200::/56 && ip link set wg0 up && ip route add 2001:db8:200::/56 dev wg0"
+    ));
+    road.router.shell(&format!(
+        "ip link add wg0 mtu 1340 type wireguard && wg set wg0 private-key {at_router} \
+         peer {agent} endpoint [2001:db8:1::1]:51820 allowed-ips ::/0 && ip link set wg0 up && \
+         ip address add 2001:db8:200::1/64 dev in0 nodad && ip -6 route add default dev wg0 table 51 && \
+         ip -6 rule add to 2001:db8:200::/56 lookup main priority 1050 && \
+         ip -6 rule add from 2001:db8:200::/56 lookup 51 priority 1051"
+    ));
+    road.node.shell(&format!("ip address add {SECRET}/64 dev eth0 nodad"));
+}
+
+fn ping(road: &Road, from: &str, count: &str, size: &str) -> String {
+    let words = ["ping", "-nq", "-i0.05", "-W2", "-Mdo", "-c", count, "-s", size, "-I", from, "2001:db8:9::9"];
+    String::from_utf8(road.node.command(&words).output().unwrap().stdout).unwrap()
+}
+
+/// Where the home agent's WireGuard sends to, and when the two last agreed on keys.
+fn peer(road: &Road) -> [String; 2] {
+    ["endpoints", "latest-handshakes"].map(|what| {
+        let shown = road.agent.shell(&format!("wg show wg0 {what}"));
+        shown.split_whitespace().nth(1).unwrap_or_default().to_owned()
+    })
+}
+
+#[test]
+fn what_travels_in_wireguard_is_read_by_nobody_and_moves_along() {
+    let test = "what_travels_in_wireguard_is_read_by_nobody_and_moves_along";
+    if let Some(why) = obstacle() {
+        return println!("skipped: {test}: {why}");
+    }
+    let Some(road) = Road::new(test) else { return };
+    road.enroll(&[]);
+    let _agent = road.start_agent();
+    let radvd = road.advertise("2001:db8:2::/64");
+    let _router = road.start_router("");
+    road.await_binding("2001:db8:2:");
+    encrypt(&road);
+    wait_for("a way by WireGuard", || ping(&road, SECRET, "1", "56").contains(" 0% packet loss"));
+    let before = peer(&road);
+    assert_eq!(before[0].split("]:").next(), Some("[2001:db8:1::100"), "it speaks from the home address");
+
+    let capture = Capture::begin(&road, &road.agent, "visit0", "visit");
+    for size in ["56", "1292"] {
+        assert!(ping(&road, SECRET, "20", size).contains(" 0% packet loss"), "{size}");
+    }
+    assert!(ping(&road, PLAIN, "5", "56").contains(" 0% packet loss"));
+    drop(radvd);
+    let _radvd = road.advertise("2001:db8:3::/64");
+    road.router.shell("ip link set up0 down; ip link set up0 up");
+    road.await_binding("2001:db8:3:");
+    wait_for("a way after the move", || ping(&road, SECRET, "1", "56").contains(" 0% packet loss"));
+    assert!(ping(&road, SECRET, "20", "56").contains(" 0% packet loss"));
+    assert_eq!(peer(&road), before, "the same ends and keys after the move");
+
+    let seen = capture.end();
+    assert_eq!(seen.count(&format!("ipv6.addr == {SECRET}")), 0, "nothing of it is in the clear");
+    assert!(seen.count("udp.port == 51820") >= 120, "all of it is there");
+    assert!(seen.count(&format!("ipv6.addr == {PLAIN}")) >= 10, "the other network's is");
+}
