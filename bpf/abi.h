@@ -18,6 +18,10 @@ enum side { FAR, NEAR, PAST, SIDES };
 
 struct addr { __u32 w[4]; };
 
+/* Addresses are read and written by halves, and stand so that this may be done: in packets by themselves. */
+typedef __u64 __attribute__((may_alias)) half;
+#define BY_HALVES __attribute__((aligned(sizeof(half))))
+
 struct settings {
 	__u32 device;      /* interface index of the tunnel device */
 	__u32 generation;  /* a cached next hop of another generation is void */
@@ -45,7 +49,7 @@ struct way {
 	__u8 local;     /* our end of the path, by its place in `locals` */
 	__u32 link;     /* by which the gateway is reached */
 	struct addr remote, gateway;
-};
+} BY_HALVES;
 
 /* How packets leave by a path: with an outer header; without, `remote` being a neighbour on `link`; or the daemon carries
  * them by IPv4, and is handed them with an outer header whose addresses tell it both ends (RFC 5555). */
@@ -57,7 +61,7 @@ struct path {
 	__u32 mtu;         /* largest inner packet, octets */
 	__u16 bid, weight;
 	__u32 kind;
-};
+} BY_HALVES;
 
 /* Where a path leads: what the programs asked the routing tables last, and of which state of the tunnel. The daemon
  * writes zeros. */

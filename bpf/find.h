@@ -5,8 +5,8 @@
 
 /* A prefix, and where it led when it was looked at. */
 struct found {
-	struct prefix prefix;
 	struct way way;
+	struct prefix prefix;
 };
 
 /* The longest prefix of `side` that holds `a`. Returns the number of its tunnel, 0 if there is none. */

@@ -11,7 +11,7 @@
 struct journey {
 	struct addr from, to;
 	__u32 wanted;  /* it must lead out by this interface; 0: as the routing tables say */
-};
+} BY_HALVES;
 
 /* Asks the routing tables of a packet that arrived by an interface. What it returns is that of bpf_fib_lookup, and the MTU is in `mtu_result`. Always as for a
  * packet that came in: asked as for one of this host's own, the kernel lets rules with a source choose that source
@@ -68,7 +68,7 @@ static __noinline struct hop *find_hop(packet *p, const struct settings *set, co
 {
 	struct hop *hop = hop_of(set, journey);
 	__u64 now = bpf_ktime_get_coarse_ns();
-	struct bpf_fib_lookup answer;
+	struct bpf_fib_lookup answer BY_HALVES;
 	long refused;
 	int known;
 
@@ -104,7 +104,7 @@ static __noinline struct hop *ask_way(packet *p, const struct settings *set, con
 				      struct journey *last)
 {
 	__u64 now = bpf_ktime_get_coarse_ns();
-	struct bpf_fib_lookup answer;
+	struct bpf_fib_lookup answer BY_HALVES;
 	struct hop *hop;
 	int known;
 

@@ -8,7 +8,7 @@ struct opened {
 	__u32 room;  /* octets of outer headers */
 	__u32 ip4;   /* what is within is IPv4 */
 	struct addr source, destination;
-};
+} BY_HALVES;
 enum verdict { OURS, NOT_OURS, DROP };
 
 static __always_inline enum verdict drop(__u32 why)
@@ -86,7 +86,7 @@ static __always_inline enum verdict look_inside4(packet *p, __u32 at, const stru
 static __always_inline enum verdict open_one(packet *p, __u32 at, struct opened *opened)
 {
 	struct ipv6hdr *outer = header(p, at, 8);
-	struct addr local, remote;
+	struct addr local BY_HALVES, remote BY_HALVES;
 	enum verdict verdict;
 	__u32 room, *place;
 	__u8 protocol;

@@ -28,8 +28,8 @@ static __always_inline void write_outer(struct ipv6hdr *outer, __u8 inner, __be3
 	outer->payload_len = bpf_htons(length);
 	outer->nexthdr = inner;
 	outer->hop_limit = HOP_LIMIT;
-	*(struct addr *)&outer->saddr = path->local;
-	*(struct addr *)&outer->daddr = path->remote;
+	copy_addr(&outer->saddr, &path->local);
+	copy_addr(&outer->daddr, &path->remote);
 }
 
 static __always_inline int is_tunnelled(__u8 protocol)

@@ -28,7 +28,7 @@ struct flow {
 	__u32 hash;              /* the same for all packets of a flow */
 	__u16 source_port, destination_port, echo;
 	__u8 protocol, ports, type;  /* ports: whether there are any; type and echo (the identifier): of ICMPv6 */
-};
+} BY_HALVES;
 
 static __always_inline void *begin(packet *p) { return (void *)(long)p->data; }
 static __always_inline void *end(packet *p) { return (void *)(long)p->data_end; }
@@ -47,9 +47,23 @@ static __always_inline struct iphdr *header4(packet *p, __u32 at)
 	return (void *)(here + 1) > end(p) ? 0 : here;
 }
 
+static __always_inline half half_of(const void *a, int which)
+{
+	return ((const half *)a)[which];
+}
+
+static __always_inline void copy_addr(void *to, const void *from)
+{
+	((half *)to)[0] = half_of(from, 0);
+	((half *)to)[1] = half_of(from, 1);
+}
+
 static __always_inline struct addr read_addr(const struct in6_addr *from)
 {
-	return *(const struct addr *)from;
+	struct addr a;
+
+	copy_addr(&a, from);
+	return a;
 }
 
 static __always_inline struct addr mapped(__be32 a)
@@ -59,7 +73,7 @@ static __always_inline struct addr mapped(__be32 a)
 
 static __always_inline int same(const struct addr *a, const struct addr *b)
 {
-	return !((a->w[0] ^ b->w[0]) | (a->w[1] ^ b->w[1]) | (a->w[2] ^ b->w[2]) | (a->w[3] ^ b->w[3]));
+	return !((half_of(a, 0) ^ half_of(b, 0)) | (half_of(a, 1) ^ half_of(b, 1)));
 }
 
 static __always_inline int inside(const struct addr *a, const struct addr *network, const struct addr *mask)
@@ -86,7 +100,7 @@ static __always_inline int stays_on_link4(__be32 a)
 /* Hashing: the products of words and odd numbers, which do not wait for each other, are summed up and stirred once. */
 static __always_inline __u64 mix_addr(const struct addr *a, __u64 one, __u64 other)
 {
-	return ((__u64)a->w[0] << 32 | a->w[1]) * one + ((__u64)a->w[2] << 32 | a->w[3]) * other;
+	return half_of(a, 0) * one + half_of(a, 1) * other;
 }
 
 static __always_inline __u64 mix_addrs(const struct addr *a, const struct addr *b)
