@@ -21,6 +21,8 @@ use roam6_wire::geo::{
 use roam6_wire::its::{Message, PROTOCOL_VERSION, message};
 use roam6_wire::{LinkAddress, Prefix, Reader};
 
+/// How long a story may be: a message every tenth of a second is written for each of its events.
+const LONGEST: Time = Time::from_micros(600_000_000);
 /// Requests at one moment at most.
 const MAX_AT_ONCE: usize = 80;
 /// Actions from here on are of announcements.
@@ -33,7 +35,7 @@ const MORE: u8 = 128;
 pub fn scenario(data: &[u8]) {
     let mut reader = Reader::new("scenario", data);
     let mut world = World::new();
-    while let Ok(action) = reader.u8() {
+    while let Some(action) = reader.u8().ok().filter(|_| world.now < LONGEST) {
         let choice = reader.u8().unwrap_or_default();
         match action % 5 {
             kind @ (0 | 1) => {
