@@ -65,6 +65,8 @@ pub struct HostOptions {
     pub contexts: u32,
     /// Whether a role wants packets that are not for this host, or that the kernel knows nothing of. The shim does not.
     pub taps: bool,
+    /// How long after a frame the next is looked for without sleeping: to be woken costs more time than a frame does.
+    pub busy_poll: Duration,
 }
 
 /// Something [`Host::wait`] brings.
@@ -107,6 +109,9 @@ pub struct Host {
     ears: Ears,
     /// Open where tunnels may be over IPv4.
     carried: Option<Tap>,
+    busy_poll: Duration,
+    /// Until when frames are looked for without sleeping.
+    awake_until: Time,
     exit: Exit,
     executor: Executor,
     interfaces: BTreeSet<String>,
@@ -162,6 +167,8 @@ impl Host {
             monitor: Monitor::open()?,
             ears,
             carried: (!options.carried.is_empty()).then(|| Tap::open(Kind::Carried)).transpose()?,
+            busy_poll: options.busy_poll,
+            awake_until: Time::ZERO,
             exit: Exit::open()?,
             executor,
             interfaces: options.interfaces,
@@ -206,12 +213,7 @@ impl Host {
         let pending = !self.queue.is_empty() || until_any.is_some_and(|time| time <= self.now());
         self.clock.set_alarm(until_any)?;
         let mut events = [EpollEvent::empty(); READY];
-        let timeout = if pending { EpollTimeout::ZERO } else { EpollTimeout::NONE };
-        let count = match self.epoll.wait(&mut events, timeout) {
-            Ok(count) => count,
-            Err(Errno::EINTR) => 0,
-            Err(error) => return Err(error).context("epoll"),
-        };
+        let count = self.await_events(&mut events, pending)?;
         // Interfaces and addresses come before the packets that came by them.
         let (news, packets) = events.into_iter().take(count).partition::<Vec<_>, _>(|event| event.data() <= MONITOR);
         news.into_iter().try_for_each(|event| self.take_event(event))?;
@@ -225,6 +227,20 @@ impl Host {
         let reports = self.executor.take_reports();
         self.queue.extend(reports.into_iter().map(Wake::Report));
         Ok(std::mem::take(&mut self.queue))
+    }
+
+    /// How many events there are, without sleeping if something is `pending` anyway. A signal ends it.
+    fn await_events(&self, events: &mut [EpollEvent], pending: bool) -> Result<usize, Error> {
+        loop {
+            let awake = !pending && self.now() < self.awake_until;
+            let timeout = if pending || awake { EpollTimeout::ZERO } else { EpollTimeout::NONE };
+            match self.epoll.wait(events, timeout) {
+                Ok(0) if awake => core::hint::spin_loop(),
+                Ok(count) => return Ok(count),
+                Err(Errno::EINTR) => return Ok(0),
+                Err(error) => return Err(error).context("epoll"),
+            }
+        }
     }
 
     /// Does what the engines want, in order. Returns one outcome for each `Put`, in their order; all records among them
@@ -359,6 +375,7 @@ impl Host {
             FEEDBACK => self.receive(1),
             FRAMES => {
                 let frames = self.executor.frames.receive(BATCH);
+                self.awake_until = self.now() + self.busy_poll;
                 frames.into_iter().for_each(|frame| self.bring(Input::Frame(frame)));
             }
             SUBFLOWS => self.hear_of_subflows()?,

@@ -46,6 +46,7 @@ impl Side {
             tunnels: 16,
             contexts: 64,
             taps: false,
+            busy_poll: Duration::ZERO,
         };
         let daemon = host.enter(|| Daemon::new(options).unwrap());
         let links = [LinkId(host.index("u0")), LinkId(host.index("u1"))];

@@ -59,7 +59,7 @@ impl Row {
         let announced = if number == 1 { announce(540_801) } else { String::new() };
         let text = format!(
             "run_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n[geo]\ninterfaces = [{radios}]\nposition = {position}\n\
-             facilities = {{ station_id = {number}, length = 4.2, width = 1.8 }}\n\
+             busy_poll = \"50us\"\nfacilities = {{ station_id = {number}, length = 4.2, width = 1.8 }}\n\
              [[geo.links]]\nname = \"gn0\"\naround = 1500\n{announced}",
             folder.display()
         );

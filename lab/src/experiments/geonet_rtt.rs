@@ -31,7 +31,8 @@ const RATE: u64 = 54_000_000;
 const PLACES: [f64; 2] = [200.0, 500.0];
 const RELAY: f64 = 250.0;
 /// Stations are told of often, and forgotten soon.
-const SETTINGS: &str = "beacon = \"500ms\"\nneighbour_lifetime = \"2s\"\npacket_data_rate = 4000000000\n";
+const SETTINGS: &str =
+    "beacon = \"500ms\"\nneighbour_lifetime = \"2s\"\npacket_data_rate = 4000000000\nbusy_poll = \"100us\"\n";
 /// Seconds that a series of echoes may take.
 const PING: &str = "3";
 /// How long anything may take until it works.

@@ -38,6 +38,7 @@ impl Side {
             tunnels: 1,
             contexts: 64,
             taps: false,
+            busy_poll: Duration::ZERO,
         };
         let daemon = host.enter(|| Daemon::new(options).unwrap());
         let paths = [0, 1].map(|path| Pair { local: own[path].parse().unwrap(), peer: peer[path].parse().unwrap() });

@@ -88,6 +88,7 @@ pub fn options(directory: &tempfile::TempDir, interfaces: &[&str]) -> HostOption
         tunnels: 16,
         contexts: 64,
         taps: true,
+        busy_poll: Duration::ZERO,
     }
 }
 

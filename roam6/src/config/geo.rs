@@ -18,6 +18,8 @@ use std::path::PathBuf;
 
 /// Most interfaces, and most virtual links.
 const MAX_LIST: usize = 16;
+/// Longest time without sleep after a frame: in a longer one even who pays for latency had better sleep.
+const MAX_BUSY_POLL: Duration = Duration::from_millis(1);
 
 /// A station, and how it knows where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub(crate) struct Geo {
     pub(crate) config: GeoConfig,
     /// Where positions come from.
     pub(crate) position: Position,
+    /// How long after a frame the next is looked for without sleeping.
+    pub(crate) busy_poll: Duration,
 }
 
 impl Geo {
@@ -76,6 +80,7 @@ pub(crate) struct Section {
     range: Option<Spanned<u32>>,
     max_area: Option<Spanned<u32>>,
     packet_data_rate: Option<Spanned<u32>>,
+    busy_poll: Option<Spanned<Span>>,
     facilities: Option<Spanned<FacilitiesTable>>,
     announce: Option<Spanned<announce::Section>>,
 }
@@ -147,7 +152,9 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> Option<Geo> {
         _ => {}
     }
     let config = GeoConfig { interfaces, station: station?, virtual_links, facilities, mib };
-    Some(Geo { config, position: position? })
+    check::duration(section.busy_poll.as_ref(), "busy_poll", Duration::ZERO..=MAX_BUSY_POLL, review);
+    let busy_poll = section.busy_poll.as_ref().map_or(Duration::ZERO, |span| span.get_ref().0);
+    Some(Geo { config, position: position?, busy_poll })
 }
 
 fn mib(section: &Section, review: &mut Review<'_>) -> Mib {

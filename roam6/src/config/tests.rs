@@ -76,6 +76,22 @@ fn what_is_announced_must_fit_in_a_message() {
     assert!(line.contains("nothing is announced; write [[geo.announce.services]]"), "{line}");
 }
 
+const STATION: &str = "\
+[geo]
+interfaces = [\"wlan0\"]
+position = { latitude = 48.1, longitude = 11.5 }
+busy_poll = \"50us\"
+";
+
+#[test]
+fn a_station_stays_awake_for_a_millisecond_at_most() {
+    let busy_poll = |text: &str| read(text).map(|config| config.geo.unwrap().busy_poll.as_micros());
+    assert_eq!(busy_poll(STATION), Ok(50));
+    assert_eq!(busy_poll(&STATION.replace("busy_poll = \"50us\"\n", "")), Ok(0), "it sleeps unless told otherwise");
+    let told = problems(STATION, "50us", "2ms");
+    assert!(told[0].contains("busy_poll"), "{told:?}");
+}
+
 #[test]
 fn both_roles_fit_in_one_file() {
     let config = read(&format!("name = \"both\"\n{MR}{HA}")).unwrap();

@@ -1,6 +1,7 @@
 //! What the roles of a configuration need of the host.
 
 use crate::config::{Accel, Config, DataPlane};
+use core::time::Duration;
 use roam6_linux::{Backend, HostOptions};
 use roam6_proto::nemo::config::Authentication;
 use std::collections::BTreeSet;
@@ -82,6 +83,7 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         carried: carried(config),
         tunnels: number(bindings).saturating_add(MORE_TUNNELS),
         contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
+        busy_poll: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.busy_poll),
         taps: config.home_agent.is_some()
             || config.mobile_router.is_some()
             || config.mnn.is_some()
