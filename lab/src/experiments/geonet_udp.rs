@@ -29,8 +29,7 @@ const NETWORKS: [Ipv6Addr; 2] =
 /// The paper's rates, kbit/s.
 const RATES: [u64; 4] = [250, 500, 1000, 2000];
 /// Rates to look for the limit, kbit/s, and the sizes they are tried with; 1300 octets fit into one packet.
-const SEARCH: [u64; 10] =
-    [5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 600_000, 800_000, 1_200_000];
+const SEARCH: [u64; 10] = [5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 600_000, 800_000, 1_200_000];
 const SEARCHED: usize = 1300;
 /// Share that has to arrive for a rate to count.
 const GOOD: f64 = 0.99;
