@@ -4,9 +4,9 @@
 pub(crate) mod expression;
 
 use crate::error::{Context, Error};
-use crate::netlink::socket::{messages, refusal};
+use crate::netlink::socket::{messages, open, refusal};
 use expression::{group, number, text};
-use netlink_sys::{Socket, SocketAddr, protocols};
+use netlink_sys::{Socket, protocols};
 
 /// Before everybody else's chains: the priority of nftables' `raw`.
 const PRIORITY: i32 = -300;
@@ -26,13 +26,7 @@ pub(crate) struct Netfilter(Socket);
 
 impl Netfilter {
     pub(crate) fn open() -> Result<Netfilter, Error> {
-        let what = "nftables";
-        let mut socket = Socket::new(protocols::NETLINK_NETFILTER).context(what)?;
-        socket.bind_auto().context(what)?;
-        socket.connect(&SocketAddr::new(0, 0)).context(what)?;
-        socket.set_ext_ack(true).context(what)?;
-        socket.set_cap_ack(true).context(what)?;
-        Ok(Netfilter(socket))
+        open(protocols::NETLINK_NETFILTER, 0, "nftables").map(Netfilter)
     }
 
     /// Makes `table` hold these rules and nothing else; each rule is a chain of expressions.

@@ -1,9 +1,9 @@
 //! Generic netlink: parts of the kernel that have a name instead of a number (linux/genetlink.h).
 
-use crate::error::{Context, Error};
-use crate::netlink::socket::{errno, messages, refusal};
+use crate::error::Error;
+use crate::netlink::socket::{errno, messages, open, refusal};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST, NlasIterator};
-use netlink_sys::{Socket, SocketAddr, protocols};
+use netlink_sys::{Socket, protocols};
 use nix::errno::Errno;
 
 /// The part that knows the others.
@@ -35,12 +35,7 @@ impl Family {
     /// The family of this name, which ends in a zero, and what the kernel tells about it; `None` if there is none.
     pub(crate) fn open(name: &[u8]) -> Result<Option<(Family, Answers)>, Error> {
         let what = "generic netlink socket";
-        let mut socket = Socket::new(protocols::NETLINK_GENERIC).context(what)?;
-        socket.bind(&SocketAddr::new(0, 0)).context(what)?;
-        socket.connect(&SocketAddr::new(0, 0)).context(what)?;
-        socket.set_ext_ack(true).context(what)?;
-        socket.set_cap_ack(true).context(what)?;
-        let mut family = Family { socket, number: CONTROL, sequence: 0 };
+        let mut family = Family { socket: open(protocols::NETLINK_GENERIC, 0, what)?, number: CONTROL, sequence: 0 };
         let answers = match family.ask(CONTROL_GET_FAMILY, NLM_F_ACK, &attribute(FAMILY_NAME, name)) {
             Err((Errno::ENOENT, _)) => return Ok(None),
             other => other.map_err(|(_, why)| Error::new(what, why))?,

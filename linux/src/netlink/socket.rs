@@ -59,6 +59,16 @@ pub(crate) struct Netlink {
     buffer: Vec<u8>,
 }
 
+/// A socket that speaks with the kernel only, who says why it refuses something, and does not say the request again.
+pub(crate) fn open(protocol: isize, port: u32, what: &str) -> Result<Socket, Error> {
+    let mut socket = Socket::new(protocol).context(what)?;
+    socket.bind(&SocketAddr::new(port, 0)).context(what)?;
+    socket.connect(&SocketAddr::new(0, 0)).context(what)?;
+    socket.set_ext_ack(true).context(what)?;
+    socket.set_cap_ack(true).context(what)?;
+    Ok(socket)
+}
+
 impl Netlink {
     /// A socket for requests.
     pub(crate) fn open() -> Result<Netlink, Error> {
@@ -77,11 +87,7 @@ impl Netlink {
 
     fn bound(port: u32) -> Result<Netlink, Error> {
         let what = "netlink socket";
-        let mut socket = Socket::new(protocols::NETLINK_ROUTE).context(what)?;
-        socket.bind(&SocketAddr::new(port, 0)).context(what)?;
-        socket.connect(&SocketAddr::new(0, 0)).context(what)?;
-        socket.set_ext_ack(true).context(what)?;
-        socket.set_cap_ack(true).context(what)?;
+        let socket = open(protocols::NETLINK_ROUTE, port, what)?;
         // Kernels before 4.20 filter dumps less; everything dumped is looked at again anyway.
         let _ = socket.set_netlink_get_strict_chk(true);
         let size = RECEIVE_QUEUE as crate::sys::Flag;
