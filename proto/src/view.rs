@@ -1,6 +1,6 @@
 //! What an operator sees of a node: one document, rendered as table, JSON or metrics.
 
-use crate::facilities::EventName;
+use crate::facilities::{EventName, Way};
 use crate::geo::GeoDestination;
 use crate::geo::geometry;
 use crate::geo::stations::Station;
@@ -396,7 +396,7 @@ pub struct AnnouncementView {
     /// What it serves.
     pub services: Vec<ServiceView>,
     /// How to reach the Internet by it.
-    pub routing: Option<WayView>,
+    pub routing: Option<Way>,
     /// From one message to the next.
     pub interval: Option<Duration>,
     /// Time since the last; `None` if there was none yet.
@@ -416,19 +416,6 @@ pub struct ServiceView {
     pub port: Option<u16>,
     /// What it wants to say; octets that are no printable ASCII as `\x..`.
     pub context: Option<String>,
-}
-
-/// How to reach the Internet by a station.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WayView {
-    /// Of addresses there.
-    pub prefix: Prefix,
-    /// Who forwards.
-    pub gateway: Ipv6Addr,
-    /// Servers of the domain name system.
-    pub dns: Vec<Ipv6Addr>,
-    /// How long that is to be believed.
-    pub lifetime: Duration,
 }
 
 /// One running timer.

@@ -1,11 +1,11 @@
 //! The map, and what is served, as an operator sees them.
 
 use super::announcement::Announcer;
-use super::config::EventName;
+use super::config::{EventName, Way};
 use super::map::{Known, Seen};
 use super::services::{self, Heard};
 use crate::time::Time;
-use crate::view::{AnnouncementView, LdmEventView, LdmStationView, ServiceView, WayView};
+use crate::view::{AnnouncementView, LdmEventView, LdmStationView, ServiceView};
 use core::net::Ipv6Addr;
 use roam6_wire::Prefix;
 use roam6_wire::geo::Station;
@@ -65,12 +65,7 @@ pub(super) fn own(announcer: &Announcer, station: u32, now: Time) -> Option<Anno
         name: told.name.clone(),
         content,
         services: services.collect(),
-        routing: told.routing.as_ref().map(|way| WayView {
-            prefix: way.prefix,
-            gateway: way.gateway,
-            dns: way.dns.clone(),
-            lifetime: way.lifetime,
-        }),
+        routing: told.routing.clone(),
         interval: Some(told.interval),
         age: announcer.last().map(|last| now.since(last)),
     })
@@ -111,14 +106,14 @@ fn service(service: &Service, body: &Body) -> ServiceView {
     seen
 }
 
-fn way(routing: &Routing) -> Option<WayView> {
+fn way(routing: &Routing) -> Option<Way> {
     let address = |Address(octets): &Address| Ipv6Addr::from(**octets);
     let second = values(Some(&routing.extensions)).find_map(|value| match value {
         Value::SecondaryDns(address) => Some(address),
         _ => None,
     });
     let dns = [Some(address(&routing.dns)), second].into_iter().flatten();
-    Some(WayView {
+    Some(Way {
         prefix: Prefix::new(address(&routing.prefix), routing.prefix_length)?,
         gateway: address(&routing.gateway),
         dns: dns.filter(|dns| !dns.is_unspecified()).collect(),
