@@ -70,8 +70,8 @@ impl Track {
     pub fn motion(&self, now: Time) -> Motion {
         let Some((from, to)) = self.leg(now) else { return Motion { speed: 0.0, heading: 0.0 } };
         let speed = distance(from.1, to.1) / to.0.since(from.0).as_secs_f64();
-        let turned = (to.1.east - from.1.east).atan2(to.1.north - from.1.north).to_degrees();
-        Motion { speed, heading: turned.rem_euclid(360.0) }
+        let turned = Offset { east: to.1.east - from.1.east, north: to.1.north - from.1.north }.direction();
+        Motion { speed, heading: turned.to_degrees().rem_euclid(360.0) }
     }
 
     /// The moments before and after `now`, which are never the same; `None` before the first and from the last on.

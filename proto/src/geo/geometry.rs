@@ -30,6 +30,13 @@ pub struct Offset {
     pub north: f64,
 }
 
+impl Offset {
+    /// The direction in which it lies, radians from north, clockwise.
+    pub fn direction(self) -> f64 {
+        self.east.atan2(self.north)
+    }
+}
+
 impl Plane {
     /// The plane that touches at `origin`.
     pub fn at(origin: Place) -> Plane {
@@ -84,11 +91,8 @@ pub fn distance(from: Place, to: Place) -> f64 {
 /// Degrees between the directions in which two places are seen from a third, 0 to 180.
 pub fn angle(from: Place, one: Place, other: Place) -> f64 {
     let plane = Plane::at(from);
-    let azimuth = |place| {
-        let Offset { east, north } = plane.offset(place);
-        east.atan2(north)
-    };
-    let turn = (azimuth(one) - azimuth(other)).to_degrees().rem_euclid(360.0);
+    let direction = |place| plane.offset(place).direction();
+    let turn = (direction(one) - direction(other)).to_degrees().rem_euclid(360.0);
     turn.min(360.0 - turn)
 }
 

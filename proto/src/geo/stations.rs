@@ -204,10 +204,10 @@ impl Stations {
         }
         let plane = Plane::at(own.place?);
         let begin = match from {
-            Bearing::Goal(place) => planar::direction(plane.offset(place)),
+            Bearing::Goal(place) => plane.offset(place).direction(),
             Bearing::Sender(address) => {
                 let sender = self.near.iter().find(|near| near.hop.address == address)?;
-                planar::direction(plane.offset(sender.place))
+                plane.offset(sender.place).direction()
             }
         };
         let near: Vec<_> = self.near.iter().filter(|near| near.in_range).collect();

@@ -78,7 +78,7 @@ fn between((begin, from): &(Duration, Place), (end, to): &(Duration, Place), sin
     let mut offset = plane.offset(*to);
     let length = offset.east.hypot(offset.north);
     let (span, gone) = ((*end - *begin).as_secs_f64(), since.saturating_sub(*begin).as_secs_f64());
-    let heading = offset.east.atan2(offset.north).to_degrees().rem_euclid(360.0);
+    let heading = offset.direction().to_degrees().rem_euclid(360.0);
     offset.east *= gone / span;
     offset.north *= gone / span;
     // Casts of floats saturate; a heading that rounds up to all around is north.
