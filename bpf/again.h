@@ -10,11 +10,6 @@ static __always_inline void remember(struct hop *hop, const struct settings *set
 	hop->epoch = set->epoch;
 }
 
-static __always_inline __u32 ports_of(const struct flow *flow)
-{
-	return flow->ports ? (__u32)flow->source_port << 16 | flow->destination_port : 0;
-}
-
 static __always_inline struct passage *passage_of(const struct settings *set, const struct flow *flow)
 {
 	__u32 i = flow->hash & set->hop_mask;

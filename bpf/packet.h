@@ -120,12 +120,18 @@ static __always_inline __be32 word_of(const struct iphdr *ip)
 	return bpf_htonl(6U << 28 | ip->tos << 20);
 }
 
+/* Both in one word; 0 if there are none. */
+static __always_inline __u32 ports_of(const struct flow *flow)
+{
+	return flow->ports ? (__u32)flow->source_port << 16 | flow->destination_port : 0;
+}
+
 static __always_inline void read_ports(struct flow *flow, const __u16 *upper, __u32 *entropy)
 {
 	flow->ports = 1;
 	flow->source_port = bpf_ntohs(upper[0]);
 	flow->destination_port = bpf_ntohs(upper[1]);
-	*entropy = (__u32)flow->source_port << 16 | flow->destination_port;
+	*entropy = ports_of(flow);
 }
 
 static __always_inline void mix_flow(struct flow *flow, __u32 entropy)
