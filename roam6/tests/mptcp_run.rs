@@ -141,7 +141,8 @@ fn the_terminals_interrupt_reaches_the_command_once() {
     // a pseudo-terminal's last words may come too late for `script`, which ends soon after its command.
     let inside = "n=0; trap \"n=\\$((n+1))\" INT; echo ready; while [ $n = 0 ]; do sleep 0.05; done; sleep 0.5; \
                   exit $((10+n))";
-    let line = format!("env {HEEDS_INTERRUPTS} {BINARY} mptcp run -- sh -c '{inside}'");
+    // Not with a shell between: one that stays (dash) dies of the interrupt itself, and `script` tells of that death.
+    let line = format!("exec env {HEEDS_INTERRUPTS} {BINARY} mptcp run -- sh -c '{inside}'");
     let mut terminal = Command::new("script");
     terminal.args(["-qefc", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut terminal = Running(terminal.spawn().unwrap());
