@@ -27,6 +27,7 @@ struct stalled {
 	struct in6_addr local, peer;
 	__be16 local_port, peer_port;
 	__be32 unacknowledged;
+	__u32 backoff;
 };
 
 SEC("iter/tcp") int stalled(struct bpf_iter__tcp *ctx)
@@ -45,6 +46,7 @@ SEC("iter/tcp") int stalled(struct bpf_iter__tcp *ctx)
 	found.local_port = bpf_htons(common->skc_num);
 	found.peer_port = common->skc_dport;
 	found.unacknowledged = bpf_htonl(socket->tcp.snd_una);
+	found.backoff = socket->tcp.inet_conn.icsk_backoff;
 	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
 	return 0;
 }

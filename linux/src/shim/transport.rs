@@ -17,10 +17,10 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/st
 
 const UNREACHABLE: u8 = 1;
 const TCP: u8 = 6;
-/// Each message takes one step of the back-off away; the timer has no more steps than these.
-const STEPS: usize = 16;
+/// How often those that are stalled are told: a message is lost on a socket that is in use at that moment.
+const ROUNDS: usize = 3;
 /// Octets of what the program writes for a connection.
-const ROW: usize = 40;
+const ROW: usize = 44;
 
 /// Speaks to this host's own transport.
 pub(super) struct Transport {
@@ -34,6 +34,8 @@ struct Stalled {
     pair: Pair,
     ports: [u8; 4],
     unacknowledged: [u8; 4],
+    /// How often the time it waits was doubled.
+    backoff: u32,
 }
 
 impl Transport {
@@ -50,16 +52,21 @@ impl Transport {
 
     /// Wakes the connections of these ULIDs that have backed off: each retransmits now.
     pub(super) fn wake(&mut self, moved: &BTreeSet<Pair>) -> Result<(), Error> {
-        for _ in 0..STEPS {
+        for _ in 0..ROUNDS {
             let stalled: Vec<Stalled> = self.list()?.into_iter().filter(|one| moved.contains(&one.pair)).collect();
             if stalled.is_empty() {
                 break;
             }
-            for one in stalled {
-                self.tell(one.pair.local, &[UNREACHABLE, 0, 0, 0, 0, 0, 0, 0], &one.quote())?;
-            }
+            stalled.iter().try_for_each(|one| self.take_back_off(one))?;
         }
         Ok(())
+    }
+
+    /// Each message halves the time it waits (RFC 6069 §4.2); the retransmission that one of them causes doubles it once.
+    fn take_back_off(&self, stalled: &Stalled) -> Result<(), Error> {
+        let quote = stalled.quote();
+        (0..=stalled.backoff)
+            .try_for_each(|_| self.tell(stalled.pair.local, &[UNREACHABLE, 0, 0, 0, 0, 0, 0, 0], &quote))
     }
 
     /// Hands an ICMPv6 error about a packet of ours to whoever sent it. `head` is the message's first eight octets.
@@ -92,10 +99,12 @@ impl Stalled {
         let (local, rest) = row.split_first_chunk::<16>()?;
         let (peer, rest) = rest.split_first_chunk::<16>()?;
         let (ports, rest) = rest.split_first_chunk::<4>()?;
+        let (unacknowledged, rest) = rest.split_first_chunk::<4>()?;
         Some(Stalled {
             pair: Pair { local: (*local).into(), peer: (*peer).into() },
             ports: *ports,
-            unacknowledged: *rest.first_chunk()?,
+            unacknowledged: *unacknowledged,
+            backoff: u32::from_ne_bytes(*rest.first_chunk()?),
         })
     }
 
