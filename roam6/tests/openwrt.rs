@@ -118,6 +118,35 @@ fn example() -> String {
     fs::read_to_string(path).unwrap()
 }
 
+const AGENT: &str = "
+config roam6 'main'
+	option data_plane 'bpf'
+
+config home_agent
+	option address '2001:db8:1::1'
+	list home_prefixes '2001:db8:1::/64'
+
+config ipv4
+	option address '203.0.113.1'
+
+config ipv4_pool
+	option prefix '10.99.0.0/16'
+	option length '24'
+
+config mobile
+	option home_address '2001:db8:1::100'
+	list prefixes '2001:db8:100::/56'
+	option key_file '/etc/roam6/mr1.key'
+";
+
+/// That roam6 takes it for its configuration.
+fn accepted(root: &Root, toml: &str) {
+    let file = root.write("r.toml", "");
+    fs::write(&file, toml).unwrap();
+    let checked = Command::new(BINARY).arg("check").arg(&file).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
 #[test]
 fn settings_become_a_file_that_roam6_accepts() {
     let more = "\nconfig flow\n\toption uplink 'wan'\n\toption protocol 'tcp'\n\tlist x\n".replace("\tlist x\n", "");
@@ -134,10 +163,16 @@ fn settings_become_a_file_that_roam6_accepts() {
     ] {
         assert!(toml.contains(line), "no {line} in\n{toml}");
     }
-    let file = root.write("r.toml", "");
-    fs::write(&file, toml).unwrap();
-    let checked = Command::new(BINARY).arg("check").arg(&file).output().unwrap();
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    accepted(&root, &toml);
+}
+
+#[test]
+fn a_home_agent_with_ipv4_has_settings_too() {
+    let root = Root::new(AGENT);
+    let (good, toml) = root.shell("sh \"$ROOT/usr/lib/roam6/uci-to-toml\"");
+    assert!(good && toml.contains("[home_agent.ipv4]\naddress = \"203.0.113.1\"\n"), "{toml}");
+    assert!(toml.contains("[home_agent.ipv4_pool]\nprefix = \"10.99.0.0/16\"\nlength = 24\n"), "{toml}");
+    accepted(&root, &toml);
 }
 
 #[test]
@@ -173,7 +208,10 @@ config interface 'nemo'
 	option home_prefix '2001:db8:1::/64'
 	list home_agents '2001:db8:1::1'
 	list home_agents '2001:db8:1::2'
+	list home_agents_ipv4 '203.0.113.1'
+	list home_agents_ipv4 '203.0.113.2'
 	list prefixes '2001:db8:100::/56'
+	list prefixes '10.77.0.0/24'
 	option key_file '/etc/roam6/mr1.key'
 	list uplinks 'wwan'
 	list uplinks 'wan'
@@ -203,7 +241,8 @@ fn an_interface_of_protocol_nemo_is_a_mobile_router() {
     for line in [
         "home_address = \"2001:db8:1::100\"\n",
         "home_agents = [\"2001:db8:1::1\", \"2001:db8:1::2\"]\n",
-        "prefixes = [\"2001:db8:100::/56\"]\n",
+        "home_agents_ipv4 = [\"203.0.113.1\", \"203.0.113.2\"]\n",
+        "prefixes = [\"2001:db8:100::/56\", \"10.77.0.0/24\"]\n",
         "[[mobile_router.uplink]]\ninterface = \"wwan0\"\n\n[[mobile_router.uplink]]\ninterface = \"wan\"\n",
         "interface = \"br-lan\"\nprefix = \"2001:db8:100::/64\"\n",
         MORE,
