@@ -4,7 +4,7 @@ CARGO ?= cargo
 # What the goal at hand needs installed; each goal narrows it down.
 DEPS = build lab browser fuzz vm manual package cross boards
 
-.PHONY: help build demo demo-geonet demo-mptcp demo-shim6 test test-vm test-lowend test-deb lint fuzz report manual deb dist clean deps
+.PHONY: help build demo demo-geonet demo-mptcp demo-shim6 test test-vm test-codecs test-lowend test-deb lint fuzz report manual deb dist clean deps
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,10 @@ test: deps lint ## every test there is; ends with one line that counts them
 test-vm: DEPS = build lab vm
 test-vm: deps ## what needs another kernel (ip6tnl, IPsec), on Debian's in a virtual machine; minutes
 	@scripts/test-vm
+
+test-codecs: DEPS = cross
+test-codecs: deps ## the codecs' tests on MIPS of either byte order, emulated; minutes
+	@scripts/test-codecs
 
 test-lowend: DEPS = build lab cross boards
 test-lowend: deps ## an emulated MIPS board of 40 MB as a mobile router: time, memory, loss, throughput
