@@ -17,12 +17,20 @@ pub(crate) struct Findings {
     pub(crate) summary: Map<String, Value>,
     /// Whether every bound holds that a correct implementation must keep on any machine.
     pub(crate) sound: bool,
+    /// What is not as it should be, in words.
+    pub(crate) faults: Vec<String>,
 }
 
 impl Findings {
     /// Adds a figure to the summary.
     pub(crate) fn sum_up(&mut self, name: &str, value: impl Into<Value>) {
         self.summary.insert(name.to_owned(), value.into());
+    }
+
+    /// Says what is not as it should be.
+    pub(crate) fn blame(&mut self, fault: String) {
+        self.sound = false;
+        self.faults.push(fault);
     }
 
     /// Writes the file of the contract: experiment, machine, rows, summary; and how they came about.
@@ -32,6 +40,8 @@ impl Findings {
             "quick": run.quick,
             "seconds": round(run.began.elapsed().as_secs_f64()),
             "machine": machine(&run.load),
+            "sound": self.sound,
+            "faults": self.faults,
             "rows": self.rows,
             "summary": self.summary,
         });

@@ -78,8 +78,22 @@ fn experiment(html: &mut String, result: &Value) -> Result<()> {
         html.push_str(&chart::figure(&chart)?);
     }
     table(html, &Figure::all(result).iter().collect::<Vec<_>>(), false)?;
+    faults(html, result)?;
     origin(html, result)?;
     html.push_str("</section>\n");
+    Ok(())
+}
+
+/// What was not as it should be, and so whether the figures are to be believed.
+fn faults(html: &mut String, result: &Value) -> Result<()> {
+    if result.get("sound") != Some(&Value::Bool(false)) {
+        return Ok(());
+    }
+    html.push_str("<p class=\"fault\">This run was not as it should be.</p>\n<ul>\n");
+    for fault in reading::faults(result) {
+        writeln!(html, "<li>{}</li>", escape(fault))?;
+    }
+    html.push_str("</ul>\n");
     Ok(())
 }
 
@@ -171,6 +185,8 @@ mod tests {
             "experiment": "nemo/handover",
             "machine": { "commit": "<script>" },
             "summary": { "planned_lost_max": 3, "tcp_survived": 1 },
+            "sound": false,
+            "faults": ["lost <3> packets"],
         });
         let page = page(&[result]).expect("a page");
         assert!(page.contains("1 of 2 bounds hold"));
@@ -179,6 +195,7 @@ mod tests {
                 "<tr class=\"missed\"><th><a href=\"#nemo-handover\">nemo/handover</a> planned_lost_max</th>"
             )
         );
+        assert!(page.contains("<li>lost &lt;3&gt; packets</li>"));
         assert!(!page.contains("<script>"));
     }
 }

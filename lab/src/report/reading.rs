@@ -1,5 +1,7 @@
 //! What the reader of the report is told: which document a group of experiments answers, and how to read each.
 
+use serde_json::Value;
+
 /// A group of experiments, by the first part of their names.
 pub(super) struct Chapter {
     pub(super) prefix: &'static str,
@@ -73,4 +75,9 @@ const READING: &[(&str, &str)] = &[
 /// How to read an experiment; empty if there is nothing to say beside what it is.
 pub(super) fn of(experiment: &str) -> &'static str {
     READING.iter().find(|(name, _)| *name == experiment).map_or("", |(_, text)| text)
+}
+
+/// What was not as it should be in a run, in its own words.
+pub(super) fn faults(result: &Value) -> Vec<&str> {
+    result.get("faults").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }

@@ -11,6 +11,7 @@ use aya::programs::{LinkOrder, SchedClassifier, TcAttachType, TestRun, TestRunAt
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
+use std::thread::sleep;
 use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wind.bpf.o"));
@@ -19,6 +20,11 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wi
 const HEAD: usize = 104;
 /// Frames handed on together.
 const BATCH: u32 = 64;
+
+/// What has not arrived so long after the last is lost.
+const CALM: Duration = Duration::from_millis(100);
+/// How often arrivals are looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// The programs.
 pub(crate) struct Wind {
@@ -48,6 +54,11 @@ impl Blow {
     /// Thousands of packets a second of processor time.
     pub(crate) fn kpps(&self) -> f64 {
         self.arrived as f64 / self.took.as_secs_f64() / 1000.0
+    }
+
+    /// How many of those that were sent were counted, 1 being all.
+    pub(crate) fn share(&self) -> f64 {
+        self.arrived as f64 / f64::from(self.sent)
     }
 }
 
@@ -102,15 +113,29 @@ impl Wind {
         self.order(frame, host.index(interface)?)?;
         let before = self.arrived()?;
         let program = &*xdp(&mut self.ebpf, "blow")?;
-        let took = host.inside(|| {
+        let (own, softirq) = host.inside(|| {
             pin()?;
             let began = (processor_time()?, cage::softirq_time());
             let attrs = TestRunAttrs::new().xdp_live_frames(BATCH);
             program.test_run(TestRunOptions { data_in: Some(frame), repeat: count, attrs, ..TestRunOptions::new() })?;
-            let (own, softirq) = (processor_time()? - began.0, cage::softirq_time().saturating_sub(began.1));
-            anyhow::Ok(own + softirq)
+            anyhow::Ok((processor_time()? - began.0, began.1))
         })??;
-        Ok(Blow { sent: count, arrived: self.arrived()? - before, took })
+        let arrived = self.settle(before, count)?;
+        let took = own + cage::softirq_time().saturating_sub(softirq);
+        Ok(Blow { sent: count, arrived, took })
+    }
+
+    /// Waits until all have arrived, or no more do: what the kernel has put off is still in its queues, and is carried on by
+    /// a thread that may have to wait for others.
+    fn settle(&self, before: u64, sent: u32) -> Result<u64> {
+        let (mut arrived, mut quiet) = (self.arrived()? - before, Duration::ZERO);
+        while arrived < sent.into() && quiet < CALM {
+            sleep(LOOK);
+            let now = self.arrived()? - before;
+            quiet = if now == arrived { quiet + LOOK } else { Duration::ZERO };
+            arrived = now;
+        }
+        Ok(arrived)
     }
 
     fn order(&mut self, frame: &[u8], link: u32) -> Result<()> {

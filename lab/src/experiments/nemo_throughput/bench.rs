@@ -1,0 +1,87 @@
+//! The chains of the experiment, and what is sent through them.
+
+use super::FLOWS;
+use super::lanes::{Lane, Section};
+use crate::chain::{self, Chain, Kind};
+use crate::traffic::bulk;
+use crate::traffic::wind::{Blow, Wind};
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+
+/// Frames sent before those that count, so that neighbours and next hops are known.
+const WARM: u32 = 1024;
+
+/// Gigabits a second of processor time, one of each round: so many connections at once, of sockets on the router, upward.
+pub(super) type Bulks = BTreeMap<(usize, bool, bool, Kind), Vec<f64>>;
+
+/// The chains, a counter that stays at each end, and a second one for what comes to the middle.
+pub(super) struct Bench {
+    chains: Vec<Chain>,
+    wind: Wind,
+}
+
+impl Bench {
+    pub(super) fn build() -> Result<Bench> {
+        let kinds = [Kind::Plain, Kind::Roam6, Kind::Xdp, Kind::Segments, Kind::Ceiling];
+        let chains: Vec<Chain> = kinds.into_iter().map(Chain::build).collect::<Result<_>>()?;
+        let mut wind = Wind::new()?;
+        for chain in &chains {
+            wind.count_at(&chain.sink, "d0")?;
+            wind.count_at(&chain.source, "s0")?;
+        }
+        Ok(Bench { chains, wind })
+    }
+
+    pub(super) fn chain(&self, kind: Kind) -> Result<&Chain> {
+        self.chains.iter().find(|chain| chain.kind == kind).context("no such chain")
+    }
+
+    /// Sends packets of `size` octets, without the tunnel's header, along a lane.
+    pub(super) fn blow(&mut self, lane: Lane, size: usize, frames: u32) -> Result<Blow> {
+        let Lane { kind, section, upward } = lane;
+        let chain = self.chains.iter().find(|chain| chain.kind == kind).context("no such chain")?;
+        let middle = match (section, upward) {
+            (Section::Nothing | Section::NothingBare, _) => Some((&chain.agent, "h0")),
+            (Section::WholeBare, _) => Some((&chain.sink, "d0")),
+            (Section::Entry, false) => Some((&chain.router, "up0")),
+            (Section::Entry, true) => Some((&chain.agent, "h1")),
+            _ => None,
+        };
+        let (host, from, to) = match (section, upward) {
+            (Section::Exit, false) => (&chain.agent, "h1", "up0"),
+            (Section::Exit, true) => (&chain.router, "up0", "h1"),
+            (_, false) => (&chain.source, "s0", "h0"),
+            (_, true) => (&chain.sink, "d0", "in0"),
+        };
+        let plain = chain::packet(size, upward);
+        let inside = section == Section::Exit && kind == Kind::Roam6;
+        let packet = if inside { chain::tunnelled(&plain, upward) } else { plain };
+        let frame = chain::frame(from, to, &packet);
+        self.wind.blow(host, from, &frame, WARM)?;
+        let count = if section.nothing() == Section::Nothing { Wind::count_at } else { Wind::swallow_at };
+        let place = middle.map(|(host, interface)| count(&mut self.wind, host, interface)).transpose()?;
+        let blow = self.wind.blow(host, from, &frame, frames)?;
+        place.map(|place| self.wind.leave(place)).transpose()?;
+        Ok(blow)
+    }
+
+    /// Bulk TCP, both ways, through plain routers and through the tunnel in turn.
+    pub(super) fn bulks(&self, bulks: &mut Bulks, octets: usize, at: usize) -> Result<()> {
+        let mut kinds = [Kind::Plain, Kind::Roam6];
+        kinds.rotate_left(at % 2);
+        for flows in FLOWS {
+            for kind in kinds {
+                let chain = self.chain(kind)?;
+                let far = (&chain.source, chain::SOURCE);
+                let nodes = [(false, (&chain.sink, chain::SINK)), (true, (&chain.router, chain.router_address()))];
+                for (local, near) in nodes {
+                    for (upward, from, to) in [(false, far, near), (true, near, far)] {
+                        let rate = bulk::carry(from, to, flows, octets)?;
+                        bulks.entry((flows, local, upward, kind)).or_default().push(rate);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! What a tunnel costs a router: packets a second of processor time through four hosts in a row, beside plain forwarding,
+//! the kernel's own tunnel and a router that looks at nothing; and bulk TCP. Each round goes through all of them in turn.
+
+mod bench;
+mod lanes;
+
+use super::Experiment;
+use crate::bed::{Host, host};
+use crate::chain::Kind;
+use crate::figures::{Findings, percentile, round};
+use crate::progress::Progress;
+use crate::traffic::wind::Blow;
+use anyhow::Result;
+use bench::{Bench, Bulks};
+use lanes::{LANES, Lane, Section, lane};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "nemo/throughput",
+    about: "P1 Fig 7: packets a second of processor time by plain routing, by the tunnel, by the kernel's own",
+    run,
+};
+
+/// Octets of the IPv6 packets of the paper, the least and the most besides: 64 of payload, and what just fits.
+const SIZES: [usize; 7] = [112, 250, 500, 750, 1000, 1250, 1452];
+const QUICK: [usize; 3] = [112, 500, 1250];
+/// A lane that loses more loses its claim.
+const ARRIVED: f64 = 0.99;
+/// Connections at once.
+const FLOWS: [usize; 2] = [1, 4];
+
+/// One of each round.
+type Blows = BTreeMap<(usize, Lane), Vec<Blow>>;
+
+fn run(quick: bool) -> Result<Findings> {
+    let (sizes, rounds, frames): (&[usize], usize, u32) =
+        if quick { (&QUICK, 3, 30_000) } else { (&SIZES, 9, 120_000) };
+    let mut bench = Bench::build()?;
+    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut progress = Progress::new(2 * rounds as u64);
+    let mut blows = Blows::new();
+    for at in 0..rounds {
+        progress.say(&format!("round {} of {rounds}", at + 1));
+        for &size in sizes {
+            for lane in (0..LANES.len()).filter_map(|place| LANES.get((place + at) % LANES.len())) {
+                blows.entry((size, *lane)).or_default().push(bench.blow(*lane, size, frames)?);
+            }
+        }
+        progress.step();
+    }
+    for &size in sizes {
+        let of_size = Sized { blows: &blows, size };
+        of_size.sum_up(&mut findings);
+        of_size.judge(&mut findings);
+    }
+    let mut bulks = Bulks::new();
+    for at in 0..rounds {
+        progress.say(&format!("TCP, round {} of {rounds}", at + 1));
+        bench.bulks(&mut bulks, if quick { 64 << 20 } else { 256 << 20 }, at)?;
+        progress.step();
+    }
+    sum_up_bulks(&mut findings, &bulks);
+    findings.sum_up("absent", absent(&bench.chain(Kind::Plain)?.agent));
+    Ok(findings)
+}
+
+/// The median of the rounds' ratios.
+fn ratio(ours: &[f64], theirs: &[f64]) -> Option<f64> {
+    let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
+    percentile(&ratios, 0.5).map(round)
+}
+
+/// The lesser of both ways.
+fn lesser(of: impl Fn(bool) -> Option<f64>) -> Option<f64> {
+    [of(false), of(true)].into_iter().flatten().reduce(f64::min)
+}
+
+/// What was seen of packets of one size.
+struct Sized<'a> {
+    blows: &'a Blows,
+    size: usize,
+}
+
+impl Sized<'_> {
+    fn blows(&self, lane: Lane) -> &[Blow] {
+        self.blows.get(&(self.size, lane)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Thousands of packets a second of processor time.
+    fn rates(&self, kind: Kind, section: Section, upward: bool) -> Vec<f64> {
+        self.blows(lane(kind, section, upward)).iter().map(Blow::kpps).collect()
+    }
+
+    fn median(&self, Lane { kind, section, upward }: Lane) -> Option<f64> {
+        percentile(&self.rates(kind, section, upward), 0.5)
+    }
+
+    fn sum_up(&self, findings: &mut Findings) {
+        let of = |kind, section, upward| self.rates(kind, section, upward);
+        let over_plain =
+            |kind, section| lesser(|upward| ratio(&of(kind, section, upward), &of(Kind::Plain, section, upward)));
+        let roam6_over_plain = |section| over_plain(Kind::Roam6, section);
+        let whole = |kind| of(kind, Section::Whole, false);
+        let bare = |kind| of(kind, Section::WholeBare, false);
+        let summary = [
+            ("roam6_over_plain", roam6_over_plain(Section::Whole)),
+            ("encap_over_plain", roam6_over_plain(Section::Entry)),
+            ("decap_over_plain", roam6_over_plain(Section::Exit)),
+            ("roam6_over_kernel_tunnel", ratio(&whole(Kind::Roam6), &whole(Kind::Segments))),
+            ("ceiling_over_plain", ratio(&whole(Kind::Ceiling), &whole(Kind::Plain))),
+            ("xdp_over_plain", over_plain(Kind::Xdp, Section::Whole)),
+            ("xdp_over_ceiling", ratio(&whole(Kind::Xdp), &whole(Kind::Ceiling))),
+            ("xdp_xdp_over_plain", over_plain(Kind::Xdp, Section::WholeBare)),
+            ("xdp_xdp_over_ceiling", ratio(&bare(Kind::Xdp), &bare(Kind::Ceiling))),
+        ];
+        for (name, value) in summary {
+            findings.sum_up(&format!("{name}_{}", self.size), value);
+        }
+        findings.rows.extend(LANES.iter().map(|lane| self.row(*lane)));
+    }
+
+    fn row(&self, lane: Lane) -> Value {
+        let rates = self.rates(lane.kind, lane.section, lane.upward);
+        json!({
+            "octets": self.size,
+            "by": format!("{:?}", lane.kind).to_lowercase(),
+            "section": format!("{:?}", lane.section).to_lowercase(),
+            "upward": lane.upward,
+            "kpps_of_cpu": self.median(lane).map(round),
+            "rounds": rates.into_iter().map(round).collect::<Vec<_>>(),
+            "arrived": self.blows(lane).iter().map(|blow| round(blow.share())).collect::<Vec<_>>(),
+        })
+    }
+
+    /// What is measured has to arrive, and to be slower than what it is measured by.
+    fn judge(&self, findings: &mut Findings) {
+        for lane in LANES {
+            for (at, blow) in self.blows(lane).iter().enumerate().filter(|(_, blow)| blow.share() < ARRIVED) {
+                let Blow { sent, arrived, .. } = blow;
+                findings.blame(format!(
+                    "{lane}, {} octets, round {}: only {arrived} of {sent} packets arrived",
+                    self.size,
+                    at + 1
+                ));
+            }
+            let generator = Lane { section: lane.section.nothing(), kind: Kind::Plain, upward: false };
+            let (alone, through) = (self.median(generator), self.median(lane));
+            if lane.section != generator.section && alone <= through {
+                findings.blame(format!(
+                    "{lane}, {} octets: {through:?} thousand packets a second, and the generator alone {alone:?}",
+                    self.size
+                ));
+            }
+        }
+    }
+}
+
+fn sum_up_bulks(findings: &mut Findings, bulks: &Bulks) {
+    for flows in FLOWS {
+        for (name, local) in [("tcp_roam6_over_plain", false), ("tcp_local_roam6_over_plain", true)] {
+            let of = |kind, upward| bulks.get(&(flows, local, upward, kind)).map(Vec::as_slice);
+            let value = lesser(|upward| ratio(of(Kind::Roam6, upward)?, of(Kind::Plain, upward)?));
+            findings.sum_up(&format!("{name}_{flows}"), value);
+        }
+    }
+    for ((flows, local, upward, kind), rates) in bulks {
+        findings.rows.push(json!({
+            "flows": flows,
+            "by": format!("{kind:?}").to_lowercase(),
+            "sockets_on_the_router": local,
+            "upward": upward,
+            "gbit_per_s_of_cpu": percentile(rates, 0.5).map(round),
+        }));
+    }
+}
+
+/// Which other tunnels this kernel has not.
+fn absent(host: &Host) -> Value {
+    let makes = |kind: &str| {
+        let mut add = Command::new("ip");
+        add.args(["-n", host.name(), "link", "add", "tried0", "type", kind]);
+        let made = host::run(&mut add).is_ok();
+        host.ip(&["link delete tried0"]).ok();
+        made
+    };
+    json!(["ip6tnl", "wireguard"].into_iter().filter(|kind| !makes(kind)).collect::<Vec<_>>())
+}
