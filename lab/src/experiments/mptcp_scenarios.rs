@@ -26,8 +26,8 @@ const FEW_SIZES: &[usize] = &[256, 1460];
 const ONE_SIZE: &[usize] = &[1460];
 /// Where the correspondent listens; each connection has a port of its own.
 const FIRST_PORT: u16 = 10_000;
-/// A connection finds its direct path within this.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// A connection finds its direct path within this, though some of what it says about it is lost.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the paper has gained by the direct path.
 const PAPERS_GAIN: f64 = 1.15;
@@ -58,7 +58,8 @@ impl Effort {
         let (sizes, buffer) = match (loss > 0.0, quick) {
             (true, false) => (SIZES, 64 * 1024),
             (true, true) => (FEW_SIZES, 64 * 1024),
-            (false, _) => (FEW_SIZES, 128 * 1024),
+            (false, false) => (FEW_SIZES, 128 * 1024),
+            (false, true) => (ONE_SIZE, 128 * 1024),
         };
         Effort { repetitions, sizes, sizes_of_both: ONE_SIZE, warm, span, echoes, buffer }
     }

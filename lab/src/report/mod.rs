@@ -4,6 +4,7 @@ mod bounds;
 mod page;
 mod reading;
 mod shelf;
+mod turns;
 
 use crate::experiments::{self, Experiment};
 use crate::sys::{Birth, at_birth};
@@ -37,20 +38,43 @@ pub(crate) fn run(wish: &Wish) -> Result<bool> {
     }
     let todo = |experiment: &&&Experiment| !wish.draw && (wish.again || !shelf.has(experiment.name));
     let todo: Vec<&Experiment> = wanted.iter().filter(todo).copied().collect();
-    let mut unsound = Vec::new();
-    for (index, experiment) in todo.iter().enumerate() {
-        let left: u64 = todo.iter().skip(index).map(|one| shelf.seconds(one.name)).sum();
-        eprintln!("{}/{} {} (about {} left)", index + 1, todo.len(), experiment.name, minutes(left));
-        if !one(&shelf, experiment, wish.quick)? {
-            eprintln!("    not as it should be: see {}", shelf.log(experiment.name).display());
-            unsound.push(experiment.name);
-        }
+    let turns = turns::turns(&todo, wish.quick);
+    let mut sound = true;
+    for (index, rows) in turns.iter().enumerate() {
+        let left = turns.iter().skip(index).map(|rows| seconds(&shelf, rows)).sum();
+        sound &= turn(&shelf, rows, wish.quick, left)?;
     }
     let results: Vec<_> = wanted.iter().filter_map(|experiment| shelf.read(experiment.name)).collect();
     let path = wish.into.join("index.html");
     page::write(&path, &results)?;
     println!("{} of {} experiments are shown in {}", results.len(), wanted.len(), path.display());
-    Ok(unsound.is_empty() && results.len() == wanted.len())
+    Ok(sound && results.len() == wanted.len())
+}
+
+/// How long a turn will take: as its longest row.
+fn seconds(shelf: &Shelf, rows: &[Vec<&Experiment>]) -> u64 {
+    let row = |row: &Vec<&Experiment>| row.iter().map(|one| shelf.seconds(one.name)).sum();
+    rows.iter().map(row).max().unwrap_or_default()
+}
+
+/// Runs rows of experiments beside each other. `true` if all were sound.
+fn turn(shelf: &Shelf, rows: &[Vec<&Experiment>], quick: bool, left: u64) -> Result<bool> {
+    let row = |row: &[&Experiment]| -> Result<bool> {
+        let (mut sound, mut left) = (true, left);
+        for experiment in row {
+            eprintln!("{} (about {} left)", experiment.name, minutes(left));
+            left = left.saturating_sub(shelf.seconds(experiment.name));
+            sound &= one(shelf, experiment, quick)?;
+        }
+        Ok(sound)
+    };
+    std::thread::scope(|scope| {
+        let rows: Vec<_> = rows.iter().map(|experiments| scope.spawn(|| row(experiments))).collect();
+        rows.into_iter().try_fold(true, |sound, row| match row.join() {
+            Ok(done) => Ok(done? && sound),
+            Err(_) => bail!("a row of experiments failed"),
+        })
+    })
 }
 
 /// Runs one experiment in a process, and so a cage, of its own; what it says goes into a file beside its result.
@@ -64,16 +88,22 @@ fn one(shelf: &Shelf, experiment: &Experiment, quick: bool) -> Result<bool> {
     command.stdout(file.try_clone()?).stderr(file);
     at_birth(&mut command, Birth { die_with_parent: true, ..Birth::default() });
     let sound = command.status().context("cannot start the experiment")?.success();
-    keep(&fresh, &result)?;
+    let came = keep(&fresh, &result)?;
+    if !sound {
+        let faults = shelf.read(experiment.name).filter(|_| came).map(|result| reading::faults(&result).join("; "));
+        let (name, faults) = (experiment.name, faults.unwrap_or_default());
+        eprintln!("    {name} is not as it should be: {faults} (see {})", log.display());
+    }
     Ok(sound)
 }
 
-/// A result counts once it is whole.
-fn keep(fresh: &Path, result: &Path) -> Result<()> {
-    if fresh.exists() {
+/// A result counts once it is whole. `true` if there is one.
+fn keep(fresh: &Path, result: &Path) -> Result<bool> {
+    let came = fresh.exists();
+    if came {
         std::fs::rename(fresh, result).with_context(|| format!("cannot write {}", result.display()))?;
     }
-    Ok(())
+    Ok(came)
 }
 
 fn minutes(seconds: u64) -> String {

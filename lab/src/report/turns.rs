@@ -1,0 +1,41 @@
+//! What runs beside what. Most experiments need the machine for themselves; some mostly wait, and in a quick report need not
+//! wait for each other.
+
+use crate::experiments::Experiment;
+
+/// Those that wait, in rows about as long as each other: cables that were pulled, timers, slow lines. Together they leave a
+/// processor to spare.
+const ROWS: [&[&str]; 3] = [
+    &["mptcp/handover", "geonet/v2i", "mptcp/model"],
+    &["mptcp/scenarios", "nemo/idle", "geonet/tcp"],
+    &["nemo/handover", "nemo/home-and-away", "nemo/crash", "nemo/nested"],
+];
+
+/// Rows of experiments that run beside each other, one turn after the other.
+pub(super) fn turns<'a>(wanted: &[&'a Experiment], quick: bool) -> Vec<Vec<Vec<&'a Experiment>>> {
+    let row_of = |one: &Experiment| ROWS.iter().position(|row| quick && row.contains(&one.name));
+    let alone = wanted.iter().filter(|one| row_of(one).is_none());
+    let together = (0..ROWS.len()).map(|row| wanted.iter().filter(|one| row_of(one) == Some(row)).copied().collect());
+    let mut turns: Vec<_> = alone.map(|one| vec![vec![*one]]).collect();
+    turns.push(together.collect());
+    turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::ALL;
+
+    #[test]
+    fn every_experiment_has_one_turn_and_only_those_that_wait_have_company() {
+        let wanted: Vec<&Experiment> = ALL.iter().collect();
+        for quick in [false, true] {
+            let turns = turns(&wanted, quick);
+            let mut names: Vec<&str> = turns.iter().flatten().flatten().map(|one| one.name).collect();
+            names.sort_unstable();
+            assert_eq!(names, wanted.iter().map(|one| one.name).collect::<Vec<_>>());
+            let together: usize = turns.iter().filter(|rows| rows.len() > 1).flatten().map(Vec::len).sum();
+            assert_eq!(together, if quick { ROWS.iter().map(|row| row.len()).sum() } else { 0 });
+        }
+    }
+}
