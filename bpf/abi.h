@@ -29,6 +29,7 @@ struct settings {
 	__u32 hop_mask;    /* size of the next hop cache less 1, the size being a power of two */
 	__u32 epoch;       /* what was decided of packets out of tunnels in another epoch is void: tunnels have changed */
 	__u32 past;        /* not 0: some destinations are led past the tunnels */
+	__u32 life;        /* of a cached next hop: 2 to this power jiffies, a quarter of a second at most */
 };
 
 /* Prefix lengths in use on one side, longest first: the address is masked with each and looked up, unless it lies outside
@@ -96,7 +97,7 @@ struct rules { struct rule of[RULES]; };
 struct hop {
 	struct addr from, to;
 	struct addr local, remote;  /* of the one outer header that such packets came in and were judged with in `epoch` */
-	__u64 stamp;       /* nanoseconds, coarse monotonic clock */
+	__u64 stamp;       /* jiffies: reading a clock costs as much as all else here */
 	__u32 link, generation, mtu, epoch;
 	__u8 mac[12];      /* destination, source */
 	__u32 wanted;      /* the link asked for */

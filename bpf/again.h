@@ -27,7 +27,7 @@ static __always_inline struct passage *noted(const struct settings *set, const s
 	    last->own != own || last->ports != ports_of(flow) || last->protocol != flow->protocol ||
 	    !same(&last->to, &flow->destination) || !same(&last->from, &flow->source))
 		return 0;
-	return bpf_ktime_get_coarse_ns() - last->stamp < HOP_LIFE_NS ? last : 0;
+	return lives(set, last->stamp, bpf_jiffies64()) ? last : 0;
 }
 
 /* Notes how a flow enters a tunnel. Echoes of ICMPv6 may be probes, of which each has its own path. */

@@ -5,8 +5,7 @@
 #pragma once
 #include "find.h"
 
-#define HOP_LIFE_NS (256 * 1000 * 1000ULL)
-#define ERA_SHIFT 34  /* nanoseconds to eras of 17 s: routes are asked for anew, should nobody hear of changes */
+#define ERA 6  /* lives in an era, as a power of 2: routes are asked for anew each 16 s, should nobody hear of changes */
 
 struct journey {
 	struct addr from, to;
@@ -40,6 +39,12 @@ static __always_inline int knows(const struct hop *hop, const struct settings *s
 	       same(&hop->to, &journey->to) && same(&hop->from, &journey->from);
 }
 
+/* Whether what is of the time `stamp` is still to be believed. */
+static __always_inline int lives(const struct settings *set, __u64 stamp, __u64 now)
+{
+	return !((now - stamp) >> set->life);
+}
+
 static __always_inline void learn(struct hop *hop, const struct settings *set, const struct journey *journey,
 				  const struct bpf_fib_lookup *answer, __u64 now)
 {
@@ -57,9 +62,9 @@ static __always_inline void learn(struct hop *hop, const struct settings *set, c
 
 /* Whether the program behind this one is to renew what has grown old, and have the kernel use it. It does so at once, unless
  * it works on another processor. */
-static __always_inline int is_left_to_other(const struct hop *hop, __u64 now)
+static __always_inline int is_left_to_other(const struct settings *set, const struct hop *hop, __u64 now)
 {
-	return !RENEWS && now - hop->stamp < 2 * HOP_LIFE_NS;
+	return !RENEWS && !((now - hop->stamp) >> set->life >> 1);
 }
 
 /* The next hop of a packet that belongs into no tunnel; its link is the tunnel device if no route leads on, as for this
@@ -67,7 +72,7 @@ static __always_inline int is_left_to_other(const struct hop *hop, __u64 now)
 static __noinline struct hop *find_hop(packet *p, const struct settings *set, const struct journey *journey)
 {
 	struct hop *hop = hop_of(set, journey);
-	__u64 now = bpf_ktime_get_coarse_ns();
+	__u64 now = bpf_jiffies64();
 	struct bpf_fib_lookup answer BY_HALVES;
 	long refused;
 	int known;
@@ -75,9 +80,9 @@ static __noinline struct hop *find_hop(packet *p, const struct settings *set, co
 	if (!hop)
 		return 0;
 	known = knows(hop, set, journey);
-	if (known && now - hop->stamp < HOP_LIFE_NS)
+	if (known && lives(set, hop->stamp, now))
 		return hop;
-	if (known && is_left_to_other(hop, now))
+	if (known && is_left_to_other(set, hop, now))
 		return 0;
 	refused = ask(p, arrived_by(p), &journey->from, &journey->to, &answer);
 	if (refused == BPF_FIB_LKUP_RET_NOT_FWDED) {
@@ -94,16 +99,16 @@ static __noinline struct hop *find_hop(packet *p, const struct settings *set, co
  * Without it they begin at another moment for each end, lest a hundred thousand routes are asked for at once. */
 static __always_inline __u32 era_of(const struct settings *set, const struct addr *end, __u64 now)
 {
-	__u64 phase = (__u64)((end->w[1] ^ end->w[3]) * 0x9e3779b9U) << (ERA_SHIFT - 32);
+	__u32 phase = (end->w[1] ^ end->w[3]) * 0x9e3779b9U;
 
-	return (set->generation + (__u32)((now + phase) >> ERA_SHIFT)) | 1U << 31;
+	return (set->generation + (__u32)((now + phase) >> set->life >> ERA)) | 1U << 31;
 }
 
 /* Asks for the next hop of a path. Null: let the kernel take the packet. */
 static __noinline struct hop *ask_way(packet *p, const struct settings *set, const struct path *path,
 				      struct journey *last)
 {
-	__u64 now = bpf_ktime_get_coarse_ns();
+	__u64 now = bpf_jiffies64();
 	struct bpf_fib_lookup answer BY_HALVES;
 	struct hop *hop;
 	int known;
@@ -118,9 +123,9 @@ static __noinline struct hop *ask_way(packet *p, const struct settings *set, con
 	if (!hop)
 		return 0;
 	known = knows(hop, set, last);
-	if (known && now - hop->stamp < HOP_LIFE_NS)
+	if (known && lives(set, hop->stamp, now))
 		return hop;
-	if (known && is_left_to_other(hop, now))
+	if (known && is_left_to_other(set, hop, now))
 		return 0;
 	learn(hop, set, last, &answer, now);
 	return known ? 0 : hop;
@@ -131,7 +136,7 @@ static __always_inline struct hop *recall(const struct settings *set, const stru
 {
 	struct hop *hop = hop_of(set, last);
 
-	return hop && knows(hop, set, last) && now - hop->stamp < HOP_LIFE_NS ? hop : 0;
+	return hop && knows(hop, set, last) && lives(set, hop->stamp, now) ? hop : 0;
 }
 
 /* The next hop of a path, which is of this version of its tunnel. Null: let the kernel take the packet. */
@@ -139,7 +144,7 @@ static __noinline struct hop *find_way(packet *p, const struct settings *set, co
 				       struct route *route, __u32 version)
 {
 	struct journey last = { .to = route->gateway, .wanted = route->link };
-	__u64 now = bpf_ktime_get_coarse_ns();
+	__u64 now = bpf_jiffies64();
 	__u32 era = era_of(set, &path->remote, now);
 	struct hop *hop = 0;
 
@@ -163,7 +168,7 @@ static __always_inline struct hop *find_whole(packet *p, const struct settings *
 					 const struct found *found)
 {
 	struct journey last = { .to = found->way.gateway, .wanted = found->way.link };
-	__u64 now = bpf_ktime_get_coarse_ns();
+	__u64 now = bpf_jiffies64();
 	__u32 era = era_of(set, &path->remote, now);
 	struct hop *hop = 0;
 	struct way *way;

@@ -53,7 +53,7 @@ static __always_inline int leave_again(packet *p, struct settings *set)
 	hop = hop_of(set, &journey);
 	if (!hop || hop->epoch != set->epoch || !knows(hop, set, &journey) ||
 	    !same(&hop->local, (void *)&outer->daddr) || !same(&hop->remote, (void *)&outer->saddr) ||
-	    bpf_ktime_get_coarse_ns() - hop->stamp >= HOP_LIFE_NS)
+	    !lives(set, hop->stamp, bpf_jiffies64()))
 		return 0;
 	if (inner->version != 6 || is_tunnelled(inner->nexthdr) || inner->nexthdr == DESTINATION_OPTIONS ||
 	    !takes(hop, p, set, ETH_HLEN + IP6, inner))

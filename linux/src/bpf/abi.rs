@@ -6,7 +6,7 @@ use roam6_wire::{Bid, Ipv4End, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
-pub(crate) const LAYOUT: u32 = 9;
+pub(crate) const LAYOUT: u32 = 10;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -61,7 +61,7 @@ const CARRIED: u32 = 2;
 const ALL: u8 = 1;
 const MORE: u8 = 4;
 
-pub(crate) type SettingsValue = [u8; 24];
+pub(crate) type SettingsValue = [u8; 28];
 pub(crate) type LengthsValue = [u8; LENGTHS * LENGTH];
 pub(crate) type PrefixKey = [u8; 20];
 pub(crate) type WayValue = [u8; 48];
@@ -115,13 +115,15 @@ pub(crate) struct Settings {
     pub(crate) epoch: u32,
     /// Some destinations are led past the tunnels.
     pub(crate) past: bool,
+    /// How long a cached next hop is believed: two to this power ticks of the kernel's clock.
+    pub(crate) life: u32,
 }
 
 impl Settings {
     pub(crate) fn encode(self) -> SettingsValue {
         layout(|out| {
             let past = u32::from(self.past);
-            for word in [self.device, self.generation, self.lengths, HOPS - 1, self.epoch, past] {
+            for word in [self.device, self.generation, self.lengths, HOPS - 1, self.epoch, past, self.life] {
                 out.extend(word.to_ne_bytes());
             }
         })
@@ -131,7 +133,7 @@ impl Settings {
         let mut words = value.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap_or_default()));
         let mut next = || words.next().unwrap_or_default();
         let (device, generation, lengths, _hops) = (next(), next(), next(), next());
-        Settings { device, generation, lengths, epoch: next(), past: next() != 0 }
+        Settings { device, generation, lengths, epoch: next(), past: next() != 0, life: next() }
     }
 }
 
@@ -464,7 +466,7 @@ mod tests {
     #[test]
     fn settings_and_prefix_keys_are_read_as_they_were_written() {
         for past in [false, true] {
-            let settings = Settings { device: 7, generation: 9, lengths: 1, epoch: 5, past };
+            let settings = Settings { device: 7, generation: 9, lengths: 1, epoch: 5, past, life: 6 };
             assert_eq!(Settings::decode(&settings.encode()), settings);
         }
         let prefix: Prefix = "2001:db8:f00::/56".parse().unwrap();

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 /// What the outer header costs each packet, octets (RFC 2473 §3).
 const OVERHEAD: u32 = 40;
@@ -26,6 +27,8 @@ const OVERHEAD: u32 = 40;
 const DEVICE_MTU: u32 = 1500 - OVERHEAD;
 /// The same where IPv4 may carry packets: the kernel lets no route say more than its device does (RFC 4213 §3.2).
 const CARRIED_MTU: u32 = 1500 - 20;
+/// A next hop is believed no longer without the kernel's being asked again.
+const HOP_LIFE: Duration = Duration::from_millis(256);
 /// Tunnels in one another that the MTU is followed through.
 const NESTED: u8 = 4;
 
@@ -110,6 +113,7 @@ impl Bpf {
         settings.device = device.0;
         settings.generation = settings.generation.wrapping_add(1);
         settings.epoch = after(settings.epoch);
+        settings.life = life(crate::clock::tick()?);
         let fresh = settings.generation == 1;
         let mut inherited = [const { Vec::new() }; 3];
         for (side, lengths) in Side::ALL.into_iter().zip(&mut inherited) {
@@ -503,6 +507,12 @@ impl Tunnels for Bpf {
         device::remove(&self.options.device)?;
         self.pins.clean()
     }
+}
+
+/// How long a next hop is believed, as the programs count it: two to this power ticks.
+fn life(tick: Duration) -> u32 {
+    let ticks = HOP_LIFE.as_nanos().checked_div(tick.as_nanos()).unwrap_or_default();
+    ticks.max(1).ilog2()
 }
 
 /// The epoch after this one.
