@@ -73,8 +73,9 @@ fn run(quick: bool) -> Result<Findings> {
         let after = counters(&world.home_agent)?;
         let grown: BTreeMap<&String, u64> = after
             .iter()
-            .map(|(name, count)| (name, count - before.get(name).unwrap_or(&0)))
-            .filter(|(name, count)| *count > 0 && is_verdict(name))
+            .filter(|(name, _)| is_verdict(name))
+            .map(|(name, count)| (name, count.saturating_sub(*before.get(name).unwrap_or(&0))))
+            .filter(|(_, count)| *count > 0)
             .collect();
         let counted: u64 = grown.values().sum();
         sent += u64::from(each);
