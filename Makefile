@@ -41,7 +41,7 @@ test: deps lint ## every test there is; ends with one line that counts them
 	@scripts/run-tests
 
 test-vm: DEPS = build lab vm
-test-vm: deps ## what needs another kernel (ip6tnl, IPsec), on Debian's in a virtual machine; minutes
+test-vm: deps ## what needs another kernel (ip6tnl, IPsec, WireGuard, netem, radios), on Debian's in a virtual machine; minutes
 	@scripts/test-vm
 
 test-codecs: DEPS = cross

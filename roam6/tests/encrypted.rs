@@ -7,26 +7,11 @@
 mod road;
 
 use road::capture::Capture;
-use road::{Place, Road, wait_for};
+use road::wireguard::{keys, obstacle};
+use road::{Road, wait_for};
 
 const SECRET: &str = "2001:db8:200::2";
 const PLAIN: &str = "2001:db8:100::2";
-
-/// Why there is no WireGuard here.
-fn obstacle() -> Option<String> {
-    if std::process::Command::new("wg").arg("--version").output().is_err() {
-        return Some("wg is missing (package wireguard-tools)".to_owned());
-    }
-    let made = Place::new()?.command(&["ip", "link", "add", "probe", "type", "wireguard"]).output().unwrap();
-    (!made.status.success()).then(|| String::from_utf8_lossy(&made.stderr).trim().to_owned())
-}
-
-/// What `wg` makes of a private key, and where that is kept.
-fn keys(road: &Road, who: &str) -> (String, String) {
-    let file = road.file(who);
-    let public = road.agent.shell(&format!("wg genkey | tee {0} | wg pubkey", file.display()));
-    (file.display().to_string(), public.trim().to_owned())
-}
 
 /// Both ends of WireGuard, with the addresses and rules of docs/encryption.md.
 fn encrypt(road: &Road) {

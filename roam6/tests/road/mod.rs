@@ -6,6 +6,7 @@ pub mod capture;
 pub mod city;
 pub mod node;
 pub mod visit;
+pub mod wireguard;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
