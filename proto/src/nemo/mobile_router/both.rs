@@ -29,6 +29,11 @@ impl MobileRouter {
         uplink.carried_care_of().or_else(|| uplink.care_of()).or_else(|| self.at_home(uplink))
     }
 
+    /// Whether it is registered, or may be, as a path of the home link that answers.
+    pub(super) fn reaches_home(&self, uplink: &Uplink) -> bool {
+        self.at_home(uplink).is_some() && !uplink.prober.is_silent()
+    }
+
     fn at_home(&self, uplink: &Uplink) -> Option<CareOf> {
         let link = uplink.up().filter(|link| self.may_be_both() && self.home_link() == Some(*link))?;
         self.neighbour_on(link)?;

@@ -139,7 +139,7 @@ impl MobileRouter {
         }
         self.shun_unanswered(now);
         let served = self.agents.current(now).is_some_and(|home_agent| self.ipv4_of(home_agent).is_some());
-        let native = self.uplinks.iter().any(Uplink::has_ipv6);
+        let native = self.uplinks.iter().any(|uplink| uplink.has_ipv6() || self.reaches_home(uplink));
         let held: Vec<CareOf> = self.registration.binding().map(|held| held.care_of().to_vec()).unwrap_or_default();
         for uplink in &mut self.uplinks {
             uplink.ipv4.watch(now, uplink.up());
