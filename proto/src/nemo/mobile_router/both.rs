@@ -20,7 +20,7 @@ impl MobileRouter {
     /// Whether others do, or are about to; and once they have, until the home link is left: an uplink that comes and goes
     /// elsewhere is to cost nothing.
     pub(super) fn is_away_too(&self) -> bool {
-        let stays = self.home.as_ref().is_some_and(|home| home.both);
+        let stays = self.home.as_ref().is_some_and(|home| home.both) && self.agents.in_use().is_some();
         self.may_be_both() && self.candidates().iter().any(|care_of| stays || !care_of.home)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::time::Time;
 use core::time::Duration;
-use roam6_wire::Prefix;
+use roam6_wire::{CareOfAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Home agents remembered from one reply.
@@ -17,6 +17,8 @@ const HOLD: Duration = Duration::from_secs(32);
 /// After all home agents refused to serve a mobile router in every mode. RFC 3963 §5.4 says to stop; operators mend
 /// prefix tables, and nobody would tell us.
 const REST: Duration = Duration::from_secs(600);
+/// Shortest time between two questions from different places: uplinks may flap.
+const SPACING: Duration = Duration::from_secs(1);
 /// RFC 6275 §11.7.1: between one home agent and the next.
 const NEXT: Duration = Duration::from_millis(1500);
 
@@ -33,7 +35,11 @@ pub struct HomeAgents {
 #[derive(Debug, Clone)]
 struct Request {
     identifier: u16,
+    /// Where it was asked from.
+    from: CareOfAddress,
+    /// How often, and when last.
     sent: u32,
+    asked: Time,
     next: Time,
 }
 
@@ -109,12 +115,15 @@ impl HomeAgents {
         self.not_before = now + REST;
     }
 
-    /// Whether a request is to be sent now that a care-of address is there; its identifier.
-    pub fn expire(&mut self, now: Time, fresh: u16) -> Option<u16> {
+    /// Whether a request is to be sent now that the care-of address `from` is there; its identifier. That nobody answered
+    /// elsewhere says nothing of here.
+    pub fn expire(&mut self, now: Time, from: CareOfAddress, fresh: u16) -> Option<u16> {
         if self.configured || !self.addresses.is_empty() || self.not_before > now {
             return None;
         }
-        let request = self.request.get_or_insert(Request { identifier: fresh, sent: 0, next: now });
+        let former = self.request.take_if(|request| request.from != from);
+        let next = former.map_or(now, |former| former.asked + SPACING).max(now);
+        let request = self.request.get_or_insert(Request { identifier: fresh, from, sent: 0, asked: now, next });
         if request.next > now {
             return None;
         }
@@ -123,6 +132,7 @@ impl HomeAgents {
             self.not_before = now + HOLD;
             return None;
         }
+        request.asked = now;
         request.next = now + INITIAL_TIMEOUT * (1 << request.sent);
         request.sent += 1;
         Some(request.identifier)
@@ -170,18 +180,32 @@ mod tests {
     #[test]
     fn asks_four_times_with_doubling_pauses_then_rests() {
         let mut agents = HomeAgents::new(&[]);
+        let from = CareOfAddress("2001:db8:f::1".parse().unwrap());
         let mut now = Time::ZERO;
         let mut asked = Vec::new();
         for _ in 0..4 {
-            assert_eq!(agents.expire(now, 7), Some(7));
+            assert_eq!(agents.expire(now, from, 7), Some(7));
             asked.push(now.as_micros() / 1_000_000);
-            assert_eq!(agents.expire(now, 8), None);
+            assert_eq!(agents.expire(now, from, 8), None);
             now = agents.deadline(now).unwrap();
         }
         assert_eq!(asked, [0, 3, 9, 21]);
-        assert_eq!(agents.expire(now, 9), None);
+        assert_eq!(agents.expire(now, from, 9), None);
         assert_eq!(agents.deadline(now), Some(now + HOLD));
         assert!(!agents.hear(7, &["2001:db8::1".parse().unwrap()]), "too late");
+    }
+
+    #[test]
+    fn from_elsewhere_it_asks_anew_and_soon() {
+        let mut agents = HomeAgents::new(&[]);
+        let [here, there] = ["2001:db8:f::1", "2001:db8:e::1"].map(|address| CareOfAddress(address.parse().unwrap()));
+        assert_eq!(agents.expire(Time::ZERO, here, 7), Some(7));
+        assert_eq!(agents.expire(Time::ZERO, here, 8), None);
+        assert_eq!(agents.expire(Time::ZERO, there, 9), None);
+        let soon = agents.deadline(Time::ZERO).unwrap();
+        assert_eq!(soon, Time::ZERO + SPACING);
+        assert_eq!(agents.expire(soon, there, 10), Some(9));
+        assert!(!agents.hear(7, &["2001:db8::1".parse().unwrap()]), "to the former question");
     }
 
     #[test]

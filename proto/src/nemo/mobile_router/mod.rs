@@ -29,6 +29,7 @@ use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::input::{AddressState, Input, LinkEvent, LinkId};
 use crate::nemo::config::{MobileRouterConfig, Sharing};
+use crate::output::Transmit;
 use crate::plan::OLD_PATH_LINGER;
 use crate::report::{Lost, Report};
 use crate::time::Time;
@@ -198,9 +199,8 @@ impl MobileRouter {
         }
         self.settle_carried(now, out);
         self.settle_home(now, out);
-        self.expire_discovery(now, out);
+        let mut messages: Vec<_> = self.expire_discovery(now).into_iter().collect();
         let wanted = self.wanted(now);
-        let mut messages = Vec::new();
         if self.registration.settle(now, wanted.as_ref())
             && let Some(wanted) = wanted
         {
@@ -360,15 +360,13 @@ impl MobileRouter {
         }
     }
 
-    fn expire_discovery(&mut self, now: Time, out: &mut Outbox) {
+    /// The question for home agents, if it is time to ask.
+    fn expire_discovery(&mut self, now: Time) -> Option<Transmit> {
         let native = |care_of: &&CareOf| !care_of.home && care_of.ipv4().is_none();
-        let Some(care_of) = self.candidates().iter().find(native).copied() else {
-            return;
-        };
+        let care_of = self.candidates().iter().find(native).copied()?;
         let fresh = u16::try_from(self.entropy.bits() >> 48).unwrap_or_default();
-        if let Some(identifier) = self.agents.expire(now, fresh) {
-            out.transmit(self.discovery_request(care_of, identifier));
-        }
+        let identifier = self.agents.expire(now, care_of.address, fresh)?;
+        Some(self.discovery_request(care_of, identifier))
     }
 }
 
