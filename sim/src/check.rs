@@ -9,10 +9,11 @@ use crate::signal::{self, Acknowledgement, Signal, Update};
 use crate::world::{Fact, Happening};
 use core::time::Duration;
 use roam6_proto::plan::{Record, RecordKey, Route, Table, Target, TunnelId};
+use roam6_proto::view::BindingView;
 use roam6_proto::{Item, Key, Report, Time};
-use roam6_wire::{HomeAddress, Prefix, Sequence};
+use roam6_wire::{HomeAddress, Ipv4End, Prefix, Sequence};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Clocks differ, and time passes between the acknowledgement and the look at it.
 const SLACK: Duration = Duration::from_secs(1);
@@ -244,7 +245,7 @@ impl Checks {
             return Err(format!("{} forwards into a tunnel of nobody", map.world.host(host).name));
         };
         // Straight to the mobile router on the home link: registered as the home address (RFC 5648 §5.6.3).
-        let remote = if remote.is_unicast_link_local() { home.0 } else { remote };
+        let remote = if remote.is_unicast_link_local() { home.0 } else { map.origin(remote) };
         let until = self.grants.get(&(host, home)).and_then(|grants| grants.get(&remote));
         let granted = until.is_some_and(|until| now <= *until + SLACK + self.stepped);
         let asked = self.genuine.get(&home).into_iter().flatten().any(|(sent, update)| {
@@ -274,7 +275,7 @@ impl Checks {
         }
         let mut shown: BTreeMap<HomeAddress, BTreeSet<Ipv6Addr>> = BTreeMap::new();
         for binding in view.bindings.iter().filter(|binding| binding.role == "home_agent") {
-            shown.entry(binding.home_address).or_default().extend(binding.care_of);
+            shown.entry(binding.home_address).or_default().extend(end_of(binding).map(|end| map.origin(end)));
         }
         for (home, care_of) in &shown {
             let bound = self.cache.get(&(host, *home)).filter(|bound| bound.ends > now);
@@ -345,7 +346,8 @@ impl Checks {
             let newer = self.cache.get(&key).is_none_or(|bound| record.sequence.is_newer_than(bound.sequence));
             if newer && let Some((_, update)) = self.find_update(record.home_address, record.sequence) {
                 let ends = now + update.lifetime;
-                let care_of: BTreeSet<Ipv6Addr> = record.care_of.iter().map(|(_, address, _)| *address).collect();
+                let care_of: BTreeSet<Ipv6Addr> =
+                    record.care_of.iter().map(|(_, address, _)| map.origin(*address)).collect();
                 self.grants.entry(key).or_default().extend(care_of.iter().map(|address| (*address, ends)));
                 self.cache.remove(&key);
             }
@@ -396,7 +398,13 @@ fn standing_care_of(map: &Map, host: HostId, home: HomeAddress) -> BTreeSet<Ipv6
     let kernel = &map.world.host(host).kernel;
     let tunnel = tunnel_towards(kernel, Prefix::host(home.0)).and_then(|id| kernel.tunnel(id));
     let paths = tunnel.into_iter().flat_map(|tunnel| &tunnel.paths);
-    paths.map(|path| if path.direct { home.0 } else { path.remote }).collect()
+    paths.map(|path| if path.direct { home.0 } else { map.origin(path.remote) }).collect()
+}
+
+/// The far end of a tunnel as a binding shows it, in one address again.
+fn end_of(binding: &BindingView) -> Option<Ipv6Addr> {
+    let port = |address: Ipv4Addr| Ipv4End { address, port: binding.udp_port.unwrap_or(0) }.to_ipv6();
+    binding.care_of.map(|care_of| care_of.to_ipv4_mapped().map_or(care_of, port))
 }
 
 /// Whose tunnel it is.

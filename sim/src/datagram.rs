@@ -1,6 +1,8 @@
 //! IPv6 packets as the world itself sees them: read and built apart from the codecs under test, so that an error there
-//! is not repeated here (RFC 8200, RFC 2473 §5.1, RFC 4443 §2.3).
+//! is not repeated here (RFC 8200, RFC 2473 §5.1, RFC 4443 §2.3). Those of IPv4 have their [own file](crate::ipv4::packet).
 
+use crate::ipv4::packet as ipv4;
+use roam6_wire::Ipv4End;
 use std::net::Ipv6Addr;
 
 /// Octets of an IPv6 header.
@@ -29,8 +31,11 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header; `None` if this is no whole IPv6 packet.
+    /// Reads the header; `None` if this is no whole packet.
     pub fn parse(packet: &[u8]) -> Option<Header> {
+        if ipv4::is(packet) {
+            return ipv4::header(packet);
+        }
         let (header, payload) = packet.split_at_checked(HEADER)?;
         let [version, _, _, _, high, low, next, hop_limit, ..] = *header else { return None };
         if version >> 4 != 6 || usize::from(u16::from_be_bytes([high, low])) != payload.len() {
@@ -44,9 +49,18 @@ impl Header {
     }
 }
 
-/// Everything after the IPv6 header.
+/// Everything after the header.
 pub fn payload(packet: &[u8]) -> &[u8] {
-    packet.get(HEADER..).unwrap_or_default()
+    let header = if ipv4::is(packet) { ipv4::HEADER } else { HEADER };
+    packet.get(header..).unwrap_or_default()
+}
+
+/// What a tunnel carries, and the ends of the tunnel.
+pub fn open(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, &[u8])> {
+    if ipv4::is(packet) {
+        return ipv4::open(packet).map(|(source, destination, inner)| (source.to_ipv6(), destination.to_ipv6(), inner));
+    }
+    Header::parse(packet).map(|header| (header.source, header.destination, payload(packet)))
 }
 
 /// The upper-layer protocol and its octets, past any options and routing headers; a later fragment has none.
@@ -71,13 +85,19 @@ pub fn build(header: Header, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Puts `inner` into a tunnel.
-pub fn encapsulate(outer: Header, inner: &[u8]) -> Vec<u8> {
-    build(Header { next: IPV6, hop_limit: HOP_LIMIT, ..outer }, inner)
+/// Puts `inner` into a tunnel between two ends.
+pub fn encapsulate(source: Ipv6Addr, destination: Ipv6Addr, inner: &[u8]) -> Vec<u8> {
+    match (Ipv4End::of(source), Ipv4End::of(destination)) {
+        (Some(source), Some(destination)) => ipv4::carry(source, destination, inner),
+        _ => build(Header { source, destination, next: IPV6, hop_limit: HOP_LIMIT }, inner),
+    }
 }
 
 /// Takes one hop; `false` if that was the last.
 pub fn take_hop(packet: &mut [u8]) -> bool {
+    if ipv4::is(packet) {
+        return ipv4::take_hop(packet);
+    }
     match packet.get_mut(7) {
         Some(hops) if *hops > 1 => {
             *hops -= 1;
@@ -145,7 +165,7 @@ mod tests {
         assert_eq!(Header::parse(&packet), Some(HEADER_OF_TEST));
         assert_eq!(payload(&packet), b"abc");
         assert_eq!(Header::parse(packet.split_last().unwrap().1), None);
-        let outer = encapsulate(HEADER_OF_TEST, &packet);
+        let outer = encapsulate(HEADER_OF_TEST.source, HEADER_OF_TEST.destination, &packet);
         assert_eq!(upper(&outer), Some((IPV6, &packet[..])));
     }
 

@@ -1,6 +1,7 @@
 //! A host of the world: interfaces, a kernel, clocks, a journal, and an engine that lives until it is killed.
 
 use crate::clock::HostClock;
+use crate::ipv4::nat::Nat;
 use crate::journal::Journal;
 use crate::kernel::Kernel;
 use crate::medium::MediumId;
@@ -36,6 +37,10 @@ pub struct Host {
     pub forwards: bool,
     /// Drops what comes from where an answer would not be sent (BCP 38).
     pub strict: bool,
+    /// Translates between the network of one interface and all else.
+    pub nat: Option<Nat>,
+    /// Has a DHCP client on every interface.
+    pub leases: bool,
     /// How wrong its clocks go.
     pub clock: HostClock,
     /// What it keeps on disk.
@@ -96,6 +101,8 @@ impl Host {
             kernel: Kernel::default(),
             forwards: false,
             strict: false,
+            nat: None,
+            leases: false,
             clock: HostClock::default(),
             journal: Journal::default(),
             refusals: 0,

@@ -172,10 +172,9 @@ impl Kernel {
 
     /// Takes the tunnel header off `packet`, if it is one of ours (RFC 3963 §6.5, §9).
     pub fn open<'a>(&self, packet: &'a [u8]) -> Opened<'a> {
-        let Some(outer) = Header::parse(packet) else { return Opened::Foreign };
-        let inner = datagram::payload(packet);
+        let Some((source, destination, inner)) = datagram::open(packet) else { return Opened::Foreign };
         let Some(header) = Header::parse(inner) else { return Opened::Foreign };
-        let ours = |path: &&Path| !path.direct && path.remote == outer.source && path.local == outer.destination;
+        let ours = |path: &&Path| !path.direct && path.remote == source && path.local == destination;
         let mut tunnels = self.tunnels.values().filter(|tunnel| tunnel.paths.iter().any(|path| ours(&path))).peekable();
         if tunnels.peek().is_none() {
             return Opened::Foreign;
@@ -380,10 +379,13 @@ mod tests {
         let outer = header("2001:db8:f::1", "2001:db8::1");
         let good = datagram::build(header("2001:db8:8::2", "2001:db8:c::1"), b"x");
         let forged = datagram::build(header("2001:db8:9::2", "2001:db8:c::1"), b"x");
-        assert_eq!(kernel.open(&datagram::encapsulate(outer, &good)), Opened::Inner(&good));
-        assert_eq!(kernel.open(&datagram::encapsulate(outer, &forged)), Opened::Refused);
+        assert_eq!(kernel.open(&datagram::encapsulate(outer.source, outer.destination, &good)), Opened::Inner(&good));
+        assert_eq!(kernel.open(&datagram::encapsulate(outer.source, outer.destination, &forged)), Opened::Refused);
         let elsewhere = header("2001:db8:e::1", "2001:db8::1");
-        assert_eq!(kernel.open(&datagram::encapsulate(elsewhere, &good)), Opened::Foreign);
+        assert_eq!(
+            kernel.open(&datagram::encapsulate(elsewhere.source, elsewhere.destination, &good)),
+            Opened::Foreign
+        );
         let answer = datagram::build(header("2001:db8:c::1", "2001:db8:8::2"), b"x");
         assert_eq!(kernel.path(TunnelId(1), &answer), Some(&path));
         assert_eq!(kernel.path(TunnelId(1), &good), None);

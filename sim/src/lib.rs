@@ -12,6 +12,7 @@ pub mod clock;
 pub mod datagram;
 pub mod failure;
 pub mod host;
+pub mod ipv4;
 pub mod journal;
 pub mod kernel;
 pub mod link;

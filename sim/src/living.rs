@@ -56,7 +56,8 @@ impl World {
                 self.handle(id, &Input::Link(event));
             }
             let host = self.host(id);
-            let told = if host.tells_addresses { host.kernel.addresses(link) } else { Vec::new() };
+            let mut told = host.kernel.addresses(link);
+            told.retain(|address| host.tells_addresses || address.to_ipv4_mapped().is_some());
             for address in told {
                 self.tell_address(id, (link, address), AddressState::Assigned);
             }

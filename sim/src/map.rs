@@ -46,21 +46,23 @@ pub struct Map {
     pub agents: Vec<Agent>,
     /// Mobile routers, the outermost first.
     pub mobiles: Vec<Mobile>,
+    /// Visited networks without IPv6.
+    pub(crate) ipv4_only: Vec<MediumId>,
     /// Who delegates prefixes in each visited network, if anybody does.
     pub servers: Vec<Option<HostId>>,
-    access: Vec<Access>,
+    pub(crate) access: Vec<Access>,
     units: u16,
 }
 
 /// The router of a visited network.
 #[derive(Debug, Clone, Copy)]
-struct Access {
-    host: HostId,
+pub(crate) struct Access {
+    pub(crate) host: HostId,
     /// Its interface there.
-    link: LinkId,
+    pub(crate) link: LinkId,
     /// How the core reaches it.
-    core_link: LinkId,
-    address: Ipv6Addr,
+    pub(crate) core_link: LinkId,
+    pub(crate) address: Ipv6Addr,
 }
 
 /// A home agent.
@@ -107,6 +109,11 @@ impl Engine for Idle {
     }
 
     fn view(&self, _: Time, _: &mut View) {}
+}
+
+/// Makes engines without a will.
+pub(crate) fn idle() -> Box<dyn Fn(u32) -> Brain> {
+    Box::new(|_| Box::new(Idle))
 }
 
 /// The home link's prefix.
@@ -163,6 +170,7 @@ impl Map {
             backbone: vec![home],
             agents: Vec::new(),
             mobiles: Vec::new(),
+            ipv4_only: Vec::new(),
             servers: Vec::new(),
             access: Vec::new(),
             units: 0,
@@ -422,10 +430,10 @@ fn within(prefix: Prefix, identifier: u64) -> Ipv6Addr {
     prefix.with_identifier(identifier).unwrap_or(Ipv6Addr::UNSPECIFIED)
 }
 
-fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8) -> Item {
+pub(crate) fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8) -> Item {
     Item::Address(Address { link, address, prefix_length, preferred: true, detect: false })
 }
 
-fn route(destination: Prefix, metric: u32, target: Target) -> Item {
+pub(crate) fn route(destination: Prefix, metric: u32, target: Target) -> Item {
     Item::Route(Route { table: Table::MAIN, destination, source: Prefix::ALL, metric, target, mtu: None })
 }

@@ -1,6 +1,7 @@
 //! What carries frames: a cable between two or a shared link of several, with faults one can turn up and down.
 
 use crate::host::HostId;
+use crate::ipv4::Site;
 use crate::link::{LinkModel, LinkSpec};
 use roam6_proto::{Entropy, LinkId, Time};
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub struct Medium {
     pub name: String,
     /// Carrier: seen by those attached.
     pub carrier: bool,
+    /// The IPv4 addresses it gives.
+    pub site: Option<Site>,
     /// Swallows everything although the carrier is there.
     pub black_hole: bool,
     spec: LinkSpec,
@@ -28,7 +31,7 @@ pub struct Medium {
 impl Medium {
     /// A medium nobody is attached to.
     pub fn new(name: &str, spec: LinkSpec) -> Medium {
-        Medium { name: name.to_owned(), carrier: true, black_hole: false, spec, members: BTreeMap::new() }
+        Medium { name: name.to_owned(), carrier: true, site: None, black_hole: false, spec, members: BTreeMap::new() }
     }
 
     /// Attaches an interface; each has its own luck with what it receives.

@@ -2,6 +2,7 @@
 
 use crate::datagram::{self, Header, ICMPV6, IPV6};
 use crate::host::{HostId, TUNNELS};
+use crate::ipv4::packet as ipv4;
 use crate::kernel::Opened;
 use crate::medium::{MediumId, Port};
 use crate::world::{Event, Fact, Frame, World};
@@ -135,8 +136,11 @@ impl World {
         carried
     }
 
-    fn enter(&mut self, port: Port, sender: Option<LinkAddress>, packet: &[u8]) {
+    pub(crate) fn enter(&mut self, port: Port, sender: Option<LinkAddress>, packet: &[u8]) {
         let Some(header) = Header::parse(packet) else { return self.lose(port.0, "not a packet") };
+        if let Some(inward) = self.translate_inward(port, packet) {
+            return self.enter(port, sender, &inward);
+        }
         let kernel = &self.host(port.0).kernel;
         if header.destination.is_multicast() {
             self.solicited(port, &header, packet);
@@ -160,6 +164,9 @@ impl World {
 
     fn local(&mut self, port: Port, sender: Option<LinkAddress>, header: &Header, packet: &[u8]) {
         let host = port.0;
+        if ipv4::is(packet) {
+            return self.carried(port, sender, packet);
+        }
         match datagram::upper(packet) {
             Some((IPV6, _)) => match self.host(host).kernel.open(packet) {
                 Opened::Inner(inner) => {
@@ -209,6 +216,12 @@ impl World {
         if !datagram::take_hop(&mut packet) {
             return self.lose(host, "hop limit");
         }
+        if let Some(translated) = self.translate_outward((host, link), &header, &packet) {
+            return match translated {
+                Some(outward) => self.send(host, outward, None),
+                None => self.lose(host, "not to be translated"),
+            };
+        }
         self.forward((host, Some(link)), header, packet, None);
     }
 
@@ -252,12 +265,12 @@ impl World {
         if inner.len() > usize::try_from(path.mtu).unwrap_or(usize::MAX) {
             return self.lose(host, "too big for the tunnel");
         }
-        let outer = Header { source: path.local, destination: remote, next: IPV6, hop_limit: HOP_LIMIT };
+        let outer = datagram::encapsulate(path.local, remote, inner);
         self.facts.push(Fact::Tunnelled(host, id, remote));
         if let Some(link) = link.filter(|_| direct) {
             return self.hand_over((host, link), remote, inner.to_vec());
         }
-        self.send(host, datagram::encapsulate(outer, inner), link);
+        self.send(host, outer, link);
     }
 
     fn hand_over(&mut self, port: Port, next_hop: Ipv6Addr, packet: Vec<u8>) {
@@ -288,7 +301,7 @@ impl World {
         self.emit(port, None, datagram::icmp6(header, &message));
     }
 
-    fn hear(&mut self, (host, link): Port, sender: Option<LinkAddress>, packet: &[u8]) {
+    pub(crate) fn hear(&mut self, (host, link): Port, sender: Option<LinkAddress>, packet: &[u8]) {
         if self.host(host).life.is_some() {
             self.handle(host, &Input::Packet(Packet { link, sender, bytes: packet.to_vec() }));
         }

@@ -4,6 +4,7 @@ use core::fmt::Write;
 use roam6_proto::case::Line;
 use roam6_proto::{Input, Output};
 use roam6_wire::icmp6::{self, NeighbourOption};
+use roam6_wire::ip4::Carried;
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::mobility::{
     self, BindingAcknowledgement, BindingIdentifier, BindingUpdate, CareOfField, MobilityOption,
@@ -12,6 +13,9 @@ use roam6_wire::shim6::{self, ShimOption};
 
 /// What `bytes` is, from whom and to whom.
 pub fn packet(bytes: &[u8]) -> String {
+    if let Ok(Carried { source, destination, inner, .. }) = Carried::parse(bytes) {
+        return format!("[{}]  {source} -> {destination}", packet(inner));
+    }
     let datagram = match Datagram::parse(bytes) {
         Ok(datagram) => datagram,
         Err(error) => return format!("no packet ({error})"),

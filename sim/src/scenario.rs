@@ -2,6 +2,7 @@
 
 use crate::care_of::server::Manner;
 use crate::host::{Brain, HostId};
+use crate::ipv4::{self, Provision};
 use crate::link::LinkSpec;
 use crate::map::{self, Map};
 use crate::medium::MediumId;
@@ -10,8 +11,8 @@ use core::fmt;
 use core::time::Duration;
 use roam6_proto::case::Role;
 use roam6_proto::nemo::config::{
-    Authentication, CareOfPrefixes, DuplicateDetection, HomeAgentConfig, Ingress, MobileRouterConfig, Prefer,
-    PrefixMode, PrefixTable, PrefixTableRow, Probe, Share, SharedKey, Sharing, Uplink,
+    Authentication, CareOfPrefixes, DuplicateDetection, HomeAgentConfig, Ingress, Ipv4Service, MobileRouterConfig,
+    Prefer, PrefixMode, PrefixTable, PrefixTableRow, Probe, Share, SharedKey, Sharing, Uplink,
 };
 use roam6_proto::{Entropy, LinkId, Node};
 use roam6_wire::{Bid, LinkAddress, Prefix};
@@ -58,6 +59,8 @@ pub const KINDS: [Kind; 10] = [
 
 /// In one of so many worlds nodes inside may use prefixes of visited networks.
 const LENDING: u64 = 4;
+/// In one of so many of the others there is IPv4.
+const IPV4: u64 = 3;
 const VISITED: u16 = 3;
 const SECOND: u64 = 1_000_000;
 
@@ -76,6 +79,8 @@ pub struct Scenario {
     pub home: Vec<usize>,
     /// Nodes inside may use prefixes of visited networks, in this way.
     pub care_of_prefixes: Option<CareOfPrefixes>,
+    /// There is IPv4, and visited networks that have nothing else.
+    pub ipv4: bool,
 }
 
 impl Scenario {
@@ -87,27 +92,36 @@ impl Scenario {
         let mut map = Map::new(seed, VISITED);
         let mobiles = if kind == Kind::Nested { 2 } else { 1 };
         let rows: Vec<PrefixTableRow> = (0..mobiles).map(|index| row(index, kind, &mut dice)).collect();
+        let mut lot = Dice(Entropy::from_number(seed ^ 0x8415_0000));
+        let care_of_prefixes = lot.one_in(LENDING).then(|| lending(&mut lot));
+        let mut draw = Dice(Entropy::from_number(seed ^ 0x5555_0000));
+        let ipv4 = care_of_prefixes.is_none() && draw.one_in(IPV4);
         let mut allowed = true;
         for index in 0..if kind == Kind::Fallback { 2 } else { 1 } {
-            let config = HomeAgentConfig {
+            let mut config = HomeAgentConfig {
                 home_and_away: kind != Kind::Home || !dice.one_in(8),
                 ..home_agent(index, &rows, &mut dice)
             };
+            config.ipv4 = ipv4.then(|| service(index, &mut draw));
             allowed &= config.multiple_care_of && config.home_and_away;
             let seed = dice.0.bits();
             map.add_agent(birth(Role::HomeAgent(config), seed));
         }
-        let mut lot = Dice(Entropy::from_number(seed ^ 0x8415_0000));
-        let care_of_prefixes = lot.one_in(LENDING).then(|| lending(&mut lot));
         for (index, row) in rows.iter().enumerate() {
             let mut config = mobile_router(u16::try_from(index).unwrap_or(0), kind, row, &mut dice);
             config.care_of_prefixes = care_of_prefixes;
+            if ipv4 {
+                know_ipv4(&mut config, kind);
+            }
             let uplinks = config.uplinks.len();
             let seed = dice.0.bits();
             map.add_mobile(uplinks, birth(Role::MobileRouter(Box::new(config)), seed));
         }
         let calm = Duration::from_micros(dice.between(30 * SECOND, 70 * SECOND));
-        let mut scenario = Scenario { kind, map, script: Vec::new(), calm, home: Vec::new(), care_of_prefixes };
+        let mut scenario = Scenario { kind, map, script: Vec::new(), calm, home: Vec::new(), care_of_prefixes, ipv4 };
+        if ipv4 {
+            scenario.add_ipv4(&mut draw);
+        }
         scenario.set_clocks(&mut dice);
         scenario.set_squatters(&mut dice);
         scenario.write_beginning(&mut dice);
@@ -115,6 +129,9 @@ impl Scenario {
         scenario.write_end(allowed, &mut dice);
         if care_of_prefixes.is_some() {
             scenario.write_lending(&mut lot);
+        }
+        if ipv4 {
+            scenario.write_translation(&mut draw);
         }
         scenario
     }
@@ -142,6 +159,25 @@ impl Scenario {
             self.script.push((self.calm, last));
         }
         (0..self.map.mobiles.len()).for_each(|index| self.map.add_passenger(index));
+    }
+
+    /// Gives IPv4 to home agents, mobile routers and most visited networks.
+    fn add_ipv4(&mut self, dice: &mut Dice) {
+        self.map.add_ipv4();
+        for index in (0..VISITED).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
+            let provision = Provision { ipv6: dice.one_in(3), translated: !dice.one_in(4) };
+            self.map.add_ipv4_network(index, provision);
+        }
+    }
+
+    /// Translators forget at times.
+    fn write_translation(&mut self, dice: &mut Dice) {
+        let calm = u64::try_from(self.calm.as_micros()).unwrap_or(0);
+        for host in self.map.translators() {
+            for _ in 0..dice.below(4) {
+                self.script.push((Duration::from_micros(dice.below(calm)), Happening::Forget(host)));
+            }
+        }
     }
 
     fn set_clocks(&mut self, dice: &mut Dice) {
@@ -317,8 +353,11 @@ impl Scenario {
             {
                 let (at_home, away) = if dice.one_in(2) { (first, second) } else { (second, first) };
                 last.push(Happening::Plug(at_home.0, at_home.1, Some(self.map.home)));
-                last.extend(dice.pick(&self.map.visited).map(|there| Happening::Plug(away.0, away.1, Some(there))));
-                self.home.extend((!allowed).then_some(index));
+                let there = dice.pick(&self.map.visited);
+                last.extend(there.map(|there| Happening::Plug(away.0, away.1, Some(there))));
+                // IPv4 stands in only where there is no IPv6, which there is at home.
+                let both = allowed && there.is_some_and(|there| self.map.has_ipv6(there));
+                self.home.extend((!both).then_some(index));
                 continue;
             }
             if self.kind == Kind::Home && dice.one_in(2) {
@@ -414,6 +453,18 @@ fn manner(dice: &mut Dice) -> Manner {
         empty: dice.one_in(8),
         frank: dice.one_in(2),
     }
+}
+
+fn service(index: u16, dice: &mut Dice) -> Ipv4Service {
+    let keepalive = Duration::from_secs(dice.between(10, 60));
+    Ipv4Service { address: ipv4::agent_address(index), keepalive, force_udp: dice.one_in(2) }
+}
+
+/// The home agents' IPv4 addresses can only be told together with the others.
+fn know_ipv4(config: &mut MobileRouterConfig, kind: Kind) {
+    let agents = 0..if kind == Kind::Fallback { 2 } else { 1 };
+    config.home_agents = agents.clone().map(map::agent_address).collect();
+    config.home_agents_ipv4 = agents.map(ipv4::agent_address).collect();
 }
 
 fn row(index: u16, kind: Kind, dice: &mut Dice) -> PrefixTableRow {

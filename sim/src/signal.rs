@@ -2,6 +2,7 @@
 //! (RFC 6275 §6.1.7, §6.1.8, §6.3, §6.4; RFC 5648 §4.1).
 
 use crate::datagram::{self, Header, MOBILITY};
+use crate::ipv4::packet as ipv4;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Sequence};
 use std::net::Ipv6Addr;
@@ -59,8 +60,18 @@ pub struct Acknowledgement {
     pub lifetime: Duration,
 }
 
-/// Reads `packet` if it is such a message.
+/// Reads `packet` if it is such a message, by itself or carried by IPv4. The mobile router is where that comes from then
+/// (RFC 5555 §4.2).
 pub fn read(packet: &[u8]) -> Option<Signal> {
+    let Some((source, _, inner)) = ipv4::open(packet) else { return read_plain(packet) };
+    let mut signal = read_plain(inner)?;
+    if let Signal::Update(update) = &mut signal {
+        update.care_of.iter_mut().for_each(|(_, care_of)| *care_of = source.address.to_ipv6_mapped());
+    }
+    Some(signal)
+}
+
+fn read_plain(packet: &[u8]) -> Option<Signal> {
     let header = Header::parse(packet)?;
     let (MOBILITY, message) = datagram::upper(packet)? else { return None };
     let [_, _, kind, _, _, _, a, b, c, d, e, f, ..] = *message else { return None };

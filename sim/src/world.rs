@@ -1,6 +1,7 @@
 //! The world: hosts and media in one graph, one clock that jumps from event to event, one source of chance.
 
 use crate::host::{Host, HostId};
+use crate::ipv4::nat::Nat;
 use crate::link::LinkSpec;
 use crate::medium::{Medium, MediumId};
 use crate::plane::News;
@@ -53,6 +54,8 @@ pub(crate) enum Event {
     News { host: HostId, life: u32, news: News },
     /// A neighbour has not answered for as long as the kernel asks.
     Silence { host: HostId, link: LinkId, address: Ipv6Addr },
+    /// The DHCP client of an interface has found out where it is.
+    Lease { host: HostId, link: LinkId },
     /// The script goes on.
     Happen(Happening),
 }
@@ -91,6 +94,8 @@ pub enum Happening {
     Readdress(HostId, LinkId, Ipv6Addr, bool),
     /// Somewhere in the network packets from the one address to the other begin to vanish, or to pass again.
     Cut(Ipv6Addr, Ipv6Addr, bool),
+    /// A translator forgets every mapping.
+    Forget(HostId),
     /// From now on so many `Put`s of a thousand are refused.
     Refuse(HostId, u16),
     /// The engine is told.
@@ -230,6 +235,7 @@ impl World {
             Event::Outcome { host, life, outcome } => self.answer(host, life, outcome),
             Event::News { host, life, news } => self.deliver(host, life, news),
             Event::Silence { host, link, address } => self.silence(host, link, address),
+            Event::Lease { host, link } => self.lease(host, link),
             Event::Happen(happening) => self.happen(happening),
         }
         Some(core::mem::take(&mut self.facts))
@@ -255,6 +261,9 @@ impl World {
         if let Some(after) = medium {
             let mut chance = Entropy::from_number(self.chance.bits());
             self.medium_mut(after).attach((host, link), &mut chance);
+        }
+        if before != medium {
+            self.expect_lease((host, link), medium);
         }
         before != medium
     }
@@ -310,6 +319,7 @@ impl World {
                     self.cuts.remove(&way)
                 };
             }
+            Happening::Forget(host) => self.host_mut(host).nat.iter_mut().for_each(Nat::forget),
             Happening::Refuse(host, permille) => self.host_mut(host).refusals = permille,
             Happening::Tell(host, input) => self.handle(host, &input),
             Happening::Inject(medium, bytes) => self.inject(medium, bytes),
@@ -341,6 +351,7 @@ impl World {
             Happening::Readdress(id, link, address, false) => format!("{} {link} loses {address}", host(id)),
             Happening::Cut(source, destination, true) => format!("nothing passes from {source} to {destination}"),
             Happening::Cut(source, destination, false) => format!("all passes from {source} to {destination}"),
+            Happening::Forget(id) => format!("{} forgets whom it translates", host(id)),
             Happening::Refuse(id, permille) => format!("{} refuses {permille} of 1000 items", host(id)),
             Happening::Tell(id, input) => format!("{} told {input:?}", host(id)),
             Happening::Inject(id, bytes) => format!("{} octets injected into {}", bytes.len(), medium(id)),

@@ -1,0 +1,68 @@
+//! Addresses that networks give: a host's own DHCP client, not roam6, puts them on the interface and takes them away.
+
+use crate::host::HostId;
+use crate::medium::{MediumId, Port};
+use crate::world::{Event, World};
+use core::time::Duration;
+use roam6_proto::plan::{Route, Table, Target};
+use roam6_proto::{Item, LinkId};
+use roam6_wire::Prefix;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Metric of a leased default route; each interface has its own.
+const METRIC: u32 = 1024;
+/// How long it takes until an address is there, and until one is gone, milliseconds.
+const SLOWEST: (u64, u64) = (1500, 500);
+
+/// What a network gives.
+#[derive(Debug, Clone, Copy)]
+pub struct Site {
+    /// The first half of its addresses; the rest follows from the interface.
+    pub network: [u8; 2],
+    /// Its router.
+    pub router: Ipv4Addr,
+}
+
+/// All of IPv4, as routes have it.
+pub(super) fn everything() -> Prefix {
+    Prefix::new(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped(), 96).unwrap_or(Prefix::ALL)
+}
+
+impl World {
+    /// An interface is attached elsewhere: its host's DHCP client, if it has one, finds out.
+    pub(crate) fn expect_lease(&mut self, (host, link): Port, medium: Option<MediumId>) {
+        if !self.host(host).leases {
+            return;
+        }
+        let slowest = if medium.is_some() { SLOWEST.0 } else { SLOWEST.1 };
+        let after = Duration::from_millis(self.chance.below(slowest));
+        self.push(self.now() + after, Event::Lease { host, link });
+    }
+
+    /// The DHCP client knows where the interface is by now.
+    pub(crate) fn lease(&mut self, host: HostId, link: LinkId) {
+        let Some(interface) = self.host(host).interfaces.get(&link) else { return };
+        let [.., high, low] = interface.address.0;
+        let site = interface.medium.and_then(|medium| self.medium(medium).site);
+        let given = site.map(|Site { network: [a, b], .. }| Ipv4Addr::new(a, b, high, low).to_ipv6_mapped());
+        let held: Vec<Ipv6Addr> = self.host(host).kernel.addresses(link);
+        let held = held.into_iter().find(|address| address.to_ipv4_mapped().is_some());
+        if held == given {
+            return;
+        }
+        if let Some(held) = held {
+            self.host_mut(host).kernel.unfix(&default_route(link, held).key());
+            self.readdress(host, link, held, false);
+        }
+        if let (Some(given), Some(site)) = (given, site) {
+            self.host_mut(host).kernel.fix(default_route(link, site.router.to_ipv6_mapped()));
+            self.readdress(host, link, given, true);
+        }
+    }
+}
+
+fn default_route(link: LinkId, router: Ipv6Addr) -> Item {
+    let metric = METRIC + link.0;
+    let target = Target::Gateway { link, router };
+    Item::Route(Route { table: Table::MAIN, destination: everything(), source: Prefix::ALL, metric, target, mtu: None })
+}

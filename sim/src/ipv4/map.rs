@@ -1,0 +1,96 @@
+//! IPv4 on the usual map: home agents have an address of it, visited networks give some, in their provision.
+
+use super::lease::{Site, everything};
+use super::nat::Nat;
+use crate::datagram::{Header, UDP};
+use crate::host::HostId;
+use crate::map::{self, Map, address_item, route};
+use crate::medium::MediumId;
+use roam6_proto::plan::Target;
+use roam6_wire::{Ipv4End, Prefix};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const METRIC: u32 = 1024;
+
+/// How a visited network has IPv4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Provision {
+    /// It has IPv6 as well.
+    pub ipv6: bool,
+    /// Its addresses are translated.
+    pub translated: bool,
+}
+
+/// The IPv4 address of the `index`-th home agent.
+pub fn agent_address(index: u16) -> Ipv4Addr {
+    let [_, low] = index.to_be_bytes();
+    Ipv4Addr::new(203, 0, 113, low.saturating_add(1))
+}
+
+impl Map {
+    /// Every home agent gets an IPv4 address, and every mobile router a DHCP client.
+    pub fn add_ipv4(&mut self) {
+        let (home_router, home_link) = self.home_router;
+        let home = Ipv6Addr::from_bits(agent_address(0).to_ipv6_mapped().to_bits() & !0xff);
+        let home = Prefix::new(home, 120).unwrap_or(Prefix::ALL);
+        self.world.host_mut(home_router).kernel.fix(route(home, METRIC, Target::Link(home_link)));
+        let way =
+            Header { source: Ipv6Addr::UNSPECIFIED, destination: map::agent_address(0), next: UDP, hop_limit: 64 };
+        let there = self.world.host(self.core).kernel.route(&way, None, |_| true).unwrap_or(Target::Unreachable);
+        self.world.host_mut(self.core).kernel.fix(route(home, METRIC, there));
+        for (index, agent) in (0..).zip(self.agents.clone()) {
+            let address = address_item(agent.link, agent_address(index).to_ipv6_mapped(), 128);
+            self.world.host_mut(agent.host).kernel.fix(address);
+        }
+        for mobile in &self.mobiles {
+            self.world.host_mut(mobile.host).leases = true;
+        }
+    }
+
+    /// The visited network `index` has IPv4 from now on.
+    pub fn add_ipv4_network(&mut self, index: u16, provision: Provision) {
+        let at = usize::from(index);
+        let (Some(access), Some(medium)) = (self.access.get(at).copied(), self.visited.get(at).copied()) else {
+            return;
+        };
+        let [_, low] = index.to_be_bytes();
+        let network = if provision.translated { [10, low] } else { [198, 18 + low] };
+        let router = Ipv4Addr::new(network[0], network[1], 0, 1);
+        let public = Ipv4Addr::new(198, 51, 100, low);
+        let inside = Prefix::new(Ipv4Addr::new(network[0], network[1], 0, 0).to_ipv6_mapped(), 112);
+        self.world.medium_mut(medium).site = Some(Site { network, router });
+        let host = self.world.host_mut(access.host);
+        host.kernel.fix(address_item(access.link, router.to_ipv6_mapped(), 112));
+        host.nat = provision.translated.then(|| Nat::new(access.link, public));
+        host.kernel.fix(route(Prefix::host(public.to_ipv6_mapped()), METRIC, Target::Unreachable));
+        if !provision.ipv6 {
+            host.birth = map::idle();
+            self.ipv4_only.push(medium);
+        }
+        let known =
+            if provision.translated { Prefix::host(public.to_ipv6_mapped()) } else { inside.unwrap_or(Prefix::ALL) };
+        let back = Target::Gateway { link: access.core_link, router: access.address };
+        self.world.host_mut(self.core).kernel.fix(route(known, METRIC, back));
+        // Whatever else is of IPv4 is not to go round in circles.
+        self.world.host_mut(self.core).kernel.fix(route(everything(), METRIC, Target::Unreachable));
+    }
+
+    /// The routers that translate.
+    pub fn translators(&self) -> Vec<HostId> {
+        let hosts = self.access.iter().map(|access| access.host);
+        hosts.filter(|host| self.world.host(*host).nat.is_some()).collect()
+    }
+
+    /// Whether routers advertise themselves on a medium.
+    pub fn has_ipv6(&self, medium: MediumId) -> bool {
+        !self.ipv4_only.contains(&medium)
+    }
+
+    /// Whose an end of a tunnel is, whatever a translator has made of it: an address without a port, if it is one of IPv4.
+    pub fn origin(&self, end: Ipv6Addr) -> Ipv6Addr {
+        let Some(Ipv4End { address, port }) = Ipv4End::of(end) else { return end };
+        let nats = self.access.iter().filter_map(|access| self.world.host(access.host).nat.as_ref());
+        let owner = nats.filter(|nat| nat.public == address).find_map(|nat| nat.owner(port));
+        owner.unwrap_or(address).to_ipv6_mapped()
+    }
+}

@@ -1,0 +1,76 @@
+//! A translator of addresses and UDP ports, as stands between most IPv4 networks and the rest (RFC 4787); it knows no other
+//! protocol.
+
+use roam6_proto::LinkId;
+use roam6_wire::Ipv4End;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+const FIRST_PORT: u16 = 40_000;
+
+/// A translator; its mappings are for whoever is written to, since in this world that is one home agent or another.
+#[derive(Debug, Clone)]
+pub struct Nat {
+    /// The interface whose addresses nobody outside knows.
+    pub inside: LinkId,
+    /// What stands for all of them outside.
+    pub public: Ipv4Addr,
+    /// Whose each port is, or was once.
+    owners: BTreeMap<u16, Ipv4End>,
+    /// The ports that still lead inside.
+    live: BTreeSet<u16>,
+}
+
+impl Nat {
+    /// One that has no mappings yet.
+    pub fn new(inside: LinkId, public: Ipv4Addr) -> Nat {
+        Nat { inside, public, owners: BTreeMap::new(), live: BTreeSet::new() }
+    }
+
+    /// The end outside by which packets of the end `inside` leave; `None` for what has no ports.
+    pub fn leave(&mut self, inside: Ipv4End) -> Option<Ipv4End> {
+        if inside.port == 0 {
+            return None;
+        }
+        let known = self.live.iter().copied().find(|port| self.owners.get(port) == Some(&inside));
+        let fresh = || self.owners.last_key_value().map_or(FIRST_PORT, |(last, _)| last.wrapping_add(1));
+        let port = known.unwrap_or_else(fresh);
+        self.owners.insert(port, inside);
+        self.live.insert(port);
+        Some(Ipv4End { address: self.public, port })
+    }
+
+    /// The end inside to which packets for `port` go.
+    pub fn enter(&self, port: u16) -> Option<Ipv4End> {
+        self.owners.get(&port).copied().filter(|_| self.live.contains(&port))
+    }
+
+    /// Forgets every mapping, as a restart does.
+    pub fn forget(&mut self) {
+        self.live.clear();
+    }
+
+    /// Who has, or had, this port.
+    pub fn owner(&self, port: u16) -> Option<Ipv4Addr> {
+        self.owners.get(&port).map(|end| end.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_stays_until_it_is_forgotten() {
+        let inside = Ipv4End::dsmip(Ipv4Addr::new(10, 0, 0, 2));
+        let mut nat = Nat::new(LinkId(3), Ipv4Addr::new(198, 51, 100, 1));
+        let outside = nat.leave(inside).unwrap();
+        assert_eq!(nat.leave(inside), Some(outside));
+        assert_eq!(nat.enter(outside.port), Some(inside));
+        nat.forget();
+        assert_eq!(nat.enter(outside.port), None);
+        assert_ne!(nat.leave(inside), Some(outside));
+        assert_eq!(nat.owner(outside.port), Some(inside.address));
+        assert_eq!(nat.leave(Ipv4End { port: 0, ..inside }), None);
+    }
+}

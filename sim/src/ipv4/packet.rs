@@ -1,0 +1,160 @@
+//! IPv4 packets as the world itself sees them, apart from the codecs under test (RFC 791, RFC 768, RFC 4213 §3).
+
+use crate::datagram::{Header, IPV6, UDP};
+use roam6_wire::Ipv4End;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Octets of a header; one with options is no packet of this world.
+pub const HEADER: usize = 20;
+const UDP_HEADER: usize = 8;
+const HOP_LIMIT: u8 = 64;
+/// Where in a packet the addresses are, source first, and where in a UDP header its checksum.
+const ADDRESSES: usize = 12;
+const UDP_SUM: usize = HEADER + 6;
+
+/// Whether these octets claim to be an IPv4 packet.
+pub fn is(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|first| first >> 4 == 4)
+}
+
+/// Reads the header, addresses as IPv4-mapped ones; `None` if this is no whole packet, or its sum is wrong.
+pub fn header(packet: &[u8]) -> Option<Header> {
+    let header: &[u8; HEADER] = packet.first_chunk()?;
+    let [0x45, _, high, low, _, _, _, _, hop_limit, next, ..] = *header else { return None };
+    if usize::from(u16::from_be_bytes([high, low])) != packet.len() || sum(&[header]) != 0 {
+        return None;
+    }
+    let address = |at: usize| packet.get(at..)?.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets));
+    let (source, destination) = (address(ADDRESSES)?, address(ADDRESSES + 4)?);
+    Some(Header { source: source.to_ipv6_mapped(), destination: destination.to_ipv6_mapped(), next, hop_limit })
+}
+
+/// What is carried, between which ends.
+pub fn open(packet: &[u8]) -> Option<(Ipv4End, Ipv4End, &[u8])> {
+    let header = header(packet)?;
+    let payload = packet.get(HEADER..)?;
+    let (ports, inner) = match header.next {
+        IPV6 => ((0, 0), payload),
+        UDP => {
+            let [a, b, c, d, _, _, _, _, inner @ ..] = payload else { return None };
+            ((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])), inner)
+        }
+        _ => return None,
+    };
+    let end = |address: Ipv6Addr, port| Some(Ipv4End { address: address.to_ipv4_mapped()?, port });
+    Some((end(header.source, ports.0)?, end(header.destination, ports.1)?, inner))
+}
+
+/// Carries `inner`: in UDP, or right behind the header if the ends have no ports.
+pub fn carry(source: Ipv4End, destination: Ipv4End, inner: &[u8]) -> Vec<u8> {
+    carry_with(source, destination, inner, HOP_LIMIT)
+}
+
+fn carry_with(source: Ipv4End, destination: Ipv4End, inner: &[u8], hop_limit: u8) -> Vec<u8> {
+    let udp = source.port != 0;
+    let length = HEADER + if udp { UDP_HEADER } else { 0 } + inner.len();
+    let [high, low] = u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
+    let next = if udp { UDP } else { IPV6 };
+    let mut packet = vec![0x45, 0, high, low, 0, 0, 0, 0, hop_limit, next, 0, 0];
+    packet.extend(source.address.octets());
+    packet.extend(destination.address.octets());
+    if udp {
+        let length = u16::try_from(length - HEADER).unwrap_or(u16::MAX);
+        packet.extend([source.port, destination.port, length, 0].into_iter().flat_map(u16::to_be_bytes));
+    }
+    packet.extend(inner);
+    put_sums(&mut packet, udp);
+    packet
+}
+
+/// Takes one hop; `false` if that was the last.
+pub fn take_hop(packet: &mut [u8]) -> bool {
+    match packet.get_mut(8) {
+        Some(hops) if *hops > 1 => *hops -= 1,
+        _ => return false,
+    }
+    put_header_sum(packet);
+    true
+}
+
+/// The same packet between other ends, as a translator passes it on (RFC 3022 §4.1).
+pub fn translate(packet: &[u8], source: Ipv4End, destination: Ipv4End) -> Option<Vec<u8>> {
+    let (_, _, inner) = open(packet)?;
+    Some(carry_with(source, destination, inner, header(packet)?.hop_limit))
+}
+
+fn put_sums(packet: &mut [u8], udp: bool) {
+    put_header_sum(packet);
+    if !udp {
+        return;
+    }
+    let (addresses, datagram) = (packet.get(ADDRESSES..HEADER), packet.get(HEADER..));
+    let (Some(addresses), Some(datagram)) = (addresses, datagram) else { return };
+    let length = u16::try_from(datagram.len()).unwrap_or(u16::MAX).to_be_bytes();
+    let sum = match sum(&[addresses, &[0, UDP], &length, datagram]) {
+        0 => u16::MAX,
+        sum => sum,
+    };
+    put(packet, UDP_SUM, sum);
+}
+
+fn put_header_sum(packet: &mut [u8]) {
+    put(packet, 10, 0);
+    let sum = sum(&[packet.get(..HEADER).unwrap_or_default()]);
+    put(packet, 10, sum);
+}
+
+fn put(packet: &mut [u8], at: usize, number: u16) {
+    if let Some(field) = packet.get_mut(at..at + 2) {
+        field.copy_from_slice(&number.to_be_bytes());
+    }
+}
+
+/// The Internet checksum of parts, of which none but the last has an odd length (RFC 1071).
+fn sum(parts: &[&[u8]]) -> u16 {
+    let words = |octets: &[u8]| -> u64 {
+        let (pairs, odd) = octets.as_chunks::<2>();
+        let whole: u64 = pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair))).sum();
+        whole + odd.first().map_or(0, |last| u64::from(*last) << 8)
+    };
+    let mut sum: u64 = parts.iter().map(|part| words(part)).sum();
+    while sum >> 16 != 0 {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    !(u16::try_from(sum).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roam6_wire::ip4::Carried;
+
+    const HERE: Ipv4End = Ipv4End { address: Ipv4Addr::new(10, 0, 0, 2), port: 4191 };
+    const THERE: Ipv4End = Ipv4End { address: Ipv4Addr::new(203, 0, 113, 1), port: 4191 };
+    const OUTSIDE: Ipv4End = Ipv4End { address: Ipv4Addr::new(198, 51, 100, 1), port: 40_000 };
+
+    #[test]
+    fn the_codec_reads_what_is_carried_here_after_a_hop_and_a_translation() {
+        let inner = [0x60, 1, 2, 3, 4];
+        let mut packet = translate(&carry(HERE, THERE, &inner), OUTSIDE, THERE).unwrap();
+        assert!(take_hop(&mut packet));
+        let read = Carried::parse(&packet).unwrap();
+        assert_eq!((read.source, read.destination, read.inner), (OUTSIDE, THERE, &inner[..]));
+        assert_eq!(open(&packet), Some((OUTSIDE, THERE, &inner[..])));
+    }
+
+    #[test]
+    fn without_ports_it_stands_right_behind_the_header() {
+        let plain = |end: Ipv4End| Ipv4End { port: 0, ..end };
+        let packet = carry(plain(HERE), plain(THERE), &[0x60]);
+        assert_eq!(packet.len(), HEADER + 1);
+        assert_eq!(Carried::parse(&packet).unwrap().source, plain(HERE));
+    }
+
+    #[test]
+    fn a_broken_header_is_no_packet() {
+        let mut packet = carry(HERE, THERE, &[0x60]);
+        packet[15] ^= 1;
+        assert_eq!(header(&packet), None);
+    }
+}
