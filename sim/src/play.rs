@@ -5,8 +5,10 @@ use crate::care_of::watch::Watch;
 use crate::check::Checks;
 use crate::failure::{Failure, Family};
 use crate::scenario::{Kind, Scenario};
+use crate::world::Fact;
 use core::time::Duration;
 use roam6_proto::Time;
+use roam6_wire::Ipv4End;
 
 /// Within so long after the last fault everybody is where he belongs.
 pub const SETTLE: Duration = Duration::from_secs(120);
@@ -30,6 +32,8 @@ pub struct Tale {
     pub acknowledged: u64,
     /// Updates refused.
     pub refused: u64,
+    /// Packets that went into a tunnel over IPv4.
+    pub carried: u64,
 }
 
 const FAMILY: Family = Family { name: "world", replay: "one_world" };
@@ -42,7 +46,7 @@ pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
     let mut scenario = Scenario::new(seed);
     scenario.map.world.loud = loud;
     let (attacker, checks, watch) = (Attacker::new(seed), Checks::default(), Watch::default());
-    let mut play = Play { attacker, checks, watch, events: 0, scenario };
+    let mut play = Play { attacker, checks, watch, events: 0, carried: 0, scenario };
     let kind = play.scenario.kind;
     play.run().map_err(|what| Failure {
         family: FAMILY,
@@ -59,6 +63,7 @@ struct Play {
     watch: Watch,
     attacker: Attacker,
     events: u64,
+    carried: u64,
 }
 
 impl Play {
@@ -91,6 +96,7 @@ impl Play {
             events: self.events,
             acknowledged: self.checks.acknowledged,
             refused: self.checks.refused,
+            carried: self.carried,
         })
     }
 
@@ -101,6 +107,8 @@ impl Play {
             if facts.is_empty() {
                 continue;
             }
+            let carried = |fact: &&Fact| matches!(fact, Fact::Tunnelled(.., end) if Ipv4End::of(*end).is_some());
+            self.carried += u64::try_from(facts.iter().filter(carried).count()).unwrap_or(0);
             self.checks.look(&mut self.scenario.map, &facts)?;
             if self.scenario.care_of_prefixes.is_some() {
                 self.watch.look(&mut self.scenario.map, &facts)?;

@@ -31,8 +31,10 @@ fn report(tales: &[Tale]) {
         let (half, most) = (settled.get(settled.len() / 2), settled.last());
         let events: u64 = tales.iter().map(|tale| tale.events).sum();
         let acknowledged: u64 = tales.iter().map(|tale| tale.acknowledged).sum();
+        let carried: u64 = tales.iter().map(|tale| tale.carried).sum();
         println!(
-            "{:>10}: {} worlds, {events} events, {acknowledged} acknowledgements, settled after p50 {} s, max {} s",
+            "{:>10}: {} worlds, {events} events, {acknowledged} acknowledgements, {carried} packets over IPv4, \
+             settled after p50 {} s, max {} s",
             kind.to_string(),
             tales.len(),
             half.unwrap_or(&0),
