@@ -8,7 +8,7 @@ use crate::experiments::Experiment;
 const ROWS: [&[&str]; 3] = [
     &["mptcp/handover", "geonet/v2i", "mptcp/model"],
     &["mptcp/scenarios", "nemo/idle", "geonet/tcp"],
-    &["nemo/handover", "nemo/home-and-away", "nemo/crash", "nemo/nested"],
+    &["nemo/handover", "nemo/home-and-away", "nemo/crash", "nemo/nested", "shim6/hostile"],
 ];
 
 /// Rows of experiments that run beside each other, one turn after the other.
