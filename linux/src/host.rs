@@ -5,6 +5,7 @@ use crate::backend::{self, Backend};
 use crate::carrier::Carriers;
 use crate::clock::Clock;
 use crate::door::ears::Ears;
+use crate::door::frames::Frames;
 use crate::door::packet::{Kind, Tap};
 use crate::door::raw::Exit;
 use crate::error::{Context, Error};
@@ -141,8 +142,7 @@ const SIGNALLING: u64 = 3;
 const FEEDBACK: u64 = 4;
 const SUBFLOWS: u64 = 5;
 const SHIM: u64 = 6;
-const FRAMES: u64 = 7;
-const CARRIED: u64 = 8;
+const CARRIED: u64 = 7;
 const DAEMON: u64 = 16;
 
 impl Host {
@@ -157,12 +157,13 @@ impl Host {
     pub fn with_tunnels(options: HostOptions, tunnels: Box<dyn Tunnels + Send>) -> Result<Host, Error> {
         let alone = be_alone()?;
         let (journal, recalled) = Journal::open(&options.state_dir)?;
-        let executor = Executor::open(&options, journal, tunnels)?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("epoll")?;
+        let executor = Executor::open(&options, journal, tunnels, &epoll)?;
         let (ears, lesser) = Ears::open(options.taps)?;
         let mut host = Host {
             _alone: alone,
             clock: Clock::start()?,
-            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("epoll")?,
+            epoll,
             // Opened before the tables are read, so that no change falls between the two.
             monitor: Monitor::open()?,
             ears,
@@ -333,7 +334,6 @@ impl Host {
             (self.monitor.as_fd(), MONITOR),
             (signalling, SIGNALLING),
             (feedback, FEEDBACK),
-            (self.executor.frames.epoll(), FRAMES),
         ] {
             self.epoll.add(fd, event(token, read)).context("epoll")?;
         }
@@ -373,13 +373,9 @@ impl Host {
                 told.into_iter().for_each(|input| self.bring(input));
             }
             FEEDBACK => self.receive(1),
-            FRAMES => {
-                let frames = self.executor.frames.receive(BATCH);
-                self.awake_until = self.now() + self.busy_poll;
-                frames.into_iter().for_each(|frame| self.bring(Input::Frame(frame)));
-            }
             SUBFLOWS => self.hear_of_subflows()?,
             CARRIED => self.receive_carried(),
+            token if let Some(link) = Frames::door(token) => self.receive_frames(link),
             token => {
                 let flags = event.events();
                 let closed = EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
@@ -405,6 +401,12 @@ impl Host {
                 Ok(None) | Err(_) => return,
             }
         }
+    }
+
+    fn receive_frames(&mut self, link: LinkId) {
+        let frames = self.executor.frames.receive(link, BATCH);
+        self.awake_until = self.now() + self.busy_poll;
+        frames.into_iter().for_each(|frame| self.bring(Input::Frame(frame)));
     }
 
     fn receive_carried(&mut self) {

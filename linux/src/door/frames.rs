@@ -1,5 +1,5 @@
 //! Whole frames: a packet socket for each interface and kind that engines hear (EN 302 636-4-1 frames on a radio), and a
-//! TAP device for each interface that is of our own making. All of them wait in one epoll of their own.
+//! TAP device for each interface that is of our own making. They wait in the host's epoll.
 
 use crate::error::{Context, Error};
 use crate::netlink::link::Wish;
@@ -8,7 +8,7 @@ use crate::netlink::socket::{Netlink, Request};
 use crate::sys;
 use crate::tunnel::device::{ask, find};
 use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, MultiHeaders, SockFlag, SockType, SockaddrIn6, recvmmsg, sendmmsg, socket,
 };
@@ -17,21 +17,22 @@ use roam6_proto::{Frame, LinkId};
 use roam6_wire::LinkAddress;
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Octets the kernel may queue for a socket.
 const RECEIVE_QUEUE: sys::Flag = 1024 * 1024;
 /// Octets of an Ethernet header, and of the largest frame taken.
 const HEADER: usize = 14;
 const LARGEST: usize = HEADER + 9216;
-/// Most descriptors that are told ready at once.
-const READY: usize = 16;
+/// The bit of an epoll token that says that the lower half is the interface of a door.
+const DOOR: u64 = 1 << 63;
 /// Frames that one system call takes from a packet socket, or sends by it.
 const AT_ONCE: usize = 32;
 
 /// The doors for frames.
 pub(crate) struct Frames {
-    epoll: Epoll,
+    /// The host's epoll.
+    waits: Epoll,
     heard: BTreeMap<(LinkId, u16), OwnedFd>,
     made: BTreeMap<String, Made>,
     /// Room for as many frames as are taken at once.
@@ -47,16 +48,16 @@ struct Made {
 }
 
 impl Frames {
-    /// No doors.
-    pub(crate) fn open() -> Result<Frames, Error> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("epoll")?;
+    /// No doors; those to come wait in `waits`.
+    pub(crate) fn open(waits: &Epoll) -> Result<Frames, Error> {
+        let waits = Epoll(waits.0.try_clone().context("epoll")?);
         let buffers = vec![vec![0; LARGEST]; AT_ONCE];
-        Ok(Frames { epoll, heard: BTreeMap::new(), made: BTreeMap::new(), buffers, leaving: Vec::new() })
+        Ok(Frames { waits, heard: BTreeMap::new(), made: BTreeMap::new(), buffers, leaving: Vec::new() })
     }
 
-    /// Ready whenever a frame is there.
-    pub(crate) fn epoll(&self) -> BorrowedFd<'_> {
-        self.epoll.0.as_fd()
+    /// The interface whose doors a token of the epoll is of.
+    pub(crate) fn door(token: u64) -> Option<LinkId> {
+        u32::try_from(token.checked_sub(DOOR)?).ok().map(LinkId)
     }
 
     /// Hears frames of one kind on an interface from now on.
@@ -105,20 +106,15 @@ impl Frames {
         self.made.remove(name);
     }
 
-    /// Takes frames, `most` of each door at most.
-    pub(crate) fn receive(&mut self, most: usize) -> Vec<Frame> {
-        let mut events = [EpollEvent::empty(); READY];
-        let count = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
+    /// Takes frames of the doors of an interface, `most` of each at most.
+    pub(crate) fn receive(&mut self, link: LinkId, most: usize) -> Vec<Frame> {
         let mut frames = Vec::new();
-        for event in events.iter().take(count) {
-            let link = LinkId(u32::try_from(event.data()).unwrap_or(0));
-            for (_, socket) in self.heard.iter().filter(|((heard, _), _)| *heard == link) {
-                take_many(socket, link, most, &mut self.buffers, &mut frames);
-            }
-            if let Some(buffer) = self.buffers.first_mut() {
-                for made in self.made.values().filter(|made| made.link == link) {
-                    take(&made.device, link, most, buffer, &mut frames);
-                }
+        for (_, socket) in self.heard.iter().filter(|((heard, _), _)| *heard == link) {
+            take_many(socket, link, most, &mut self.buffers, &mut frames);
+        }
+        if let Some(buffer) = self.buffers.first_mut() {
+            for made in self.made.values().filter(|made| made.link == link) {
+                take(&made.device, link, most, buffer, &mut frames);
             }
         }
         frames
@@ -159,7 +155,7 @@ impl Frames {
     }
 
     fn watch(&self, door: &OwnedFd, link: LinkId) -> Result<(), Error> {
-        self.epoll.add(door, EpollEvent::new(EpollFlags::EPOLLIN, u64::from(link.0))).context("epoll")
+        self.waits.add(door, EpollEvent::new(EpollFlags::EPOLLIN, DOOR + u64::from(link.0))).context("epoll")
     }
 }
 

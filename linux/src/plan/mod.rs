@@ -27,6 +27,7 @@ use holdings::{Holdings, mask};
 use narrow::Narrow;
 use netlink_packet_route::AddressFamily;
 use nix::net::if_::if_indextoname;
+use nix::sys::epoll::Epoll;
 use roam6_proto::plan::{ContextId, Knob, Pair, Port, Route, Setting, Table, Target, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Outcome, Report};
 use roam6_wire::Prefix;
@@ -91,11 +92,12 @@ impl Executor {
         options: &HostOptions,
         journal: Journal,
         tunnels: Box<dyn Tunnels + Send>,
+        waits: &Epoll,
     ) -> Result<Executor, Error> {
         let run_dir = &options.run_dir;
         Ok(Executor {
             tunnels,
-            frames: Frames::open()?,
+            frames: Frames::open(waits)?,
             netlink: Netlink::open()?,
             settings: Settings::open(run_dir)?,
             anycasts: Anycasts::open()?,
