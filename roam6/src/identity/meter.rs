@@ -9,6 +9,8 @@ const BAR: Duration = Duration::from_millis(200);
 const LINE: Duration = Duration::from_secs(10);
 /// Columns of the bar.
 const WIDTH: usize = 30;
+/// Fewer tries than this are told in thousands.
+const FEW: u64 = 10_000_000;
 
 /// Shows one search.
 pub(super) struct Meter {
@@ -55,12 +57,15 @@ fn line(title: &str, tried: u64, expected: u64, rate: f64) -> String {
     let share = (tried as f64 / expected as f64).min(1.0);
     let full = (share * WIDTH as f64) as usize;
     let bar: String = (0..WIDTH).map(|column| if column < full { '#' } else { '.' }).collect();
-    let seconds = expected as f64 / rate.max(1.0);
-    let (tried, expected, rate) = (tried as f64 / 1e6, expected as f64 / 1e6, rate / 1e6);
-    format!(
-        "{title} {bar} {tried:.0} of about {expected:.0} million, {rate:.1} million/s, a whole search about {}",
-        time(seconds)
-    )
+    let seconds = expected as f64 / rate;
+    let (unit, word) = if expected < FEW { (1e3, "thousand") } else { (1e6, "million") };
+    let (tried, expected, speed) = (tried as f64 / unit, expected as f64 / unit, rate / unit);
+    let said = format!("{title} {bar} {tried:.0} of about {expected:.0} {word}");
+    // Nothing was tried since the last time anybody looked, on a machine that has more to do.
+    if rate < 1.0 {
+        return said;
+    }
+    format!("{said}, {speed:.1} {word}/s, a whole search about {}", time(seconds))
 }
 
 /// Seconds, as people say them.
@@ -86,6 +91,8 @@ mod tests {
         let line = line("h1.toml", 50_000_000, 100_000_000, 2e6);
         assert!(line.starts_with("h1.toml ###############..............."), "{line}");
         assert!(line.ends_with("50 of about 100 million, 2.0 million/s, a whole search about 50.0 s"), "{line}");
+        let first = super::line("h1.toml", 0, 65_536, 0.0);
+        assert!(first.ends_with(".. 0 of about 66 thousand"), "{first}");
         assert_eq!(time(0.002), "2.0 ms");
         assert_eq!(time(7200.0), "2.0 h");
     }
