@@ -138,14 +138,18 @@ pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
 }
 
 fn checksum(header: Header, next: u8, message: &[u8]) -> u16 {
-    let length = u64::try_from(message.len()).unwrap_or(0);
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX).to_be_bytes();
+    sum(&[&header.source.octets(), &header.destination.octets(), &length, &[0, next], message])
+}
+
+/// The Internet checksum of parts, of which none but the last has an odd length (RFC 1071).
+pub(crate) fn sum(parts: &[&[u8]]) -> u16 {
     let words = |octets: &[u8]| -> u64 {
         let (pairs, odd) = octets.as_chunks::<2>();
         let whole: u64 = pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair))).sum();
         whole + odd.first().map_or(0, |last| u64::from(*last) << 8)
     };
-    let addresses = words(&header.source.octets()) + words(&header.destination.octets());
-    let mut sum = addresses + length + u64::from(next) + words(message);
+    let mut sum: u64 = parts.iter().map(|part| words(part)).sum();
     while sum >> 16 != 0 {
         sum = (sum >> 16) + (sum & 0xffff);
     }

@@ -23,7 +23,7 @@ use std::cell::RefCell;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-const DEFAULT_METRIC: u32 = 1024;
+pub(crate) const DEFAULT_METRIC: u32 = 1024;
 /// Metric of refusals: what a router's own link does not have must not go round in circles.
 const LAST_METRIC: u32 = 4096;
 

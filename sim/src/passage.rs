@@ -216,8 +216,8 @@ impl World {
         if !datagram::take_hop(&mut packet) {
             return self.lose(host, "hop limit");
         }
-        if let Some(translated) = self.translate_outward((host, link), &header, &packet) {
-            return match translated {
+        if self.is_translated((host, link), &header) {
+            return match self.translate_outward(host, &packet) {
                 Some(outward) => self.send(host, outward, None),
                 None => self.lose(host, "not to be translated"),
             };

@@ -1,16 +1,15 @@
 //! Addresses that networks give: a host's own DHCP client, not roam6, puts them on the interface and takes them away.
 
 use crate::host::HostId;
+use crate::map::{DEFAULT_METRIC, route};
 use crate::medium::{MediumId, Port};
 use crate::world::{Event, World};
 use core::time::Duration;
-use roam6_proto::plan::{Route, Table, Target};
+use roam6_proto::plan::Target;
 use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Metric of a leased default route; each interface has its own.
-const METRIC: u32 = 1024;
 /// How long it takes until an address is there, and until one is gone, milliseconds.
 const SLOWEST: (u64, u64) = (1500, 500);
 
@@ -61,8 +60,7 @@ impl World {
     }
 }
 
+/// Each interface has its own metric.
 fn default_route(link: LinkId, router: Ipv6Addr) -> Item {
-    let metric = METRIC + link.0;
-    let target = Target::Gateway { link, router };
-    Item::Route(Route { table: Table::MAIN, destination: everything(), source: Prefix::ALL, metric, target, mtu: None })
+    route(everything(), DEFAULT_METRIC + link.0, Target::Gateway { link, router })
 }

@@ -1,6 +1,6 @@
 //! IPv4 packets as the world itself sees them, apart from the codecs under test (RFC 791, RFC 768, RFC 4213 §3).
 
-use crate::datagram::{Header, IPV6, UDP};
+use crate::datagram::{Header, IPV6, UDP, sum};
 use roam6_wire::Ipv4End;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -108,20 +108,6 @@ fn put(packet: &mut [u8], at: usize, number: u16) {
     if let Some(field) = packet.get_mut(at..at + 2) {
         field.copy_from_slice(&number.to_be_bytes());
     }
-}
-
-/// The Internet checksum of parts, of which none but the last has an odd length (RFC 1071).
-fn sum(parts: &[&[u8]]) -> u16 {
-    let words = |octets: &[u8]| -> u64 {
-        let (pairs, odd) = octets.as_chunks::<2>();
-        let whole: u64 = pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair))).sum();
-        whole + odd.first().map_or(0, |last| u64::from(*last) << 8)
-    };
-    let mut sum: u64 = parts.iter().map(|part| words(part)).sum();
-    while sum >> 16 != 0 {
-        sum = (sum >> 16) + (sum & 0xffff);
-    }
-    !(u16::try_from(sum).unwrap_or(0))
 }
 
 #[cfg(test)]

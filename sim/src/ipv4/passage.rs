@@ -2,7 +2,7 @@
 
 use super::packet;
 use crate::datagram::{Header, MOBILITY};
-use crate::host::TUNNELS;
+use crate::host::{HostId, TUNNELS};
 use crate::kernel::Opened;
 use crate::medium::Port;
 use crate::world::World;
@@ -34,17 +34,16 @@ impl World {
         packet::translate(packet, source, inside)
     }
 
-    /// A packet that leaves the network a translator stands for: as it goes on outside, if it can. `None`: it does not leave.
-    pub(crate) fn translate_outward(
-        &mut self,
-        (host, link): Port,
-        header: &Header,
-        packet: &[u8],
-    ) -> Option<Option<Vec<u8>>> {
-        header.destination.to_ipv4_mapped()?;
-        let nat = self.host_mut(host).nat.as_mut().filter(|nat| nat.inside == link)?;
-        let ends = packet::open(packet);
-        let outside = ends.and_then(|(source, destination, _)| Some((nat.leave(source)?, destination)));
-        Some(outside.and_then(|(source, destination)| packet::translate(packet, source, destination)))
+    /// Whether a packet leaves the network a translator stands for.
+    pub(crate) fn is_translated(&self, (host, link): Port, header: &Header) -> bool {
+        let stands_for = self.host(host).nat.as_ref().is_some_and(|nat| nat.inside == link);
+        stands_for && header.destination.to_ipv4_mapped().is_some()
+    }
+
+    /// Such a packet as it goes on outside; `None` for what has no ports.
+    pub(crate) fn translate_outward(&mut self, host: HostId, packet: &[u8]) -> Option<Vec<u8>> {
+        let (source, destination, _) = packet::open(packet)?;
+        let outside = self.host_mut(host).nat.as_mut()?.leave(source)?;
+        packet::translate(packet, outside, destination)
     }
 }
