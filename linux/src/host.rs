@@ -4,6 +4,7 @@
 use crate::backend::{self, Backend};
 use crate::carrier::Carriers;
 use crate::clock::Clock;
+use crate::cores::Cores;
 use crate::door::ears::Ears;
 use crate::door::frames::Frames;
 use crate::door::packet::{Kind, Tap};
@@ -68,6 +69,8 @@ pub struct HostOptions {
     pub taps: bool,
     /// How long after a frame the next is looked for without sleeping: to be woken costs more time than a frame does.
     pub busy_poll: Duration,
+    /// How long after a frame no core sleeps.
+    pub awake: Duration,
 }
 
 /// Something [`Host::wait`] brings.
@@ -113,6 +116,7 @@ pub struct Host {
     busy_poll: Duration,
     /// Until when frames are looked for without sleeping.
     awake_until: Time,
+    cores: Cores,
     exit: Exit,
     executor: Executor,
     interfaces: BTreeSet<String>,
@@ -160,6 +164,7 @@ impl Host {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("epoll")?;
         let executor = Executor::open(&options, journal, tunnels, &epoll)?;
         let (ears, lesser) = Ears::open(options.taps)?;
+        let (cores, asleep) = Cores::open(options.awake);
         let mut host = Host {
             _alone: alone,
             clock: Clock::start()?,
@@ -170,6 +175,7 @@ impl Host {
             carried: (!options.carried.is_empty()).then(|| Tap::open(Kind::Carried)).transpose()?,
             busy_poll: options.busy_poll,
             awake_until: Time::ZERO,
+            cores,
             exit: Exit::open()?,
             executor,
             interfaces: options.interfaces,
@@ -188,7 +194,7 @@ impl Host {
             unsent_told: None,
             compare_at: None,
         };
-        recalled.notices.into_iter().chain(lesser).for_each(|text| host.executor.notice(text));
+        recalled.notices.into_iter().chain(lesser).chain(asleep).for_each(|text| host.executor.notice(text));
         host.register()?;
         host.bring(Input::Clock(host.clock.wall()));
         host.read_tables()?;
@@ -210,7 +216,7 @@ impl Host {
     pub fn wait(&mut self, until: Option<Time>) -> Result<Vec<Wake>, Error> {
         self.schedule_repair();
         let look_at = self.carriers.look_at(self.now());
-        let until_any = [until, self.repair_at, self.compare_at, look_at].into_iter().flatten().min();
+        let until_any = [until, self.repair_at, self.compare_at, look_at, self.cores.look_at()].into_iter().flatten().min();
         let pending = !self.queue.is_empty() || until_any.is_some_and(|time| time <= self.now());
         self.clock.set_alarm(until_any)?;
         let mut events = [EpollEvent::empty(); READY];
@@ -220,6 +226,8 @@ impl Host {
         news.into_iter().try_for_each(|event| self.take_event(event))?;
         self.look_at_carriers()?;
         packets.into_iter().try_for_each(|event| self.take_event(event))?;
+        let looked = self.cores.look(self.now());
+        looked.unwrap_or_else(|error| self.executor.notice(error));
         self.executor.flush();
         self.repair()?;
         if until.is_some_and(|until| until <= self.now()) {
@@ -405,7 +413,10 @@ impl Host {
 
     fn receive_frames(&mut self, link: LinkId) {
         let frames = self.executor.frames.receive(link, BATCH);
-        self.awake_until = self.now() + self.busy_poll;
+        let now = self.now();
+        self.awake_until = now + self.busy_poll;
+        let told = self.cores.hear(now);
+        told.unwrap_or_else(|error| self.executor.notice(error));
         frames.into_iter().for_each(|frame| self.bring(Input::Frame(frame)));
     }
 

@@ -5,6 +5,7 @@ mod backend;
 mod bpf;
 mod carrier;
 pub mod clock;
+mod cores;
 mod door;
 pub mod error;
 pub mod host;

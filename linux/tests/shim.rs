@@ -47,6 +47,7 @@ impl Side {
             contexts: 64,
             taps: false,
             busy_poll: Duration::ZERO,
+            awake: Duration::ZERO,
         };
         let daemon = host.enter(|| Daemon::new(options).unwrap());
         let links = [LinkId(host.index("u0")), LinkId(host.index("u1"))];

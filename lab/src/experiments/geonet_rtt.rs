@@ -30,9 +30,9 @@ const RATE: u64 = 54_000_000;
 /// Where the second vehicle is so that its frames make one hop, or two, metres; the relay is in between.
 const PLACES: [f64; 2] = [200.0, 500.0];
 const RELAY: f64 = 250.0;
-/// Stations are told of often, and forgotten soon.
-const SETTINGS: &str =
-    "beacon = \"500ms\"\nneighbour_lifetime = \"2s\"\npacket_data_rate = 4000000000\nbusy_poll = \"100us\"\n";
+/// Stations are told of often, and forgotten soon. No core sleeps, for plain routing neither: beacons keep it so.
+const SETTINGS: &str = "beacon = \"500ms\"\nneighbour_lifetime = \"2s\"\npacket_data_rate = 4000000000\n\
+    busy_poll = \"100us\"\nawake = \"1s\"\n";
 /// Seconds that a series of echoes may take.
 const PING: &str = "3";
 /// How long anything may take until it works.

@@ -39,6 +39,7 @@ impl Side {
             contexts: 64,
             taps: false,
             busy_poll: Duration::ZERO,
+            awake: Duration::ZERO,
         };
         let daemon = host.enter(|| Daemon::new(options).unwrap());
         let paths = [0, 1].map(|path| Pair { local: own[path].parse().unwrap(), peer: peer[path].parse().unwrap() });

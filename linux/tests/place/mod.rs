@@ -89,6 +89,7 @@ pub fn options(directory: &tempfile::TempDir, interfaces: &[&str]) -> HostOption
         contexts: 64,
         taps: true,
         busy_poll: Duration::ZERO,
+        awake: Duration::ZERO,
     }
 }
 

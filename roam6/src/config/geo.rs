@@ -20,6 +20,8 @@ use std::path::PathBuf;
 const MAX_LIST: usize = 16;
 /// Longest time without sleep after a frame: in a longer one even who pays for latency had better sleep.
 const MAX_BUSY_POLL: Duration = Duration::from_millis(1);
+/// Longest time after a frame in which no core sleeps.
+const MAX_AWAKE: Duration = Duration::from_secs(10);
 
 /// A station, and how it knows where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub(crate) struct Geo {
     pub(crate) position: Position,
     /// How long after a frame the next is looked for without sleeping.
     pub(crate) busy_poll: Duration,
+    /// How long after a frame no core of the machine sleeps.
+    pub(crate) awake: Duration,
 }
 
 impl Geo {
@@ -81,6 +85,7 @@ pub(crate) struct Section {
     max_area: Option<Spanned<u32>>,
     packet_data_rate: Option<Spanned<u32>>,
     busy_poll: Option<Spanned<Span>>,
+    awake: Option<Spanned<Span>>,
     facilities: Option<Spanned<FacilitiesTable>>,
     announce: Option<Spanned<announce::Section>>,
 }
@@ -153,8 +158,10 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> Option<Geo> {
     }
     let config = GeoConfig { interfaces, station: station?, virtual_links, facilities, mib };
     check::duration(section.busy_poll.as_ref(), "busy_poll", Duration::ZERO..=MAX_BUSY_POLL, review);
-    let busy_poll = section.busy_poll.as_ref().map_or(Duration::ZERO, |span| span.get_ref().0);
-    Some(Geo { config, position: position?, busy_poll })
+    check::duration(section.awake.as_ref(), "awake", Duration::ZERO..=MAX_AWAKE, review);
+    let span = |written: Option<&Spanned<Span>>| written.map_or(Duration::ZERO, |span| span.get_ref().0);
+    let (busy_poll, awake) = (span(section.busy_poll.as_ref()), span(section.awake.as_ref()));
+    Some(Geo { config, position: position?, busy_poll, awake })
 }
 
 fn mib(section: &Section, review: &mut Review<'_>) -> Mib {

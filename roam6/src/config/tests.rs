@@ -81,6 +81,7 @@ const STATION: &str = "\
 interfaces = [\"wlan0\"]
 position = { latitude = 48.1, longitude = 11.5 }
 busy_poll = \"50us\"
+awake = \"100ms\"
 ";
 
 #[test]
@@ -90,6 +91,15 @@ fn a_station_stays_awake_for_a_millisecond_at_most() {
     assert_eq!(busy_poll(&STATION.replace("busy_poll = \"50us\"\n", "")), Ok(0), "it sleeps unless told otherwise");
     let told = problems(STATION, "50us", "2ms");
     assert!(told[0].contains("busy_poll"), "{told:?}");
+}
+
+#[test]
+fn a_station_keeps_the_cores_awake_for_ten_seconds_at_most() {
+    let awake = |text: &str| read(text).map(|config| config.geo.unwrap().awake.as_millis());
+    assert_eq!(awake(STATION), Ok(100));
+    assert_eq!(awake(&STATION.replace("awake = \"100ms\"\n", "")), Ok(0), "they sleep unless told otherwise");
+    let told = problems(STATION, "100ms", "11s");
+    assert!(told[0].contains("awake"), "{told:?}");
 }
 
 #[test]

@@ -84,6 +84,7 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         tunnels: number(bindings).saturating_add(MORE_TUNNELS),
         contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
         busy_poll: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.busy_poll),
+        awake: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.awake),
         taps: config.home_agent.is_some()
             || config.mobile_router.is_some()
             || config.mnn.is_some()
