@@ -149,6 +149,14 @@ pub(crate) fn run_first(priority: i32) {
     }
 }
 
+/// Lets the calling thread run only while no other wants its processor.
+pub(crate) fn run_last() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads one `sched_param`, which lives until the call returns.
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Octets this process has allocated and not given back.
 pub(crate) fn allocated() -> usize {
     // SAFETY: reads counters of the allocator; takes and keeps no pointer.

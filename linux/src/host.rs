@@ -216,7 +216,8 @@ impl Host {
     pub fn wait(&mut self, until: Option<Time>) -> Result<Vec<Wake>, Error> {
         self.schedule_repair();
         let look_at = self.carriers.look_at(self.now());
-        let until_any = [until, self.repair_at, self.compare_at, look_at, self.cores.look_at()].into_iter().flatten().min();
+        let until_any =
+            [until, self.repair_at, self.compare_at, look_at, self.cores.look_at()].into_iter().flatten().min();
         let pending = !self.queue.is_empty() || until_any.is_some_and(|time| time <= self.now());
         self.clock.set_alarm(until_any)?;
         let mut events = [EpollEvent::empty(); READY];

@@ -4,7 +4,7 @@ use super::FLOWS;
 use super::lanes::{Lane, Section};
 use crate::chain::{self, Chain, Kind};
 use crate::traffic::bulk;
-use crate::traffic::wind::{Blow, Wind};
+use crate::traffic::wind::{self, Blow, Wind};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) struct Bench {
 impl Bench {
     pub(super) fn build() -> Result<Bench> {
         let kinds = [Kind::Plain, Kind::Roam6, Kind::Xdp, Kind::Segments, Kind::Ceiling];
-        let chains: Vec<Chain> = kinds.into_iter().map(Chain::build).collect::<Result<_>>()?;
+        let chains: Vec<Chain> = wind::beside(|| kinds.into_iter().map(Chain::build).collect())?;
         let mut wind = Wind::new()?;
         for chain in &chains {
             wind.count_at(&chain.sink, "d0")?;
