@@ -1,13 +1,16 @@
 // Compiles BPF programs with clang, for the build scripts of the crates that have some.
 
+mod lines;
+
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Compiles `folder/NAME.bpf.c` of each of `programs` to `NAME.bpf.o` in the folder of what is built.
 pub(crate) fn all(folder: &str, programs: &[&str]) -> ExitCode {
     println!("cargo:rerun-if-changed={folder}");
     println!("cargo:rerun-if-changed=../bpf/compile.rs");
+    println!("cargo:rerun-if-changed=../bpf/lines.rs");
     println!("cargo:rerun-if-env-changed=CLANG");
     match programs.iter().try_for_each(|program| compile(folder, program)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -26,6 +29,7 @@ fn compile(folder: &str, program: &str) -> Result<(), String> {
         .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
         .arg("-Wno-missing-field-initializers")
         .args(include_folders())
+        .args(place_of_source())
         .args(["-c", &source, "-o"])
         .arg(&object)
         .status()
@@ -51,13 +55,26 @@ fn include_folders() -> Vec<String> {
     if PathBuf::from(&folder).is_dir() { vec![format!("-I{folder}")] } else { Vec::new() }
 }
 
+/// Whether octets count more than what helps to understand the verifier, as on routers.
+fn is_small() -> bool {
+    env::var("OPT_LEVEL").is_ok_and(|level| level == "z")
+}
+
+/// Of a source that it does not find clang keeps no text.
+fn place_of_source() -> Option<&'static str> {
+    is_small().then_some("-fdebug-compilation-dir=/")
+}
+
 /// Takes the debugger's tables away and keeps the types, which maps and functions need. Without the tool the object is only larger.
-fn strip(object: &PathBuf) {
+fn strip(object: &Path) {
     let version = |n| format!("llvm-objcopy-{n}");
     let names = std::iter::once("llvm-objcopy".to_owned()).chain((14..=22).map(version));
     for name in names {
-        let tool = Command::new(name).args(["--strip-debug", "--remove-section=.rel.BTF.ext"]).arg(object).status();
+        let tool = Command::new(&name).args(["--strip-debug", "--remove-section=.rel.BTF.ext"]).arg(object).status();
         if tool.is_ok_and(|status| status.success()) {
+            if is_small() {
+                lines::drop(&name, object);
+            }
             return;
         }
     }
