@@ -49,7 +49,7 @@ test-codecs: deps ## the codecs' tests on MIPS of either byte order, emulated; m
 	@scripts/test-codecs
 
 test-lowend: DEPS = build lab cross boards
-test-lowend: deps ## an emulated MIPS board of 40 MB as a mobile router: time, memory, loss, throughput
+test-lowend: deps ## emulated boards, MIPS of 40 MB and arm64, as mobile routers: time, memory, loss, throughput
 	@scripts/test-lowend
 
 manual: DEPS = build manual
