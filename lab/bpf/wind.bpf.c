@@ -1,5 +1,5 @@
 /* Traffic that costs next to nothing: `blow` is run by hand on frames that live in a page pool, as a network card's do, and
- * sends each by an interface; `pass` sends on what arrives, the least a router can do; `count` and `swallow` end what has
+ * sends each by an interface, of one flow after the other; `pass` sends on what arrives, the least a router can do; `count` and `swallow` end what has
  * come, a socket buffer or a frame. */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -8,15 +8,17 @@
 /* All headers: Ethernet, two of IPv6, and what stands before UDP's payload. lab/src/traffic/wind.rs knows the same. */
 #define HEAD 104
 #define NEXT_HEADER 20
+#define FLOWS 64
 
 struct order {
 	__u8 head[HEAD];
 	__u32 link;
+	__u32 flows;  /* how many orders there are, a power of two */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, FLOWS);
 	__type(key, __u32);
 	__type(value, struct order);
 } orders SEC(".maps");
@@ -29,14 +31,20 @@ struct {
 } arrived SEC(".maps");
 
 static const __u32 zero = 0;
+static __u32 turn;
 
 /* The pages come back as the last receiver left them, so the headers are written anew each time. */
 SEC("xdp") int blow(struct xdp_md *frame)
 {
 	struct order *order = bpf_map_lookup_elem(&orders, &zero);
 	void *data = (void *)(long)frame->data, *end = (void *)(long)frame->data_end;
+	__u32 flow;
 
 	if (!order || data + HEAD > end)
+		return XDP_DROP;
+	flow = turn++ & (order->flows - 1);
+	order = bpf_map_lookup_elem(&orders, &flow);
+	if (!order)
 		return XDP_DROP;
 	__builtin_memcpy(data, order->head, HEAD);
 	return bpf_redirect(order->link, 0);

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //!   source s0 ──── h0 agent h1 ──── up0 router in0 ──── d0 sink
+//!                       └─h2 ──── up1─┘      where flows are shared out
 //! ```
 
 use crate::bed::{Advertiser, Daemon, Host};
 use crate::clock;
 use crate::topology::{self, HOME_AGENT};
 use crate::traffic::wind::Wind;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use roam6_proto::output::hex;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::udp::Udp;
+use serde_json::Value;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
@@ -24,6 +26,8 @@ pub(crate) enum Kind {
     Roam6,
     /// The same, which take frames at the driver.
     Xdp,
+    /// The same by two uplinks, one of which is chosen for each flow, by rules or by weights.
+    Shared,
     /// Tunnel from agent to router by the kernel's segment routing, in its reduced form: the same packets on the wire.
     Segments,
     /// Pass frames on without a look at them.
@@ -37,14 +41,15 @@ pub(crate) struct Chain {
     pub(crate) agent: Host,
     pub(crate) router: Host,
     pub(crate) sink: Host,
-    _works: Works,
+    works: Works,
 }
 
 /// What lives as long as the chain.
 #[derive(Default)]
 struct Works {
-    _daemons: Vec<Daemon>,
-    _radvd: Option<Advertiser>,
+    /// Home agent and mobile router.
+    daemons: Vec<Daemon>,
+    _radvds: Vec<Advertiser>,
     _winds: Vec<Wind>,
 }
 
@@ -59,7 +64,10 @@ const SEGMENT: &str = "fc00:2::d6";
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// In the order of the picture; their places, from 1, are the last octets of their link-layer addresses.
-const INTERFACES: [&str; 6] = ["s0", "h0", "h1", "up0", "in0", "d0"];
+const INTERFACES: [&str; 8] = ["s0", "h0", "h1", "up0", "in0", "d0", "h2", "up1"];
+/// What the mobile router that has two uplinks does with flows.
+const SHARES: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nuplink = \"up1\"\nprotocol = \"udp\"\n\
+    correspondent_ports = \"10000-10063\"\n\n[[mobile_router.flow]]\nuplink = \"up0\"\nprotocol = \"tcp\"\n";
 
 impl Kind {
     fn name(self) -> &'static str {
@@ -67,6 +75,7 @@ impl Kind {
             Kind::Plain => "plain",
             Kind::Roam6 => "roam6",
             Kind::Xdp => "xdp",
+            Kind::Shared => "shared",
             Kind::Segments => "segments",
             Kind::Ceiling => "ceiling",
         }
@@ -91,9 +100,13 @@ impl Chain {
         cable(&source, "s0", &agent, "h0")?;
         cable(&agent, "h1", &router, "up0")?;
         cable(&router, "in0", &sink, "d0")?;
-        let mut chain = Chain { kind, source, agent, router, sink, _works: Works::default() };
+        if kind == Kind::Shared {
+            cable(&agent, "h2", &router, "up1")?;
+            agent.ip(&["address add 2001:db8:3::1/64 dev h2"])?;
+        }
+        let mut chain = Chain { kind, source, agent, router, sink, works: Works::default() };
         chain.address()?;
-        chain._works = chain.set_to_work().with_context(|| format!("the chain {}", kind.name()))?;
+        chain.works = chain.set_to_work().with_context(|| format!("the chain {}", kind.name()))?;
         if kind != Kind::Ceiling {
             chain.wait()?;
         }
@@ -131,7 +144,14 @@ impl Chain {
                 }
             };
         }
-        let radvd = Advertiser::start(&self.agent, "h1", "2001:db8:2::/64")?;
+        let visited = [("h1", "up0", "2001:db8:2::/64"), ("h2", "up1", "2001:db8:3::/64")];
+        let (visited, shares) = match self.kind {
+            Kind::Shared => (&visited[..], SHARES),
+            _ => (&visited[..1], ""),
+        };
+        let radvds = visited.iter().map(|(interface, _, prefix)| Advertiser::start(&self.agent, interface, prefix));
+        let radvds = radvds.collect::<Result<_>>()?;
+        let uplinks: Vec<&str> = visited.iter().map(|(_, uplink, _)| *uplink).collect();
         let agent = format!(
             "{accel}\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n\
              \n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{}\"\n",
@@ -141,9 +161,9 @@ impl Chain {
             hex::encode(&topology::key()),
         );
         let agent = Daemon::start(&self.agent, &agent).context("the home agent")?;
-        let router = accel.to_owned() + &topology::mobile_router_config(&self.router, 0, &["up0"])?;
+        let router = accel.to_owned() + &topology::mobile_router_config(&self.router, 0, &uplinks)? + shares;
         let router = Daemon::start(&self.router, &router).context("the mobile router")?;
-        Ok(Works { _daemons: vec![agent, router], _radvd: Some(radvd), ..Works::default() })
+        Ok(Works { daemons: vec![agent, router], _radvds: radvds, ..Works::default() })
     }
 
     fn tunnel_by_segments(&self) -> Result<Works> {
@@ -169,12 +189,24 @@ impl Chain {
     fn wait(&self) -> Result<()> {
         let ping = || self.sink.output("ping", &["-6", "-n", "-c", "1", "-W", "0.3", &SOURCE.to_string()]).ok();
         let answered = clock::wait_for(PATIENCE, ping);
-        answered.map(|_| ()).ok_or_else(|| anyhow!("{}: no packets pass", self.kind.name()))
+        answered.with_context(|| format!("{}: no packets pass", self.kind.name()))?;
+        if self.kind != Kind::Shared {
+            return Ok(());
+        }
+        let both = || self.bindings().ok().filter(|count| *count == 2);
+        clock::wait_for(PATIENCE, both).map(|_| ()).context("one of the uplinks is not registered")
+    }
+
+    /// How many the home agent has.
+    fn bindings(&self) -> Result<usize> {
+        let agent = self.works.daemons.first().context("no daemon")?;
+        let shown: Value = serde_json::from_str(&agent.ask(&["show", "bindings", "--json"])?)?;
+        Ok(shown.as_array().map_or(0, Vec::len))
     }
 
     /// Whether our daemons carry the packets.
     fn has_tunnel(&self) -> bool {
-        [Kind::Roam6, Kind::Xdp].contains(&self.kind)
+        [Kind::Roam6, Kind::Xdp, Kind::Shared].contains(&self.kind)
     }
 
     /// Where the mobile router's own programs are reached.
@@ -183,11 +215,12 @@ impl Chain {
     }
 }
 
-/// A UDP packet of `octets` from source to sink or back.
-pub(crate) fn packet(octets: usize, upward: bool) -> Vec<u8> {
+/// A UDP packet of `octets` from source to sink or back, of one of many flows.
+pub(crate) fn packet(octets: usize, upward: bool, flow: u16) -> Vec<u8> {
     let (from, to) = if upward { (SINK, SOURCE) } else { (SOURCE, SINK) };
     let payload = vec![0; octets.saturating_sub(ip6::HEADER_LENGTH + roam6_wire::udp::HEADER_LENGTH)];
-    let udp = Udp { source: 10_000, destination: 9, payload: &payload }.emit(from, to);
+    let (source, destination) = if upward { (9, 10_000 + flow) } else { (10_000 + flow, 9) };
+    let udp = Udp { source, destination, payload: &payload }.emit(from, to);
     ip6::emit(&Header::new(from, to), protocol::UDP, &udp)
 }
 

@@ -12,6 +12,7 @@ mod mptcp_many;
 mod mptcp_model;
 mod mptcp_scenarios;
 mod nemo_crash;
+mod nemo_flows;
 mod nemo_handover;
 mod nemo_home_and_away;
 mod nemo_hostile;
@@ -55,6 +56,7 @@ pub(crate) const ALL: &[Experiment] = &[
     mptcp_model::EXPERIMENT,
     mptcp_scenarios::EXPERIMENT,
     nemo_crash::EXPERIMENT,
+    nemo_flows::EXPERIMENT,
     nemo_handover::EXPERIMENT,
     nemo_home_and_away::EXPERIMENT,
     nemo_hostile::EXPERIMENT,

@@ -28,6 +28,7 @@ const FIGURES: &[(&str, Draw)] = &[
     ("mptcp/many", mptcp::many),
     ("mptcp/model", mptcp::model),
     ("mptcp/scenarios", mptcp::scenarios),
+    ("nemo/flows", nemo::flows),
     ("nemo/handover", nemo::handover),
     ("nemo/home-and-away", nemo::home_and_away),
     ("nemo/nested", nemo::nested),

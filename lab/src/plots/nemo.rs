@@ -149,6 +149,32 @@ pub(super) fn nested(document: &Value) -> Vec<Chart> {
     }]
 }
 
+/// Packets of several flows, towards the mobile network, with the range of the rounds.
+pub(super) fn flows(document: &Value) -> Vec<Chart> {
+    let by = [("plain", "plain routing"), ("ruled", "an uplink by rule"), ("weighted", "uplinks by weight")];
+    let of = |by: &str| -> Vec<&Value> {
+        let wanted = |row: &&Value| text(row, "by") == by && row.get("upward") == Some(&Value::Bool(false));
+        rows(document).iter().filter(wanted).collect()
+    };
+    let point = |(place, row): (usize, &&Value)| {
+        let spread = number(row, "/kpps_of_cpu/min").zip(number(row, "/kpps_of_cpu/max"));
+        Some(Point { x: place as f64, y: number(row, "/kpps_of_cpu/p50")?, spread })
+    };
+    let series = by.iter().map(|(by, name)| Series {
+        name: (*name).to_owned(),
+        style: Style::Bar,
+        points: of(by).iter().enumerate().filter_map(point).collect(),
+    });
+    vec![Chart {
+        title: "A path chosen for each flow".to_owned(),
+        across: "flows at once".to_owned(),
+        up: "thousand packets/s a core, median and range".to_owned(),
+        places: of("plain").iter().filter_map(|row| number(row, "/flows").map(|n| format!("{n}"))).collect(),
+        series: series.collect(),
+        ..Chart::default()
+    }]
+}
+
 /// What a tunnel costs, one router and two of them, and TCP's share.
 pub(super) fn throughput(document: &Value) -> Vec<Chart> {
     let whole = [

@@ -51,6 +51,11 @@ const READING: &[(&str, &str)] = &[
     ),
     ("nemo/crash", "What a killed daemon costs: the tunnel is the kernel's, so nothing while it is away."),
     (
+        "nemo/flows",
+        "What it costs to choose a path for each flow; and by weights, that packets behind one another leave by two \
+         interfaces, so that the kernel does less of its work for many at once.",
+    ),
+    (
         "nemo/handover",
         "How long the network is silent at each kind of move, seen by 1000 packets a second. A hard move has no cable for 9 ms, \
          and can be no shorter than that and one round trip to the home agent.",

@@ -12,6 +12,7 @@ use aya::programs::{LinkOrder, SchedClassifier, TcAttachType, TestRun, TestRunAt
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
+use std::iter;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wi
 
 /// Octets of a frame that are written anew each time.
 const HEAD: usize = 104;
+/// Octets of an order: these, the interface, how many orders there are.
+const ORDER: usize = HEAD + 8;
 /// Frames handed on together.
 const BATCH: u32 = 64;
 
@@ -109,9 +112,10 @@ impl Wind {
         Ok(())
     }
 
-    /// Sends `count` such frames by an interface of a host.
-    pub(crate) fn blow(&mut self, host: &Host, interface: &str, frame: &[u8], count: u32) -> Result<Blow> {
-        self.order(frame, host.index(interface)?)?;
+    /// Sends `count` such frames in turn by an interface of a host; they are as long as the first, and 1, 2, 4 or so up to 64.
+    pub(crate) fn blow(&mut self, host: &Host, interface: &str, frames: &[Vec<u8>], count: u32) -> Result<Blow> {
+        let frame = frames.first().context("no frames")?;
+        self.order(frames, host.index(interface)?)?;
         let before = self.arrived()?;
         let program = &*xdp(&mut self.ebpf, "blow")?;
         let (own, softirq) = host.inside(|| {
@@ -142,17 +146,17 @@ impl Wind {
         Ok(arrived)
     }
 
-    fn order(&mut self, frame: &[u8], link: u32) -> Result<()> {
-        let mut order = [0; HEAD + 4];
-        for (to, from) in order.iter_mut().take(HEAD).zip(frame) {
-            *to = *from;
+    fn order(&mut self, frames: &[Vec<u8>], link: u32) -> Result<()> {
+        let mut orders: Array<_, [u8; ORDER]> = self.ebpf.map_mut("orders").context("no map of orders")?.try_into()?;
+        let tail = [link, u32::try_from(frames.len())?].map(u32::to_ne_bytes).concat();
+        let none = [Vec::new()];
+        for (place, frame) in (0..).zip(if frames.is_empty() { &none } else { frames }) {
+            let mut order = [0; ORDER];
+            let octets = frame.iter().copied().chain(iter::repeat(0)).take(HEAD).chain(tail.iter().copied());
+            order.iter_mut().zip(octets).for_each(|(to, from)| *to = from);
+            orders.set(place, order, 0)?;
         }
-        for (to, from) in order.iter_mut().skip(HEAD).zip(link.to_ne_bytes()) {
-            *to = from;
-        }
-        let mut orders: Array<_, [u8; HEAD + 4]> =
-            self.ebpf.map_mut("orders").context("no map of orders")?.try_into()?;
-        Ok(orders.set(0, order, 0)?)
+        Ok(())
     }
 
     fn arrived(&self) -> Result<u64> {

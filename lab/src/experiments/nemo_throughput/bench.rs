@@ -37,7 +37,7 @@ impl Bench {
     }
 
     /// Sends packets of `size` octets, without the tunnel's header, along a lane.
-    pub(super) fn blow(&mut self, lane: Lane, size: usize, frames: u32) -> Result<Blow> {
+    pub(super) fn blow(&mut self, lane: Lane, size: usize, count: u32) -> Result<Blow> {
         let Lane { kind, section, upward } = lane;
         let chain = self.chains.iter().find(|chain| chain.kind == kind).context("no such chain")?;
         let middle = match (section, upward) {
@@ -53,14 +53,14 @@ impl Bench {
             (_, false) => (&chain.source, "s0", "h0"),
             (_, true) => (&chain.sink, "d0", "in0"),
         };
-        let plain = chain::packet(size, upward);
+        let plain = chain::packet(size, upward, 0);
         let inside = section == Section::Exit && kind == Kind::Roam6;
         let packet = if inside { chain::tunnelled(&plain, upward) } else { plain };
-        let frame = chain::frame(from, to, &packet);
-        self.wind.blow(host, from, &frame, WARM)?;
-        let count = if section.nothing() == Section::Nothing { Wind::count_at } else { Wind::swallow_at };
-        let place = middle.map(|(host, interface)| count(&mut self.wind, host, interface)).transpose()?;
-        let blow = self.wind.blow(host, from, &frame, frames)?;
+        let frames = [chain::frame(from, to, &packet)];
+        self.wind.blow(host, from, &frames, WARM)?;
+        let counter = if section.nothing() == Section::Nothing { Wind::count_at } else { Wind::swallow_at };
+        let place = middle.map(|(host, interface)| counter(&mut self.wind, host, interface)).transpose()?;
+        let blow = self.wind.blow(host, from, &frames, count)?;
         place.map(|place| self.wind.leave(place)).transpose()?;
         Ok(blow)
     }
