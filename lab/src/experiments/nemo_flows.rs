@@ -6,7 +6,7 @@ use super::Experiment;
 use crate::chain::{self, Chain, Kind};
 use crate::figures::{Findings, percentile, round, spread};
 use crate::progress::Progress;
-use crate::traffic::wind::{self, Blow, Wind};
+use crate::traffic::wind::{self, Blow, Place, Wind};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -52,10 +52,8 @@ fn run(quick: bool) -> Result<Findings> {
     let mut progress = Progress::new(rounds as u64);
     let (plain, shared) = wind::beside(|| Ok((Chain::build(Kind::Plain)?, Chain::build(Kind::Shared)?)))?;
     let mut wind = Wind::new()?;
-    for chain in [&plain, &shared] {
-        wind.count_at(&chain.sink, "d0")?;
-        wind.count_at(&chain.source, "s0")?;
-    }
+    let ends = [&plain, &shared].into_iter().flat_map(|chain| [(&chain.sink, "d0"), (&chain.source, "s0")]);
+    let _counters: Vec<Place> = ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
     let mut blows = Blows::new();
     let mut shares = BTreeMap::new();
     for at in 0..rounds {

@@ -6,9 +6,10 @@ use crate::sys;
 use anyhow::{Context, Result};
 use aya::Ebpf;
 use aya::maps::{Array, PerCpuArray};
-use aya::programs::tc::{SchedClassifierLinkId, TcAttachOptions};
-use aya::programs::xdp::XdpLinkId;
-use aya::programs::{LinkOrder, SchedClassifier, TcAttachType, TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode};
+use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions};
+use aya::programs::{
+    LinkOrder, ProgramError, SchedClassifier, TcAttachType, TestRun, TestRunAttrs, TestRunOptions, Xdp, XdpMode,
+};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
@@ -35,12 +36,20 @@ pub(crate) struct Wind {
     ebpf: Ebpf,
 }
 
-/// Where packets are counted.
-pub(crate) enum Place {
-    /// In traffic control.
-    Buffers(SchedClassifierLinkId),
-    /// At the driver.
-    Frames(XdpLinkId),
+/// Where packets are counted, as long as this lives.
+#[must_use]
+pub(crate) struct Place {
+    host: Host,
+    /// Of traffic control, or of the driver.
+    link: Option<Box<dyn Send>>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // A filter is known by the number of its interface, which means another one in another host.
+        let link = self.link.take();
+        self.host.inside(|| drop(link)).ok();
+    }
 }
 
 /// What came of a blow.
@@ -80,28 +89,20 @@ impl Wind {
     /// Counts and swallows what arrives at this interface, before anybody else sees it.
     pub(crate) fn count_at(&mut self, host: &Host, interface: &str) -> Result<Place> {
         let program = counter(&mut self.ebpf)?;
-        let first = || TcAttachOptions::TcxOrder(LinkOrder::first());
-        let attached = host.inside(|| program.attach_with_options(interface, TcAttachType::Ingress, first()))?;
-        attached
-            .map(Place::Buffers)
-            .with_context(|| format!("a counter at {interface}; it needs TCX, a kernel of 6.6 or newer"))
+        let link = host.inside(|| count_first(program, interface))?;
+        let link = link.with_context(|| format!("a counter at {interface}"))?;
+        Ok(Place { host: host.clone(), link: Some(Box::new(link)) })
     }
 
     /// The same before the kernel has made socket buffers of it.
     pub(crate) fn swallow_at(&mut self, host: &Host, interface: &str) -> Result<Place> {
         let program = xdp(&mut self.ebpf, "swallow")?;
-        host.inside(|| program.attach(interface, XdpMode::Driver))?
-            .map(Place::Frames)
-            .with_context(|| format!("a counter of frames at {interface}"))
-    }
-
-    /// Counts there no longer.
-    pub(crate) fn leave(&mut self, place: Place) -> Result<()> {
-        match place {
-            Place::Buffers(place) => counter(&mut self.ebpf)?.detach(place)?,
-            Place::Frames(place) => xdp(&mut self.ebpf, "swallow")?.detach(place)?,
-        }
-        Ok(())
+        let link = host.inside(|| {
+            let id = program.attach(interface, XdpMode::Driver)?;
+            program.take_link(id)
+        })?;
+        let link = link.with_context(|| format!("a counter of frames at {interface}"))?;
+        Ok(Place { host: host.clone(), link: Some(Box::new(link)) })
     }
 
     /// Sends all that arrives at one interface of a host by another, without looking at it.
@@ -171,6 +172,18 @@ fn xdp<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp> {
 
 fn counter(ebpf: &mut Ebpf) -> Result<&mut SchedClassifier> {
     Ok(ebpf.program_mut("count").context("no counter")?.try_into()?)
+}
+
+/// Before all other programs of the interface: by TCX where the kernel has it (6.6), by a clsact filter else, as roam6 does.
+fn count_first(program: &mut SchedClassifier, interface: &str) -> Result<SchedClassifierLink, ProgramError> {
+    let by = TcAttachOptions::TcxOrder(LinkOrder::first());
+    let id = program.attach_with_options(interface, TcAttachType::Ingress, by).or_else(|_| {
+        // Fails if the qdisc is there, which is as good.
+        let _ = tc::qdisc_add_clsact(interface);
+        let by = TcAttachOptions::Netlink(NlOptions { priority: 1, ..NlOptions::default() });
+        program.attach_with_options(interface, TcAttachType::Ingress, by)
+    })?;
+    program.take_link(id)
 }
 
 /// Processor time of this thread.

@@ -4,7 +4,7 @@ use super::FLOWS;
 use super::lanes::{Lane, Section};
 use crate::chain::{self, Chain, Kind};
 use crate::traffic::bulk;
-use crate::traffic::wind::{self, Blow, Wind};
+use crate::traffic::wind::{self, Blow, Place, Wind};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 
@@ -18,6 +18,7 @@ pub(super) type Bulks = BTreeMap<(usize, bool, bool, Kind), Vec<f64>>;
 pub(super) struct Bench {
     chains: Vec<Chain>,
     wind: Wind,
+    _ends: Vec<Place>,
 }
 
 impl Bench {
@@ -25,11 +26,9 @@ impl Bench {
         let kinds = [Kind::Plain, Kind::Roam6, Kind::Xdp, Kind::Segments, Kind::Ceiling];
         let chains: Vec<Chain> = wind::beside(|| kinds.into_iter().map(Chain::build).collect())?;
         let mut wind = Wind::new()?;
-        for chain in &chains {
-            wind.count_at(&chain.sink, "d0")?;
-            wind.count_at(&chain.source, "s0")?;
-        }
-        Ok(Bench { chains, wind })
+        let ends = chains.iter().flat_map(|chain| [(&chain.sink, "d0"), (&chain.source, "s0")]);
+        let ends = ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
+        Ok(Bench { chains, wind, _ends: ends })
     }
 
     pub(super) fn chain(&self, kind: Kind) -> Result<&Chain> {
@@ -61,7 +60,7 @@ impl Bench {
         let counter = if section.nothing() == Section::Nothing { Wind::count_at } else { Wind::swallow_at };
         let place = middle.map(|(host, interface)| counter(&mut self.wind, host, interface)).transpose()?;
         let blow = self.wind.blow(host, from, &frames, count)?;
-        place.map(|place| self.wind.leave(place)).transpose()?;
+        drop(place);
         Ok(blow)
     }
 
