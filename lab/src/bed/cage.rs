@@ -9,12 +9,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use nix::unistd::{Pid, geteuid, getpid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::TcpListener;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -125,29 +126,63 @@ pub(crate) fn disk() -> Result<(PathBuf, &'static str)> {
 /// Processor time of the kernel's own threads for packets, all of them together; they are outside of the cage. Zero if they
 /// cannot be seen.
 pub(crate) fn softirq_time() -> Duration {
-    let nanoseconds = |file: &File| {
-        let mut text = [0; 64];
-        let length = file.read_at(&mut text, 0).ok()?;
-        let text = std::str::from_utf8(text.get(..length)?).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    SOFTIRQ.get().into_iter().flatten().filter_map(nanoseconds).map(Duration::from_nanos).sum()
+    SOFTIRQ.get().into_iter().flatten().filter_map(time_of).sum()
 }
+
+/// The first column of the open file `schedstat` of a thread.
+fn time_of(file: &File) -> Option<Duration> {
+    let mut text = [0; 64];
+    let length = file.read_at(&mut text, 0).ok()?;
+    let text = std::str::from_utf8(text.get(..length)?).ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+/// Processor time of each of the kernel's worker threads, by its number.
+pub(crate) struct Workers(BTreeMap<String, Duration>);
+
+impl Workers {
+    /// As of now; of none if they cannot be seen.
+    pub(crate) fn now() -> Workers {
+        let outside = PROCESSES.get().and_then(|folder| folder.as_ref());
+        let path = outside.map(|folder| PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())));
+        let threads = path.map(|path| kernel_threads(&path, "kworker/")).unwrap_or_default();
+        let time = |path: PathBuf| {
+            let number = path.file_name()?.to_str()?.to_owned();
+            Some((number, time_of(&File::open(path.join("schedstat")).ok()?)?))
+        };
+        Workers(threads.into_iter().filter_map(time).collect())
+    }
+
+    /// What they have worked since; those that have begun meanwhile too.
+    pub(crate) fn worked_since(&self, then: &Workers) -> Duration {
+        let before = |number| then.0.get(number).copied().unwrap_or_default();
+        self.0.iter().map(|(number, time)| time.saturating_sub(before(number))).sum()
+    }
+}
+
+/// The table of all processes, opened while it could be seen.
+static PROCESSES: OnceLock<Option<File>> = OnceLock::new();
 
 /// What tells the time of each thread `ksoftirqd`, opened while it could be seen.
 static SOFTIRQ: OnceLock<Vec<File>> = OnceLock::new();
 
 fn softirq_threads() -> Vec<File> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_softirq =
-        |path: &PathBuf| fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with("ksoftirqd/"));
-    processes.filter(is_softirq).filter_map(|path| File::open(path.join("schedstat")).ok()).collect()
+    let threads = kernel_threads(Path::new("/proc"), "ksoftirqd/").into_iter();
+    threads.filter_map(|path| File::open(path.join("schedstat")).ok()).collect()
+}
+
+/// The folders of those whose names begin so.
+fn kernel_threads(processes: &Path, beginning: &str) -> Vec<PathBuf> {
+    let folders = fs::read_dir(processes).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_one = |path: &PathBuf| fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with(beginning));
+    folders.filter(is_one).collect()
 }
 
 /// Hides the host's `/run` and process table behind fresh ones.
 fn furnish() -> Result<()> {
     let none = None::<&str>;
     SOFTIRQ.get_or_init(softirq_threads);
+    PROCESSES.get_or_init(|| File::open("/proc").ok());
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
     mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none)?;
     mount(Some("lab"), "/run", Some("tmpfs"), MsFlags::empty(), none)?;

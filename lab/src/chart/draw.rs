@@ -6,7 +6,7 @@ use super::{Chart, Style};
 use anyhow::Result;
 use std::fmt::Write;
 
-const COLOURS: [&str; 6] = ["#c8662b", "#2f6fb0", "#3b8f4f", "#8a5fb5", "#c2a02b", "#4a9fb0"];
+const COLOURS: [&str; 7] = ["#c8662b", "#2f6fb0", "#3b8f4f", "#8a5fb5", "#c2a02b", "#4a9fb0", "#b5567f"];
 /// What others say is grey.
 const GREY: &str = "#9aa3ad";
 /// What an axis has room for between two of its numbers.

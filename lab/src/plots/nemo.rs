@@ -182,13 +182,14 @@ pub(super) fn throughput(document: &Value) -> Vec<Chart> {
         ("roam6", "roam6"),
         ("xdp", "roam6 at the driver"),
         ("segments", "SRv6, reduced"),
+        ("ip6tnl", "ip6tnl"),
+        ("wireguard", "WireGuard"),
         ("ceiling", "bare XDP redirect"),
     ];
-    let bare = whole.into_iter().filter(|(by, _)| !["roam6", "segments"].contains(by)).collect::<Vec<_>>();
     let both = [("plain", "plain routing"), ("roam6", "roam6")];
     vec![
         packets(document, "Four hosts in a row: packets for the same processor time", "whole", &whole),
-        packets(document, "The same to a receiver that takes frames", "wholebare", &bare),
+        packets(document, "The same to a receiver that takes frames", "wholebare", &whole),
         packets(document, "Into the tunnel alone", "entry", &both),
         packets(document, "Out of the tunnel alone", "exit", &both),
         bulk(document, &both),
@@ -207,7 +208,8 @@ fn packets(document: &Value, title: &str, section: &str, by: &[(&str, &str)]) ->
         let most = rounds.iter().copied().reduce(f64::max)?;
         Some(Point { x: place as f64, y: number(row, "/kpps_of_cpu")?, spread: Some((least, most)) })
     };
-    let series = by.iter().map(|(by, name)| Series {
+    let present = by.iter().filter(|(by, _)| !of(by).is_empty());
+    let series = present.map(|(by, name)| Series {
         name: (*name).to_owned(),
         style: Style::Bar,
         points: of(by).iter().enumerate().filter_map(point).collect(),

@@ -2,6 +2,7 @@
 
 use super::FLOWS;
 use super::lanes::{Lane, Section};
+use crate::bed::cage::Workers;
 use crate::chain::{self, Chain, Kind};
 use crate::traffic::bulk;
 use crate::traffic::wind::{self, Blow, Place, Wind};
@@ -14,25 +15,49 @@ const WARM: u32 = 1024;
 /// Gigabits a second of processor time, one of each round: so many connections at once, of sockets on the router, upward.
 pub(super) type Bulks = BTreeMap<(usize, bool, bool, Kind), Vec<f64>>;
 
+const KINDS: [Kind; 7] =
+    [Kind::Plain, Kind::Roam6, Kind::Xdp, Kind::Segments, Kind::Ip6tnl, Kind::WireGuard, Kind::Ceiling];
+
+/// A chain of this kind, or why there is none.
+fn build(kind: Kind) -> Result<Result<Chain, String>> {
+    if let Some(why) = kind.obstacle()? {
+        return Ok(Err(why));
+    }
+    let chain = Chain::build(kind)?;
+    Ok(chain.shortcoming()?.map_or(Ok(chain), Err))
+}
+
 /// The chains, a counter that stays at each end, and a second one for what comes to the middle.
 pub(super) struct Bench {
     chains: Vec<Chain>,
+    /// The kinds of chain that this machine cannot have, each with the reason.
+    pub(super) absent: Vec<String>,
     wind: Wind,
     _ends: Vec<Place>,
 }
 
 impl Bench {
     pub(super) fn build() -> Result<Bench> {
-        let kinds = [Kind::Plain, Kind::Roam6, Kind::Xdp, Kind::Segments, Kind::Ceiling];
-        let chains: Vec<Chain> = wind::beside(|| kinds.into_iter().map(Chain::build).collect())?;
+        let (mut chains, mut absent) = (Vec::new(), Vec::new());
+        for kind in KINDS {
+            match wind::beside(|| build(kind))? {
+                Ok(chain) => chains.push(chain),
+                Err(why) => absent.push(format!("{}: {why}", kind.name())),
+            }
+        }
         let mut wind = Wind::new()?;
         let ends = chains.iter().flat_map(|chain| [(&chain.sink, "d0"), (&chain.source, "s0")]);
         let ends = ends.map(|(host, interface)| wind.count_at(host, interface)).collect::<Result<_>>()?;
-        Ok(Bench { chains, wind, _ends: ends })
+        Ok(Bench { chains, absent, wind, _ends: ends })
     }
 
-    pub(super) fn chain(&self, kind: Kind) -> Result<&Chain> {
+    fn chain(&self, kind: Kind) -> Result<&Chain> {
         self.chains.iter().find(|chain| chain.kind == kind).context("no such chain")
+    }
+
+    /// Whether packets of `size` octets can be sent along a lane.
+    pub(super) fn has(&self, lane: Lane, size: usize) -> bool {
+        lane.kind.carries(size) && self.chain(lane.kind).is_ok()
     }
 
     /// Sends packets of `size` octets, without the tunnel's header, along a lane.
@@ -59,7 +84,10 @@ impl Bench {
         self.wind.blow(host, from, &frames, WARM)?;
         let counter = if section.nothing() == Section::Nothing { Wind::count_at } else { Wind::swallow_at };
         let place = middle.map(|(host, interface)| counter(&mut self.wind, host, interface)).transpose()?;
-        let blow = self.wind.blow(host, from, &frames, count)?;
+        // WireGuard encrypts in threads of its own.
+        let before = (kind == Kind::WireGuard).then(Workers::now);
+        let mut blow = self.wind.blow(host, from, &frames, count)?;
+        blow.took += before.map(|before| Workers::now().worked_since(&before)).unwrap_or_default();
         drop(place);
         Ok(blow)
     }

@@ -46,15 +46,18 @@ pub(super) const fn lane(kind: Kind, section: Section, upward: bool) -> Lane {
     Lane { kind, section, upward }
 }
 
-pub(super) const LANES: [Lane; 21] = [
+pub(super) const LANES: [Lane; 24] = [
     lane(Kind::Plain, Section::Nothing, false),
     lane(Kind::Plain, Section::Whole, false),
     lane(Kind::Roam6, Section::Whole, false),
     lane(Kind::Segments, Section::Whole, false),
+    lane(Kind::Ip6tnl, Section::Whole, false),
+    lane(Kind::WireGuard, Section::Whole, false),
     lane(Kind::Ceiling, Section::Whole, false),
     lane(Kind::Xdp, Section::Whole, false),
     lane(Kind::Plain, Section::Whole, true),
     lane(Kind::Roam6, Section::Whole, true),
+    lane(Kind::Ip6tnl, Section::Whole, true),
     lane(Kind::Xdp, Section::Whole, true),
     lane(Kind::Plain, Section::NothingBare, false),
     lane(Kind::Plain, Section::WholeBare, false),

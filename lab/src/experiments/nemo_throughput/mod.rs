@@ -5,7 +5,6 @@ mod bench;
 mod lanes;
 
 use super::Experiment;
-use crate::bed::{Host, host};
 use crate::chain::Kind;
 use crate::figures::{Findings, percentile, round};
 use crate::progress::Progress;
@@ -15,7 +14,6 @@ use bench::{Bench, Bulks};
 use lanes::{LANES, Lane, Section, lane};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::process::Command;
 
 /// See the file's head.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -36,8 +34,7 @@ const FLOWS: [usize; 2] = [1, 4];
 type Blows = BTreeMap<(usize, Lane), Vec<Blow>>;
 
 fn run(quick: bool) -> Result<Findings> {
-    let (sizes, rounds, frames): (&[usize], usize, u32) =
-        if quick { (&QUICK, 3, 30_000) } else { (&SIZES, 9, 120_000) };
+    let Effort { sizes, rounds, frames, octets } = Effort::of(quick);
     let mut bench = Bench::build()?;
     let mut findings = Findings { sound: true, ..Findings::default() };
     let mut progress = Progress::new(2 * rounds as u64);
@@ -45,7 +42,8 @@ fn run(quick: bool) -> Result<Findings> {
     for at in 0..rounds {
         progress.say(&format!("round {} of {rounds}", at + 1));
         for &size in sizes {
-            for lane in (0..LANES.len()).filter_map(|place| LANES.get((place + at) % LANES.len())) {
+            let turn = (0..LANES.len()).filter_map(|place| LANES.get((place + at) % LANES.len()));
+            for lane in turn.filter(|lane| bench.has(**lane, size)).collect::<Vec<_>>() {
                 blows.entry((size, *lane)).or_default().push(bench.blow(*lane, size, frames)?);
             }
         }
@@ -56,15 +54,35 @@ fn run(quick: bool) -> Result<Findings> {
         of_size.sum_up(&mut findings);
         of_size.judge(&mut findings);
     }
+    sum_up_ip6tnl(&mut findings, sizes.iter().map(|&size| Sized { blows: &blows, size }));
     let mut bulks = Bulks::new();
     for at in 0..rounds {
         progress.say(&format!("TCP, round {} of {rounds}", at + 1));
-        bench.bulks(&mut bulks, if quick { 64 << 20 } else { 256 << 20 }, at)?;
+        bench.bulks(&mut bulks, octets, at)?;
         progress.step();
     }
     sum_up_bulks(&mut findings, &bulks);
-    findings.sum_up("absent", absent(&bench.chain(Kind::Plain)?.agent));
+    findings.sum_up("absent", bench.absent);
     Ok(findings)
+}
+
+/// How much is sent.
+struct Effort {
+    sizes: &'static [usize],
+    rounds: usize,
+    /// Of each lane in each round.
+    frames: u32,
+    /// Of each bulk transfer.
+    octets: usize,
+}
+
+impl Effort {
+    fn of(quick: bool) -> Effort {
+        match quick {
+            false => Effort { sizes: &SIZES, rounds: 9, frames: 120_000, octets: 256 << 20 },
+            true => Effort { sizes: &QUICK, rounds: 3, frames: 30_000, octets: 64 << 20 },
+        }
+    }
 }
 
 /// The median of the rounds' ratios.
@@ -110,6 +128,8 @@ impl Sized<'_> {
             ("encap_over_plain", roam6_over_plain(Section::Entry)),
             ("decap_over_plain", roam6_over_plain(Section::Exit)),
             ("roam6_over_kernel_tunnel", ratio(&whole(Kind::Roam6), &whole(Kind::Segments))),
+            ("roam6_over_ip6tnl", self.over_ip6tnl()),
+            ("roam6_over_wireguard", ratio(&whole(Kind::Roam6), &whole(Kind::WireGuard))),
             ("ceiling_over_plain", ratio(&whole(Kind::Ceiling), &whole(Kind::Plain))),
             ("xdp_over_plain", over_plain(Kind::Xdp, Section::Whole)),
             ("xdp_over_ceiling", ratio(&whole(Kind::Xdp), &whole(Kind::Ceiling))),
@@ -117,16 +137,24 @@ impl Sized<'_> {
             ("xdp_xdp_over_ceiling", ratio(&bare(Kind::Xdp), &bare(Kind::Ceiling))),
         ];
         for (name, value) in summary {
-            findings.sum_up(&format!("{name}_{}", self.size), value);
+            if let Some(value) = value {
+                findings.sum_up(&format!("{name}_{}", self.size), value);
+            }
         }
-        findings.rows.extend(LANES.iter().map(|lane| self.row(*lane)));
+        let seen = LANES.iter().filter(|lane| !self.blows(**lane).is_empty());
+        findings.rows.extend(seen.map(|lane| self.row(*lane)));
+    }
+
+    fn over_ip6tnl(&self) -> Option<f64> {
+        let of = |kind, upward| self.rates(kind, Section::Whole, upward);
+        lesser(|upward| ratio(&of(Kind::Roam6, upward), &of(Kind::Ip6tnl, upward)))
     }
 
     fn row(&self, lane: Lane) -> Value {
         let rates = self.rates(lane.kind, lane.section, lane.upward);
         json!({
             "octets": self.size,
-            "by": format!("{:?}", lane.kind).to_lowercase(),
+            "by": lane.kind.name(),
             "section": format!("{:?}", lane.section).to_lowercase(),
             "upward": lane.upward,
             "kpps_of_cpu": self.median(lane).map(round),
@@ -158,6 +186,14 @@ impl Sized<'_> {
     }
 }
 
+/// The median of all sizes.
+fn sum_up_ip6tnl<'a>(findings: &mut Findings, sizes: impl Iterator<Item = Sized<'a>>) {
+    let ratios: Vec<f64> = sizes.filter_map(|size| size.over_ip6tnl()).collect();
+    if let Some(middle) = percentile(&ratios, 0.5) {
+        findings.sum_up("roam6_over_ip6tnl", middle);
+    }
+}
+
 fn sum_up_bulks(findings: &mut Findings, bulks: &Bulks) {
     for flows in FLOWS {
         for (name, local) in [("tcp_roam6_over_plain", false), ("tcp_local_roam6_over_plain", true)] {
@@ -169,22 +205,10 @@ fn sum_up_bulks(findings: &mut Findings, bulks: &Bulks) {
     for ((flows, local, upward, kind), rates) in bulks {
         findings.rows.push(json!({
             "flows": flows,
-            "by": format!("{kind:?}").to_lowercase(),
+            "by": kind.name(),
             "sockets_on_the_router": local,
             "upward": upward,
             "gbit_per_s_of_cpu": percentile(rates, 0.5).map(round),
         }));
     }
-}
-
-/// Which other tunnels this kernel has not.
-fn absent(host: &Host) -> Value {
-    let makes = |kind: &str| {
-        let mut add = Command::new("ip");
-        add.args(["-n", host.name(), "link", "add", "tried0", "type", kind]);
-        let made = host::run(&mut add).is_ok();
-        host.ip(&["link delete tried0"]).ok();
-        made
-    };
-    json!(["ip6tnl", "wireguard"].into_iter().filter(|kind| !makes(kind)).collect::<Vec<_>>())
 }

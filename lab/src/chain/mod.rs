@@ -5,15 +5,16 @@
 //!                       └─h2 ──── up1─┘      where flows are shared out
 //! ```
 
+mod ours;
+mod tunnels;
+
 use crate::bed::{Advertiser, Daemon, Host};
 use crate::clock;
 use crate::topology::{self, HOME_AGENT};
 use crate::traffic::wind::Wind;
 use anyhow::{Context, Result};
-use roam6_proto::output::hex;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::udp::Udp;
-use serde_json::Value;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
@@ -30,6 +31,10 @@ pub(crate) enum Kind {
     Shared,
     /// Tunnel from agent to router by the kernel's segment routing, in its reduced form: the same packets on the wire.
     Segments,
+    /// Tunnel by the kernel's IPv6 in IPv6: the same packets too.
+    Ip6tnl,
+    /// Tunnel by WireGuard, which encrypts.
+    WireGuard,
     /// Pass frames on without a look at them.
     Ceiling,
 }
@@ -59,24 +64,23 @@ pub(crate) const SINK: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x100, 0, 0, 0, 0
 const CARE_OF: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0xff, 0xfe00, 4);
 /// The same host's where it is an ordinary router.
 const PLAIN_ROUTER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
-const SEGMENT: &str = "fc00:2::d6";
+/// The agent's on the cable to the router.
+const PLAIN_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 1);
 /// How long it may take until the mobile router is bound.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// In the order of the picture; their places, from 1, are the last octets of their link-layer addresses.
 const INTERFACES: [&str; 8] = ["s0", "h0", "h1", "up0", "in0", "d0", "h2", "up1"];
-/// What the mobile router that has two uplinks does with flows.
-const SHARES: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nuplink = \"up1\"\nprotocol = \"udp\"\n\
-    correspondent_ports = \"10000-10063\"\n\n[[mobile_router.flow]]\nuplink = \"up0\"\nprotocol = \"tcp\"\n";
-
 impl Kind {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Plain => "plain",
             Kind::Roam6 => "roam6",
             Kind::Xdp => "xdp",
             Kind::Shared => "shared",
             Kind::Segments => "segments",
+            Kind::Ip6tnl => "ip6tnl",
+            Kind::WireGuard => "wireguard",
             Kind::Ceiling => "ceiling",
         }
     }
@@ -110,6 +114,9 @@ impl Chain {
         if kind != Kind::Ceiling {
             chain.wait()?;
         }
+        if [Kind::Ip6tnl, Kind::WireGuard].contains(&kind) {
+            chain.check_tunnel()?;
+        }
         Ok(chain)
     }
 
@@ -118,62 +125,29 @@ impl Chain {
         self.agent.ip(&[
             "address add 2001:db8:5::1/64 dev h0",
             &format!("address add {HOME_AGENT}/64 dev h0"),
-            "address add 2001:db8:2::1/64 dev h1",
+            &format!("address add {PLAIN_AGENT}/64 dev h1"),
         ])?;
         let inside = link_local("in0");
         self.sink.ip(&[&format!("address add {SINK}/64 dev d0"), &format!("route add default via {inside} dev d0")])
     }
 
     fn set_to_work(&self) -> Result<Works> {
-        let accel = match self.kind {
-            Kind::Xdp => "accel = \"xdp\"\n",
-            _ => "",
-        };
-        if !self.has_tunnel() {
-            self.router.ip(&[
+        match self.kind {
+            Kind::Roam6 | Kind::Shared => return self.bind(""),
+            Kind::Xdp => return self.bind("accel = \"xdp\"\n"),
+            _ => self.router.ip(&[
                 &format!("address add {PLAIN_ROUTER}/64 dev up0"),
                 "address add 2001:db8:100::1/64 dev in0",
-                "route add default via 2001:db8:2::1",
-            ])?;
-            return match self.kind {
-                Kind::Segments => self.tunnel_by_segments(),
-                Kind::Ceiling => self.pass_on(),
-                _ => {
-                    self.agent.ip(&[&format!("route add 2001:db8:100::/56 via {PLAIN_ROUTER}")])?;
-                    Ok(Works::default())
-                }
-            };
+                &format!("route add default via {PLAIN_AGENT}"),
+            ])?,
         }
-        let visited = [("h1", "up0", "2001:db8:2::/64"), ("h2", "up1", "2001:db8:3::/64")];
-        let (visited, shares) = match self.kind {
-            Kind::Shared => (&visited[..], SHARES),
-            _ => (&visited[..1], ""),
-        };
-        let radvds = visited.iter().map(|(interface, _, prefix)| Advertiser::start(&self.agent, interface, prefix));
-        let radvds = radvds.collect::<Result<_>>()?;
-        let uplinks: Vec<&str> = visited.iter().map(|(_, uplink, _)| *uplink).collect();
-        let agent = format!(
-            "{accel}\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n\
-             \n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{}\"\n",
-            topology::home_address(0),
-            topology::network(0),
-            topology::FIRST_SPI,
-            hex::encode(&topology::key()),
-        );
-        let agent = Daemon::start(&self.agent, &agent).context("the home agent")?;
-        let router = accel.to_owned() + &topology::mobile_router_config(&self.router, 0, &uplinks)? + shares;
-        let router = Daemon::start(&self.router, &router).context("the mobile router")?;
-        Ok(Works { daemons: vec![agent, router], _radvds: radvds, ..Works::default() })
-    }
-
-    fn tunnel_by_segments(&self) -> Result<Works> {
-        self.agent.ip(&[
-            &format!("sr tunsrc set {HOME_AGENT}"),
-            &format!("route add {SEGMENT}/128 via {PLAIN_ROUTER}"),
-            &format!("route add 2001:db8:100::/56 encap seg6 mode encap.red segs {SEGMENT} via {PLAIN_ROUTER} dev h1"),
-        ])?;
-        let end = format!("route add {SEGMENT}/128 encap seg6local action End.DT6 table 254 dev in0");
-        self.router.ip(&[&end])?;
+        match self.kind {
+            Kind::Segments => self.tunnel_by_segments()?,
+            Kind::Ip6tnl => self.tunnel_by_ip6tnl()?,
+            Kind::WireGuard => self.tunnel_by_wireguard()?,
+            Kind::Ceiling => return self.pass_on(),
+            _ => self.agent.ip(&[&format!("route add 2001:db8:100::/56 via {PLAIN_ROUTER}")])?,
+        }
         Ok(Works::default())
     }
 
@@ -195,13 +169,6 @@ impl Chain {
         }
         let both = || self.bindings().ok().filter(|count| *count == 2);
         clock::wait_for(PATIENCE, both).map(|_| ()).context("one of the uplinks is not registered")
-    }
-
-    /// How many the home agent has.
-    fn bindings(&self) -> Result<usize> {
-        let agent = self.works.daemons.first().context("no daemon")?;
-        let shown: Value = serde_json::from_str(&agent.ask(&["show", "bindings", "--json"])?)?;
-        Ok(shown.as_array().map_or(0, Vec::len))
     }
 
     /// Whether our daemons carry the packets.

@@ -1,0 +1,63 @@
+//! roam6 in the middle: a home agent and a mobile router that is away, and how they take packets.
+
+use super::{Chain, Kind, Works};
+use crate::bed::{Advertiser, Daemon};
+use crate::topology::{self, HOME_AGENT};
+use anyhow::{Context, Result};
+use roam6_proto::output::hex;
+use serde_json::Value;
+use std::fs;
+
+/// What the mobile router that has two uplinks does with flows.
+const SHARES: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nuplink = \"up1\"\nprotocol = \"udp\"\n\
+    correspondent_ports = \"10000-10063\"\n\n[[mobile_router.flow]]\nuplink = \"up0\"\nprotocol = \"tcp\"\n";
+
+impl Chain {
+    /// Starts home agent and mobile router.
+    pub(super) fn bind(&self, accel: &str) -> Result<Works> {
+        let visited = [("h1", "up0", "2001:db8:2::/64"), ("h2", "up1", "2001:db8:3::/64")];
+        let (visited, shares) = match self.kind {
+            Kind::Shared => (&visited[..], SHARES),
+            _ => (&visited[..1], ""),
+        };
+        let radvds = visited.iter().map(|(interface, _, prefix)| Advertiser::start(&self.agent, interface, prefix));
+        let radvds = radvds.collect::<Result<_>>()?;
+        let uplinks: Vec<&str> = visited.iter().map(|(_, uplink, _)| *uplink).collect();
+        let agent = format!(
+            "{accel}\n[home_agent]\naddress = \"{HOME_AGENT}\"\nhome_prefixes = [\"2001:db8:1::/64\"]\n\
+             \n[[home_agent.mobile]]\nhome_address = \"{}\"\nprefixes = [\"{}/56\"]\nspi = {}\nkey = \"{}\"\n",
+            topology::home_address(0),
+            topology::network(0),
+            topology::FIRST_SPI,
+            hex::encode(&topology::key()),
+        );
+        let agent = Daemon::start(&self.agent, &agent).context("the home agent")?;
+        let router = accel.to_owned() + &topology::mobile_router_config(&self.router, 0, &uplinks)? + shares;
+        let router = Daemon::start(&self.router, &router).context("the mobile router")?;
+        Ok(Works { daemons: vec![agent, router], _radvds: radvds, ..Works::default() })
+    }
+
+    /// How many bindings the home agent has.
+    pub(super) fn bindings(&self) -> Result<usize> {
+        let agent = self.works.daemons.first().context("no daemon")?;
+        let shown: Value = serde_json::from_str(&agent.ask(&["show", "bindings", "--json"])?)?;
+        Ok(shown.as_array().map_or(0, Vec::len))
+    }
+
+    /// Why it is not what its kind says, if so: where frames cannot be taken at the driver, roam6 takes packets later.
+    pub(crate) fn shortcoming(&self) -> Result<Option<String>> {
+        if self.kind != Kind::Xdp {
+            return Ok(None);
+        }
+        for (host, interface) in
+            [(&self.agent, "h0"), (&self.agent, "h1"), (&self.router, "up0"), (&self.router, "in0")]
+        {
+            if !host.output("ip", &["link", "show", interface])?.contains("xdp") {
+                let log = fs::read_to_string(host.folder().join("roam6.log")).unwrap_or_default();
+                let why = log.lines().rfind(|line| line.contains("driver")).unwrap_or("roam6 does not say why");
+                return Ok(Some(format!("no program at the driver of {interface}: {why}")));
+            }
+        }
+        Ok(None)
+    }
+}
