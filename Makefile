@@ -4,7 +4,7 @@ CARGO ?= cargo
 # What the goal at hand needs installed; each goal narrows it down.
 DEPS = build lab browser fuzz vm manual package cross boards
 
-.PHONY: help build demo demo-geonet demo-mptcp demo-shim6 test test-vm test-codecs test-lowend test-deb lint fuzz report manual deb dist clean deps
+.PHONY: help build demo demo-geonet demo-mptcp demo-shim6 test test-vm throughput-vm test-codecs test-lowend test-deb lint fuzz report manual deb dist clean deps
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,10 @@ test: deps lint ## every test there is; ends with one line that counts them
 test-vm: DEPS = build lab vm
 test-vm: deps ## what needs another kernel (ip6tnl, IPsec, WireGuard, netem, radios), on Debian's in a virtual machine; minutes
 	@scripts/test-vm
+
+throughput-vm: DEPS = build lab vm
+throughput-vm: deps ## what a packet costs in instructions, beside ip6tnl, WireGuard and SRv6 of Debian's kernel; minutes
+	@scripts/throughput-vm
 
 test-codecs: DEPS = cross
 test-codecs: deps ## the codecs' tests on MIPS of either byte order, emulated; minutes

@@ -26,3 +26,9 @@ pub(crate) fn wait_for<T>(patience: Duration, mut question: impl FnMut() -> Opti
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// Whether the processor is emulated by qemu: slow, and where `scripts/vm-run -i` runs it its clock counts instructions, so
+/// that few repetitions tell all there is.
+pub(crate) fn is_emulated() -> bool {
+    std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("QEMU TCG"))
+}
