@@ -84,9 +84,10 @@ pub(crate) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// The version the figures are of; empty outside a checkout.
+/// The version the figures are of: what is checked out here, or outside a checkout that of this program.
 pub(crate) fn commit() -> String {
-    ask("git", &["rev-parse", "--short=12", "HEAD"])
+    let commit = ask("git", &["rev-parse", "--short=12", "HEAD"]);
+    if commit.is_empty() { concat!("of version ", env!("CARGO_PKG_VERSION")).to_owned() } else { commit }
 }
 
 /// The machine, and how many processes wanted it the minute before the run began.
