@@ -3,10 +3,42 @@
 
 use crate::sys;
 use core::ops::Range;
+use core::time::Duration;
+use roam6_proto::Time;
 
-/// Lets go of all text; what is used again the kernel maps again.
-pub fn forget_text() {
-    sys::forget_text();
+/// The start is past by then, and as a rule the first registration with it.
+const SOON: Duration = Duration::from_secs(5);
+/// What a move or a question has needed since goes with the next time.
+const SELDOM: Duration = Duration::from_secs(600);
+
+/// When the program's text is let go of next. What is used again the kernel maps again: a hundred faults, each of a
+/// microsecond.
+#[derive(Debug, Clone, Copy)]
+pub struct Text {
+    due: Time,
+}
+
+impl Text {
+    /// Lets go of what the start has needed until now.
+    pub fn forget(now: Time) -> Text {
+        sys::forget_text();
+        Text { due: now + SOON }
+    }
+
+    /// For whoever is awake anyway: lets go of all of it if it is time.
+    pub fn look(&mut self, now: Time) {
+        if self.is_due(now) {
+            sys::forget_text();
+        }
+    }
+
+    fn is_due(&mut self, now: Time) -> bool {
+        let due = self.due <= now;
+        if due {
+            self.due = now + SELDOM;
+        }
+        due
+    }
 }
 
 /// The range of a line of proc_pid_maps(5), if that is text read from a file: nobody can have changed it.
@@ -21,6 +53,14 @@ pub(crate) fn text_of(line: &str) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_given_back_soon_after_the_start_and_seldom_after_that() {
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        let mut text = Text::forget(at(1));
+        let due: Vec<u64> = (1..2000).filter(|second| text.is_due(at(*second))).collect();
+        assert_eq!(due, [6, 606, 1206, 1806]);
+    }
 
     #[test]
     fn only_text_of_files_is_given_back() {

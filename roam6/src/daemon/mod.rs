@@ -25,7 +25,7 @@ use notify::Notify;
 use position::Positions;
 use recorder::Recorder;
 use reload::{File, Reading};
-use roam6_linux::memory;
+use roam6_linux::memory::Text;
 use roam6_linux::mptcp::diag;
 use roam6_linux::{Host, Interest, Ready, Wake};
 use roam6_proto::plan::{ContextId, Pair};
@@ -109,6 +109,8 @@ struct Daemon {
     showing: Showing,
     metrics: Option<(Time, Vec<u8>)>,
     settled: bool,
+    /// From the moment on when it is ready.
+    text: Option<Text>,
 }
 
 /// What tells the world: the log, and the counters of what the host reports.
@@ -160,6 +162,7 @@ impl Daemon {
             showing: Showing::default(),
             metrics: None,
             settled: false,
+            text: None,
         };
         if let Some(why) = deaf {
             daemon.say(Level::Warning, &format!("{why}; subflows are not heard of"));
@@ -194,7 +197,7 @@ impl Daemon {
         self.settle()?;
         self.say(Level::Info, &format!("{} is ready: {}", self.config.name, roles::names(&self.config)));
         self.notify.ready();
-        memory::forget_text();
+        self.text = Some(Text::forget(self.host.now()));
         Ok(())
     }
 
@@ -234,6 +237,7 @@ impl Daemon {
         let now = self.host.now();
         self.server.expire(now, &mut self.host);
         self.notify.alive(now);
+        self.text.iter_mut().for_each(|text| text.look(now));
         self.voice.log.sum_up(now, self.voice.unix_micros(now));
         if let Some(recorder) = &mut self.recorder {
             recorder.flush();
