@@ -125,7 +125,7 @@ pub(crate) fn watch(json: bool, socket: &Path) -> ExitCode {
     let mut stdout = std::io::stdout().lock();
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { break };
-        if let Ok(Answer::Error(why)) = serde_json::from_slice(line.as_bytes()) {
+        if let Ok(Answer::Error(why)) = serde_json::from_str(&line) {
             return Failure::Refused(why).tell();
         }
         let line = if json { line } else { event::render(&line) };
@@ -185,7 +185,7 @@ pub(crate) fn ask(request: &Request, socket: &Path) -> Result<Answer, Failure> {
     let mut line = String::new();
     let read = BufReader::new(connect(request, socket)?.take(MAX_ANSWER)).read_line(&mut line);
     read.map_err(|error| Failure::Absent(format!("{}: {error}", socket.display())))?;
-    serde_json::from_slice(line.as_bytes()).map_err(|error| Failure::Refused(format!("{}: {error}", socket.display())))
+    serde_json::from_str(&line).map_err(|error| Failure::Refused(format!("{}: {error}", socket.display())))
 }
 
 /// Asks; the answer is to be read.

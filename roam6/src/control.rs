@@ -8,9 +8,7 @@ use roam6_proto::geo::{GeoDestination, Question};
 use roam6_proto::plan::Pair;
 use roam6_proto::report::Report;
 use roam6_wire::HomeAddress;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
@@ -74,7 +72,7 @@ pub(crate) enum Answer {
 }
 
 /// The state of the node.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// What the node calls itself.
     pub(crate) name: String,
@@ -89,27 +87,6 @@ pub(crate) struct State {
     /// Everything else.
     #[serde(flatten)]
     pub(crate) view: View,
-}
-
-/// What of the state is not the engines'.
-#[derive(Deserialize)]
-struct Own {
-    name: String,
-    version: String,
-    unix_micros: u64,
-    at: u64,
-    packets: BTreeMap<String, u64>,
-}
-
-/// Reads one object twice, a part each time. Derived, it would keep all values in between and read every kind of them in a
-/// second way: 200 kB of program on a router.
-impl<'de> Deserialize<'de> for State {
-    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<State, D::Error> {
-        let text = <&RawValue>::deserialize(reader)?.get().as_bytes();
-        let Own { name, version, unix_micros, at, packets } = serde_json::from_slice(text).map_err(D::Error::custom)?;
-        let view = serde_json::from_slice(text).map_err(D::Error::custom)?;
-        Ok(State { name, version, unix_micros, at, packets, view })
-    }
 }
 
 /// One line of [`Request::Watch`]; `event` tells which kind.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// The JSON line as text; a line that is no object is shown as it is.
 pub(crate) fn render(line: &str) -> String {
-    let Ok(Value::Object(mut values)) = serde_json::from_slice(line.as_bytes()) else { return line.to_owned() };
+    let Ok(Value::Object(mut values)) = serde_json::from_str(line) else { return line.to_owned() };
     let micros = values.remove("unix_micros").as_ref().and_then(Value::as_u64);
     values.remove("at");
     let event = values.remove("event");

@@ -57,7 +57,7 @@ const MODE_2D: u8 = 2;
 
 /// What a line of gpsd says of the position; `None` if it is about something else.
 fn fix(line: &str) -> Option<Option<Fix>> {
-    let tpv: Tpv = serde_json::from_slice(line.as_bytes()).ok().filter(|tpv: &Tpv| tpv.class == "TPV")?;
+    let tpv: Tpv = serde_json::from_str(line).ok().filter(|tpv: &Tpv| tpv.class == "TPV")?;
     let place = match (tpv.mode, tpv.lat, tpv.lon) {
         (Some(mode), Some(latitude), Some(longitude)) if mode >= MODE_2D => Place::of_degrees(latitude, longitude),
         _ => None,

@@ -65,7 +65,7 @@ impl Positions {
         while let Some(lines) = &mut self.lines
             && lines.read_line(&mut line).is_ok_and(|length| length > 0)
         {
-            fixes.extend(serde_json::from_slice::<Option<Fix>>(line.as_bytes()).ok());
+            fixes.extend(serde_json::from_str::<Option<Fix>>(&line).ok());
             line.clear();
         }
         fixes
