@@ -30,6 +30,7 @@ struct settings {
 	__u32 epoch;       /* what was decided of packets out of tunnels in another epoch is void: tunnels have changed */
 	__u32 past;        /* not 0: some destinations are led past the tunnels */
 	__u32 life;        /* of a cached next hop: 2 to this power jiffies, a quarter of a second at most */
+	__u32 slot_mask;   /* number of slots less 1, it being a power of two */
 };
 
 /* Prefix lengths in use on one side, longest first: the address is masked with each and looked up, unless it lies outside
@@ -51,6 +52,14 @@ struct way {
 	__u32 link;     /* by which the gateway is reached */
 	struct addr remote, gateway;
 } BY_HALVES;
+
+/* The way of a far prefix of at most 64 bits, at the last of these bits. */
+struct slot {
+	__u64 number;   /* the prefix's bits as a number */
+	__u32 bits;     /* how many there are; 0: the slot is empty */
+	__u32 seal;     /* what the daemon wrote, stirred */
+	struct way way;
+};
 
 /* How packets leave by a path: with an outer header; without, `remote` being a neighbour on `link`; or the daemon carries
  * them by IPv4, and is handed them with an outer header whose addresses tell it both ends (RFC 5555). */

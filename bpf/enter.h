@@ -95,7 +95,7 @@ static __always_inline int enter(packet *p, struct settings *set)
 	}
 	if (set->past && longest(PAST, &flow.destination, &found))
 		return PASSED;
-	if (!(longest_here(FAR, &flow.destination, &found) && found.way.whole && tell(&found.way, &path))) {
+	if (!(longest_here(FAR, &flow.destination, &found, 1) && found.way.whole && tell(&found.way, &path))) {
 		route = find_path(&found, &flow, &path, &version);
 		if (!route || path.kind == CARRIED)
 			return PASSED;

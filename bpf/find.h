@@ -1,16 +1,10 @@
 /* Which tunnel a packet belongs to, by the prefixes of its two sides (RFC 3963 §6.5, §9). */
 #pragma once
-#include "maps.h"
-#include "packet.h"
+#include "slot.h"
 
-/* A prefix, and where it led when it was looked at. */
-struct found {
-	struct way way;
-	struct prefix prefix;
-};
-
-/* The longest prefix of `side` that holds `a`. Returns the number of its tunnel, 0 if there is none. */
-static __always_inline __u32 longest_here(__u32 side, const struct addr *a, struct found *found)
+/* The longest prefix of `side` that holds `a`, by the slots first if that is wanted. Returns the number of its tunnel, 0 if
+ * there is none. */
+static __always_inline __u32 longest_here(__u32 side, const struct addr *a, struct found *found, int by_slots)
 {
 	struct settings *set = get_settings();
 	/* On the stack: before Linux 6.2 an argument cannot be a key. */
@@ -33,6 +27,8 @@ static __always_inline __u32 longest_here(__u32 side, const struct addr *a, stru
 			break;
 		if (!inside(a, &length->around, &length->around_mask))
 			continue;
+		if (by_slots && has_slots(length->bits) && read_slot(set, a, length->bits, found))
+			return found->way.tunnel;
 		for (int w = 0; w < 4; w++)
 			key.address.w[w] = a->w[w] & length->mask.w[w];
 		key.bits = length->bits;
@@ -40,16 +36,23 @@ static __always_inline __u32 longest_here(__u32 side, const struct addr *a, stru
 		if (way) {
 			found->prefix = key;
 			found->way = *way;
+			found->slot = 0;
 			return found->way.tunnel;
 		}
 	}
 	return 0;
 }
 
-/* The same for those who are in no hurry. */
+/* The same for those who are in no hurry, and have little of the stack left, which is 512 octets for all. */
 __noinline __u32 longest(__u32 side, const struct addr *a, struct found *found)
 {
-	return a && found && side < SIDES ? longest_here(side, a, found) : 0;
+	return a && found && side < SIDES ? longest_here(side, a, found, 0) : 0;
+}
+
+/* The same of the far side, in a hurry. */
+__noinline __u32 longest_far(const struct addr *a, struct found *found)
+{
+	return a && found ? longest_here(FAR, a, found, 1) : 0;
 }
 
 /* Whether `side` of the tunnel holds `a`; `room` is for looking it up. */
@@ -95,6 +98,6 @@ static __noinline struct tunnel *find(const struct addr *near, const struct addr
 {
 	struct found found = {};
 
-	longest(FAR, far, &found);
+	longest_far(far, &found);
 	return find_by(&found, near, far);
 }

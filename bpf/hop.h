@@ -96,7 +96,8 @@ static __noinline struct hop *find_hop(packet *p, const struct settings *set, co
 }
 
 /* What was learnt of the routing tables in another era is void: the daemon begins a new one when it hears of a change.
- * Without it they begin at another moment for each end, lest a hundred thousand routes are asked for at once. */
+ * Without it they begin at another moment for each end, lest a hundred thousand routes are asked for at once. So the
+ * eras of one end are not those of another, and what was learnt of the one while its slot became the other's is void too. */
 static __always_inline __u32 era_of(const struct settings *set, const struct addr *end, __u64 now)
 {
 	__u32 phase = (end->w[1] ^ end->w[3]) * 0x9e3779b9U;
@@ -178,7 +179,7 @@ static __always_inline struct hop *find_whole(packet *p, const struct settings *
 	if (hop)
 		return hop;
 	hop = ask_way(p, set, path, &last);
-	way = bpf_map_lookup_elem(&prefixes, &found->prefix);
+	way = place_of(found);
 	/* It may have moved meanwhile. */
 	if (last.wanted && way && same(&way->remote, &found->way.remote)) {
 		way->gateway = last.to;

@@ -18,6 +18,8 @@ MAP(settings, BPF_MAP_TYPE_ARRAY, __u32, struct settings, 1, 0);
 /* Twice a table for each side, that of the side `s` at `SIDES * settings.lengths + s`. */
 MAP(lengths, BPF_MAP_TYPE_ARRAY, __u32, struct lengths, 2 * SIDES, 0);
 MAP(prefixes, BPF_MAP_TYPE_HASH, struct prefix, struct way, 64, BPF_F_NO_PREALLOC);
+/* Begins with a page, so that each slot is one line of memory. */
+MAP(slots, BPF_MAP_TYPE_ARRAY, __u32, struct slot, 64, BPF_F_MMAPABLE);
 MAP(tunnels, BPF_MAP_TYPE_HASH, __u32, struct tunnel, 64, BPF_F_NO_PREALLOC);
 MAP(rules, BPF_MAP_TYPE_HASH, struct rules_key, struct rules, 64, BPF_F_NO_PREALLOC);
 /* Our ends of tunnels, and the place of each in `locals`: only what is sent to one of these is ever taken for a tunnelled

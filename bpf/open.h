@@ -38,7 +38,7 @@ static __noinline int may_come(const struct opened *opened, __u32 place, const s
 	struct found found = {};
 	struct tunnel *tunnel;
 
-	if (longest(FAR, &opened->source, &found) && found.way.whole && found.way.local == place && same(&found.way.remote, remote))
+	if (longest_far(&opened->source, &found) && found.way.whole && found.way.local == place && same(&found.way.remote, remote))
 		return 1;
 	tunnel = find_by(&found, &opened->destination, &opened->source);
 	return tunnel && has_path(tunnel, local, remote);

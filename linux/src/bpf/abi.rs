@@ -1,12 +1,14 @@
 //! What the daemon and the BPF programs both know: the same layouts as `bpf/abi.h`, written field by field.
 
+pub(crate) mod slot;
+
 use roam6_proto::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelFlow, TunnelId};
 use roam6_wire::{Bid, Ipv4End, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
-pub(crate) const LAYOUT: u32 = 10;
+pub(crate) const LAYOUT: u32 = 11;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -61,7 +63,7 @@ const CARRIED: u32 = 2;
 const ALL: u8 = 1;
 const MORE: u8 = 4;
 
-pub(crate) type SettingsValue = [u8; 28];
+pub(crate) type SettingsValue = [u8; 32];
 pub(crate) type LengthsValue = [u8; LENGTHS * LENGTH];
 pub(crate) type PrefixKey = [u8; 20];
 pub(crate) type WayValue = [u8; 48];
@@ -117,13 +119,17 @@ pub(crate) struct Settings {
     pub(crate) past: bool,
     /// How long a cached next hop is believed: two to this power ticks of the kernel's clock.
     pub(crate) life: u32,
+    /// Number of slots less one, it being a power of two.
+    pub(crate) slot_mask: u32,
 }
 
 impl Settings {
     pub(crate) fn encode(self) -> SettingsValue {
         layout(|out| {
             let past = u32::from(self.past);
-            for word in [self.device, self.generation, self.lengths, HOPS - 1, self.epoch, past, self.life] {
+            for word in
+                [self.device, self.generation, self.lengths, HOPS - 1, self.epoch, past, self.life, self.slot_mask]
+            {
                 out.extend(word.to_ne_bytes());
             }
         })
@@ -133,7 +139,7 @@ impl Settings {
         let mut words = value.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap_or_default()));
         let mut next = || words.next().unwrap_or_default();
         let (device, generation, lengths, _hops) = (next(), next(), next(), next());
-        Settings { device, generation, lengths, epoch: next(), past: next() != 0, life: next() }
+        Settings { device, generation, lengths, epoch: next(), past: next() != 0, life: next(), slot_mask: next() }
     }
 }
 
@@ -466,7 +472,7 @@ mod tests {
     #[test]
     fn settings_and_prefix_keys_are_read_as_they_were_written() {
         for past in [false, true] {
-            let settings = Settings { device: 7, generation: 9, lengths: 1, epoch: 5, past, life: 6 };
+            let settings = Settings { device: 7, generation: 9, lengths: 1, epoch: 5, past, life: 6, slot_mask: 63 };
             assert_eq!(Settings::decode(&settings.encode()), settings);
         }
         let prefix: Prefix = "2001:db8:f00::/56".parse().unwrap();

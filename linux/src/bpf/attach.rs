@@ -75,6 +75,7 @@ impl Programs {
             .map_max_entries("tunnels", tunnels)
             .map_max_entries("rules", tunnels)
             .map_max_entries("prefixes", tunnels.saturating_mul(4).saturating_add(SHORTCUTS))
+            .map_max_entries("slots", crate::bpf::abi::slot::count(tunnels))
             .map_max_entries("ends", tunnels)
             .map_max_entries("hops", crate::bpf::abi::HOPS)
             .map_max_entries("passages", crate::bpf::abi::HOPS)

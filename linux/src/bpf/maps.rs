@@ -1,14 +1,14 @@
 //! The maps of the tunnel programs, typed.
 
 use crate::bpf::abi::{
-    COUNTERS, EndKey, FrontValue, Length, LengthsValue, PrefixKey, RulesKey, RulesValue, Settings, SettingsValue, Side,
-    TunnelValue, WayValue, decode_front, decode_lengths, decode_way, front_place, lengths,
+    COUNTERS, EndKey, FrontValue, Length, LengthsValue, RulesKey, RulesValue, Settings, SettingsValue, Side,
+    TunnelValue, decode_front, decode_lengths, front_place, lengths,
 };
+use crate::bpf::ways::Ways;
 use crate::{Error, error::Context};
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use roam6_proto::LinkId;
-use roam6_proto::plan::TunnelId;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -17,7 +17,7 @@ type Table<K, V> = HashMap<MapData, K, V>;
 /// All maps.
 pub(crate) struct Maps {
     /// Prefix to tunnel, or to all about it.
-    pub(crate) prefixes: Entries<PrefixKey, WayValue>,
+    pub(crate) prefixes: Ways,
     /// Tunnel to all about it but its flow rules.
     pub(crate) tunnels: Entries<u32, TunnelValue>,
     /// Tunnel and version to its flow rules.
@@ -37,7 +37,7 @@ impl Maps {
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Maps, Error> {
         let mut take = |name| ebpf.take_map(name).ok_or_else(|| Error::new(name, "no such map in the BPF object"));
         Ok(Maps {
-            prefixes: Entries::new("prefixes", take("prefixes")?)?,
+            prefixes: Ways::new(Entries::new("prefixes", take("prefixes")?)?, take("slots")?)?,
             tunnels: Entries::new("tunnels", take("tunnels")?)?,
             rules: Entries::new("rules", take("rules")?)?,
             ends: Entries::new("ends", take("ends")?)?,
@@ -145,18 +145,6 @@ impl<K: aya::Pod, V: aya::Pod> Entries<K, V> {
     /// All keys.
     pub(crate) fn keys(&self) -> Result<Vec<K>, Error> {
         self.table.keys().collect::<Result<_, _>>().context(format_args!("map {}", self.name))
-    }
-}
-
-impl Entries<PrefixKey, WayValue> {
-    /// The tunnel that a prefix leads to.
-    pub(crate) fn tunnel(&self, key: &PrefixKey) -> Option<TunnelId> {
-        self.find(key).map(|value| decode_way(&value))
-    }
-
-    /// Removes a prefix if it leads to `id`: another tunnel may have taken it over.
-    pub(crate) fn drop_of(&mut self, key: &PrefixKey, id: TunnelId) -> Result<(), Error> {
-        if self.tunnel(key) == Some(id) { self.drop(key) } else { Ok(()) }
     }
 }
 

@@ -6,3 +6,4 @@ pub(crate) mod attach;
 pub(crate) mod front;
 pub(crate) mod maps;
 pub(crate) mod pin;
+pub(crate) mod ways;

@@ -114,6 +114,7 @@ impl Bpf {
         settings.generation = settings.generation.wrapping_add(1);
         settings.epoch = after(settings.epoch);
         settings.life = life(crate::clock::tick()?);
+        settings.slot_mask = maps.prefixes.mask();
         let fresh = settings.generation == 1;
         let mut inherited = [const { Vec::new() }; 3];
         for (side, lengths) in Side::ALL.into_iter().zip(&mut inherited) {
@@ -157,6 +158,12 @@ impl Bpf {
     #[cfg(test)]
     pub(crate) fn program(&mut self, which: Program) -> &aya::programs::SchedClassifier {
         self.programs.program(which).expect("a program that loads")
+    }
+
+    /// Where prefixes lead.
+    #[cfg(test)]
+    pub(crate) fn ways(&mut self) -> &mut crate::bpf::ways::Ways {
+        &mut self.maps.prefixes
     }
 
     /// What was decided of packets in another epoch is void.

@@ -11,6 +11,7 @@ macro_rules! stage_or_skip {
 
 mod front;
 mod ip4;
+mod slots;
 
 use super::bpf::{Bpf, Options};
 use super::{Tunnels, world};
@@ -128,16 +129,9 @@ impl Stage {
         host.ip("route add default via 2001:db8:1::2");
         host.ip("address add 2001:db8:5::1/128 dev lo");
         let run = tempfile::tempdir().unwrap();
-        let options = Options {
-            device: "nemo0".into(),
-            run: run.path().to_owned(),
-            at_driver: true,
-            tunnels: 64,
-            carried: Default::default(),
-        };
         // The program is run in the namespace of the thread, so the thread stays there.
         host.stay();
-        let mut tunnels = Bpf::open(options).unwrap();
+        let mut tunnels = Bpf::open(options(&run)).unwrap();
         host.ip("route add 2001:db8:f0::/44 dev nemo0");
         let tunnel = |id, far: &str, care_of: Option<&str>| Tunnel {
             id: TunnelId(id),
@@ -154,6 +148,14 @@ impl Stage {
             tunnels.put(&tunnel(id, far, Some(care_of))).unwrap();
         }
         Stage { tunnels, host, _next: next, _run: run }
+    }
+
+    /// The same after the daemon's end, in its next life, which has put nothing yet.
+    fn next_life(self) -> Stage {
+        let Stage { tunnels, host, _next, _run } = self;
+        std::mem::drop(tunnels);
+        let tunnels = Bpf::open(options(&_run)).unwrap();
+        Stage { tunnels, host, _next, _run }
     }
 
     /// Verdict and frame after the program has run on an Ethernet frame, knowing nothing of next hops.
@@ -190,6 +192,11 @@ impl Stage {
         out.truncate(result.data_size_out as usize);
         (result.return_value, out, result.duration)
     }
+}
+
+fn options(run: &tempfile::TempDir) -> Options {
+    let (device, run) = ("nemo0".into(), run.path().to_owned());
+    Options { device, run, at_driver: true, tunnels: 64, carried: Default::default() }
 }
 
 fn path(care_of: &str) -> Path {
