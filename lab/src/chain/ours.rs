@@ -52,7 +52,7 @@ impl Chain {
         for (host, interface) in
             [(&self.agent, "h0"), (&self.agent, "h1"), (&self.router, "up0"), (&self.router, "in0")]
         {
-            if !host.output("ip", &["link", "show", interface])?.contains("xdp") {
+            if !host.output("ip", &["link", "show", interface])?.contains("prog/xdp") {
                 let log = fs::read_to_string(host.folder().join("roam6.log")).unwrap_or_default();
                 let why = log.lines().rfind(|line| line.contains("driver")).unwrap_or("roam6 does not say why");
                 return Ok(Some(format!("no program at the driver of {interface}: {why}")));
