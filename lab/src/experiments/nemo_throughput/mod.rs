@@ -11,7 +11,7 @@ use crate::figures::{Findings, percentile, round};
 use crate::progress::Progress;
 use crate::traffic::wind::Blow;
 use anyhow::Result;
-use bench::{Bench, Bulks};
+use bench::{Bench, Bulks, KINDS};
 use lanes::{LANES, Lane, Section, lane};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -36,19 +36,24 @@ type Blows = BTreeMap<(usize, Lane), Vec<Blow>>;
 
 fn run(quick: bool) -> Result<Findings> {
     let Effort { sizes, rounds, frames, octets } = Effort::of(quick);
-    let mut bench = Bench::build()?;
+    let mut bench = Bench::new()?;
     let mut findings = Findings { sound: true, ..Findings::default() };
-    let mut progress = Progress::new(2 * rounds as u64);
+    let turns = if clock::is_emulated() { KINDS.map(<[Kind]>::to_vec).to_vec() } else { vec![KINDS.concat()] };
+    let mut progress = Progress::new(((turns.len() + 1) * rounds) as u64);
     let mut blows = Blows::new();
-    for at in 0..rounds {
-        progress.say(&format!("round {} of {rounds}", at + 1));
-        for &size in sizes {
-            let turn = (0..LANES.len()).filter_map(|place| LANES.get((place + at) % LANES.len()));
-            for lane in turn.filter(|lane| bench.has(**lane, size)).collect::<Vec<_>>() {
-                blows.entry((size, *lane)).or_default().push(bench.blow(*lane, size, frames)?);
+    for kinds in turns {
+        bench.add(&kinds)?;
+        for at in 0..rounds {
+            progress.say(&format!("round {} of {rounds}", at + 1));
+            for &size in sizes {
+                let turn = (0..LANES.len()).filter_map(|place| LANES.get((place + at) % LANES.len()));
+                let mine = turn.filter(|lane| kinds.contains(&lane.kind) && bench.has(**lane, size));
+                for lane in mine.collect::<Vec<_>>() {
+                    blows.entry((size, *lane)).or_default().push(bench.blow(*lane, size, frames)?);
+                }
             }
+            progress.step();
         }
-        progress.step();
     }
     for &size in sizes {
         let of_size = Sized { blows: &blows, size };
