@@ -1,4 +1,4 @@
-//! One home agent, 10 to 100 000 bindings: updates handled a second, memory, delay of the answer, how long the daemon lets
+//! One home agent, 10 to 1 000 000 bindings: updates handled a second, memory, delay of the answer, how long the daemon lets
 //! an update wait for other work, forwarding rate beside that of plain routing with as many routes.
 
 use super::Experiment;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// See the file's head.
 pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "nemo/scale", about: "10 to 100 000 bindings in one home agent: rate, memory, delay", run };
+    Experiment { name: "nemo/scale", about: "10 to 1 000 000 bindings in one home agent: rate, memory, delay", run };
 
 /// Updates under way at once when the rate is measured.
 const WINDOW: usize = 64;
@@ -31,7 +31,7 @@ const TABLE_TIME: Duration = Duration::from_secs(4);
 const PACKET: usize = 250;
 
 fn run(quick: bool) -> Result<Findings> {
-    let sizes: &[u32] = if quick { &[10, 1000, 10_000] } else { &[10, 1000, 10_000, 100_000] };
+    let sizes: &[u32] = if quick { &[10, 1000, 10_000] } else { &[10, 1000, 16_000, 100_000, 1_000_000] };
     let frames = if quick { 100_000 } else { 400_000 };
     let on_disk = if quick { 1000 } else { 10_000 };
     let mut findings = Findings { sound: true, ..Findings::default() };

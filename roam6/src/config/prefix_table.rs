@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Most mobile routers in one table.
-pub(crate) const MAX_ROWS: usize = 200_000;
+pub(crate) const MAX_ROWS: usize = 1_000_000;
 
 /// A prefix table file.
 #[derive(Deserialize)]

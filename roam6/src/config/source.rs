@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Largest file read, octets: some 100,000 mobile routers.
-pub(crate) const MAX_FILE: u64 = 64 * 1024 * 1024;
+/// Largest file read, octets: the prefix table of as many mobile routers as a home agent may bind, a million.
+const MAX_FILE: u64 = 256 * 1024 * 1024;
 
 /// A file and its text.
 pub(crate) struct Source {
