@@ -8,10 +8,12 @@ use aya::programs::Iter;
 use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::socket::{MsgFlags, SockaddrIn6, sendto};
 use roam6_proto::plan::Pair;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread::sleep;
+use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/stalled.bpf.o"));
 
@@ -19,6 +21,11 @@ const UNREACHABLE: u8 = 1;
 const TCP: u8 = 6;
 /// How often those that are stalled are told: a message is lost on a socket that is in use at that moment.
 const ROUNDS: usize = 3;
+/// And how often, with a pause between, as long as one has not heard: an address that was put on the loopback interface this
+/// moment, since its own has gone, is this host's only once a thread of the kernel has seen to it, and until then the
+/// message leaves by the default route.
+const MOST_ROUNDS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(5);
 /// Octets of what the program writes for a connection.
 const ROW: usize = 44;
 
@@ -52,12 +59,18 @@ impl Transport {
 
     /// Wakes the connections of these ULIDs that have backed off: each retransmits now.
     pub(super) fn wake(&mut self, moved: &BTreeSet<Pair>) -> Result<(), Error> {
-        for _ in 0..ROUNDS {
+        let mut former = BTreeMap::new();
+        for round in 0..MOST_ROUNDS {
             let stalled: Vec<Stalled> = self.list()?.into_iter().filter(|one| moved.contains(&one.pair)).collect();
-            if stalled.is_empty() {
+            let is_deaf = stalled.iter().any(|one| one.has_not_heard(&former));
+            if stalled.is_empty() || (round >= ROUNDS && !is_deaf) {
                 break;
             }
+            if is_deaf {
+                sleep(PAUSE);
+            }
             stalled.iter().try_for_each(|one| self.take_back_off(one))?;
+            former = stalled.iter().map(|one| ((one.pair, one.ports), one.backoff)).collect();
         }
         Ok(())
     }
@@ -106,6 +119,11 @@ impl Stalled {
             unacknowledged: *unacknowledged,
             backoff: u32::from_ne_bytes(*rest.first_chunk()?),
         })
+    }
+
+    /// Whether it waits as long as when it was told. One that has backed off once may have done so anew.
+    fn has_not_heard(&self, former: &BTreeMap<(Pair, [u8; 4]), u32>) -> bool {
+        former.get(&(self.pair, self.ports)).is_some_and(|backoff| *backoff > 1 && self.backoff >= *backoff)
     }
 
     /// The packet it waits for an acknowledgement of: IPv6 and TCP header.
