@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 /// Most home addresses with a binding, unless the file says otherwise.
 const DEFAULT_BINDINGS: usize = 100_000;
-/// No file may ask for more.
-const MAX_BINDINGS: usize = 1_000_000;
+/// No file may ask for more, nor a prefix table have more rows.
+pub(super) const MAX_BINDINGS: usize = 1_000_000;
 /// How often a NAT's mapping may be refreshed.
 const KEEPALIVE: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(3600);
 

@@ -2,6 +2,7 @@
 
 use super::spanned::Spanned;
 use crate::config::check;
+use crate::config::home_agent::MAX_BINDINGS;
 use crate::config::ipsec::Ipsec;
 use crate::config::key::{Keying, Method};
 use crate::config::source::{Problem, Review, Source};
@@ -12,9 +13,6 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-/// Most mobile routers in one table.
-pub(crate) const MAX_ROWS: usize = 1_000_000;
 
 /// A prefix table file.
 #[derive(Deserialize)]
@@ -105,8 +103,12 @@ pub(crate) fn settle(rows: Vec<Spanned<Mobile>>, home: &Home<'_>, review: &mut R
             table.rows.push(PrefixTableRow { home_address, prefixes, authentication });
         }
     }
-    if known.len() > MAX_ROWS {
-        review.blame(0..0, format!("{} mobile routers; {MAX_ROWS} at most", known.len()), "use a second home agent");
+    if known.len() > MAX_BINDINGS {
+        review.blame(
+            0..0,
+            format!("{} mobile routers; {MAX_BINDINGS} at most", known.len()),
+            "use a second home agent",
+        );
     }
     check_prefixes(places, home, review);
     table.rows.shrink_to_fit();
