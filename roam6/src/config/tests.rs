@@ -1,8 +1,10 @@
 //! What an operator reads when a file is wrong, word for word, and that the examples are right.
 
+use super::geo::Geo;
 use super::source::Source;
 use super::{Accel, Config, load, settle};
 use std::path::Path;
+use std::time::Duration;
 
 const MR: &str = "\
 [mobile_router]
@@ -84,22 +86,25 @@ busy_poll = \"50us\"
 awake = \"100ms\"
 ";
 
+/// A span of the station's is what is written, nothing where it is not, and refused by its name where it is `too_long`.
+#[track_caller]
+fn judge_span(key: &str, (written, span): (&str, Duration), too_long: &str, of: fn(&Geo) -> Duration) {
+    let read_span = |text: &str| read(text).map(|config| of(&config.geo.unwrap()));
+    assert_eq!(read_span(STATION), Ok(span));
+    let without = STATION.replace(&format!("{key} = \"{written}\"\n"), "");
+    assert_eq!(read_span(&without), Ok(Duration::ZERO), "nothing unless told otherwise");
+    let told = problems(STATION, written, too_long);
+    assert!(told[0].contains(key), "{told:?}");
+}
+
 #[test]
 fn a_station_stays_awake_for_a_millisecond_at_most() {
-    let busy_poll = |text: &str| read(text).map(|config| config.geo.unwrap().busy_poll.as_micros());
-    assert_eq!(busy_poll(STATION), Ok(50));
-    assert_eq!(busy_poll(&STATION.replace("busy_poll = \"50us\"\n", "")), Ok(0), "it sleeps unless told otherwise");
-    let told = problems(STATION, "50us", "2ms");
-    assert!(told[0].contains("busy_poll"), "{told:?}");
+    judge_span("busy_poll", ("50us", Duration::from_micros(50)), "2ms", |geo| geo.busy_poll);
 }
 
 #[test]
 fn a_station_keeps_the_cores_awake_for_ten_seconds_at_most() {
-    let awake = |text: &str| read(text).map(|config| config.geo.unwrap().awake.as_millis());
-    assert_eq!(awake(STATION), Ok(100));
-    assert_eq!(awake(&STATION.replace("awake = \"100ms\"\n", "")), Ok(0), "they sleep unless told otherwise");
-    let told = problems(STATION, "100ms", "11s");
-    assert!(told[0].contains("awake"), "{told:?}");
+    judge_span("awake", ("100ms", Duration::from_millis(100)), "11s", |geo| geo.awake);
 }
 
 #[test]
