@@ -1,6 +1,6 @@
 /* Traffic that costs next to nothing: `blow` is run by hand on frames that live in a page pool, as a network card's do, and
- * sends each by an interface, of one flow after the other; `pass` sends on what arrives, the least a router can do; `count` and `swallow` end what has
- * come, a socket buffer or a frame. */
+ * sends each by an interface, of one flow after the other; `pass` sends on what arrives, the least a router can do; `count`
+ * and `swallow` end what has come, a socket buffer or a frame. */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>

@@ -73,6 +73,17 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> Option<f64> {
     sorted.get(rank.max(1) - 1).copied()
 }
 
+/// The median of what each round's ratio was.
+pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<f64> {
+    let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
+    percentile(&ratios, 0.5).map(round)
+}
+
+/// The lesser of both ways, downward and upward.
+pub(crate) fn lesser(of: impl Fn(bool) -> Option<f64>) -> Option<f64> {
+    [of(false), of(true)].into_iter().flatten().reduce(f64::min)
+}
+
 /// Minimum, median, 95th percentile and maximum under their usual names, each rounded to microseconds of a millisecond value.
 pub(crate) fn spread(values: &[f64]) -> Value {
     let at = |share| percentile(values, share).map(round);

@@ -142,18 +142,19 @@ pub(crate) fn open_frames(interface: &str, ethertype: u16) -> io::Result<OwnedFd
 ///
 /// Without the privilege nothing changes.
 pub(crate) fn run_first(priority: i32) {
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: the kernel reads one `sched_param`, which lives until the call returns.
-    unsafe {
-        libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters);
-    }
+    let _ = schedule(libc::SCHED_FIFO, priority);
 }
 
 /// Lets the calling thread run only while no other wants its processor.
 pub(crate) fn run_last() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
+    schedule(libc::SCHED_IDLE, 0)
+}
+
+/// Has the calling thread scheduled by a policy of sched(7).
+fn schedule(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the kernel reads one `sched_param`, which lives until the call returns.
-    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
+    let set = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

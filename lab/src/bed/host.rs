@@ -5,6 +5,7 @@ use crate::sys::{Birth, at_birth, set_gro};
 use anyhow::{Context, Result, anyhow, bail};
 use nix::mount::{MntFlags, umount2};
 use nix::sched::{CloneFlags, setns};
+use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -82,6 +83,14 @@ impl Host {
     pub(crate) fn index(&self, interface: &str) -> Result<u32> {
         let index = self.inside(|| nix::net::if_::if_nametoindex(interface))?;
         index.with_context(|| format!("{}: no interface {interface}", self.0.name))
+    }
+
+    /// Packets that one of its interfaces has received (`rx`) or sent (`tx`).
+    pub(crate) fn packets(&self, interface: &str, way: &str) -> Result<u64> {
+        let shown = self.output("ip", &["-j", "-s", "link", "show", interface])?;
+        let shown: Value = serde_json::from_str(&shown)?;
+        let packets = shown.pointer(&format!("/0/stats64/{way}/packets")).and_then(Value::as_u64);
+        packets.with_context(|| format!("{}: no count of packets at {interface}", self.0.name))
     }
 
     /// Lets an interface put arriving packets together, which a veth needs to take frames that have no buffer yet.

@@ -71,6 +71,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// In the order of the picture; their places, from 1, are the last octets of their link-layer addresses.
 const INTERFACES: [&str; 8] = ["s0", "h0", "h1", "up0", "in0", "d0", "h2", "up1"];
+
 impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -5,7 +5,6 @@ use super::{Chain, Kind, PLAIN_AGENT, PLAIN_ROUTER};
 use crate::bed::{Host, host};
 use crate::topology::HOME_AGENT;
 use anyhow::{Result, ensure};
-use serde_json::Value;
 use std::fs;
 use std::process::Command;
 
@@ -76,15 +75,9 @@ impl Chain {
 
     /// Fails if what passed from end to end and back has not gone through the device of the tunnel both times.
     pub(super) fn check_tunnel(&self) -> Result<()> {
-        let said = self.agent.output("ip", &["-j", "-s", "link", "show", "t0"])?;
-        let device: Value = serde_json::from_str(&said)?;
         for way in ["rx", "tx"] {
-            let packets = device.pointer(&format!("/0/stats64/{way}/packets")).and_then(Value::as_u64);
-            ensure!(
-                packets.is_some_and(|packets| packets > 0),
-                "{}: packets pass outside of the tunnel",
-                self.kind.name()
-            );
+            let packets = self.agent.packets("t0", way)?;
+            ensure!(packets > 0, "{}: packets pass outside of the tunnel", self.kind.name());
         }
         Ok(())
     }

@@ -4,11 +4,11 @@
 
 use super::Experiment;
 use crate::chain::{self, Chain, Kind};
-use crate::figures::{Findings, percentile, round, spread};
+use crate::figures::{Findings, lesser, ratio, round, spread};
 use crate::progress::Progress;
 use crate::traffic::wind::{self, Blow, Place, Wind};
-use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use anyhow::Result;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// See the file's head.
@@ -23,8 +23,6 @@ const FLOWS: [u16; 3] = [1, 8, 64];
 const PACKET: usize = 250;
 /// Frames of a burst sent before those that count, so that what is learnt of each flow is not what is measured.
 const WARM: u32 = 4096;
-/// A burst that loses more loses its claim.
-const ARRIVED: f64 = 0.99;
 /// Towards the mobile router, by its first and its second uplink.
 const PATHS: [&str; 2] = ["h1", "h2"];
 
@@ -61,11 +59,11 @@ fn run(quick: bool) -> Result<Findings> {
         for flows in (0..FLOWS.len()).filter_map(|place| FLOWS.get((place + at) % FLOWS.len())) {
             for (choice, upward) in CHOICES.into_iter().flat_map(|choice| [(choice, false), (choice, true)]) {
                 let chain = if choice == Choice::Plain { &plain } else { &shared };
-                let before = sent(&shared)?;
+                // Who chooses on the way down is the home agent, whose counts these are.
+                let before = (choice == Choice::Weighted && !upward).then(|| sent(&shared)).transpose()?;
                 let blow = blow(&mut wind, chain, choice, *flows, upward, frames)?;
                 blows.entry((choice, *flows, upward)).or_default().push(blow);
-                // Who chooses on the way down is the home agent, whose counts these are.
-                if choice == Choice::Weighted && !upward {
+                if let Some(before) = before {
                     shares.insert(*flows, share(before, sent(&shared)?));
                 }
             }
@@ -80,22 +78,15 @@ fn sum_up(findings: &mut Findings, blows: &Blows, shares: &BTreeMap<u16, f64>) {
     let rates = |(choice, flows), upward| -> Vec<f64> {
         blows.get(&(choice, flows, upward)).into_iter().flatten().map(Blow::kpps).collect()
     };
-    // The lesser of both ways.
-    let ratio = |these, those| {
-        let of = |upward| {
-            let pairs = rates(these, upward).into_iter().zip(rates(those, upward));
-            percentile(&pairs.map(|(this, that)| this / that).collect::<Vec<f64>>(), 0.5)
-        };
-        [of(false), of(true)].into_iter().flatten().reduce(f64::min).map(round)
-    };
+    let over = |these, those| lesser(|upward| ratio(&rates(these, upward), &rates(those, upward)));
     for choice in CHOICES {
         let name = format!("{choice:?}").to_lowercase();
         for flows in FLOWS {
             if flows > 1 {
-                findings.sum_up(&format!("{name}_{flows}_over_1"), ratio((choice, flows), (choice, 1)));
+                findings.sum_up(&format!("{name}_{flows}_over_1"), over((choice, flows), (choice, 1)));
             }
             if choice != Choice::Plain {
-                findings.sum_up(&format!("{name}_over_plain_{flows}"), ratio((choice, flows), (Choice::Plain, flows)));
+                findings.sum_up(&format!("{name}_over_plain_{flows}"), over((choice, flows), (Choice::Plain, flows)));
             }
         }
     }
@@ -108,9 +99,7 @@ fn sum_up(findings: &mut Findings, blows: &Blows, shares: &BTreeMap<u16, f64>) {
     }
     for ((choice, flows, upward), blows) in blows {
         let by = format!("{choice:?}").to_lowercase();
-        for (at, Blow { sent, arrived, .. }) in blows.iter().enumerate().filter(|(_, blow)| blow.share() < ARRIVED) {
-            findings.blame(format!("{by}, {flows} flows, round {}: only {arrived} of {sent} packets arrived", at + 1));
-        }
+        wind::losses(blows).for_each(|lost| findings.blame(format!("{by}, {flows} flows, {lost}")));
         let kpps: Vec<f64> = blows.iter().map(Blow::kpps).collect();
         findings.rows.push(json!({ "by": by, "flows": flows, "upward": upward, "kpps_of_cpu": spread(&kpps) }));
     }
@@ -128,13 +117,8 @@ fn blow(wind: &mut Wind, chain: &Chain, choice: Choice, flows: u16, upward: bool
 
 /// Packets the home agent has sent by each path.
 fn sent(chain: &Chain) -> Result<[u64; 2]> {
-    let mut counts = [0; 2];
-    for (count, interface) in counts.iter_mut().zip(PATHS) {
-        let text = chain.agent.output("ip", &["-json", "-stats", "link", "show", "dev", interface])?;
-        let link: Value = serde_json::from_str(&text)?;
-        *count = link.pointer("/0/stats64/tx/packets").and_then(Value::as_u64).context("no count of packets")?;
-    }
-    Ok(counts)
+    let [first, second] = PATHS;
+    Ok([chain.agent.packets(first, "tx")?, chain.agent.packets(second, "tx")?])
 }
 
 /// How many of those that were sent meanwhile went by the second path, 1 being all.

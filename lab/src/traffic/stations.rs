@@ -3,7 +3,7 @@
 use crate::bed::Host;
 use crate::clock;
 use crate::sys;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn6, recvmsg, sendmmsg, setsockopt};
 use roam6_proto::geo::geometry::{Offset, Plane, distance};
@@ -129,9 +129,7 @@ impl Play {
 
     /// Frames the interface has received.
     fn received(&self) -> Result<u64> {
-        let shown = self.host.output("ip", &["-j", "-s", "link", "show", &self.interface])?;
-        let shown: serde_json::Value = serde_json::from_str(&shown)?;
-        shown.pointer("/0/stats64/rx/packets").and_then(serde_json::Value::as_u64).context("no count of packets")
+        self.host.packets(&self.interface, "rx")
     }
 }
 

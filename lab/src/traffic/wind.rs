@@ -26,6 +26,8 @@ const ORDER: usize = HEAD + 8;
 /// Frames handed on together.
 const BATCH: u32 = 64;
 
+/// A burst of which less arrives, 1 being all, loses its claim.
+const ARRIVED: f64 = 0.99;
 /// What has not arrived so long after the last is lost.
 const CALM: Duration = Duration::from_millis(100);
 /// How often arrivals are looked at meanwhile.
@@ -75,6 +77,12 @@ impl Blow {
     }
 }
 
+/// What was lost of the blows of each round, in words; nothing of those that are whole.
+pub(crate) fn losses(blows: &[Blow]) -> impl Iterator<Item = String> {
+    let lossy = (1..).zip(blows).filter(|(_, blow)| blow.share() < ARRIVED);
+    lossy.map(|(round, Blow { sent, arrived, .. })| format!("round {round}: only {arrived} of {sent} packets arrived"))
+}
+
 impl Wind {
     /// Loads the programs.
     pub(crate) fn new() -> Result<Wind> {
@@ -107,7 +115,7 @@ impl Wind {
 
     /// Sends all that arrives at one interface of a host by another, without looking at it.
     pub(crate) fn pass_on(&mut self, host: &Host, from: &str, to: &str) -> Result<()> {
-        self.order(&[], host.index(to)?)?;
+        self.order(&[Vec::new()], host.index(to)?)?;
         let program = xdp(&mut self.ebpf, "pass")?;
         host.inside(|| program.attach(from, XdpMode::Driver))??;
         Ok(())
@@ -150,8 +158,7 @@ impl Wind {
     fn order(&mut self, frames: &[Vec<u8>], link: u32) -> Result<()> {
         let mut orders: Array<_, [u8; ORDER]> = self.ebpf.map_mut("orders").context("no map of orders")?.try_into()?;
         let tail = [link, u32::try_from(frames.len())?].map(u32::to_ne_bytes).concat();
-        let none = [Vec::new()];
-        for (place, frame) in (0..).zip(if frames.is_empty() { &none } else { frames }) {
+        for (place, frame) in (0..).zip(frames) {
             let mut order = [0; ORDER];
             let octets = frame.iter().copied().chain(iter::repeat(0)).take(HEAD).chain(tail.iter().copied());
             order.iter_mut().zip(octets).for_each(|(to, from)| *to = from);

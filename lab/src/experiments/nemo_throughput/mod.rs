@@ -7,9 +7,9 @@ mod lanes;
 use super::Experiment;
 use crate::chain::Kind;
 use crate::clock;
-use crate::figures::{Findings, percentile, round};
+use crate::figures::{Findings, lesser, percentile, ratio, round};
 use crate::progress::Progress;
-use crate::traffic::wind::Blow;
+use crate::traffic::wind::{self, Blow};
 use anyhow::Result;
 use bench::{Bench, Bulks, KINDS};
 use lanes::{LANES, Lane, Section, lane};
@@ -26,8 +26,6 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 /// Octets of the IPv6 packets of the paper, the least and the most besides: 64 of payload, and what just fits.
 const SIZES: [usize; 7] = [112, 250, 500, 750, 1000, 1250, 1452];
 const QUICK: [usize; 3] = [112, 500, 1250];
-/// A lane that loses more loses its claim.
-const ARRIVED: f64 = 0.99;
 /// Connections at once.
 const FLOWS: [usize; 2] = [1, 4];
 
@@ -91,17 +89,6 @@ impl Effort {
             (true, true) => Effort { sizes: &QUICK, rounds: 1, frames: 2_000, octets: 16 << 20 },
         }
     }
-}
-
-/// The median of the rounds' ratios.
-fn ratio(ours: &[f64], theirs: &[f64]) -> Option<f64> {
-    let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
-    percentile(&ratios, 0.5).map(round)
-}
-
-/// The lesser of both ways.
-fn lesser(of: impl Fn(bool) -> Option<f64>) -> Option<f64> {
-    [of(false), of(true)].into_iter().flatten().reduce(f64::min)
 }
 
 /// What was seen of packets of one size.
@@ -174,14 +161,8 @@ impl Sized<'_> {
     /// What is measured has to arrive, and to be slower than what it is measured by.
     fn judge(&self, findings: &mut Findings) {
         for lane in LANES {
-            for (at, blow) in self.blows(lane).iter().enumerate().filter(|(_, blow)| blow.share() < ARRIVED) {
-                let Blow { sent, arrived, .. } = blow;
-                findings.blame(format!(
-                    "{lane}, {} octets, round {}: only {arrived} of {sent} packets arrived",
-                    self.size,
-                    at + 1
-                ));
-            }
+            wind::losses(self.blows(lane))
+                .for_each(|lost| findings.blame(format!("{lane}, {} octets, {lost}", self.size)));
             let generator = Lane { section: lane.section.nothing(), kind: Kind::Plain, upward: false };
             let (alone, through) = (self.median(generator), self.median(lane));
             if lane.section != generator.section && alone <= through {
