@@ -132,13 +132,8 @@ impl Programs {
             .program_mut(which.name())
             .ok_or_else(|| Error::new(which.name(), "no such program in the BPF object"))?;
         let program: &mut SchedClassifier = program.try_into().map_err(|error| failed(&error))?;
-        let mut tries = 0;
-        while program.fd().is_err() {
-            tries += 1;
-            match program.load() {
-                Err(error) if tries < LOADS && was_interrupted(&error) => {}
-                other => other.map_err(|error| failed(&error))?,
-            }
+        if program.fd().is_err() {
+            load(|| program.load()).map_err(|error| failed(&error))?;
         }
         Ok(program)
     }
@@ -147,6 +142,17 @@ impl Programs {
         let second = if which == Program::Joined { "-joined" } else { "" };
         self.pins.links().join(format!("{}{second}", link.0))
     }
+}
+
+/// Loads a program, again if it was interrupted.
+pub(crate) fn load(mut once: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
+    for _ in 1..LOADS {
+        match once() {
+            Err(error) if was_interrupted(&error) => {}
+            other => return other,
+        }
+    }
+    once()
 }
 
 fn was_interrupted(error: &ProgramError) -> bool {

@@ -2,7 +2,7 @@
 //! the maps of the programs in traffic control, which get all that it leaves.
 
 use crate::Error;
-use crate::bpf::attach::{Interface, whole};
+use crate::bpf::attach::{Interface, load, whole};
 use crate::bpf::pin::Pins;
 use crate::netlink::generic::{Family, attribute, find};
 use aya::programs::links::{FdLink, PinnedLink};
@@ -40,7 +40,8 @@ impl Front {
             .load(OBJECT)
             .map_err(|error| Error::new("load the BPF object for drivers", whole(&error)))?;
         let mut front = Front { ebpf, pins };
-        front.program()?.load().map_err(|error| Error::new("load BPF program front", whole(&error)))?;
+        let program = front.program()?;
+        load(|| program.load()).map_err(|error| Error::new("load BPF program front", whole(&error)))?;
         crate::sys::give_back_memory();
         Ok(front)
     }

@@ -1,7 +1,7 @@
 //! The shim's programs and maps: loaded, put on uplinks, and gone with the daemon (TCX from kernel 6.6, clsact before).
 
 use super::abi::{CarriedValue, ContextKey, ContextValue, Event, SettingsValue, Slot, TaggedValue, decode_event};
-use crate::bpf::attach::whole;
+use crate::bpf::attach::{load, whole};
 use crate::bpf::maps::Entries;
 use crate::error::{Context as _, Error};
 use aya::maps::{Array, MapData, RingBuf};
@@ -109,7 +109,7 @@ impl Programs {
         let program = program.ok_or_else(|| Error::new(which.name(), "no such program in the BPF object"))?;
         let program: &mut SchedClassifier = program.try_into().map_err(|error| failed(&error))?;
         if program.fd().is_err() {
-            program.load().map_err(|error| failed(&error))?;
+            load(|| program.load()).map_err(|error| failed(&error))?;
         }
         Ok(program)
     }

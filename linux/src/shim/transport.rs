@@ -2,7 +2,7 @@
 //! which errors the network had for its packets, in the addresses it knows (RFC 5533 §12.1.1). Both are ICMPv6 messages this host sends
 //! to itself.
 
-use crate::bpf::attach::whole;
+use crate::bpf::attach::{self, whole};
 use crate::error::{Context as _, Error};
 use aya::programs::Iter;
 use aya::{Btf, Ebpf, EbpfLoader};
@@ -147,6 +147,6 @@ fn load() -> Result<Ebpf, Error> {
         .ok_or_else(|| Error::new("stalled", "no such program in the BPF object"))?
         .try_into()
         .map_err(|error: aya::programs::ProgramError| failed(&error))?;
-    program.load("tcp", &types).map_err(|error| failed(&error))?;
+    attach::load(|| program.load("tcp", &types)).map_err(|error| failed(&error))?;
     Ok(lister)
 }
