@@ -21,10 +21,10 @@ use crate::tunnel::Tunnels;
 use core::time::Duration;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use roam6_proto::few;
 use roam6_proto::input::{AddressEvent, AddressState};
 use roam6_proto::plan::Record;
 use roam6_proto::{Frame, Input, LinkEvent, LinkId, Outcome, Output, Packet, Report, Time, Transmit};
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
@@ -54,13 +54,13 @@ pub struct HostOptions {
     /// Directory of the journal.
     pub state_dir: PathBuf,
     /// Names of the interfaces the roles use: uplinks, ingress interfaces, the home link. They may come and go.
-    pub interfaces: BTreeSet<String>,
+    pub interfaces: few::Set<String>,
     /// What carries the tunnels.
     pub backend: Backend,
     /// Name of the tunnel device, where the back end has one for all.
     pub device: String,
     /// Addresses by which the roles speak mobility through tunnels over IPv4 (RFC 5555); empty: there are none.
-    pub carried: BTreeSet<Ipv6Addr>,
+    pub carried: few::Set<Ipv6Addr>,
     /// Most tunnels.
     pub tunnels: u32,
     /// Most contexts of the shim.
@@ -119,13 +119,13 @@ pub struct Host {
     cores: Cores,
     exit: Exit,
     executor: Executor,
-    interfaces: BTreeSet<String>,
-    links: BTreeMap<LinkId, LinkEvent>,
-    carrier_losses: BTreeMap<LinkId, u32>,
+    interfaces: few::Set<String>,
+    links: few::Map<LinkId, LinkEvent>,
+    carrier_losses: few::Map<LinkId, u32>,
     carriers: Carriers,
     device: String,
-    attached: BTreeSet<LinkId>,
-    addresses: BTreeSet<(Ipv6Addr, LinkId)>,
+    attached: few::Set<LinkId>,
+    addresses: few::Set<(Ipv6Addr, LinkId)>,
     recalled: Vec<Record>,
     subflows: Option<Events>,
     /// Whether what the shim's programs tell is waited for.
@@ -179,12 +179,12 @@ impl Host {
             exit: Exit::open()?,
             executor,
             interfaces: options.interfaces,
-            links: BTreeMap::new(),
-            carrier_losses: BTreeMap::new(),
+            links: few::Map::new(),
+            carrier_losses: few::Map::new(),
             carriers: Carriers::open()?,
             device: options.device,
-            attached: BTreeSet::new(),
-            addresses: BTreeSet::new(),
+            attached: few::Set::new(),
+            addresses: few::Set::new(),
             recalled: recalled.records,
             subflows: None,
             queue: Vec::new(),
@@ -295,12 +295,12 @@ impl Host {
     }
 
     /// Packets by what became of them in the data plane, since the machine started.
-    pub fn counters(&mut self) -> BTreeMap<String, u64> {
+    pub fn counters(&mut self) -> few::Map<String, u64> {
         self.executor.tunnels.counters()
     }
 
     /// From now on these are the names of the interfaces the roles use.
-    pub fn use_interfaces(&mut self, interfaces: BTreeSet<String>) -> Result<(), Error> {
+    pub fn use_interfaces(&mut self, interfaces: few::Set<String>) -> Result<(), Error> {
         self.interfaces = interfaces;
         self.read_tables()
     }
@@ -650,7 +650,7 @@ impl Host {
     /// Reads interfaces and addresses, and brings what is new in them.
     fn read_tables(&mut self) -> Result<(), Error> {
         let mut netlink = Netlink::open()?;
-        let (mut links, mut addresses) = (BTreeSet::new(), BTreeSet::new());
+        let (mut links, mut addresses) = (few::Set::new(), few::Set::new());
         let mut messages = netlink.dump(link::dump())?;
         for addresses in family::BOTH.map(address::dump) {
             messages.extend(netlink.dump(addresses)?);

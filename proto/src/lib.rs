@@ -11,6 +11,7 @@ pub mod crypto;
 pub mod engine;
 pub mod entropy;
 pub mod facilities;
+pub mod few;
 pub mod geo;
 pub mod input;
 pub mod mnpp;

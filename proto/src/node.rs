@@ -3,6 +3,7 @@
 use crate::case::Role;
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
+use crate::few;
 use crate::geo::GeoStation;
 use crate::input::Input;
 use crate::mnpp::Mnpp;
@@ -15,13 +16,12 @@ use crate::shim::Shim;
 use crate::time::Time;
 use crate::view::View;
 use roam6_wire::HomeAddress;
-use std::collections::BTreeMap;
 
 /// The roles of one host. Every input is offered to each role in turn; what a role does not want it leaves alone.
 #[derive(Default)]
 pub struct Node {
     roles: Vec<Box<dyn Engine + Send>>,
-    counters: BTreeMap<String, u64>,
+    counters: few::Map<String, u64>,
 }
 
 impl Node {

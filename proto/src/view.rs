@@ -11,10 +11,10 @@ use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::shim6::Tag;
 
+use crate::few;
 use roam6_wire::geo::{Area, LongPosition, Place};
 use roam6_wire::{Bid, HomeAddress, Ipv4End, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// The state of a node.
@@ -62,7 +62,7 @@ pub struct View {
     /// Running timers.
     pub timers: Vec<TimerView>,
     /// How often each thing has happened.
-    pub counters: BTreeMap<String, u64>,
+    pub counters: few::Map<String, u64>,
 }
 
 /// One binding: a home address and one of its care-of addresses.

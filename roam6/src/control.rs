@@ -4,12 +4,12 @@
 use roam6_linux::mptcp::diag::Connections;
 use roam6_proto::View;
 use roam6_proto::facilities::DenmOrder;
+use roam6_proto::few;
 use roam6_proto::geo::{GeoDestination, Question};
 use roam6_proto::plan::Pair;
 use roam6_proto::report::Report;
 use roam6_wire::HomeAddress;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
@@ -83,7 +83,7 @@ pub(crate) struct State {
     /// Microseconds since the daemon began.
     pub(crate) at: u64,
     /// Packets by what became of them in the data plane.
-    pub(crate) packets: BTreeMap<String, u64>,
+    pub(crate) packets: few::Map<String, u64>,
     /// Everything else.
     #[serde(flatten)]
     pub(crate) view: View,

@@ -9,7 +9,7 @@ use crate::{Error, error::Context};
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use roam6_proto::LinkId;
-use std::collections::BTreeMap;
+use roam6_proto::few;
 use std::io;
 
 type Table<K, V> = HashMap<MapData, K, V>;
@@ -98,7 +98,7 @@ impl Maps {
     }
 
     /// Packets by what became of them, of all processors together.
-    pub(crate) fn counters(&self) -> BTreeMap<String, u64> {
+    pub(crate) fn counters(&self) -> few::Map<String, u64> {
         let sum = |index: usize| {
             let values = self.counters.get(&u32::try_from(index).ok()?, 0).ok()?;
             Some(values.iter().sum())

@@ -12,10 +12,10 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, MultiHeaders, SockFlag, SockType, SockaddrIn6, recvmmsg, sendmmsg, socket,
 };
+use roam6_proto::few;
 use roam6_proto::plan::{Heard, VirtualInterface};
 use roam6_proto::{Frame, LinkId};
 use roam6_wire::LinkAddress;
-use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -33,8 +33,8 @@ const AT_ONCE: usize = 32;
 pub(crate) struct Frames {
     /// The host's epoll.
     waits: Epoll,
-    heard: BTreeMap<(LinkId, u16), OwnedFd>,
-    made: BTreeMap<String, Made>,
+    heard: few::Map<(LinkId, u16), OwnedFd>,
+    made: few::Map<String, Made>,
     /// Room for as many frames as are taken at once.
     buffers: Vec<Vec<u8>>,
     /// What packet sockets will send, oldest first.
@@ -52,7 +52,7 @@ impl Frames {
     pub(crate) fn open(waits: &Epoll) -> Result<Frames, Error> {
         let waits = Epoll(waits.0.try_clone().context("epoll")?);
         let buffers = vec![vec![0; LARGEST]; AT_ONCE];
-        Ok(Frames { waits, heard: BTreeMap::new(), made: BTreeMap::new(), buffers, leaving: Vec::new() })
+        Ok(Frames { waits, heard: few::Map::new(), made: few::Map::new(), buffers, leaving: Vec::new() })
     }
 
     /// The interface whose doors a token of the epoll is of.
@@ -140,13 +140,12 @@ impl Frames {
         let leaving = std::mem::take(&mut self.leaving);
         let batches = leaving.chunk_by(|one, other| door(one) == door(other)).flat_map(|batch| batch.chunks(AT_ONCE));
         for batch in batches {
-            let Some((door, socket)) = batch.first().and_then(|frame| self.heard.get_key_value(&door(frame))) else {
-                continue;
-            };
+            let Some((link, protocol)) = batch.first().map(door) else { continue };
+            let Some(socket) = self.heard.get(&(link, protocol)) else { continue };
             let mut rest = batch;
             while !rest.is_empty() {
                 let sent = send_many(socket, rest).unwrap_or_else(|error| {
-                    lost(door.0, error);
+                    lost(link, error);
                     1
                 });
                 rest = rest.get(sent.max(1)..).unwrap_or_default();

@@ -6,14 +6,14 @@ use crate::sys;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, socket};
 use roam6_proto::LinkId;
+use roam6_proto::few;
 use roam6_proto::plan::Port;
-use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The ports taken.
 #[derive(Default)]
-pub(crate) struct Ports(BTreeMap<(LinkId, u16), OwnedFd>);
+pub(crate) struct Ports(few::Map<(LinkId, u16), OwnedFd>);
 
 impl Ports {
     /// Takes a port; `false` if another program listens there, which keeps the kernel quiet too.

@@ -6,10 +6,9 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, SockaddrIn6, sendmsg,
     sendto, socket,
 };
+use roam6_proto::few;
 use roam6_proto::{LinkId, Transmit, Via};
 use roam6_wire::LinkAddress;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,9 +18,9 @@ pub(crate) struct Exit {
     anywhere: OwnedFd,
     /// One socket for each interface something was sent by. Bound, because the kernel only prefers, and does not insist
     /// on, an interface named in passing.
-    by_link: BTreeMap<LinkId, OwnedFd>,
+    by_link: few::Map<LinkId, OwnedFd>,
     /// The same for IPv4 packets, that of no interface too; each made when it is first needed.
-    carried: BTreeMap<Option<LinkId>, OwnedFd>,
+    carried: few::Map<Option<LinkId>, OwnedFd>,
     frames: OwnedFd,
 }
 
@@ -31,8 +30,8 @@ impl Exit {
         let frames = socket(AddressFamily::Packet, SockType::Datagram, flags, None).context("packet socket")?;
         Ok(Exit {
             anywhere: raw_socket(None).context("raw socket")?,
-            by_link: BTreeMap::new(),
-            carried: BTreeMap::new(),
+            by_link: few::Map::new(),
+            carried: few::Map::new(),
             frames,
         })
     }
@@ -52,10 +51,7 @@ impl Exit {
                 sys::send_packet(&self.frames, link, group, bytes)
             }
             Via::Link(link) => {
-                let socket = match self.by_link.entry(link) {
-                    Entry::Occupied(entry) => entry.into_mut(),
-                    Entry::Vacant(entry) => entry.insert(raw_socket(Some(link))?),
-                };
+                let socket = self.by_link.entry(link).or_try_insert_with(|| raw_socket(Some(link)))?;
                 send_raw(socket, Some(link), source, destination, bytes)
             }
             Via::Neighbour { link, address } => sys::send_packet(&self.frames, link, Some(address), bytes),
@@ -68,10 +64,7 @@ impl Exit {
             Via::Route => None,
             Via::Link(link) | Via::Neighbour { link, .. } => Some(link),
         };
-        let socket = match self.carried.entry(link) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(raw_socket4(link)?),
-        };
+        let socket = self.carried.entry(link).or_try_insert_with(|| raw_socket4(link))?;
         let destination: [u8; 4] = *bytes.get(16..).and_then(<[u8]>::first_chunk).ok_or(io::ErrorKind::InvalidInput)?;
         let to = SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::from(destination), 0));
         sendto(socket.as_raw_fd(), bytes, &to, MsgFlags::empty())?;

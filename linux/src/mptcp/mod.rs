@@ -13,9 +13,9 @@ pub use buffers::ROOM;
 use crate::error::{Context, Error};
 use buffers::Buffers;
 use netlink::{PathManager, Shown};
+use roam6_proto::few;
 use roam6_proto::plan::{Endpoint, EndpointFlags, EndpointLimits};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::net::Ipv6Addr;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Mptcp {
     file: PathBuf,
     written: Written,
-    endpoints: BTreeMap<Ipv6Addr, Endpoint>,
+    endpoints: few::Map<Ipv6Addr, Endpoint>,
     limits: Option<EndpointLimits>,
     manager: Option<PathManager>,
     /// What an earlier life left stays, because removing it would close the subflows of connections that live.
@@ -41,7 +41,7 @@ struct Written {
     #[serde(default)]
     former_buffers: Option<Buffers>,
     /// Endpoints that are ours, or were about to be.
-    endpoints: BTreeSet<Ipv6Addr>,
+    endpoints: few::Set<Ipv6Addr>,
 }
 
 impl Mptcp {
@@ -54,7 +54,7 @@ impl Mptcp {
             Err(error) => return Err(error).context(file.display()),
         };
         let adopting = !written.endpoints.is_empty();
-        Ok(Mptcp { file, written, endpoints: BTreeMap::new(), limits: None, manager: None, adopting })
+        Ok(Mptcp { file, written, endpoints: few::Map::new(), limits: None, manager: None, adopting })
     }
 
     /// Makes an address an endpoint, or changes what it is for. Refused if it is another program's already.

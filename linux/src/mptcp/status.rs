@@ -3,9 +3,9 @@
 use super::buffers::Buffers;
 use super::netlink::PathManager;
 use crate::error::Error;
+use roam6_proto::few;
 use roam6_proto::plan::{Endpoint, EndpointLimits};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs;
 
 /// Settings of a network namespace.
@@ -20,7 +20,7 @@ pub struct Status {
     /// New sockets may be MPTCP.
     pub enabled: bool,
     /// The settings of `net.mptcp`, as sysctl shows them.
-    pub settings: BTreeMap<String, String>,
+    pub settings: few::Map<String, String>,
     /// How many subflows and addresses of a peer are used.
     pub limits: EndpointLimits,
     /// What the receive buffer of a new socket begins with, octets; see [`super::ROOM`].
@@ -28,7 +28,7 @@ pub struct Status {
     /// Addresses subflows are made from, or peers are told of, whoever made them that.
     pub endpoints: Vec<Endpoint>,
     /// The kernel's counters, all of them (`MPTcpExt` of /proc/net/netstat).
-    pub counters: BTreeMap<String, u64>,
+    pub counters: few::Map<String, u64>,
 }
 
 /// Asks the kernel.
@@ -48,7 +48,7 @@ pub fn status() -> Result<Status, Error> {
     })
 }
 
-fn settings() -> BTreeMap<String, String> {
+fn settings() -> few::Map<String, String> {
     let folder = fs::read_dir(SETTINGS).into_iter().flatten().flatten();
     let one = |entry: fs::DirEntry| {
         let value = fs::read_to_string(entry.path()).ok()?;
@@ -58,9 +58,9 @@ fn settings() -> BTreeMap<String, String> {
 }
 
 /// A line of names, then one of values.
-fn counters(text: &str) -> BTreeMap<String, u64> {
+fn counters(text: &str) -> few::Map<String, u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(PREFIX)).map(str::split_whitespace);
-    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return BTreeMap::new() };
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return few::Map::new() };
     names.zip(values).filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
 }
 

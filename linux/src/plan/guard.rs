@@ -6,9 +6,9 @@ use crate::netfilter::expression::{answer_unreachable, between, equal, from_link
 use crate::netfilter::expression::{load_icmp_type, load_protocol, pass, to_destination};
 use crate::netfilter::{Hook, Netfilter};
 use roam6_proto::LinkId;
+use roam6_proto::few;
 use roam6_proto::plan::Guard;
 use roam6_wire::Prefix;
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Name of the nftables table.
@@ -26,7 +26,7 @@ const ON_LINK: (Ipv6Addr, u8) = (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0), 16)
 /// All guards; the table holds all their rules, and is written whole.
 #[derive(Default)]
 pub(super) struct Guards {
-    held: BTreeMap<LinkId, Guard>,
+    held: few::Map<LinkId, Guard>,
     filter: Option<Netfilter>,
 }
 

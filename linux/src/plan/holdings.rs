@@ -1,6 +1,7 @@
 //! What the host holds, in little room: a home agent has a tunnel, its routes and a proxy entry for each of 100 000
 //! bindings. Tunnels and contexts are remembered by what carries them, records by the journal.
 
+use roam6_proto::few;
 use roam6_proto::plan::{Proxy, Route, Table, Target, TunnelId};
 use roam6_proto::{Item, Key, LinkId};
 use roam6_wire::Prefix;
@@ -11,7 +12,7 @@ use std::net::Ipv6Addr;
 #[derive(Default)]
 pub(super) struct Holdings {
     /// Settings, addresses, anycast addresses, neighbours and rules: a few of each.
-    few: BTreeMap<Key, Item>,
+    few: few::Map<Key, Item>,
     proxies: BTreeMap<(LinkId, Ipv6Addr), bool>,
     /// Routes into tunnels, for packets of any source and any size.
     into_tunnels: BTreeMap<(Table, Prefix, u32), TunnelId>,

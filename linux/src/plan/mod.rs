@@ -28,6 +28,7 @@ use narrow::Narrow;
 use netlink_packet_route::AddressFamily;
 use nix::net::if_::if_indextoname;
 use nix::sys::epoll::Epoll;
+use roam6_proto::few;
 use roam6_proto::plan::{ContextId, Knob, Pair, Port, Route, Setting, Table, Target, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Outcome, Report};
 use roam6_wire::Prefix;
@@ -60,7 +61,7 @@ pub(crate) struct Executor {
     /// Where the paths of tunnels lead.
     remotes: BTreeSet<(Ipv6Addr, TunnelId)>,
     /// Links on which addresses are answered for.
-    answering: BTreeSet<LinkId>,
+    answering: few::Set<LinkId>,
     /// What others have removed.
     missing: BTreeSet<Key>,
     /// Routes changed by which paths of tunnels may lead: their tunnels are to ask anew.
@@ -111,7 +112,7 @@ impl Executor {
             narrowed: BTreeMap::new(),
             held: Holdings::default(),
             remotes: BTreeSet::new(),
-            answering: BTreeSet::new(),
+            answering: few::Set::new(),
             missing: BTreeSet::new(),
             rerouted: false,
             waiting: Vec::new(),

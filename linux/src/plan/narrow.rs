@@ -5,11 +5,11 @@ use super::{Executor, Waiting};
 use crate::error::Error;
 use crate::netlink::lookup;
 use crate::shim::HEADER;
+use roam6_proto::few;
 use roam6_proto::plan::{Context, ContextId, Pair, Route, Target};
 use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
 use roam6_wire::shim6::Fork;
-use std::collections::BTreeSet;
 
 /// Metric of the routes: behind that of a context that leads its packets out itself.
 const METRIC: u32 = 2;
@@ -18,7 +18,7 @@ const MIN_MTU: u32 = 1280;
 /// What forks of one pair of ULIDs need.
 #[derive(Debug, Default)]
 pub(super) struct Narrow {
-    forks: BTreeSet<Fork>,
+    forks: few::Set<Fork>,
     /// None as long as the context that is not forked leads its packets out, for they have room then.
     route: Option<Route>,
 }

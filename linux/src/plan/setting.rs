@@ -1,8 +1,8 @@
 //! Kernel settings of interfaces, with their former values: kept on disk too, so that a later life can give them back.
 
 use crate::error::{Context, Error};
+use roam6_proto::few;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,9 +37,9 @@ impl Name {
 pub(crate) struct Settings {
     file: PathBuf,
     /// What each was before us.
-    former: BTreeMap<Name, i32>,
+    former: few::Map<Name, i32>,
     /// Those this life has put.
-    ours: BTreeMap<Name, i32>,
+    ours: few::Map<Name, i32>,
 }
 
 impl Settings {
@@ -51,10 +51,10 @@ impl Settings {
             Ok(bytes) => serde_json::from_slice::<Vec<(Name, i32)>>(&bytes)
                 .map(|former| former.into_iter().collect())
                 .map_err(|error| Error::new(file.display(), error))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => few::Map::new(),
             Err(error) => return Err(error).context(file.display()),
         };
-        Ok(Settings { file, former, ours: BTreeMap::new() })
+        Ok(Settings { file, former, ours: few::Map::new() })
     }
 
     /// Sets `name` to `value`.

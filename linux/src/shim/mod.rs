@@ -26,6 +26,7 @@ use core::time::Duration;
 use error_message::ErrorMessage;
 use load::{Program, Programs};
 use nix::time::{ClockId, clock_gettime};
+use roam6_proto::few;
 use roam6_proto::input::{Activity, Amount, FlowEvent};
 use roam6_proto::plan::{Context, ContextId, MOST_LOCATORS, Pair, Trigger};
 use roam6_proto::{Input, LinkId, Packet, Sample, Time};
@@ -42,7 +43,7 @@ pub(crate) struct Shim {
     programs: Programs,
     bounce: Bounce,
     transport: Transport,
-    uplinks: BTreeMap<LinkId, [SchedClassifierLink; 2]>,
+    uplinks: few::Map<LinkId, [SchedClassifierLink; 2]>,
     /// Names of contexts by where they are counted.
     by_slot: Vec<Option<ContextId>>,
     /// Names of those that rewrite, by what errors of the network show of them.
@@ -71,7 +72,7 @@ impl Shim {
             programs,
             bounce,
             transport,
-            uplinks: BTreeMap::new(),
+            uplinks: few::Map::new(),
             by_slot: Vec::new(),
             by_quote: BTreeMap::new(),
             free: Vec::new(),

@@ -12,6 +12,7 @@ use crate::bpf::pin::Pins;
 use crate::tunnel::carrier::{Carrier, Links};
 use crate::tunnel::pieces::Pieces;
 use crate::tunnel::{MIN_MTU, Tunnels, device, is_special_to};
+use roam6_proto::few;
 use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
 use roam6_wire::{Ipv4End, Prefix};
@@ -40,7 +41,7 @@ pub struct Options {
     /// Where the daemon keeps what must not outlive a restart of the machine; `bpf` in it becomes a BPF file system.
     pub run: PathBuf,
     /// Addresses by which engines speak through tunnels over IPv4; empty: there are none.
-    pub carried: BTreeSet<Ipv6Addr>,
+    pub carried: few::Set<Ipv6Addr>,
     /// Whether frames are taken at the driver too, where it takes a program.
     pub at_driver: bool,
     /// Most tunnels. It holds from the first life of the daemon until [`Tunnels::clean`].
@@ -62,12 +63,12 @@ pub struct Bpf {
     /// Those the maps do not wholly say, because a part was refused.
     broken: BTreeSet<TunnelId>,
     /// The prefixes of each length each side holds.
-    lengths: [BTreeMap<u8, Used>; 3],
+    lengths: [few::Map<u8, Used>; 3],
     /// Destinations that are led past the tunnels.
-    shortcuts: BTreeSet<Prefix>,
+    shortcuts: few::Set<Prefix>,
     /// Our ends of paths.
-    ends: BTreeMap<Ipv6Addr, End>,
-    attached: BTreeMap<LinkId, Attached>,
+    ends: few::Map<Ipv6Addr, End>,
+    attached: few::Map<LinkId, Attached>,
     /// Which interface packets over IPv4 leave by.
     links: Links,
     _pieces: Pieces,
@@ -139,11 +140,11 @@ impl Bpf {
                 let used = |Length { bits, around }| (bits, Used { count: 1, around });
                 side.into_iter().map(used).collect()
             }),
-            shortcuts: BTreeSet::new(),
+            shortcuts: few::Set::new(),
             held: BTreeMap::new(),
             broken: BTreeSet::new(),
             ends: inherited_ends(&maps)?,
-            attached: BTreeMap::new(),
+            attached: few::Map::new(),
             options,
             pins,
             programs,
@@ -205,7 +206,7 @@ impl Bpf {
     }
 
     fn free_place(&self) -> Option<u8> {
-        let taken: BTreeSet<u8> = self.ends.values().filter_map(|end| end.place).collect();
+        let taken: few::Set<u8> = self.ends.values().filter_map(|end| end.place).collect();
         (0..=u8::MAX).find(|place| !taken.contains(place))
     }
 
@@ -228,7 +229,7 @@ impl Bpf {
 
     /// Takes back what the former state needed and `now` does not.
     fn forget(&mut self, former: &Tunnel, rules: Option<Version>, now: Option<&Tunnel>) -> Result<(), Error> {
-        let kept: BTreeSet<(Side, Prefix)> = now.into_iter().flat_map(indexed).collect();
+        let kept: few::Set<(Side, Prefix)> = now.into_iter().flat_map(indexed).collect();
         let mut changed = false;
         for (side, prefix) in indexed(former) {
             if !kept.contains(&(side, prefix)) {
@@ -257,7 +258,7 @@ impl Bpf {
 
     /// Writes the set of tables of lengths that is not in use and then names it: no packet sees half a table.
     fn publish_lengths(&mut self) -> Result<(), Error> {
-        let most = self.lengths.iter().map(BTreeMap::len).max().unwrap_or_default();
+        let most = self.lengths.iter().map(few::Map::len).max().unwrap_or_default();
         if most > LENGTHS {
             return Err(Error::new("prefix lengths in use", format_args!("{most}, at most {LENGTHS}")));
         }
@@ -278,7 +279,7 @@ impl Bpf {
         Some((self.find(id)?, kept.map(|held| held.version)))
     }
 
-    fn used(&mut self, side: Side) -> &mut BTreeMap<u8, Used> {
+    fn used(&mut self, side: Side) -> &mut few::Map<u8, Used> {
         let [far, near, past] = &mut self.lengths;
         match side {
             Side::Far => far,
@@ -497,7 +498,7 @@ impl Tunnels for Bpf {
         done
     }
 
-    fn counters(&mut self) -> BTreeMap<String, u64> {
+    fn counters(&mut self) -> few::Map<String, u64> {
         self.maps.counters()
     }
 
@@ -535,14 +536,14 @@ fn attach_device(programs: &mut Programs, link: LinkId, name: &str) -> Result<()
 }
 
 /// The ends an earlier life named: its tunnels call them so until they are put again.
-fn inherited_ends(maps: &Maps) -> Result<BTreeMap<Ipv6Addr, End>, Error> {
+fn inherited_ends(maps: &Maps) -> Result<few::Map<Ipv6Addr, End>, Error> {
     let keys = maps.ends.keys()?.into_iter();
     let end = |key| End { count: 0, place: maps.ends.find(&key).and_then(|place| u8::try_from(place).ok()) };
     Ok(keys.map(|key| (Ipv6Addr::from(key), end(key))).collect())
 }
 
 /// Counts one more prefix of its length; true if the table of lengths must say so.
-fn use_length(lengths: &mut BTreeMap<u8, Used>, prefix: Prefix) -> bool {
+fn use_length(lengths: &mut few::Map<u8, Used>, prefix: Prefix) -> bool {
     let used = lengths.entry(prefix.length()).or_insert(Used { count: 0, around: prefix });
     let around = around(used.around, prefix);
     let changed = used.count == 0 || around != used.around;
@@ -551,7 +552,7 @@ fn use_length(lengths: &mut BTreeMap<u8, Used>, prefix: Prefix) -> bool {
 }
 
 /// Counts one prefix of its length less; true if the table of lengths must say so.
-fn leave_length(lengths: &mut BTreeMap<u8, Used>, prefix: Prefix) -> bool {
+fn leave_length(lengths: &mut few::Map<u8, Used>, prefix: Prefix) -> bool {
     let Some(used) = lengths.get_mut(&prefix.length()) else { return false };
     used.count -= 1;
     let was_last = used.count == 0;

@@ -171,7 +171,7 @@ impl Stage {
             let before = self.tunnels.counters();
             let result = self.run(&frame(&fixture.packet));
             let after = self.tunnels.counters();
-            let moves = after.into_iter().map(|(name, count)| (count - before[&name], name));
+            let moves = after.into_iter().map(|(name, count)| (count - before.get(&name).unwrap(), name));
             (moves.filter(|(count, _)| *count > 0).map(|(count, name)| (name, count)).collect(), result)
         };
         let first = once();

@@ -11,6 +11,7 @@ use crate::tunnel::{MIN_MTU, Tunnels, is_special_to};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::RouteProtocol;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
+use roam6_proto::few;
 use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
 use roam6_wire::{Ipv4End, Prefix};
@@ -224,14 +225,14 @@ impl Tunnels for Ip6Tnl {
         Ok(())
     }
 
-    fn counters(&mut self) -> BTreeMap<String, u64> {
+    fn counters(&mut self) -> few::Map<String, u64> {
         let (mut entered, mut left) = (0, 0);
         for (_, link) in self.devices().unwrap_or_default() {
             let (received, sent) = link.packets;
             entered += sent;
             left += received;
         }
-        BTreeMap::from([("encapsulated".to_owned(), entered), ("decapsulated".to_owned(), left)])
+        few::Map::from([("encapsulated".to_owned(), entered), ("decapsulated".to_owned(), left)])
     }
 
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {

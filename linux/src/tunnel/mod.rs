@@ -21,10 +21,10 @@ pub(crate) use device::has_ethernet;
 pub(crate) mod world;
 
 use crate::Error;
+use roam6_proto::few;
 use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Tunnel, TunnelId};
 use roam6_wire::Prefix;
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Carries out what [`Tunnel`]s say. All that it makes outlives it, so that packets travel on while the daemon is down;
@@ -79,7 +79,7 @@ pub trait Tunnels {
     fn settle(&mut self) -> Result<(), Error>;
 
     /// Packets by what became of them, since the machine started.
-    fn counters(&mut self) -> BTreeMap<String, u64>;
+    fn counters(&mut self) -> few::Map<String, u64>;
 
     /// The tunnels that exist in the kernel, ascending.
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error>;

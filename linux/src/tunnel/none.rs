@@ -2,9 +2,9 @@
 
 use super::Tunnels;
 use crate::Error;
+use roam6_proto::few;
 use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Tunnel, TunnelId};
-use std::collections::BTreeMap;
 
 /// Refuses every tunnel.
 #[derive(Debug, Default)]
@@ -45,8 +45,8 @@ impl Tunnels for NoTunnels {
         Ok(())
     }
 
-    fn counters(&mut self) -> BTreeMap<String, u64> {
-        BTreeMap::new()
+    fn counters(&mut self) -> few::Map<String, u64> {
+        few::Map::new()
     }
 
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {

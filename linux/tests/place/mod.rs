@@ -6,6 +6,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 use roam6_linux::tunnel::Tunnels;
 use roam6_linux::{Backend, Error, Host, HostOptions, Wake};
+use roam6_proto::few;
 use roam6_proto::plan::{Tunnel, TunnelId};
 use roam6_proto::{Input, Item, LinkEvent, LinkId, Output};
 use std::collections::BTreeMap;
@@ -218,8 +219,8 @@ impl Tunnels for Pretended {
         Ok(())
     }
 
-    fn counters(&mut self) -> BTreeMap<String, u64> {
-        BTreeMap::new()
+    fn counters(&mut self) -> few::Map<String, u64> {
+        few::Map::new()
     }
 
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {

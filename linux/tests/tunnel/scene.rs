@@ -90,7 +90,7 @@ impl Side {
     }
 
     pub fn count(&mut self, name: &str) -> u64 {
-        self.act(|tunnels| tunnels.counters())[name]
+        *self.act(|tunnels| tunnels.counters()).get(name).unwrap()
     }
 
     /// Routes of a mobile router: what comes from its network or its home address goes home.

@@ -5,13 +5,13 @@ use crate::access::limiter::Limiter;
 use crate::access::neighbour;
 use crate::engine::Outbox;
 use crate::entropy::Entropy;
+use crate::few;
 use crate::input::LinkId;
 use crate::report::{Lost, Report};
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
 use roam6_wire::{LinkAddress, Prefix};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Routers remembered on one link; the one longest unheard makes room.
@@ -44,7 +44,7 @@ pub struct Attachment {
     address: Option<LinkAddress>,
     /// A prefix that makes its router worth having also if no address can be formed from it.
     home: Prefix,
-    routers: BTreeMap<Ipv6Addr, Router>,
+    routers: few::Map<Ipv6Addr, Router>,
     current: Option<Ipv6Addr>,
     solicitation: Option<Solicitation>,
     moves: Limiter,
@@ -114,7 +114,7 @@ impl Attachment {
             link,
             address,
             home,
-            routers: BTreeMap::new(),
+            routers: few::Map::new(),
             current: None,
             solicitation: None,
             moves: Limiter::new(MOVES, MOVE_INTERVAL),

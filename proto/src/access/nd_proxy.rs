@@ -5,13 +5,13 @@
 use crate::access::limiter::Limiter;
 use crate::access::neighbour;
 use crate::engine::Outbox;
+use crate::few;
 use crate::input::LinkId;
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::{LinkAddress, Prefix};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Addresses inside that are answered for, or are about to be; more are told and left alone.
@@ -43,8 +43,8 @@ pub struct NdProxy {
     own: Ipv6Addr,
     outside: Side,
     inside: Side,
-    nodes: BTreeMap<Ipv6Addr, Node>,
-    asked: BTreeMap<Ipv6Addr, Time>,
+    nodes: few::Map<Ipv6Addr, Node>,
+    asked: few::Map<Ipv6Addr, Time>,
     questions: Limiter,
     full: Limiter,
 }
@@ -66,8 +66,8 @@ impl NdProxy {
             own,
             outside,
             inside,
-            nodes: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            nodes: few::Map::new(),
+            asked: few::Map::new(),
             questions: Limiter::new(QUESTIONS, QUESTION_INTERVAL),
             full: Limiter::new(1, TOLD),
         }

@@ -4,6 +4,7 @@
 use super::config::EventName;
 use super::notification::Told;
 use crate::agenda::Agenda;
+use crate::few;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
@@ -28,7 +29,7 @@ pub const OVER_LIFETIME: Duration = Duration::from_secs(60);
 pub struct Map {
     /// By link-layer address: whoever changes its number remains one station.
     stations: BTreeMap<LinkAddress, Seen>,
-    events: BTreeMap<EventName, Known>,
+    events: few::Map<EventName, Known>,
     /// When each is to be forgotten.
     ends: Agenda<Subject>,
 }

@@ -2,13 +2,13 @@
 //! §8.2.1 (trigger, update, repetition, termination).
 
 use super::config::{DenmOrder, Event, EventName};
+use crate::few;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::geo::{Area, Place};
 use roam6_wire::its::common::{Cause, Header, ReferencePosition};
 use roam6_wire::its::denm::{ActionId, Denm, Management, Notification, Situation, Termination};
 use roam6_wire::its::{PROTOCOL_VERSION, message};
-use std::collections::BTreeMap;
 
 /// Events told of at once.
 pub const MAX_OWN: usize = 64;
@@ -65,7 +65,7 @@ impl Told {
 /// The events this station tells of.
 #[derive(Debug, Default)]
 pub struct Notifications {
-    own: BTreeMap<EventName, Own>,
+    own: few::Map<EventName, Own>,
     sequence: u16,
 }
 

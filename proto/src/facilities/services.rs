@@ -1,13 +1,12 @@
 //! What other stations say they serve, as long as they go on saying it: the receiving side of EN 302 890-1 (SAM).
 
 use super::announcement::RATE_PERIOD;
-use crate::agenda::Agenda;
+use crate::few;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::its::extension::Value;
 use roam6_wire::its::saem::{Saem, values};
-use std::collections::BTreeMap;
 
 /// Announcements remembered.
 pub const MAX_ANNOUNCEMENTS: usize = 256;
@@ -24,9 +23,9 @@ type Name = (LinkAddress, u8);
 /// The announcements.
 #[derive(Debug, Default)]
 pub struct Services {
-    heard: BTreeMap<Name, Heard>,
+    heard: few::Map<Name, Heard>,
     /// When each is to be forgotten.
-    ends: Agenda<Name>,
+    ends: few::Agenda<Name>,
 }
 
 /// An announcement.

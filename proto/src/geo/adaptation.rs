@@ -5,11 +5,11 @@
 use super::config::{Reach, VirtualLink};
 use super::listeners::Listeners;
 use super::request::{Delivery, Request, To};
+use crate::few;
 use crate::input::{Frame, LinkId};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, Extended, GeoAddress, Place, Station, TrafficClass, Upper};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// EtherType of IPv6.
@@ -35,7 +35,7 @@ pub struct GeoDestination {
 #[derive(Debug)]
 pub struct Adaptation {
     links: Vec<Virtual>,
-    destinations: BTreeMap<Ipv6Addr, Area>,
+    destinations: few::Map<Ipv6Addr, Area>,
 }
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Adaptation {
     pub fn new(links: Vec<VirtualLink>) -> Adaptation {
         let links =
             links.into_iter().map(|config| Virtual { config, link: None, listeners: Listeners::default() }).collect();
-        Adaptation { links, destinations: BTreeMap::new() }
+        Adaptation { links, destinations: few::Map::new() }
     }
 
     /// Their names.

@@ -2,16 +2,16 @@
 //! (EN 302 636-4-1 annex H), checked by whoever builds them.
 
 use crate::facilities::FacilitiesConfig;
+use crate::few;
 use core::time::Duration;
 use roam6_wire::geo::{Area, Station};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 
 /// A station.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeoConfig {
     /// Names of the interfaces that carry GeoNetworking frames; they may come and go.
-    pub interfaces: BTreeSet<String>,
+    pub interfaces: few::Set<String>,
     /// What it is.
     pub station: Station,
     /// Virtual links for IPv6.

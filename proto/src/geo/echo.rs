@@ -7,6 +7,7 @@
 use super::request::{Delivery, Request, To};
 use crate::access::limiter::Limiter;
 use crate::entropy::Entropy;
+use crate::few;
 use crate::report::{DropReason, Report};
 use crate::time::Time;
 use core::time::Duration;
@@ -14,7 +15,6 @@ use roam6_wire::LinkAddress;
 use roam6_wire::geo::echo::{Echo, Kind, PORT};
 use roam6_wire::geo::{GeoAddress, TrafficClass, Upper};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Questions whose answers are waited for; of more the oldest are forgotten.
 pub const MAX_ASKED: usize = 256;
@@ -59,9 +59,9 @@ pub struct Probe {
 /// Questions and answers of one station.
 #[derive(Debug)]
 pub struct Echoes {
-    asked: BTreeMap<Probe, Asked>,
+    asked: few::Map<Probe, Asked>,
     /// Answers by the moment they are due, and a number that tells them apart.
-    late: BTreeMap<(Time, u64), Answer>,
+    late: few::Map<(Time, u64), Answer>,
     next: u64,
     limiter: Limiter,
     entropy: Entropy,
@@ -70,7 +70,7 @@ pub struct Echoes {
 #[derive(Debug)]
 struct Asked {
     at: Time,
-    answered: BTreeSet<LinkAddress>,
+    answered: few::Set<LinkAddress>,
 }
 
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Echoes {
     pub fn new(entropy: Entropy) -> Echoes {
         let (burst, interval) = ANSWERS;
         let limiter = Limiter::new(burst, interval);
-        Echoes { asked: BTreeMap::new(), late: BTreeMap::new(), next: 0, limiter, entropy }
+        Echoes { asked: few::Map::new(), late: few::Map::new(), next: 0, limiter, entropy }
     }
 
     /// The packet that asks.
@@ -100,7 +100,7 @@ impl Echoes {
             self.asked.remove(&oldest);
         }
         let Probe { identifier, sequence } = question.probe;
-        self.asked.insert(question.probe, Asked { at: now, answered: BTreeSet::new() });
+        self.asked.insert(question.probe, Asked { at: now, answered: few::Set::new() });
         let data = vec![0xa5; usize::from(question.octets)];
         let micros = micros(question.spread.min(SPREAD_MOST));
         let (kind, trace) = (Kind::Question, question.trace);
@@ -171,8 +171,8 @@ impl Echoes {
 
     /// Takes an answer that is due.
     pub fn answer(&mut self, now: Time, class: TrafficClass) -> Option<Request> {
-        let entry = self.late.first_entry().filter(|entry| entry.key().0 <= now)?;
-        let Answer { heard, to, port, kind, hops, probe, data } = entry.remove();
+        self.deadline().filter(|due| *due <= now)?;
+        let (_, Answer { heard, to, port, kind, hops, probe, data }) = self.late.pop_first()?;
         let (Probe { identifier, sequence }, micros) = (probe, micros(now.since(heard)));
         let echo = Echo { kind, trace: false, hops, identifier, sequence, micros, data: &data };
         Some(request(To::Station(to), echo.to_port(port), class, None))

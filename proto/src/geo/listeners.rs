@@ -2,9 +2,9 @@
 //! (MLDv2, RFC 3810; MLDv1, RFC 2710); here it is heard as a switch hears it (RFC 4541 §3), so that of what is sent to an
 //! area, those who are there take what they listen to.
 
+use crate::few;
 use roam6_wire::icmp6::{Message, kind};
 use roam6_wire::ip6::{Datagram, protocol};
-use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 /// Groups told apart.
@@ -17,7 +17,7 @@ const LINK_SCOPE: u8 = 2;
 /// What a host listens to.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    groups: BTreeSet<Ipv6Addr>,
+    groups: few::Set<Ipv6Addr>,
     /// It asks who listens, so it sends on to others; or it listens to more than is told apart.
     to_all: bool,
 }

@@ -2,10 +2,11 @@
 
 use super::config::Mib;
 use super::request::Request;
+use crate::few;
 use crate::time::Time;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::GeoAddress;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Stations looked for at once.
 pub const MAX_LOOKUPS: usize = 64;
@@ -13,7 +14,7 @@ pub const MAX_LOOKUPS: usize = 64;
 /// The stations looked for.
 #[derive(Debug, Default)]
 pub struct Lookups {
-    sought: BTreeMap<LinkAddress, Lookup>,
+    sought: few::Map<LinkAddress, Lookup>,
 }
 
 /// A station looked for.

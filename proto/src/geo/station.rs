@@ -9,6 +9,7 @@ use super::router::Router;
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::facilities::{DenmOrder, Facilities};
+use crate::few;
 use crate::input::{Frame, Input, LinkEvent, LinkId, Order};
 use crate::plan::{Heard, Item, Key, VirtualInterface};
 use crate::report::{DropReason, Report};
@@ -16,12 +17,11 @@ use crate::time::Time;
 use crate::view::{GroupView, StationView, View};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, ETHERTYPE, TrafficClass};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// A GeoNetworking station.
 #[derive(Debug)]
 pub struct GeoStation {
-    interfaces: BTreeSet<String>,
+    interfaces: few::Set<String>,
     max_sdu: u16,
     class: TrafficClass,
     max_area: f64,
@@ -32,7 +32,7 @@ pub struct GeoStation {
     /// When those have something to say.
     speaks_at: Option<Time>,
     /// Interfaces that are up, and the frames they carry.
-    links: BTreeMap<LinkId, u32>,
+    links: few::Map<LinkId, u32>,
     /// The virtual links as they were asked for last.
     asked: Option<(LinkAddress, u32)>,
     stopped: bool,
@@ -54,7 +54,7 @@ impl GeoStation {
             echoes,
             facilities,
             speaks_at: None,
-            links: BTreeMap::new(),
+            links: few::Map::new(),
             asked: None,
             stopped: false,
         }

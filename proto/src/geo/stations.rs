@@ -9,6 +9,7 @@ use super::geometry::{self, Offset, Plane};
 use super::planar;
 use super::rate::Rate;
 use super::seen::Seen;
+use crate::few;
 use crate::input::LinkId;
 use crate::time::Time;
 use core::time::Duration;
@@ -30,13 +31,13 @@ const GUESS: Duration = Duration::from_millis(200);
 pub struct Stations {
     table: BTreeMap<LinkAddress, Station>,
     /// How many each sender has introduced.
-    introduced: BTreeMap<LinkAddress, usize>,
+    introduced: few::Map<LinkAddress, usize>,
     /// What the choice of a next hop looks at, in the order of the table.
     near: Vec<Near>,
     /// For when it says where the neighbours are.
     guessed: Time,
     /// What it has chosen lately, by the place; forgotten when a neighbour comes, goes or moves.
-    chosen: BTreeMap<(i32, i32), Option<(Hop, f64)>>,
+    chosen: few::Map<(i32, i32), Option<(Hop, f64)>>,
     /// How many entries are stale.
     stale: usize,
 }

@@ -1,16 +1,16 @@
 //! What a router that announces its networks is told: plain values, checked by whoever builds them.
 
+use crate::few;
 use crate::nemo::config::SharedKey;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 
 /// A router that announces its networks to the routers nearby, and hears of theirs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MnppConfig {
     /// Names of the links on which it does; they may come and go.
-    pub interfaces: BTreeSet<String>,
+    pub interfaces: few::Set<String>,
     /// Networks behind this router; none are announced if there are none.
     pub announced: Vec<Prefix>,
     /// What proves the announcements; `None`: nothing does.

@@ -15,10 +15,10 @@ pub mod trust;
 pub use config::{Acceptance, MnppConfig};
 
 use crate::access::limiter::Limiter;
-use crate::agenda::Agenda;
 use crate::crypto::authenticator::WallClock;
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
+use crate::few;
 use crate::input::{AddressEvent, Input, LinkEvent, LinkId, NeighbourEvent, Order, Packet};
 use crate::output::{Transmit, Via};
 use crate::plan::{Item, Key, Neighbour, Route, Rule, Table, Target};
@@ -31,7 +31,6 @@ use roam6_wire::icmp6::{ALL_ROUTERS, ON_LINK_HOP_LIMIT};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mnpp::{Announcement, Network};
 use roam6_wire::{LinkAddress, Prefix};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use trust::Trust;
 
@@ -54,10 +53,10 @@ const ANSWER_DELAY: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Mnpp {
     config: MnppConfig,
-    links: BTreeMap<LinkId, Link>,
+    links: few::Map<LinkId, Link>,
     neighbours: Neighbours,
     clock: WallClock,
-    agenda: Agenda<LinkId>,
+    agenda: few::Agenda<LinkId>,
     entropy: Entropy,
     /// The rule that looks into the table was put.
     ruled: bool,
@@ -79,10 +78,10 @@ impl Mnpp {
     pub fn new(config: MnppConfig, entropy: Entropy) -> Mnpp {
         Mnpp {
             config,
-            links: BTreeMap::new(),
+            links: few::Map::new(),
             neighbours: Neighbours::default(),
             clock: WallClock::default(),
-            agenda: Agenda::new(),
+            agenda: few::Agenda::default(),
             entropy,
             ruled: false,
             stopped: false,

@@ -1,11 +1,11 @@
 //! Routers nearby, and the networks each of them has: who announced a network first has it until it ends.
 
 use super::trust::WINDOW;
+use crate::few;
 use crate::input::LinkId;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::{LinkAddress, Prefix};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Routers known at once.
@@ -25,8 +25,8 @@ pub struct Router {
 /// All that is known.
 #[derive(Debug, Default)]
 pub struct Neighbours {
-    routers: BTreeMap<Router, Heard>,
-    networks: BTreeMap<Prefix, Held>,
+    routers: few::Map<Router, Heard>,
+    networks: few::Map<Prefix, Held>,
 }
 
 /// What was heard of a router.

@@ -5,7 +5,7 @@ use super::*;
 use crate::input::{AddressState, Clock};
 use crate::nemo::config::SharedKey;
 use crate::output::Output;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const LINK: LinkId = LinkId(7);
 const UNIX: u64 = 1_790_000_000_000_000;

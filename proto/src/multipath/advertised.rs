@@ -1,11 +1,11 @@
 //! Which prefixes the routers of a link advertise. A prefix works by the router that advertises it, so an address whose
 //! router is gone has no route, whatever the routing table says (RFC 4861 §6.3.4, RFC 8028 §3.1).
 
+use crate::few;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Routers remembered on one link; the one to end first makes room.
@@ -20,14 +20,14 @@ const TWO_HOURS: Duration = Duration::from_secs(7200);
 /// What the routers of one link have advertised.
 #[derive(Debug, Clone, Default)]
 pub struct Advertised {
-    routers: BTreeMap<Ipv6Addr, Router>,
+    routers: few::Map<Ipv6Addr, Router>,
 }
 
 #[derive(Debug, Clone)]
 struct Router {
     expires: Time,
     reachable: bool,
-    prefixes: BTreeMap<Prefix, Lifetimes>,
+    prefixes: few::Map<Prefix, Lifetimes>,
 }
 
 /// For how long a prefix may be used.
@@ -48,7 +48,7 @@ impl Advertised {
         if !room && let Some(oldest) = self.routers.iter().min_by_key(|(_, known)| known.expires).map(|(at, _)| *at) {
             self.routers.remove(&oldest);
         }
-        let new = Router { expires: now, reachable: true, prefixes: BTreeMap::new() };
+        let new = Router { expires: now, reachable: true, prefixes: few::Map::new() };
         let known = self.routers.entry(router).or_insert(new);
         known.reachable = true;
         known.expires = now + Duration::from_secs(message.lifetime.into());

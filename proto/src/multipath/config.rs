@@ -1,14 +1,14 @@
 //! What the path manager is told: plain values, checked by whoever builds them.
 
+use crate::few;
 use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 
 /// A host whose connections take several paths: a node of a mobile network, or one with several uplinks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathManagerConfig {
     /// Names of the interfaces whose addresses are used; they may come and go.
-    pub interfaces: BTreeSet<String>,
+    pub interfaces: few::Set<String>,
     /// Prefixes of the mobile network, reached by the tunnel: subflows from here are for when nothing else works.
     pub home_prefixes: Vec<Prefix>,
     /// Whether peers are told of addresses in the home prefixes.

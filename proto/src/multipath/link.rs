@@ -3,12 +3,12 @@
 
 use super::advertised::Advertised;
 use crate::engine::Outbox;
+use crate::few;
 use crate::input::{AddressEvent, AddressState, LinkEvent, LinkId, RouteEvent};
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::Prefix;
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Addresses remembered of one interface; more are ignored.
@@ -29,7 +29,7 @@ pub(super) struct Link {
     pub(super) up: bool,
     pub(super) mtu: u32,
     /// Usable ones, and from when on each counts as deprecated for what the kernel says, if it does.
-    pub(super) addresses: BTreeMap<Ipv6Addr, Option<Time>>,
+    pub(super) addresses: few::Map<Ipv6Addr, Option<Time>>,
     pub(super) advertised: Advertised,
     /// Of a default route that no advertisement made.
     static_router: Option<Ipv6Addr>,
@@ -52,7 +52,7 @@ impl Link {
             name: event.name.clone(),
             up: false,
             mtu: event.mtu,
-            addresses: BTreeMap::new(),
+            addresses: few::Map::new(),
             advertised: Advertised::default(),
             static_router: None,
             solicit_at: Time::ZERO,
@@ -136,4 +136,4 @@ impl Link {
 }
 
 /// The interfaces of a host that are told of.
-pub(super) type Links = BTreeMap<LinkId, Link>;
+pub(super) type Links = few::Map<LinkId, Link>;

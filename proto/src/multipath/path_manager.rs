@@ -7,6 +7,7 @@ use super::source_routes::SourceRoutes;
 use super::subflow::{self, Subflows};
 use crate::access::neighbour;
 use crate::engine::{Engine, Outbox};
+use crate::few;
 use crate::input::{Input, LinkEvent, LinkId, Order, Outcome, Packet, SubflowChange, SubflowEvent};
 use crate::plan::{Endpoint, EndpointFlags, EndpointLimits, Item, Key};
 use crate::report::{DropReason, Report};
@@ -16,7 +17,6 @@ use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, kind};
 use roam6_wire::ip6::{Datagram, protocol};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Endpoints at once: older kernels have room for no more.
@@ -44,11 +44,11 @@ pub struct PathManager {
     config: PathManagerConfig,
     links: Links,
     /// What the host holds, or is asked to.
-    held: BTreeMap<Ipv6Addr, Held>,
+    held: few::Map<Ipv6Addr, Held>,
     /// Addresses that may not be endpoints before a time.
-    waiting: BTreeMap<Ipv6Addr, Time>,
+    waiting: few::Map<Ipv6Addr, Time>,
     /// How long to wait for a first subflow from an address that had none.
-    patience: BTreeMap<Ipv6Addr, Duration>,
+    patience: few::Map<Ipv6Addr, Duration>,
     subflows: Subflows,
     routes: SourceRoutes,
     limits: Limits,
@@ -99,9 +99,9 @@ impl PathManager {
         PathManager {
             config,
             links: Links::new(),
-            held: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            patience: BTreeMap::new(),
+            held: few::Map::new(),
+            waiting: few::Map::new(),
+            patience: few::Map::new(),
             subflows: Subflows::default(),
             routes: SourceRoutes::default(),
             limits: Limits::Unset,
@@ -214,8 +214,8 @@ impl PathManager {
     }
 
     /// The addresses that work, one for each prefix of a link, but for those that have to wait.
-    fn candidates(&self, now: Time) -> BTreeMap<Ipv6Addr, Candidate> {
-        let mut best: BTreeMap<(LinkId, Prefix), Candidate> = BTreeMap::new();
+    fn candidates(&self, now: Time) -> few::Map<Ipv6Addr, Candidate> {
+        let mut best: few::Map<(LinkId, Prefix), Candidate> = few::Map::new();
         for (id, link) in self.used_links() {
             for &address in link.addresses.keys() {
                 let Some(route) = link.find(now, address) else { continue };
@@ -233,7 +233,7 @@ impl PathManager {
             }
         }
         // The kernel knows an address once, whatever the interface.
-        let mut found = BTreeMap::new();
+        let mut found = few::Map::new();
         for candidate in best.into_values() {
             found.entry(candidate.endpoint.address).or_insert(candidate);
         }
@@ -241,7 +241,7 @@ impl PathManager {
     }
 
     /// Whether connections can do without a deprecated address: there is another, and they use it or had time to.
-    fn is_replaced(&self, now: Time, address: Ipv6Addr, candidates: &BTreeMap<Ipv6Addr, Candidate>) -> bool {
+    fn is_replaced(&self, now: Time, address: Ipv6Addr, candidates: &few::Map<Ipv6Addr, Candidate>) -> bool {
         let preferred = |at: &Ipv6Addr| candidates.get(at).is_some_and(|candidate| !candidate.deprecated);
         let others = || self.held.iter().filter(|(at, _)| **at != address && preferred(at));
         let addresses: Vec<Ipv6Addr> = others().map(|(at, _)| *at).collect();
@@ -252,7 +252,7 @@ impl PathManager {
 
     /// Makes the host hold what is wanted, as soon as it may.
     fn converge(&mut self, now: Time, out: &mut Outbox) {
-        let mut wanted = if self.stopped { BTreeMap::new() } else { self.candidates(now) };
+        let mut wanted = if self.stopped { few::Map::new() } else { self.candidates(now) };
         self.revive(now, &wanted, out);
         let old: Vec<Ipv6Addr> = self.held.keys().copied().collect();
         for address in old {
@@ -311,7 +311,7 @@ impl PathManager {
     }
 
     /// Makes endpoints anew that no connection uses although there are connections.
-    fn revive(&mut self, now: Time, wanted: &BTreeMap<Ipv6Addr, Candidate>, out: &mut Outbox) {
+    fn revive(&mut self, now: Time, wanted: &few::Map<Ipv6Addr, Candidate>, out: &mut Outbox) {
         self.patience.retain(|address, _| wanted.contains_key(address));
         let tired: Vec<Ipv6Addr> =
             self.held.keys().filter(|at| self.revived_at(**at).is_some_and(|it| it <= now)).copied().collect();
@@ -362,7 +362,7 @@ impl PathManager {
 
     /// Each prefix by the router it works by.
     fn route_by_source(&mut self, now: Time, out: &mut Outbox) {
-        let mut wanted = BTreeMap::new();
+        let mut wanted = few::Map::new();
         if self.config.source_routing && !self.stopped {
             for (id, link) in self.used_links() {
                 let found = link.addresses.keys().filter_map(|address| link.find(now, *address));

@@ -3,11 +3,11 @@
 
 use super::path_manager::AGAIN;
 use crate::engine::Outbox;
+use crate::few;
 use crate::input::LinkId;
 use crate::plan::{Item, Key, Route, Table, Target};
 use crate::time::Time;
 use roam6_wire::Prefix;
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Among routes of the same source and destination; others have no such source.
@@ -16,14 +16,14 @@ const METRIC: u32 = 512;
 /// The default routes of the prefixes of this host.
 #[derive(Debug, Default)]
 pub(crate) struct SourceRoutes {
-    held: BTreeMap<Prefix, (LinkId, Ipv6Addr)>,
+    held: few::Map<Prefix, (LinkId, Ipv6Addr)>,
     /// Refused ones, and when each is put again.
-    refused: BTreeMap<Prefix, Time>,
+    refused: few::Map<Prefix, Time>,
 }
 
 impl SourceRoutes {
     /// Makes the host hold these, each with the interface and router of its prefix.
-    pub(crate) fn converge(&mut self, now: Time, wanted: &BTreeMap<Prefix, (LinkId, Ipv6Addr)>, out: &mut Outbox) {
+    pub(crate) fn converge(&mut self, now: Time, wanted: &few::Map<Prefix, (LinkId, Ipv6Addr)>, out: &mut Outbox) {
         self.refused.retain(|prefix, until| *until > now && wanted.contains_key(prefix));
         self.held.retain(|prefix, _| {
             let stays = wanted.contains_key(prefix);

@@ -1,8 +1,9 @@
 //! Which connections have a subflow from which of our addresses, as far as the kernel tells (RFC 8684).
 
+use crate::few;
 use crate::input::{SubflowChange, SubflowEvent, Token};
 use crate::report::Report;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6};
 
 /// Connections remembered, and subflows of one; what is beyond is not known.
@@ -13,7 +14,7 @@ pub const MAX_SUBFLOWS: usize = 32;
 /// The connections of this host.
 #[derive(Debug, Default)]
 pub(super) struct Subflows {
-    connections: BTreeMap<Token, BTreeSet<(SocketAddrV6, SocketAddrV6)>>,
+    connections: BTreeMap<Token, few::Set<(SocketAddrV6, SocketAddrV6)>>,
     /// There are, or were, some that are not remembered.
     incomplete: bool,
 }
@@ -59,7 +60,7 @@ impl Subflows {
     }
 }
 
-fn has(subflows: &BTreeSet<(SocketAddrV6, SocketAddrV6)>, addresses: &[Ipv6Addr]) -> bool {
+fn has(subflows: &few::Set<(SocketAddrV6, SocketAddrV6)>, addresses: &[Ipv6Addr]) -> bool {
     subflows.iter().any(|(local, _)| addresses.contains(local.ip()))
 }
 

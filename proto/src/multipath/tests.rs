@@ -300,7 +300,7 @@ fn each_prefix_leaves_by_its_own_router_if_wanted() {
     assert_eq!(bench.routes, both.into(), "tried again");
     bench.link(LAN, false);
     assert!(bench.routes.is_empty());
-    config.interfaces.clear();
+    config.interfaces = Default::default();
     bench.feed(&Input::Order(Order::PathManager(Box::new(config))));
     assert!(bench.held().is_empty());
 }

@@ -1,12 +1,12 @@
 //! What the shim is told: plain values, checked by whoever builds them.
 
 use crate::crypto::cga::{Parameters, Sec};
+use crate::few;
 use crate::plan::Trigger;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::shim6::Preference;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv6Addr;
 
@@ -14,10 +14,10 @@ use std::net::Ipv6Addr;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShimConfig {
     /// Names of the uplinks; they may come and go. Their global addresses are this host's locators.
-    pub interfaces: BTreeSet<String>,
+    pub interfaces: few::Set<String>,
     /// What is thought of locators on an uplink, by its name, where it is not as good as any.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub preferences: BTreeMap<String, UplinkPreference>,
+    #[serde(default, skip_serializing_if = "few::Map::is_empty")]
+    pub preferences: few::Map<String, UplinkPreference>,
     /// How addresses on the uplinks are made; `None`: others see to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<AddressPolicy>,
@@ -108,8 +108,8 @@ pub const SHORTEST_SEND_TIMEOUT: Duration = Duration::from_millis(100);
 impl Default for ShimConfig {
     fn default() -> ShimConfig {
         ShimConfig {
-            interfaces: BTreeSet::new(),
-            preferences: BTreeMap::new(),
+            interfaces: few::Set::new(),
+            preferences: few::Map::new(),
             addresses: None,
             trigger: Some(Trigger::default()),
             peers: PeerRules::default(),

@@ -1,11 +1,12 @@
 //! Which pairs of locators are tried, in which order, and what became of the probes (RFC 5534 §4.2, §4.3).
 
 use crate::entropy::Entropy;
+use crate::few;
 use crate::plan::Pair;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::shim6::{Nonce, Preference, ProbeRecord};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Initial Probe Timeout (RFC 5534 §7).
 const FIRST_INTERVAL: Duration = Duration::from_millis(500);
@@ -99,7 +100,7 @@ impl Exploration {
     /// order, then the rest, the failed one last.
     pub(super) fn next(
         &mut self,
-        pairs: BTreeMap<Pair, Rank>,
+        pairs: few::Map<Pair, Rank>,
         wanted: Option<Pair>,
         entropy: &mut Entropy,
     ) -> Option<Pair> {
@@ -191,13 +192,13 @@ mod tests {
         Pair { local: address(1, local), peer: address(2, peer) }
     }
 
-    fn pairs() -> BTreeMap<Pair, Rank> {
+    fn pairs() -> few::Map<Pair, Rank> {
         (0..3).flat_map(|local| (0..3).map(move |peer| (pair(local, peer), Rank::default()))).collect()
     }
 
     #[test]
     fn pairs_that_share_nothing_with_the_failed_one_come_first_and_it_comes_last() {
-        let mut orders = std::collections::BTreeSet::new();
+        let mut orders = few::Set::new();
         for seed in 0..20 {
             let mut entropy = Entropy::from_number(seed);
             let mut exploration = Exploration::new(Time::ZERO, Some(pair(0, 0)));
@@ -217,14 +218,14 @@ mod tests {
         let mut exploration = Exploration::new(Time::ZERO, None);
         let wanted = Some(pair(2, 2));
         let last = Rank { last: true, ..Rank::default() };
-        let some = BTreeMap::from([(pair(1, 1), last), (pair(2, 1), Rank::default()), (pair(2, 2), Rank::default())]);
+        let some = few::Map::from([(pair(1, 1), last), (pair(2, 1), Rank::default()), (pair(2, 2), Rank::default())]);
         for _ in 0..INITIAL_PROBES {
             assert_eq!(exploration.next(some.clone(), wanted, &mut entropy), wanted);
             exploration.pause(&mut entropy);
         }
         let rest: Vec<_> = (0..3).filter_map(|_| exploration.next(some.clone(), wanted, &mut entropy)).collect();
         assert_eq!(rest.last(), Some(&pair(1, 1)));
-        assert_eq!(exploration.next(BTreeMap::new(), wanted, &mut entropy), None);
+        assert_eq!(exploration.next(few::Map::new(), wanted, &mut entropy), None);
     }
 
     #[test]
@@ -236,7 +237,7 @@ mod tests {
             2 => Rank::of(preference(0, 10, 0), preference(0, 0, 0)),
             _ => Rank::of(preference(Preference::TRANSIENT, 0, 0), preference(0, 0, 0)),
         };
-        let pairs: BTreeMap<Pair, Rank> = (0..4).map(|number| (pair(number, number), rank(number))).collect();
+        let pairs: few::Map<Pair, Rank> = (0..4).map(|number| (pair(number, number), rank(number))).collect();
         let mut entropy = Entropy::from_number(1);
         let mut first = 0;
         for _ in 0..1000 {

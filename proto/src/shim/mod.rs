@@ -28,6 +28,7 @@ use crate::access::limiter::Limiter;
 use crate::agenda::Agenda;
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
+use crate::few;
 use crate::input::{AddressEvent, FlowEvent, Input, LinkEvent, LinkId, Order, Outcome};
 use crate::output::{Sample, Transmit, Via};
 use crate::plan::{ContextId, Item, Key, MOST_LOCATORS, Pair, Shimmed};
@@ -40,7 +41,6 @@ use core::time::Duration;
 use proof::Identities;
 use roam6_wire::ip6::{self, Header};
 use roam6_wire::shim6::{self, Fork, Message};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use uplinks::Uplinks;
 use validator::Validators;
@@ -71,7 +71,7 @@ pub struct Shim {
     validators: Validators,
     agenda: Agenda<Timer>,
     /// Peers that do not answer, until when, and why not.
-    refusals: BTreeMap<Ipv6Addr, (Time, &'static str)>,
+    refusals: few::Map<Ipv6Addr, (Time, &'static str)>,
     verifications: Limiter,
     complaints: Limiter,
     full: bool,
@@ -126,7 +126,7 @@ impl Shim {
             addresses: Addresses::default(),
             identities: Identities::default(),
             agenda: Agenda::new(),
-            refusals: BTreeMap::new(),
+            refusals: few::Map::new(),
             full: false,
             state: Life::New,
         }

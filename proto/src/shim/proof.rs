@@ -6,11 +6,11 @@ use crate::crypto::cga::Parameters;
 use crate::crypto::hba;
 use crate::crypto::signature::{self, PrivateKey};
 use crate::entropy::Entropy;
+use crate::few;
 use crate::plan::MOST_LOCATORS;
 use crate::time::Time;
 use roam6_wire::Prefix;
 use roam6_wire::shim6::{LocatorList, Message, Method, Nonce, Preference, ShimOption, Tag};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) struct Announcement {
 pub(super) struct Identities {
     own: Vec<Own>,
     /// What ULIDs were announced with since the list was made: all contexts of one share it.
-    announced: BTreeMap<Ipv6Addr, Arc<Announcement>>,
+    announced: few::Map<Ipv6Addr, Arc<Announcement>>,
 }
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Identities {
             }
             Own { is_set: hba::prefixes(&parameters).is_some(), parameters, key, list: None }
         });
-        (Identities { own: own.collect(), announced: BTreeMap::new() }, complaints)
+        (Identities { own: own.collect(), announced: few::Map::new() }, complaints)
     }
 
     /// Makes lists of `locators` and signs them, once for all peers.

@@ -4,13 +4,13 @@ use super::context::{Context, PeerLocator, Search, Slot};
 use super::exploration::{Exploration, Rank};
 use super::{ANSWER, Shim, Timer, wish};
 use crate::engine::Outbox;
+use crate::few;
 use crate::input::Activity;
 use crate::plan::Pair;
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::shim6::{Message, Preference, Probe, ProbeState};
-use std::collections::BTreeMap;
 
 /// The shortest Send Timeout towards a peer that is told whole seconds only.
 const WHOLE_SECOND: Duration = Duration::from_secs(1);
@@ -275,8 +275,8 @@ impl Shim {
     /// All pairs that may work, and which are for when no other does: the peer says that they do not work, or does not
     /// know our end yet, or its own ULID is no locator of its. Then it asks who we are, should it have forgotten us
     /// (RFC 5533 §7.17).
-    pub(super) fn pairs(&mut self, slot: Slot) -> BTreeMap<Pair, Rank> {
-        let mut pairs = BTreeMap::new();
+    pub(super) fn pairs(&mut self, slot: Slot) -> few::Map<Pair, Rank> {
+        let mut pairs = few::Map::new();
         let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return pairs };
         let new = self.announcement(ulid);
         let Some(context) = self.contexts.get(slot) else { return pairs };

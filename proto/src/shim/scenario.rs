@@ -6,6 +6,7 @@ use crate::crypto::cga::Sec;
 use crate::crypto::hba::{self, KeyField};
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
+use crate::few;
 use crate::input::{
     Activity, AddressEvent, AddressState, Amount, FlowEvent, Input, LinkEvent, LinkId, Order, Outcome, Packet,
 };
@@ -20,7 +21,7 @@ use roam6_wire::shim6::{
     self, Fork, LocatorList, Message, Method, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag,
 };
 use roam6_wire::{Prefix, Reader};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 
 /// Outputs one input may cause at most, and ticks at one moment.
@@ -373,7 +374,7 @@ fn config(seed: u8) -> (ShimConfig, Vec<Ipv6Addr>) {
     let config = ShimConfig {
         interfaces: ["if0", "if1"].map(str::to_owned).into(),
         addresses: (seed & 32 != 0).then_some(AddressPolicy { proof: Proof::Hba, sec }),
-        preferences: if seed & 8 == 0 { BTreeMap::new() } else { [("if1".to_owned(), worse)].into() },
+        preferences: if seed & 8 == 0 { few::Map::new() } else { [("if1".to_owned(), worse)].into() },
         trigger: (seed & 1 == 0).then(Trigger::default),
         peers: PeerRules { skip_eui64: seed & 2 == 0, ..PeerRules::default() },
         max_contexts: MAX_CONTEXTS,

@@ -1,13 +1,13 @@
 //! The interfaces of this host: which addresses may be locators now, and by which router each leaves.
 
 use super::config::UplinkPreference;
+use crate::few;
 use crate::input::{AddressEvent, AddressState, LinkEvent, LinkId};
 use crate::multipath::advertised::Advertised;
 use crate::time::Time;
 use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::RouterAdvertisement;
 use roam6_wire::shim6::Preference;
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 /// Addresses remembered of one interface; more are ignored.
@@ -16,7 +16,7 @@ const MOST_ADDRESSES: usize = 32;
 /// All interfaces that the configuration names and the host has.
 #[derive(Debug, Default)]
 pub(super) struct Uplinks {
-    links: BTreeMap<LinkId, Uplink>,
+    links: few::Map<LinkId, Uplink>,
 }
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ struct Uplink {
     up: bool,
     mtu: u32,
     advertised: Advertised,
-    addresses: BTreeSet<Ipv6Addr>,
+    addresses: few::Set<Ipv6Addr>,
 }
 
 impl Uplinks {
@@ -38,7 +38,7 @@ impl Uplinks {
             up: !event.up,
             mtu: event.mtu,
             advertised: Advertised::default(),
-            addresses: BTreeSet::new(),
+            addresses: few::Set::new(),
         };
         let link = self.links.entry(event.link).or_insert_with(fresh);
         (link.mtu, link.own) = (event.mtu, event.address);
@@ -73,10 +73,10 @@ impl Uplinks {
     }
 
     /// Forgets the interfaces that are not `kept`; returns them.
-    pub(super) fn retain(&mut self, kept: &BTreeSet<String>) -> Vec<LinkId> {
+    pub(super) fn retain(&mut self, kept: &few::Set<String>) -> Vec<LinkId> {
         let (stay, go) = core::mem::take(&mut self.links).into_iter().partition(|(_, link)| kept.contains(&link.name));
         self.links = stay;
-        let go: BTreeMap<LinkId, Uplink> = go;
+        let go: few::Map<LinkId, Uplink> = go;
         go.into_keys().collect()
     }
 
@@ -108,7 +108,7 @@ impl Uplinks {
     }
 
     /// What is thought of an address, by its interface.
-    pub(super) fn preference(&self, address: Ipv6Addr, of: &BTreeMap<String, UplinkPreference>) -> Preference {
+    pub(super) fn preference(&self, address: Ipv6Addr, of: &few::Map<String, UplinkPreference>) -> Preference {
         let link = self.links.values().find(|link| link.addresses.contains(&address));
         link.and_then(|link| of.get(&link.name)).map_or(Preference::default(), |preference| preference.emit())
     }

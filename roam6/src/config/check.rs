@@ -4,8 +4,8 @@ use super::spanned::Spanned;
 use crate::config::duration::{Span, human};
 use crate::config::source::Review;
 use core::time::Duration;
+use roam6_proto::few;
 use roam6_wire::{Ipv4End, Prefix};
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::{Range, RangeInclusive};
@@ -27,8 +27,8 @@ pub(crate) fn interface(name: &Spanned<String>, review: &mut Review<'_>) {
 }
 
 /// Names of interfaces, one at least.
-pub(crate) fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
+pub(crate) fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> few::Set<String> {
+    let mut names = few::Set::new();
     for name in written.get_ref() {
         interface(name, review);
         if !names.insert(name.get_ref().clone()) {

@@ -3,11 +3,11 @@
 use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::source::Review;
+use roam6_proto::few;
 use roam6_proto::nemo::config::{Sharing, Uplink};
 use roam6_proto::nemo::flow::{FlowRule, Selector};
 use roam6_wire::{Bid, Prefix};
 use serde::{Deserialize, Deserializer, de::Error};
-use std::collections::BTreeSet;
 
 /// Most flow rules of one mobile router.
 const MAX_FLOWS: usize = 64;
@@ -39,7 +39,7 @@ pub(crate) fn settle(
     if let Some(flow) = flows.get(MAX_FLOWS) {
         review.blame(flow.span(), format!("more than {MAX_FLOWS} flows"), "merge some");
     }
-    let mut ids = BTreeSet::new();
+    let mut ids = few::Set::new();
     let mut rules = Vec::new();
     for (flow, position) in flows.iter().take(MAX_FLOWS).zip(1_u16..) {
         let id = flow.get_ref().id.as_ref().map_or(position, |id| *id.get_ref());

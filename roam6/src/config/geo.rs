@@ -10,10 +10,10 @@ use crate::daemon::position::track::Track;
 use core::time::Duration;
 use roam6_proto::Fix;
 use roam6_proto::facilities::{Announcement, FacilitiesConfig};
+use roam6_proto::few;
 use roam6_proto::geo::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
 use roam6_wire::geo::{Area, Place, Shape, Station};
 use serde::Deserialize;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Most interfaces, and most virtual links.
@@ -197,7 +197,7 @@ fn mib(section: &Section, review: &mut Review<'_>) -> Mib {
     }
 }
 
-fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> BTreeSet<String> {
+fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> few::Set<String> {
     for name in written.get_ref() {
         check::interface(name, review);
     }

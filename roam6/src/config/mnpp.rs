@@ -7,12 +7,12 @@ use crate::config::geo::Geo;
 use crate::config::key;
 use crate::config::source::Review;
 use core::time::Duration;
+use roam6_proto::few;
 use roam6_proto::mnpp::{Acceptance, MnppConfig};
 use roam6_proto::nemo::config::{Authentication, MobileRouterConfig, SharedKey};
 use roam6_wire::Prefix;
 use roam6_wire::mnpp::MAX_NETWORKS;
 use serde::Deserialize;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ enum Unproved {
 
 /// What other tables say, for what this one leaves out.
 pub(crate) struct Usual {
-    interfaces: BTreeSet<String>,
+    interfaces: few::Set<String>,
     announced: Vec<Prefix>,
 }
 

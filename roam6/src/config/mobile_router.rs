@@ -8,13 +8,13 @@ use crate::config::ipsec::Ipsec;
 use crate::config::key::{Keying, Method};
 use crate::config::source::Review;
 use core::time::Duration;
+use roam6_proto::few;
 use roam6_proto::nemo::config::{
     Authentication, CareOfPrefixes, DuplicateDetection, Ingress, MobileRouterConfig, Prefer, PrefixMode, Probe, Share,
     Sharing, Uplink,
 };
 use roam6_wire::{Bid, HomeAddress, Prefix};
 use serde::Deserialize;
-use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
@@ -184,7 +184,7 @@ fn uplinks(section: &Section, span: std::ops::Range<usize>, review: &mut Review<
         review.blame(span, "no uplink: the mobile router could never leave home", hint);
     }
     let shared = section.sharing.as_ref().is_some_and(|sharing| *sharing.get_ref() == Sharing::Weights);
-    let (mut names, mut bids) = (BTreeSet::new(), BTreeSet::new());
+    let (mut names, mut bids) = (few::Set::new(), few::Set::new());
     let mut uplinks = Vec::new();
     for (uplink, position) in section.uplink.iter().zip(1_u8..) {
         let table = uplink.get_ref();
@@ -232,8 +232,8 @@ fn sharing(written: Option<&Spanned<Sharing>>, uplinks: &[Uplink], review: &mut 
 }
 
 fn ingress(section: &Section, review: &mut Review<'_>) -> Vec<Ingress> {
-    let mut names: BTreeSet<&String> = section.uplink.iter().map(|up| up.get_ref().interface.get_ref()).collect();
-    let mut prefixes = BTreeSet::new();
+    let mut names: few::Set<&String> = section.uplink.iter().map(|up| up.get_ref().interface.get_ref()).collect();
+    let mut prefixes = few::Set::new();
     let mut ingress = Vec::new();
     for table in section.ingress.iter().take(MAX_LIST) {
         let (name, prefix) = (table.interface.get_ref(), *table.prefix.get_ref());

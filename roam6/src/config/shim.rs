@@ -7,12 +7,12 @@ use crate::config::source::{Problem, Review};
 use crate::identity;
 use core::time::Duration;
 use roam6_proto::crypto::cga::Sec;
+use roam6_proto::few;
 use roam6_proto::plan::Trigger;
 use roam6_proto::shim::config::{AddressPolicy, Proof, SHORTEST_SEND_TIMEOUT};
 use roam6_proto::shim::{Identity, PeerRules, ShimConfig, UplinkPreference};
 use roam6_wire::Prefix;
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -45,7 +45,7 @@ pub(crate) struct Section {
     #[serde(default)]
     peers: PeersTable,
     #[serde(default)]
-    preferences: BTreeMap<String, Spanned<PreferenceTable>>,
+    preferences: few::Map<String, Spanned<PreferenceTable>>,
     addresses: Option<Spanned<AddressTable>>,
 }
 
@@ -151,10 +151,10 @@ fn trigger(table: TriggerTable, review: &mut Review<'_>) -> Option<Trigger> {
 }
 
 fn preferences(
-    written: BTreeMap<String, Spanned<PreferenceTable>>,
-    interfaces: &BTreeSet<String>,
+    written: few::Map<String, Spanned<PreferenceTable>>,
+    interfaces: &few::Set<String>,
     review: &mut Review<'_>,
-) -> BTreeMap<String, UplinkPreference> {
+) -> few::Map<String, UplinkPreference> {
     for (name, table) in &written {
         if !interfaces.contains(name) {
             let what = format!("preferences of {name}, which is no interface of the shim");

@@ -3,8 +3,8 @@
 use crate::render::event::timestamp;
 use core::fmt::Display;
 use core::time::Duration;
+use roam6_proto::few;
 use roam6_proto::{Report, Time};
-use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Most lines of one kind in one [`PERIOD`].
@@ -25,14 +25,14 @@ pub(crate) struct Log {
     journal: bool,
     least: Level,
     began: Time,
-    counts: BTreeMap<&'static str, u32>,
+    counts: few::Map<&'static str, u32>,
 }
 
 impl Log {
     /// Writes to stderr, in the manner of whoever reads it. Lines that matter less than `least` are left out.
     pub(crate) fn to_stderr(least: Level) -> Log {
         let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-        Log { journal, least, began: Time::ZERO, counts: BTreeMap::new() }
+        Log { journal, least, began: Time::ZERO, counts: few::Map::new() }
     }
 
     /// Writes one line.

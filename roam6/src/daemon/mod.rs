@@ -28,12 +28,13 @@ use reload::{File, Reading};
 use roam6_linux::memory::Text;
 use roam6_linux::mptcp::diag;
 use roam6_linux::{Host, Interest, Ready, Wake};
+use roam6_proto::few;
 use roam6_proto::plan::{ContextId, Pair};
 use roam6_proto::{Clock, Engine, Input, Node, Order, Outbox, Output, Report, Time};
 use roam6_wire::shim6::Fork;
 use server::{Asked, ClientId, Reactor, Server};
 use showing::{Form, Showing};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use table_watch::TableWatch;
@@ -117,7 +118,7 @@ struct Daemon {
 struct Voice {
     log: Log,
     clock: (Time, Clock),
-    counters: BTreeMap<String, u64>,
+    counters: few::Map<String, u64>,
     ages: Ages,
 }
 
@@ -390,7 +391,7 @@ fn unforked(ulids: Pair) -> ContextId {
 impl Voice {
     fn new(least: Level) -> Voice {
         let clock = (Time::ZERO, Clock { unix_micros: 0 });
-        Voice { log: Log::to_stderr(least), clock, counters: BTreeMap::new(), ages: Ages::default() }
+        Voice { log: Log::to_stderr(least), clock, counters: few::Map::new(), ages: Ages::default() }
     }
 
     fn unix_micros(&self, now: Time) -> u64 {

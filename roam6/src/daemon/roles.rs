@@ -3,8 +3,8 @@
 use crate::config::{Accel, Config, DataPlane};
 use core::time::Duration;
 use roam6_linux::{Backend, HostOptions};
+use roam6_proto::few;
 use roam6_proto::nemo::config::Authentication;
-use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 /// Name of the tunnel device.
@@ -13,7 +13,7 @@ const DEVICE: &str = "nemo0";
 const MORE_TUNNELS: u32 = 64;
 
 /// The interfaces the roles use.
-pub(super) fn interfaces(config: &Config) -> BTreeSet<String> {
+pub(super) fn interfaces(config: &Config) -> few::Set<String> {
     let home_link = config.home_agent.iter().filter_map(|agent| agent.config.home_link.clone());
     let router = config.mobile_router.iter();
     let uplinks = router.clone().flat_map(|router| router.uplinks.iter().map(|uplink| uplink.interface.clone()));
@@ -58,7 +58,7 @@ pub(super) fn use_esp(config: &Config) -> bool {
 }
 
 /// Addresses by which the roles speak through tunnels over IPv4: none unless the file says that there are such.
-fn carried(config: &Config) -> BTreeSet<Ipv6Addr> {
+fn carried(config: &Config) -> few::Set<Ipv6Addr> {
     let agent = config.home_agent.iter().filter(|agent| agent.config.ipv4.is_some()).map(|agent| agent.config.address);
     let router = config.mobile_router.iter().filter(|router| !router.home_agents_ipv4.is_empty());
     agent.chain(router.map(|router| router.home_address.0)).collect()

@@ -5,7 +5,7 @@ use crate::control::{Answer, MAX_REQUEST, Request};
 use core::time::Duration;
 use roam6_linux::{Interest, Ready};
 use roam6_proto::Time;
-use std::collections::BTreeMap;
+use roam6_proto::few;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpListener;
@@ -58,7 +58,7 @@ pub(crate) struct Server {
     base: u32,
     control: UnixListener,
     metrics: Option<TcpListener>,
-    clients: BTreeMap<u32, Client>,
+    clients: few::Map<u32, Client>,
     next: u32,
     resting_until: Option<Time>,
 }
@@ -107,7 +107,7 @@ impl Server {
         if let Some(listener) = &metrics {
             reactor.watch(listener.as_fd(), base + METRICS, LISTEN)?;
         }
-        Ok(Server { base, control, metrics, clients: BTreeMap::new(), next: FIRST_CLIENT, resting_until: None })
+        Ok(Server { base, control, metrics, clients: few::Map::new(), next: FIRST_CLIENT, resting_until: None })
     }
 
     /// Whether a token is one of this server's.

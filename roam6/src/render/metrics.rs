@@ -1,7 +1,7 @@
 //! Metrics in the text format of Prometheus. Sums, not rows: a home agent with 100,000 bindings is still one short page.
 
 use crate::control::State;
-use std::collections::BTreeMap;
+use roam6_proto::few;
 use std::fmt::Write;
 
 /// Paths beyond this many are only counted.
@@ -72,7 +72,7 @@ impl Page {
     }
 
     fn sums<'a>(&mut self, name: &'static str, help: &str, rows: impl Iterator<Item = (&'a str, &'a str)>) {
-        let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        let mut sums: few::Map<(&str, &str), u64> = few::Map::new();
         for row in rows {
             let sum = sums.entry(row).or_default();
             *sum = sum.saturating_add(1);
@@ -84,7 +84,7 @@ impl Page {
     }
 
     fn paths(&mut self, state: &State) {
-        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut sums: few::Map<&str, u64> = few::Map::new();
         for row in &state.view.tunnels {
             let sum = sums.entry(&row.state).or_default();
             *sum = sum.saturating_add(1);

@@ -1,10 +1,10 @@
 //! A /64 of a delegated prefix for each ingress interface, the same one for as long as the interface is there; what is
 //! left leads nowhere, so that it does not travel back and forth to the provider (RFC 7084 §4.2, §4.3).
 
+use crate::few;
 use crate::input::LinkId;
 use crate::plan::{Item, Route, Table, Target};
 use roam6_wire::Prefix;
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Interfaces that may have a subnet.
@@ -18,7 +18,7 @@ const SUBNET_LENGTH: u8 = 64;
 /// Which subnet each ingress interface has.
 #[derive(Debug, Clone, Default)]
 pub struct Subnets {
-    numbers: BTreeMap<LinkId, u32>,
+    numbers: few::Map<LinkId, u32>,
 }
 
 impl Subnets {
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!((rest.target, rest.destination), (Target::Unreachable, prefix("2001:db8:a00::/56")));
         assert_eq!((subnet.target, subnet.destination), (Target::Link(LinkId(3)), prefix("2001:db8:a00::/64")));
         let whole = subnets.routes(prefix("2001:db8:a00::/64"));
-        let keys: std::collections::BTreeSet<_> = whole.iter().map(Item::key).collect();
+        let keys: few::Set<_> = whole.iter().map(Item::key).collect();
         assert_eq!(keys.len(), 2, "a prefix that is one subnet has both routes, the better one first");
     }
 

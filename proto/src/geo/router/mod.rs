@@ -15,10 +15,10 @@ use super::lookup::{Lookups, Turn};
 use super::request::Request;
 use super::stations::{Hop, Stations};
 use super::store::Store;
-use crate::agenda::Agenda;
 use crate::engine::Outbox;
 use crate::entropy::Entropy;
 use crate::facilities::Own;
+use crate::few;
 use crate::input::{Clock, Fix, Frame, LinkEvent, LinkId};
 use crate::report::{DropReason, Report};
 use crate::time::Time;
@@ -28,7 +28,6 @@ use forward::Goal;
 use recovery::Detours;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{ETHERTYPE, GeoAddress, LongPosition, Station};
-use std::collections::BTreeMap;
 
 /// The link-layer address of all stations.
 pub const EVERYBODY: LinkAddress = LinkAddress([0xff; 6]);
@@ -46,7 +45,7 @@ pub struct Router {
     mib: Mib,
     address: GeoAddress,
     /// Interfaces that are up, and their link-layer addresses.
-    links: BTreeMap<LinkId, LinkAddress>,
+    links: few::Map<LinkId, LinkAddress>,
     ego: Ego,
     stations: Stations,
     sequence: u16,
@@ -55,9 +54,9 @@ pub struct Router {
     broadcast: Store<Goal>,
     contention: Contention,
     detours: Detours,
-    repeated: BTreeMap<u32, Repeated>,
+    repeated: few::Map<u32, Repeated>,
     next_repeated: u32,
-    agenda: Agenda<Timer>,
+    agenda: few::Agenda<Timer>,
     entropy: Entropy,
     /// Whether an address was given up to another station, since when no other was.
     moved_address: Option<Time>,
@@ -87,7 +86,7 @@ impl Router {
         Router {
             mib,
             address,
-            links: BTreeMap::new(),
+            links: few::Map::new(),
             ego: Ego::default(),
             stations: Stations::default(),
             // A number of one's own to begin with, so that a station that restarts is not taken for its former self.
@@ -97,9 +96,9 @@ impl Router {
             broadcast,
             contention,
             detours: Detours::default(),
-            repeated: BTreeMap::new(),
+            repeated: few::Map::new(),
             next_repeated: 0,
-            agenda: Agenda::new(),
+            agenda: few::Agenda::default(),
             entropy,
             moved_address: None,
         }

@@ -5,13 +5,14 @@
 
 use super::Router;
 use super::forward::{Goal, Step};
+use crate::few;
 use crate::geo::contention::PacketId;
 use crate::geo::geometry;
 use crate::geo::stations::Bearing;
 use crate::time::Time;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Extended, Packet, TrafficClass, detour, set_detour};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Packets remembered.
 const MAX_DETOURS: usize = 256;
@@ -19,7 +20,7 @@ const MAX_DETOURS: usize = 256;
 /// Packets that this station has sent round gaps, and the hops that each had left then.
 #[derive(Debug, Default)]
 pub(super) struct Detours {
-    left: BTreeMap<PacketId, u8>,
+    left: few::Map<PacketId, u8>,
     order: VecDeque<PacketId>,
 }
 

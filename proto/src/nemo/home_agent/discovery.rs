@@ -6,6 +6,7 @@ use super::limiter::Limiter;
 use super::timers::Timer;
 use super::update::is_unicast;
 use crate::engine::Outbox;
+use crate::few;
 use crate::nemo::config::Authentication;
 use crate::output::{Transmit, Via};
 use crate::report::{DropReason, Report};
@@ -15,7 +16,6 @@ use core::time::Duration;
 use roam6_wire::icmp6::{MAX_HOME_AGENTS, Message, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::{HomeAddress, Prefix};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// Most other home agents remembered.
@@ -36,8 +36,8 @@ const ANYCAST_IDENTIFIER: u64 = 0xfdff_ffff_ffff_fffe;
 /// What is known of other home agents, and who was told what.
 #[derive(Debug)]
 pub(super) struct Discovery {
-    others: BTreeMap<Ipv6Addr, Other>,
-    told: BTreeMap<HomeAddress, Time>,
+    others: few::Map<Ipv6Addr, Other>,
+    told: few::Map<HomeAddress, Time>,
     /// Limits what anybody can make this home agent send.
     pub limiter: Limiter,
 }
@@ -53,7 +53,7 @@ struct Other {
 
 impl Default for Discovery {
     fn default() -> Discovery {
-        Discovery { others: BTreeMap::new(), told: BTreeMap::new(), limiter: Limiter::new(ANSWERS_PER_SECOND) }
+        Discovery { others: few::Map::new(), told: few::Map::new(), limiter: Limiter::new(ANSWERS_PER_SECOND) }
     }
 }
 

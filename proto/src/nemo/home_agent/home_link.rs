@@ -5,6 +5,7 @@ use super::binding::{Binding, Stage};
 use super::timers::Timer;
 use super::{HomeAgent, discovery, forwarding};
 use crate::engine::Outbox;
+use crate::few;
 use crate::input::{AddressEvent, LinkEvent, LinkId, Packet};
 use crate::output::{Transmit, Via};
 use crate::plan::{Anycast, Item, Key};
@@ -18,7 +19,6 @@ use roam6_wire::icmp6::{
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, LinkAddress, Prefix};
-use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 /// How long an answer to the question whether an address is free is waited for (RFC 4861 §10, RetransTimer).
@@ -46,7 +46,7 @@ pub(super) struct HomeLink {
     link_local: Option<Ipv6Addr>,
     advertised: Option<Time>,
     /// Addresses of this host: no tunnel can lead to one.
-    own: BTreeSet<Ipv6Addr>,
+    own: few::Set<Ipv6Addr>,
     /// The link whose anycast addresses are held.
     anycast: Option<LinkId>,
 }

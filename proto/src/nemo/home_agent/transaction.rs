@@ -6,6 +6,7 @@ use super::forwarding::Ground;
 use super::timers::Timer;
 use super::{HomeAgent, answer::Answer, forwarding, home_link};
 use crate::engine::Outbox;
+use crate::few;
 use crate::input::Outcome;
 use crate::plan::{Item, Key, OLD_PATH_LINGER, RecordKey};
 use crate::report::Report;
@@ -13,7 +14,7 @@ use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, Prefix};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The transaction of items that belong to a binding already acknowledged.
 const IN_FORCE: u64 = 0;
@@ -269,8 +270,8 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get(&home) else { return };
         let pending = binding.pending.iter().map(|pending| &pending.next);
         let live: Vec<&Registration> = binding.current.iter().chain(pending).collect();
-        let prefixes: BTreeSet<Prefix> = live.iter().flat_map(|live| live.prefixes.iter().copied()).collect();
-        let addresses: BTreeSet<_> = live.iter().flat_map(|live| live.addresses()).collect();
+        let prefixes: few::Set<Prefix> = live.iter().flat_map(|live| live.prefixes.iter().copied()).collect();
+        let addresses: few::Set<_> = live.iter().flat_map(|live| live.addresses()).collect();
         if let Some(old) = old {
             for prefix in old.prefixes.iter().filter(|prefix| !prefixes.contains(prefix)) {
                 self.prefixes.remove(prefix);

@@ -2,12 +2,12 @@
 //! leaves, stale ones dropped after.
 
 use crate::engine::Outbox;
+use crate::few;
 use crate::input::Outcome;
 use crate::plan::{Key, Plan};
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
-use std::collections::BTreeMap;
 
 /// A refused item is asked for again after this long.
 const RETRY: Duration = Duration::from_secs(1);
@@ -16,9 +16,9 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug, Default, Clone)]
 pub struct Held {
     plan: Plan,
-    refused: BTreeMap<Key, Time>,
+    refused: few::Map<Key, Time>,
     /// Items whose outcome has not been heard, and how many of each.
-    waiting: BTreeMap<Key, u32>,
+    waiting: few::Map<Key, u32>,
 }
 
 impl Held {

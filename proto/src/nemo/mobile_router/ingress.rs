@@ -8,12 +8,12 @@ use super::uplink::Interface;
 use crate::access::advertiser::{Advertiser, Content};
 use crate::engine::Outbox;
 use crate::entropy::Entropy;
+use crate::few;
 use crate::input::{LinkEvent, LinkId};
 use crate::nemo::config::Ingress;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::Prefix;
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// RFC 4389 §4.1.3.3: how long another router inside is remembered.
@@ -26,7 +26,7 @@ pub(super) struct Inside {
     pub(super) interface: Option<Interface>,
     pub(super) advertiser: Option<Advertiser>,
     /// Prefixes of visited networks its nodes may believe in.
-    pub(super) told: BTreeMap<Prefix, Told>,
+    pub(super) told: few::Map<Prefix, Told>,
     /// Another router advertises here; forgotten then.
     pub(super) rival: Option<Time>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Inside {
 impl Inside {
     /// An interface not seen yet.
     pub(super) fn new(config: Ingress) -> Inside {
-        Inside { config, interface: None, advertiser: None, told: BTreeMap::new(), rival: None }
+        Inside { config, interface: None, advertiser: None, told: few::Map::new(), rival: None }
     }
 
     /// The interface's number, once it exists.

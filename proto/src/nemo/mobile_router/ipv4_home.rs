@@ -4,11 +4,11 @@
 use super::MobileRouter;
 use super::forwarding::{DEFAULT_METRIC, TUNNEL, TUNNEL_TABLE, address_item, route};
 use crate::engine::Outbox;
+use crate::few;
 use crate::plan::{Item, Knob, Plan, Setting, Target};
 use crate::report::Report;
 use roam6_wire::Prefix;
 use roam6_wire::mobility::{BindingAcknowledgement, Ipv4Status, MobilityOption};
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bits of an IPv4 address.
@@ -20,7 +20,7 @@ pub(super) struct Ipv4Home {
     /// The one it has chosen.
     chosen: Option<Prefix>,
     /// Those it has refused, so that each is told once; what it was to choose stands as [`Prefix::ALL_IPV4`].
-    refused: BTreeMap<Prefix, Ipv4Status>,
+    refused: few::Map<Prefix, Ipv4Status>,
     /// The home agent that does not know what we ask for: it is not asked again (RFC 5555 §2.3.1).
     mute: Option<Ipv6Addr>,
 }

@@ -27,6 +27,7 @@ use crate::access::limiter::Limiter;
 use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
+use crate::few;
 use crate::input::{AddressState, Input, LinkEvent, LinkId};
 use crate::nemo::config::{MobileRouterConfig, Sharing};
 use crate::output::Transmit;
@@ -50,7 +51,6 @@ use probe::{Change, Probe};
 use registration::{CareOf, Place, Registration, Wanted};
 use roam6_wire::mobility::Status;
 use roam6_wire::{Bid, Sequence};
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use uplink::{Policy, Uplink};
 
@@ -73,7 +73,7 @@ pub struct MobileRouter {
     sealed: u32,
     uplinks: Vec<Uplink>,
     /// Where each uplink's prefixes for the nodes inside come from.
-    sources: BTreeMap<Bid, Source>,
+    sources: few::Map<Bid, Source>,
     ingress: Vec<Inside>,
     agents: HomeAgents,
     registration: Registration,
@@ -99,7 +99,7 @@ pub struct MobileRouter {
     refused: bool,
     stopping: bool,
     /// Every interface of the host as last heard, by name.
-    interfaces: BTreeMap<String, LinkEvent>,
+    interfaces: few::Map<String, LinkEvent>,
     /// Largest packet the nodes inside are told of, octets.
     inside_mtu: Option<u32>,
     /// Proves that an echo answers a probe of ours.
@@ -114,7 +114,7 @@ impl MobileRouter {
         let sequence = Sequence(u16::try_from(entropy.below(1 << 16)).unwrap_or_default());
         MobileRouter {
             uplinks: config.uplinks.iter().cloned().map(Uplink::new).collect(),
-            sources: BTreeMap::new(),
+            sources: few::Map::new(),
             ingress: config.ingress.iter().cloned().map(Inside::new).collect(),
             agents: HomeAgents::new(&config.home_agents),
             registration: Registration::new(sequence),
@@ -139,7 +139,7 @@ impl MobileRouter {
             ipv4_home: Ipv4Home::default(),
             refused: false,
             stopping: false,
-            interfaces: BTreeMap::new(),
+            interfaces: few::Map::new(),
             inside_mtu: None,
             now: Time::ZERO,
         }

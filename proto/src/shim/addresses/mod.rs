@@ -11,6 +11,7 @@ use super::uplinks::Uplinks;
 use crate::access::neighbour;
 use crate::engine::Outbox;
 use crate::entropy::Entropy;
+use crate::few;
 use crate::input::{AddressEvent, AddressState, LinkEvent, LinkId};
 use crate::multipath::source_routes::SourceRoutes;
 use crate::plan::{Address, Item, Key, Knob, Record, Setting};
@@ -22,7 +23,6 @@ use prefixes::{Lifetimes, Prefixes};
 use roam6_wire::icmp6::RouterAdvertisement;
 use roam6_wire::{LinkAddress, Prefix};
 use sets::Sets;
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 /// A set is made when no prefix has come for so long, and longer as long as an uplink has none.
@@ -37,16 +37,16 @@ const RETRY: Duration = Duration::from_secs(60);
 /// The addresses, and what they are made of.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    links: BTreeMap<LinkId, Managed>,
+    links: few::Map<LinkId, Managed>,
     sets: Sets,
-    held: BTreeMap<(LinkId, Ipv6Addr), Held>,
+    held: few::Map<(LinkId, Ipv6Addr), Held>,
     routes: SourceRoutes,
     /// Collisions of addresses that are in no set. After the third no address is made.
-    collisions: BTreeMap<(LinkId, Prefix), u8>,
+    collisions: few::Map<(LinkId, Prefix), u8>,
     /// Prefixes of which no address is made, because somebody takes each.
-    taken: BTreeSet<(LinkId, Prefix)>,
+    taken: few::Set<(LinkId, Prefix)>,
     /// The prefixes there were last, and since when.
-    prefixes: (BTreeSet<Prefix>, Time),
+    prefixes: (few::Set<Prefix>, Time),
     refused_until: Option<Time>,
 }
 
@@ -183,7 +183,7 @@ impl Addresses {
 
     /// Sees to it that there is something to make the addresses of; whether that is new.
     fn make_set(&mut self, policy: AddressPolicy, around: &mut Around<'_>, out: &mut Outbox) -> bool {
-        let prefixes: BTreeSet<Prefix> = self.advertised().map(|(_, prefix, _)| prefix).collect();
+        let prefixes: few::Set<Prefix> = self.advertised().map(|(_, prefix, _)| prefix).collect();
         if self.prefixes.0 != prefixes {
             self.prefixes = (prefixes.clone(), around.now);
         }
@@ -207,7 +207,7 @@ impl Addresses {
 
     /// Each advertised prefix once, by the first uplink that has it.
     fn advertised(&self) -> impl Iterator<Item = (LinkId, Prefix, Lifetimes)> {
-        let mut seen = BTreeSet::new();
+        let mut seen = few::Set::new();
         let all = self
             .links
             .iter()
@@ -217,7 +217,7 @@ impl Addresses {
 
     /// Puts and drops addresses until there are those that should be.
     fn converge(&mut self, now: Time, out: &mut Outbox) {
-        let mut wanted = BTreeMap::new();
+        let mut wanted = few::Map::new();
         for (link, prefix, lifetimes) in self.advertised() {
             let collisions = self.collisions.get(&(link, prefix)).copied().unwrap_or(0);
             let address = self.sets.current.as_ref().and_then(|source| source.address(prefix, collisions));
@@ -290,7 +290,7 @@ impl Addresses {
 
     /// Takes everything away; whether there was anything.
     pub(super) fn leave(&mut self, out: &mut Outbox) -> bool {
-        self.routes.converge(Time::ZERO, &BTreeMap::new(), out);
+        self.routes.converge(Time::ZERO, &few::Map::new(), out);
         let held: Vec<_> = self.held.keys().copied().collect();
         for key in held {
             self.drop_address(key, out);

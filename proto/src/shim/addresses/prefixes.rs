@@ -1,11 +1,11 @@
 //! The prefixes a link's routers let hosts make addresses in, for how long, and the asking for them (RFC 4862 §5.5.3,
 //! RFC 7559 §2).
 
+use crate::few;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
-use std::collections::BTreeMap;
 
 /// Prefixes of one link; more are ignored.
 pub(super) const MOST_PREFIXES: usize = 16;
@@ -35,7 +35,7 @@ pub(super) struct Lifetimes {
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
     up: bool,
-    all: BTreeMap<Prefix, Lifetimes>,
+    all: few::Map<Prefix, Lifetimes>,
     solicit_at: Time,
     interval: Duration,
     /// When what was not heard of again is forgotten.

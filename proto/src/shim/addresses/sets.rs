@@ -5,10 +5,10 @@ use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba::{self, KeyField};
 use crate::crypto::signature::PrivateKey;
 use crate::entropy::Entropy;
+use crate::few;
 use crate::plan::AddressSetRecord;
 use crate::shim::config::{AddressPolicy, Identity, Proof};
 use roam6_wire::Prefix;
-use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 /// Sets kept for networks that come again; the oldest makes room.
@@ -44,7 +44,7 @@ impl Source {
         Some(parameters.address(self.sec))
     }
 
-    fn covers(&self, prefixes: &BTreeSet<Prefix>) -> bool {
+    fn covers(&self, prefixes: &few::Set<Prefix>) -> bool {
         hba::prefixes(&self.parameters).is_some_and(|listed| prefixes.iter().all(|prefix| listed.contains(prefix)))
     }
 }
@@ -78,7 +78,7 @@ impl Sets {
     }
 
     /// Takes into use what suits `prefixes`, if there is such; else a search has to be begun.
-    pub(super) fn choose(&mut self, policy: AddressPolicy, given: &[Identity], prefixes: &BTreeSet<Prefix>) -> bool {
+    pub(super) fn choose(&mut self, policy: AddressPolicy, given: &[Identity], prefixes: &few::Set<Prefix>) -> bool {
         if prefixes.is_empty() || self.suits(policy, prefixes) {
             return true;
         }
@@ -99,7 +99,7 @@ impl Sets {
         chosen
     }
 
-    fn suits(&self, policy: AddressPolicy, prefixes: &BTreeSet<Prefix>) -> bool {
+    fn suits(&self, policy: AddressPolicy, prefixes: &few::Set<Prefix>) -> bool {
         let suits = |source: &Source| policy.proof == Proof::Cga || source.covers(prefixes);
         self.current.as_ref().is_some_and(suits)
     }
@@ -116,7 +116,7 @@ impl Sets {
         &mut self,
         policy: AddressPolicy,
         given: &[Identity],
-        prefixes: &BTreeSet<Prefix>,
+        prefixes: &few::Set<Prefix>,
         entropy: &mut Entropy,
     ) {
         let prefixes: Vec<Prefix> = prefixes.iter().copied().take(hba::MOST_PREFIXES).collect();

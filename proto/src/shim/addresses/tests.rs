@@ -6,6 +6,7 @@ use crate::crypto::signature::PrivateKey;
 use crate::crypto::signature::tests::p256_key;
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
+use crate::few;
 use crate::input::{AddressEvent, AddressState, Input, LinkEvent, LinkId, Order, Outcome, Packet};
 use crate::output::Output;
 use crate::plan::{Address, Item, Key, Knob, Plan, Record, RecordKey, Target};
@@ -313,7 +314,7 @@ fn a_set_with_a_key_in_it_is_both() {
 fn what_is_configured_anew_is_made_anew() {
     let mut bench = Bench::new(policy(Proof::Hba, 0), Vec::new());
     bench.two_networks();
-    let interfaces: BTreeSet<String> = ["if1", "if2"].map(str::to_owned).into();
+    let interfaces: few::Set<String> = ["if1", "if2"].map(str::to_owned).into();
     let without = ShimConfig { interfaces, ..ShimConfig::default() };
     bench.feed(&Input::Order(Order::Shim(Box::new(without))));
     assert!(bench.addresses().is_empty());

@@ -1,0 +1,326 @@
+//! Few values, each with its key.
+
+use core::borrow::Borrow;
+use core::fmt;
+use core::ops::{Bound, RangeBounds};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+/// Values by key, in the order of the keys.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Map<K, V>(Vec<(K, V)>);
+
+impl<K, V> Map<K, V> {
+    /// A map of nothing.
+    pub const fn new() -> Map<K, V> {
+        Map(Vec::new())
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes everything out.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// All keys with their values.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&K, &V)> + DoubleEndedIterator + Clone {
+        self.0.iter().map(pair)
+    }
+
+    /// All keys.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &K> + DoubleEndedIterator + Clone {
+        self.0.iter().map(|(key, _)| key)
+    }
+
+    /// All values, in the order of their keys.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &V> + DoubleEndedIterator + Clone {
+        self.0.iter().map(|(_, value)| value)
+    }
+
+    /// All values, which may be changed, in the order of their keys.
+    pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut V> {
+        self.0.iter_mut().map(|(_, value)| value)
+    }
+
+    /// All keys, taken out.
+    pub fn into_keys(self) -> impl ExactSizeIterator<Item = K> {
+        self.0.into_iter().map(|(key, _)| key)
+    }
+
+    /// All values, taken out, in the order of their keys.
+    pub fn into_values(self) -> impl ExactSizeIterator<Item = V> {
+        self.0.into_iter().map(|(_, value)| value)
+    }
+
+    /// Takes the least key out.
+    pub fn pop_first(&mut self) -> Option<(K, V)> {
+        (!self.0.is_empty()).then(|| self.0.remove(0))
+    }
+
+    /// Keeps only what `keep` says of.
+    pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        self.0.retain_mut(|(key, value)| keep(key, value));
+    }
+}
+
+impl<K: Ord, V> Map<K, V> {
+    /// Where `key` is, or where it belongs.
+    fn place<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.binary_search_by(|(held, _)| held.borrow().cmp(key))
+    }
+
+    /// Whether there is `key`.
+    pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.place(key).is_ok()
+    }
+
+    /// The value of `key`.
+    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        let at = self.place(key).ok()?;
+        self.0.get(at).map(|(_, value)| value)
+    }
+
+    /// The value of `key`, which may be changed.
+    pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        let at = self.place(key).ok()?;
+        self.0.get_mut(at).map(|(_, value)| value)
+    }
+
+    /// Gives `key` the value and returns the one it had.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        match self.place(&key) {
+            Ok(at) => self.0.get_mut(at).map(|(_, held)| core::mem::replace(held, value)),
+            Err(at) => {
+                self.0.insert(at, (key, value));
+                None
+            }
+        }
+    }
+
+    /// Takes `key` out and returns its value.
+    pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let at = self.place(key).ok()?;
+        Some(self.0.remove(at).1)
+    }
+
+    /// The place of `key`, to put a value there if it has none.
+    pub fn entry(&mut self, key: K) -> Entry<'_, K, V> {
+        Entry { place: self.place(&key), entries: &mut self.0, key }
+    }
+
+    /// The keys within `range`, with their values.
+    pub fn range(&self, range: impl RangeBounds<K>) -> impl DoubleEndedIterator<Item = (&K, &V)> {
+        let begin = match range.start_bound() {
+            Bound::Included(least) => self.0.partition_point(|(key, _)| key < least),
+            Bound::Excluded(before) => self.0.partition_point(|(key, _)| key <= before),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(greatest) => self.0.partition_point(|(key, _)| key <= greatest),
+            Bound::Excluded(after) => self.0.partition_point(|(key, _)| key < after),
+            Bound::Unbounded => self.0.len(),
+        };
+        self.0.get(begin..end).unwrap_or_default().iter().map(pair)
+    }
+}
+
+/// The place of a key in a [`Map`].
+#[derive(Debug)]
+pub struct Entry<'a, K, V> {
+    entries: &'a mut Vec<(K, V)>,
+    place: Result<usize, usize>,
+    key: K,
+}
+
+impl<'a, K, V> Entry<'a, K, V> {
+    /// The value there, or what `make` makes, unless it fails.
+    ///
+    /// # Errors
+    ///
+    /// Those of `make`.
+    #[expect(clippy::indexing_slicing, reason = "found there by a search of what is borrowed since")]
+    pub fn or_try_insert_with<E>(self, make: impl FnOnce() -> Result<V, E>) -> Result<&'a mut V, E> {
+        Ok(match self.place {
+            Ok(at) => &mut self.entries[at].1,
+            Err(at) => &mut self.entries.insert_mut(at, (self.key, make()?)).1,
+        })
+    }
+
+    /// The value there, or what `make` makes.
+    pub fn or_insert_with(self, make: impl FnOnce() -> V) -> &'a mut V {
+        let Ok(value) = self.or_try_insert_with(|| Ok::<V, core::convert::Infallible>(make()));
+        value
+    }
+
+    /// The value there, or this one.
+    pub fn or_insert(self, value: V) -> &'a mut V {
+        self.or_insert_with(|| value)
+    }
+
+    /// The value there, or the default.
+    pub fn or_default(self) -> &'a mut V
+    where
+        V: Default,
+    {
+        self.or_insert_with(V::default)
+    }
+}
+
+/// What an entry is to those who only look at it.
+fn pair<K, V>((key, value): &(K, V)) -> (&K, &V) {
+    (key, value)
+}
+
+impl<K, V> Default for Map<K, V> {
+    fn default() -> Self {
+        Map::new()
+    }
+}
+
+impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Map<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K: Ord, V> Extend<(K, V)> for Map<K, V> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, some: I) {
+        some.into_iter().for_each(|(key, value)| drop(self.insert(key, value)));
+    }
+}
+
+impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(some: I) -> Self {
+        let mut map = Map::new();
+        map.extend(some);
+        map
+    }
+}
+
+impl<K: Ord, V, const N: usize> From<[(K, V); N]> for Map<K, V> {
+    fn from(some: [(K, V); N]) -> Self {
+        Map::from_iter(some)
+    }
+}
+
+impl<K, V> IntoIterator for Map<K, V> {
+    type Item = (K, V);
+    type IntoIter = std::vec::IntoIter<(K, V)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a, K, V> IntoIterator for &'a Map<K, V> {
+    type Item = (&'a K, &'a V);
+    type IntoIter = core::iter::Map<core::slice::Iter<'a, (K, V)>, fn(&'a (K, V)) -> (&'a K, &'a V)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter().map(pair)
+    }
+}
+
+impl<'a, K, V> IntoIterator for &'a mut Map<K, V> {
+    type Item = (&'a K, &'a mut V);
+    type IntoIter = core::iter::Map<core::slice::IterMut<'a, (K, V)>, fn(&'a mut (K, V)) -> (&'a K, &'a mut V)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter_mut().map(|(key, value)| (key, value))
+    }
+}
+
+impl<K: Serialize, V: Serialize> Serialize for Map<K, V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Deserialize<'de> for Map<K, V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Reading(Map::new()))
+    }
+}
+
+/// A map that is being read.
+struct Reading<K, V>(Map<K, V>);
+
+impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Visitor<'de> for Reading<K, V> {
+    type Value = Map<K, V>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Self::Value, A::Error> {
+        while let Some((key, value)) = entries.next_entry()? {
+            self.0.insert(key, value);
+        }
+        Ok(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entropy::Entropy;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_map_does_what_the_standard_one_does() {
+        let mut entropy = Entropy::from_number(1);
+        let (mut map, mut reference) = (Map::new(), BTreeMap::new());
+        for value in 0..20_000_u64 {
+            let key = entropy.below(64);
+            match entropy.below(7) {
+                0..3 => assert_eq!(map.insert(key, value), reference.insert(key, value)),
+                3 => assert_eq!(map.remove(&key), reference.remove(&key)),
+                4 => assert_eq!(map.entry(key).or_insert(value), reference.entry(key).or_insert(value)),
+                5 => assert_eq!(map.get_mut(&key), reference.get_mut(&key)),
+                _ if key == 0 => assert_eq!(map.pop_first(), reference.pop_first()),
+                _ if key < 4 => {
+                    map.retain(|held, _| held % 3 != key % 3);
+                    reference.retain(|held, _| held % 3 != key % 3);
+                }
+                _ => {
+                    assert!(map.range(..key).eq(reference.range(..key)));
+                    assert!(map.range(key..=key + 9).rev().eq(reference.range(key..=key + 9).rev()));
+                }
+            }
+            assert!(map.iter().eq(reference.iter()), "{map:?} {reference:?}");
+        }
+    }
+
+    #[test]
+    fn a_map_is_written_and_read_as_the_standard_one() {
+        let map = Map::from([("b".to_owned(), 2), ("a".to_owned(), 1)]);
+        let written = serde_json::to_string(&map).unwrap();
+        assert_eq!(written, r#"{"a":1,"b":2}"#);
+        assert_eq!(serde_json::from_str::<Map<String, u8>>(&written).unwrap(), map);
+        assert!(serde_json::from_str::<Map<String, u8>>("[1]").is_err());
+    }
+}

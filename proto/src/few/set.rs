@@ -1,0 +1,169 @@
+//! Few values, each once.
+
+use super::Map;
+use core::borrow::Borrow;
+use core::fmt;
+use core::ops::RangeBounds;
+use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+/// Values in their order, each once.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Set<T>(Map<T, ()>);
+
+impl<T> Set<T> {
+    /// A set of nothing.
+    pub const fn new() -> Set<T> {
+        Set(Map::new())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> + DoubleEndedIterator + Clone {
+        self.0.keys()
+    }
+
+    /// Keeps only what `keep` says of.
+    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.0.retain(|held, ()| keep(held));
+    }
+}
+
+impl<T: Ord> Set<T> {
+    /// Whether this is one of them.
+    pub fn contains<Q: Ord + ?Sized>(&self, one: &Q) -> bool
+    where
+        T: Borrow<Q>,
+    {
+        self.0.contains_key(one)
+    }
+
+    /// Puts one in and says whether it was not there before.
+    pub fn insert(&mut self, one: T) -> bool {
+        self.0.insert(one, ()).is_none()
+    }
+
+    /// Takes one out and says whether it was there.
+    pub fn remove<Q: Ord + ?Sized>(&mut self, one: &Q) -> bool
+    where
+        T: Borrow<Q>,
+    {
+        self.0.remove(one).is_some()
+    }
+
+    /// Those within `range`.
+    pub fn range(&self, range: impl RangeBounds<T>) -> impl DoubleEndedIterator<Item = &T> {
+        self.0.range(range).map(|(held, ())| held)
+    }
+
+    /// Those that are not in `other`.
+    pub fn difference(&self, other: &Set<T>) -> impl Iterator<Item = &T> {
+        self.iter().filter(|held| !other.contains(*held))
+    }
+}
+
+impl<T> Default for Set<T> {
+    fn default() -> Self {
+        Set::new()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Set<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl<T: Ord> Extend<T> for Set<T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, some: I) {
+        self.0.extend(some.into_iter().map(|one| (one, ())));
+    }
+}
+
+impl<T: Ord> FromIterator<T> for Set<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(some: I) -> Self {
+        Set(some.into_iter().map(|one| (one, ())).collect())
+    }
+}
+
+impl<T: Ord, const N: usize> From<[T; N]> for Set<T> {
+    fn from(some: [T; N]) -> Self {
+        Set::from_iter(some)
+    }
+}
+
+impl<T> IntoIterator for Set<T> {
+    type Item = T;
+    type IntoIter = core::iter::Map<std::vec::IntoIter<(T, ())>, fn((T, ())) -> T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter().map(|(one, ())| one)
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Set<T> {
+    type Item = &'a T;
+    type IntoIter = core::iter::Map<<&'a Map<T, ()> as IntoIterator>::IntoIter, fn((&'a T, &'a ())) -> &'a T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        (&self.0).into_iter().map(|(one, ())| one)
+    }
+}
+
+impl<T: Serialize> Serialize for Set<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Ord> Deserialize<'de> for Set<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Reading(Set::new()))
+    }
+}
+
+/// A set that is being read.
+struct Reading<T>(Set<T>);
+
+impl<'de, T: Deserialize<'de> + Ord> Visitor<'de> for Reading<T> {
+    type Value = Set<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<Self::Value, A::Error> {
+        while let Some(one) = list.next_element()? {
+            self.0.insert(one);
+        }
+        Ok(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn what_is_told_of_a_set_is_what_the_standard_one_tells() {
+        let some = ["b", "a", "c", "a"];
+        let (set, reference) = (Set::from(some), BTreeSet::from(some));
+        assert!(set.iter().eq(&reference) && set.len() == reference.len());
+        assert_eq!(format!("{set:?}"), format!("{reference:?}"));
+        let written = serde_json::to_string(&set).unwrap();
+        assert_eq!(written, serde_json::to_string(&reference).unwrap());
+        assert_eq!(serde_json::from_str::<Set<&str>>(&written).unwrap(), set);
+        let less = Set::from(["a", "d"]);
+        assert!(set.difference(&less).eq(["b", "c"].iter()));
+    }
+}
