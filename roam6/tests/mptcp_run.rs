@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_roam6");
 /// Of env(1).
-const HEEDS_INTERRUPTS: &str = "--default-signal=INT";
+const HEEDS_SIGNALS: &str = "--default-signal=INT,HUP";
 /// Slow machines are no failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -26,10 +26,11 @@ impl Drop for Running {
     }
 }
 
-/// `roam6 mptcp run -- WORDS`. What a shell runs in the background may have been told to ignore interrupts.
+/// `roam6 mptcp run -- WORDS`. What a shell runs in the background may have been told to ignore interrupts, and what nohup(1)
+/// runs to ignore that the terminal is gone.
 fn command(words: &[&str]) -> Command {
     let mut command = Command::new("env");
-    command.args([HEEDS_INTERRUPTS, BINARY, "mptcp", "run", "--"]).args(words).stdin(Stdio::null());
+    command.args([HEEDS_SIGNALS, BINARY, "mptcp", "run", "--"]).args(words).stdin(Stdio::null());
     command
 }
 
@@ -142,7 +143,7 @@ fn the_terminals_interrupt_reaches_the_command_once() {
     let inside = "n=0; trap \"n=\\$((n+1))\" INT; echo ready; while [ $n = 0 ]; do sleep 0.05; done; sleep 0.5; \
                   exit $((10+n))";
     // Not with a shell between: one that stays (dash) dies of the interrupt itself, and `script` tells of that death.
-    let line = format!("exec env {HEEDS_INTERRUPTS} {BINARY} mptcp run -- sh -c '{inside}'");
+    let line = format!("exec env {HEEDS_SIGNALS} {BINARY} mptcp run -- sh -c '{inside}'");
     let mut terminal = Command::new("script");
     terminal.args(["-qefc", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut terminal = Running(terminal.spawn().unwrap());
