@@ -3,10 +3,10 @@
 #![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails where it stands")]
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,12 @@ const HEEDS_SIGNALS: &str = "--default-signal=INT,HUP";
 /// Slow machines are no failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A process that ends with the test.
+/// A process that ends with the test, and with it what it has begun.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
+        let _ = killpg(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), Signal::SIGKILL);
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -50,7 +51,7 @@ fn run(script: &str) -> ExitStatus {
 
 /// Starts a script that says `ready`, and waits for that.
 fn start(script: &str) -> (Running, BufReader<std::process::ChildStdout>) {
-    let child = command(&["sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let child = command(&["sh", "-c", script]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
     let mut running = Running(child);
     let mut said = BufReader::new(running.0.stdout.take().unwrap());
     let mut line = String::new();
