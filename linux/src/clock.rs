@@ -1,10 +1,9 @@
 //! The only clock of roam6: microseconds since the daemon began, sleep included, and word of steps of the wall clock.
 
 use crate::error::{Context, Error};
-use core::time::Duration;
 use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::time::{ClockId as Source, clock_getres, clock_gettime};
+use nix::time::{ClockId as Source, clock_gettime};
 use roam6_proto::{Clock as WallClock, Time};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -93,11 +92,6 @@ impl Clock {
 /// 32 bits, as many as those.
 const FAR_MICROS: u64 = 1_000_000 * if usize::BITS == 32 { i32::MAX as u64 } else { 200 * 365 * 86_400 };
 
-/// How often the kernel's own clock ticks: the programs count by it.
-pub(crate) fn tick() -> Result<Duration, Error> {
-    clock_getres(Source::CLOCK_MONOTONIC_COARSE).map(Duration::from).context("the length of a tick")
-}
-
 fn micros(source: Source) -> u64 {
     // Reading these two clocks cannot fail on any kernel that has epoll.
     clock_gettime(source).map_or(0, |time| u64::try_from(time.num_microseconds()).unwrap_or(0))
@@ -106,6 +100,7 @@ fn micros(source: Source) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::time::Duration;
 
     #[test]
     fn time_begins_at_zero_and_runs_on() {

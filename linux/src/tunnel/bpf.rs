@@ -3,15 +3,16 @@
 
 mod shortcut;
 
-use crate::Error;
 use crate::bpf::abi::{self, CARRIED_END, LENGTHS, LOCALS, Length, PATHS, PrefixKey, RULES, Settings, Side, Version};
 use crate::bpf::attach::{Interface, Program, Programs};
 use crate::bpf::front::{self, Front};
 use crate::bpf::maps::Maps;
 use crate::bpf::pin::Pins;
+use crate::error::{Context as _, Error};
 use crate::tunnel::carrier::{Carrier, Links};
 use crate::tunnel::pieces::Pieces;
 use crate::tunnel::{MIN_MTU, Tunnels, device, is_special_to};
+use nix::time::{ClockId, clock_getres};
 use roam6_proto::few;
 use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelId};
@@ -114,7 +115,7 @@ impl Bpf {
         settings.device = device.0;
         settings.generation = settings.generation.wrapping_add(1);
         settings.epoch = after(settings.epoch);
-        settings.life = life(crate::clock::tick()?);
+        settings.life = life(tick()?);
         settings.slot_mask = maps.prefixes.mask();
         let fresh = settings.generation == 1;
         let mut inherited = [const { Vec::new() }; 3];
@@ -515,6 +516,11 @@ impl Tunnels for Bpf {
         device::remove(&self.options.device)?;
         self.pins.clean()
     }
+}
+
+/// How often the kernel's own clock ticks: the programs count by it.
+fn tick() -> Result<Duration, Error> {
+    clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map(Duration::from).context("the length of a tick")
 }
 
 /// How long a next hop is believed, as the programs count it: two to this power ticks.
