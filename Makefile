@@ -76,6 +76,7 @@ dist: deps ## static programs for routers (x86_64, aarch64, armv7, mipsel) into 
 lint: ## formatting and clippy, no warning allowed
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -p roam6 --no-default-features -- -D warnings
 
 fuzz: DEPS = build fuzz
 fuzz: deps ## every fuzz target for MINUTES=10 each
