@@ -124,24 +124,32 @@ impl Programs {
 
     /// Loads a program when it is first needed.
     pub(crate) fn program(&mut self, which: Program) -> Result<&mut SchedClassifier, Error> {
-        let failed = |error: &dyn core::error::Error| {
-            Error::new(format_args!("load BPF program {}", which.name()), whole(error))
-        };
-        let program = self
-            .ebpf
-            .program_mut(which.name())
-            .ok_or_else(|| Error::new(which.name(), "no such program in the BPF object"))?;
-        let program: &mut SchedClassifier = program.try_into().map_err(|error| failed(&error))?;
-        if program.fd().is_err() {
-            load(|| program.load()).map_err(|error| failed(&error))?;
-        }
-        Ok(program)
+        classifier(&mut self.ebpf, which.name())
     }
 
     fn pin(&self, which: Program, link: LinkId) -> PathBuf {
         let second = if which == Program::Joined { "-joined" } else { "" };
         self.pins.links().join(format!("{}{second}", link.0))
     }
+}
+
+/// A program of an object, by its name.
+pub(crate) fn find<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, Error>
+where
+    &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = ProgramError>,
+{
+    let program = ebpf.program_mut(name).ok_or_else(|| Error::new(name, "no such program in the BPF object"))?;
+    program.try_into().map_err(|error| Error::new(name, whole(&error)))
+}
+
+/// A program for traffic control, loaded when it is first needed.
+pub(crate) fn classifier<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, Error> {
+    let program: &mut SchedClassifier = find(ebpf, name)?;
+    if program.fd().is_err() {
+        let loaded = load(|| program.load());
+        loaded.map_err(|error| Error::new(format_args!("load BPF program {name}"), whole(&error)))?;
+    }
+    Ok(program)
 }
 
 /// Loads a program, again if it was interrupted.

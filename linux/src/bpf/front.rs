@@ -2,12 +2,12 @@
 //! the maps of the programs in traffic control, which get all that it leaves.
 
 use crate::Error;
-use crate::bpf::attach::{Interface, load, whole};
+use crate::bpf::attach::{self, Interface, whole};
 use crate::bpf::pin::Pins;
 use crate::netlink::generic::{Family, attribute, find};
+use aya::programs::Xdp;
 use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::xdp::{XdpLink, XdpMode};
-use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use netlink_packet_core::NLM_F_ACK;
 use roam6_proto::LinkId;
@@ -41,7 +41,7 @@ impl Front {
             .map_err(|error| Error::new("load the BPF object for drivers", whole(&error)))?;
         let mut front = Front { ebpf, pins };
         let program = front.program()?;
-        load(|| program.load()).map_err(|error| Error::new("load BPF program front", whole(&error)))?;
+        attach::load(|| program.load()).map_err(|error| Error::new("load BPF program front", whole(&error)))?;
         crate::sys::give_back_memory();
         Ok(front)
     }
@@ -66,9 +66,7 @@ impl Front {
 
     /// The program, to be run by hand too.
     pub(crate) fn program(&mut self) -> Result<&mut Xdp, Error> {
-        let program =
-            self.ebpf.program_mut(NAME).ok_or_else(|| Error::new(NAME, "no such program in the BPF object"))?;
-        program.try_into().map_err(|error: ProgramError| Error::new(NAME, whole(&error)))
+        attach::find(&mut self.ebpf, NAME)
     }
 }
 

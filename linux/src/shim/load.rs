@@ -1,7 +1,7 @@
 //! The shim's programs and maps: loaded, put on uplinks, and gone with the daemon (TCX from kernel 6.6, clsact before).
 
 use super::abi::{CarriedValue, ContextKey, ContextValue, Event, SettingsValue, Slot, TaggedValue, decode_event};
-use crate::bpf::attach::{load, whole};
+use crate::bpf::attach::{classifier, whole};
 use crate::bpf::maps::Entries;
 use crate::error::{Context as _, Error};
 use aya::maps::{Array, MapData, RingBuf};
@@ -102,16 +102,7 @@ impl Programs {
 
     /// A program, loaded when it is first needed.
     pub(super) fn program(&mut self, which: Program) -> Result<&mut SchedClassifier, Error> {
-        let failed = |error: &dyn core::error::Error| {
-            Error::new(format_args!("load BPF program {}", which.name()), whole(error))
-        };
-        let program = self.ebpf.program_mut(which.name());
-        let program = program.ok_or_else(|| Error::new(which.name(), "no such program in the BPF object"))?;
-        let program: &mut SchedClassifier = program.try_into().map_err(|error| failed(&error))?;
-        if program.fd().is_err() {
-            load(|| program.load()).map_err(|error| failed(&error))?;
-        }
-        Ok(program)
+        classifier(&mut self.ebpf, which.name())
     }
 
     pub(super) fn set_settings(&mut self, value: SettingsValue) -> Result<(), Error> {

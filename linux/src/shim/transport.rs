@@ -16,6 +16,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/stalled.bpf.o"));
+/// The program in it.
+const LISTER: &str = "stalled";
 
 const UNREACHABLE: u8 = 1;
 const TCP: u8 = 6;
@@ -93,11 +95,7 @@ impl Transport {
     fn list(&mut self) -> Result<Vec<Stalled>, Error> {
         let Some(lister) = &mut self.lister else { return Ok(Vec::new()) };
         let failed = |error: &dyn core::error::Error| Error::new("list TCP connections", whole(error));
-        let program: &mut Iter = lister
-            .program_mut("stalled")
-            .ok_or_else(|| Error::new("stalled", "no such program in the BPF object"))?
-            .try_into()
-            .map_err(|error: aya::programs::ProgramError| failed(&error))?;
+        let program: &mut Iter = attach::find(lister, LISTER)?;
         let id = program.attach().map_err(|error| failed(&error))?;
         let link = program.take_link(id).map_err(|error| failed(&error))?;
         let mut rows = Vec::new();
@@ -142,11 +140,7 @@ fn load() -> Result<Ebpf, Error> {
     let failed = |error: &dyn core::error::Error| Error::new("TCP cannot be told of a change of path", whole(error));
     let types = Btf::from_sys_fs().map_err(|error| failed(&error))?;
     let mut lister = EbpfLoader::new().btf(Some(&types)).load(OBJECT).map_err(|error| failed(&error))?;
-    let program: &mut Iter = lister
-        .program_mut("stalled")
-        .ok_or_else(|| Error::new("stalled", "no such program in the BPF object"))?
-        .try_into()
-        .map_err(|error: aya::programs::ProgramError| failed(&error))?;
+    let program: &mut Iter = attach::find(&mut lister, LISTER)?;
     attach::load(|| program.load("tcp", &types)).map_err(|error| failed(&error))?;
     Ok(lister)
 }
