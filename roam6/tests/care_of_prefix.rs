@@ -73,7 +73,7 @@ fn a_prefix_of_each_network_visited_is_used_there_and_nowhere_else() {
     wait_for("the former address deprecated", || {
         addresses(&road.node, &former).iter().all(|(_, preferred)| !preferred)
     });
-    assert_eq!(addresses(&road.node, &former).len(), 1, "deprecated, not forgotten");
+    assert_eq!(addresses(&road.node, &former), [(former.clone(), false)], "deprecated, not forgotten");
     // The kernel answers a few times a second only (RFC 4443 §2.4 (f)).
     drop(talk);
     is_told(&road, &former);

@@ -19,9 +19,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A process that ends with the test, and with it what it has begun.
 struct Running(Child);
 
+impl Running {
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.0.id()).unwrap())
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = killpg(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), Signal::SIGKILL);
+        let _ = killpg(self.pid(), Signal::SIGKILL);
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -61,7 +67,7 @@ fn start(script: &str) -> (Running, BufReader<std::process::ChildStdout>) {
 }
 
 fn signal(running: &Running, signal: Signal) {
-    kill(Pid::from_raw(i32::try_from(running.0.id()).unwrap()), signal).unwrap();
+    kill(running.pid(), signal).unwrap();
 }
 
 fn wait(running: &mut Running) -> ExitStatus {
