@@ -563,6 +563,7 @@ impl Host {
         let seen = self.carrier_losses.insert(event.link, losses);
         if former.as_ref().is_some_and(|former| former.up != event.up) || seen.is_some_and(|seen| seen != losses) {
             self.carriers.note_change(self.clock.now());
+            self.executor.give_up(event.link, None).unwrap_or_else(|error| self.executor.notice(error));
         }
         if event.up && former.as_ref().is_some_and(|former| former.up) && seen.is_some_and(|seen| seen != losses) {
             self.bring(Input::Link(LinkEvent { up: false, ..event.clone() }));

@@ -85,3 +85,31 @@ fn a_change_is_noticed_before_the_kernel_tells_of_it() {
     }
     assert!(soon.into_iter().all(|soon| soon > TRIES / 2), "{soon:?} of {TRIES}");
 }
+
+#[test]
+fn what_waited_for_a_router_of_the_former_network_never_reaches_the_next() {
+    let test = "what_waited_for_a_router_of_the_former_network_never_reaches_the_next";
+    let Some((here, there)) = Place::pair(test) else { return };
+    run("ip address add 2001:db8::1/64 dev here0 nodad");
+    // Nobody asks again of itself.
+    run("sysctl -qw net.ipv6.neigh.here0.retrans_time_ms=60000");
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], None);
+    let on = link(&mut host, "here0").link;
+    let far = |command: &str| {
+        there.enter();
+        let shown = run(command);
+        here.enter();
+        shown
+    };
+    far("ip link set there0 down");
+    run("ping -nqc1 -W0.1 -I 2001:db8::1 2001:db8::2 || true");
+    assert!(run("ip -6 neigh show dev here0").contains("INCOMPLETE"), "it waits");
+    assert_eq!(await_state(&mut host, on, false), [false]);
+    run("ping -nqc1 -W0.1 -I 2001:db8::1 2001:db8::2 || true");
+    far("ip link set there0 up && ip address add 2001:db8::2/64 dev there0 nodad");
+    assert_eq!(await_state(&mut host, on, true), [true]);
+    run("ping -nqc1 -W5 -I 2001:db8::1 2001:db8::2");
+    let heard = far("nstat -az Icmp6InEchos | awk '/Echos/ { print $2 }'");
+    assert_eq!(heard.trim(), "1", "and only the last");
+}

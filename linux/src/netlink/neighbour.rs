@@ -11,7 +11,7 @@ use netlink_packet_route::route::{RouteProtocol, RouteType};
 use roam6_proto::input::{LinkId, NeighbourEvent};
 use roam6_proto::plan::{Neighbour, Proxy};
 use roam6_wire::LinkAddress;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Adds or changes an entry that does not age.
 pub(crate) fn put(neighbour: &Neighbour) -> Request {
@@ -26,12 +26,21 @@ pub(crate) fn remove(neighbour: &Neighbour) -> Request {
     Request::remove(Message::new(libc::RTM_DELNEIGH, &write(neighbour.link, neighbour.address)))
 }
 
-/// Gives up a neighbour whose link-layer address is still being asked for, and with it the packets that wait for it.
-/// `None` for entries that know it.
-pub(crate) fn give_up(message: &NeighbourMessage) -> Option<(LinkId, Ipv6Addr, Request)> {
-    let (link, address) = (LinkId(message.header.ifindex), address_of(message)?);
-    let waits = message.header.state == NeighbourState::Incomplete;
-    waits.then(|| (link, address, Request::remove(Message::new(libc::RTM_DELNEIGH, &write(link, address)))))
+/// Gives up a next hop of either family whose link-layer address is still being asked for, and with it the packets that
+/// wait for it. `None` for entries that know it.
+pub(crate) fn give_up(message: &NeighbourMessage) -> Option<(LinkId, IpAddr, Request)> {
+    let header = &message.header;
+    let destination = message.attributes.iter().find(|one| matches!(one, NeighbourAttribute::Destination(_)))?;
+    let hop = match destination {
+        NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)) => (*address).into(),
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => (*address).into(),
+        _ => return None,
+    };
+    let mut entry = NeighbourMessage::default();
+    (entry.header.family, entry.header.ifindex) = (header.family, header.ifindex);
+    entry.attributes = vec![destination.clone()];
+    let waits = header.state == NeighbourState::Incomplete;
+    waits.then(|| (LinkId(header.ifindex), hop, Request::remove(Message::new(libc::RTM_DELNEIGH, &entry))))
 }
 
 /// Answers for an address.
@@ -51,13 +60,18 @@ pub(crate) fn remove_proxy(proxy: &Proxy) -> Request {
     Request::remove(Message::new(libc::RTM_DELNEIGH, &message))
 }
 
-/// Asks for the neighbour cache, or for all proxy entries.
-pub(crate) fn dump(proxies: bool) -> Message {
+/// Asks for the neighbour cache of a family.
+pub(crate) fn dump(family: AddressFamily) -> Message {
+    let mut message = NeighbourMessage::default();
+    message.header.family = family;
+    Message::new(libc::RTM_GETNEIGH, &message)
+}
+
+/// Asks for all proxy entries.
+pub(crate) fn dump_proxies() -> Message {
     let mut message = NeighbourMessage::default();
     message.header.family = AddressFamily::Inet6;
-    if proxies {
-        message.header.flags = NeighbourFlags::Proxy;
-    }
+    message.header.flags = NeighbourFlags::Proxy;
     Message::new(libc::RTM_GETNEIGH, &message)
 }
 

@@ -2,6 +2,7 @@
 //! undo. Routing requests go to the kernel in batches, journal records to the disk with one sync a batch.
 
 mod anycast;
+mod delayed;
 mod guard;
 mod holdings;
 mod narrow;

@@ -161,7 +161,9 @@ impl Executor {
         let mut held = BTreeMap::new();
         let both = |dump: fn(AddressFamily) -> Message| family::BOTH.map(dump);
         let dumps = [both(KernelRoute::dump), both(rule::dump), both(address::dump)];
-        for dump in dumps.into_iter().flatten().chain([neighbour::dump(false), neighbour::dump(true)]) {
+        for dump in
+            dumps.into_iter().flatten().chain([neighbour::dump(AddressFamily::Inet6), neighbour::dump_proxies()])
+        {
             for message in self.netlink.dump(dump)? {
                 if let Some(shown) = read(&message) {
                     held.insert(shown_key(&shown), shown);

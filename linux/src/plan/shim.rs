@@ -3,9 +3,9 @@
 
 use super::{Executor, Waiting};
 use crate::error::{Context as _, Error};
+use crate::netlink::link;
 use crate::netlink::lookup::{self, Way};
 use crate::netlink::message::Told;
-use crate::netlink::{link, neighbour};
 use crate::shim::{HEADER, Shim};
 use nix::errno::Errno;
 use roam6_proto::plan::{Address, Context, ContextId, Pair, Route, Shimmed, Table, Target, Trigger};
@@ -149,8 +149,8 @@ impl Executor {
             self.waiting.push(Waiting { request, key: item.key(), put: None });
             self.flush();
             self.stir(&route)?;
-            if let Some(way) = former.filter(|way| way.link != Some(context.link)) {
-                self.give_up(&way, ulids.peer)?;
+            if let Some(Way { link: Some(link), gateway, .. }) = former.filter(|way| way.link != Some(context.link)) {
+                self.give_up(link, Some(gateway.unwrap_or(ulids.peer).into()))?;
             }
         }
         Ok(router)
@@ -165,24 +165,6 @@ impl Executor {
             let there = self.lower(&Route { table, ..route.clone() });
             self.netlink.carry_out(&[there.put(), there.remove()]);
         }
-        Ok(())
-    }
-
-    /// What waits for the next hop of a way that is left waits for seconds, and as long as it does TCP does not send it
-    /// again.
-    fn give_up(&mut self, way: &Way, peer: Ipv6Addr) -> Result<(), Error> {
-        let hop = way.gateway.unwrap_or(peer);
-        let entries = self.netlink.dump(neighbour::dump(false))?;
-        let waiting = entries.iter().filter_map(|message| match message {
-            Told::NewNeighbour(message) => neighbour::give_up(message),
-            _ => None,
-        });
-        let requests: Vec<_> = waiting
-            .filter(|(link, address, _)| Some(*link) == way.link && *address == hop)
-            .map(|(_, _, request)| request)
-            .collect();
-        // Who has its address by now needs no help.
-        self.netlink.carry_out(&requests);
         Ok(())
     }
 
