@@ -87,11 +87,11 @@ impl<'a> Visit<'a> {
         let seen = self.capture.take().unwrap().end();
         let shown = self.road.router.shell("ip -o link show dev up0");
         let own = shown.split_once("link/ether ").and_then(|(_, rest)| rest.split_whitespace().next()).unwrap();
-        let sent = seen.fields(&format!("eth.src == {own}"), &["ipv6.src", "frame.number"]);
+        let sent = seen.fields(&format!("eth.src == {own}"), &["ipv6.src", "frame.number", "frame.protocols"]);
         for frame in sent {
             let source: Ipv6Addr = frame[0][0].parse().unwrap();
             let local = source.is_unspecified() || source.is_unicast_link_local();
-            assert!(local || self.network.owns(source), "frame {:?} of {} from {source}", frame[1], seen.0.display());
+            assert!(local || self.network.owns(source), "{}: {frame:?}", seen.0.display());
         }
         seen.check();
         seen
