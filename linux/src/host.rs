@@ -640,11 +640,21 @@ impl Host {
     fn take_address(&mut self, event: AddressEvent) {
         let place = (event.address, event.link);
         match event.state {
-            AddressState::Gone => drop(self.addresses.remove(&place)),
+            AddressState::Gone => self.forget_address(place),
             _ => drop(self.addresses.insert(place)),
         }
         if self.links.contains_key(&event.link) {
             self.bring(Input::Address(event));
+        }
+    }
+
+    /// With its last IPv4 address an interface loses, without a word from the kernel, what it answers ARP for.
+    fn forget_address(&mut self, place: (Ipv6Addr, LinkId)) {
+        self.addresses.remove(&place);
+        let (address, link) = place;
+        let is_ipv4 = |address: Ipv6Addr| address.to_ipv4_mapped().is_some();
+        if is_ipv4(address) && !self.addresses.iter().any(|(other, on)| *on == link && is_ipv4(*other)) {
+            self.executor.note_ipv4_gone(link);
         }
     }
 

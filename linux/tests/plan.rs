@@ -113,6 +113,7 @@ fn everything_of_ipv4(link: LinkId) -> Vec<Item> {
         Item::Route(Route { table: Table(5000), ..route("0.0.0.0/0", Target::Tunnel(TunnelId(7))) }),
         Item::Route(route("10.78.0.0/16", Target::Tunnel(TunnelId(7)))),
         Item::Route(Route { metric: 1 << 30, ..route("10.77.1.0/24", Target::Unreachable) }),
+        Item::Proxy(Proxy { link, address: "::ffff:10.79.0.5".parse().unwrap(), router: false }),
         rule(902, prefix("10.77.1.0/24"), Prefix::ALL),
         rule(903, Prefix::ALL, prefix("10.77.1.1/32")),
     ]
@@ -123,9 +124,9 @@ fn shown() -> String {
     run(
         "ip -4 route show table all proto 106; ip -4 rule show; ip -4 addr show dev here0; sysctl net.ipv4.ip_forward; \
          ip -6 route show table all proto 106; ip -6 rule show; ip -6 addr show dev here0; \
-         ip -6 neigh show proxy; ip -6 neigh show nud permanent; grep fdff /proc/net/anycast6 || true; \
+         ip neigh show proxy; ip -6 neigh show nud permanent; grep fdff /proc/net/anycast6 || true; \
          sysctl net.ipv6.conf.all.forwarding net.ipv6.conf.here0.accept_ra net.ipv6.conf.here0.proxy_ndp \
-         net.ipv6.neigh.here0.proxy_delay; nft list tables",
+         net.ipv6.neigh.here0.proxy_delay net.ipv4.neigh.here0.proxy_delay; nft list tables",
     )
 }
 
@@ -156,7 +157,8 @@ fn what_was_put_stands_and_cleaning_leaves_nothing() {
         "all.forwarding = 1",
         "here0.accept_ra = 0",
         "here0.proxy_ndp = 1",
-        "here0.proxy_delay = 0",
+        "ipv6.neigh.here0.proxy_delay = 0",
+        "ipv4.neigh.here0.proxy_delay = 0",
         "20010db800010000000000000000fdff",
         "default dev lo table 5000 metric 50 mtu 1400",
         "10.78.0.0/16 dev lo metric 50 mtu 1400",
@@ -165,6 +167,7 @@ fn what_was_put_stands_and_cleaning_leaves_nothing() {
         "903:\tfrom all to 10.77.1.1 lookup 5000 proto 106",
         "inet 10.77.1.1/24",
         "net.ipv4.ip_forward = 1",
+        "10.79.0.5 dev here0 proxy",
     ] {
         let (fact, found) = (expected.replace(' ', ""), stands.replace(' ', ""));
         assert!(found.contains(&fact), "{expected} not in\n{stands}");
@@ -207,7 +210,7 @@ fn what_others_remove_is_put_again() {
     assert_eq!(sorted(&shown()), sorted(&stands), "and what an interface that went down took along");
 
     // The kernel does not announce this one: only comparing finds it.
-    run("ip -6 neigh del proxy 2001:db8:1::5 dev here0");
+    run("ip -6 neigh del proxy 2001:db8:1::5 dev here0; ip neigh del proxy 10.79.0.5 dev here0");
     host.settle().unwrap();
     assert_eq!(sorted(&shown()), sorted(&stands));
 }

@@ -8,8 +8,9 @@ mod road;
 
 use road::capture::Capture;
 use road::city::{AGENT, City, ROUTER, Transfer, dissect};
-use road::{Road, wait_or_tell};
+use road::{Place, Road, run, wait_or_tell};
 use std::fs;
+use std::process::Command;
 
 /// The network inside, by the home agent's table.
 const NETWORK: &str = "10.77.1.0/24";
@@ -110,4 +111,33 @@ fn an_address_of_the_pool_is_the_router_s_own_and_what_it_may_not_have_is_refuse
     let log = fs::read_to_string(road.file("mr.log")).unwrap();
     assert!(log.contains("refuses 10.99.0.0/24: status 133"), "{log}");
     assert!(!road.show("ha", "bindings").contains("10.99.0.0"));
+}
+
+#[test]
+fn a_neighbour_at_home_finds_an_ipv4_home_address_by_asking_its_link() {
+    let test = "a_neighbour_at_home_finds_an_ipv4_home_address_by_asking_its_link";
+    let Some(city) = begin(test, &["--prefix", "10.79.0.5/32"]) else { return };
+    let road = &city.road;
+    let neighbour = Place::new().unwrap();
+    road.agent.shell(&format!(
+        "ip link add home0 type veth peer name eth0 netns {} && ip link set home0 up && \
+         ip address add 10.79.0.1/24 dev home0 && ip address add 2001:db8:1::2/64 dev home0 nodad",
+        neighbour.number()
+    ));
+    neighbour.shell("ip link set eth0 up && ip address add 10.79.0.9/24 dev eth0");
+    let _agent = road.start_agent_more(&format!("home_link = \"home0\"\n{AGENT}"));
+    let _radvd = road.advertise("2001:db8:2::/64");
+    let mut router = road.start_router(&format!("dynamic_ipv4 = 32{ROUTER}"));
+    road.await_binding("2001:db8:2:");
+    wait_or_tell("a neighbour", || neighbour.ping(1, "1000", "10.79.0.5").contains("1 received"), || road.logs());
+    let found = || neighbour.shell("ip neigh show 10.79.0.5 dev eth0");
+    let shown = road.agent.shell("ip -o link show dev home0");
+    let own = shown.split_once("link/ether ").and_then(|(_, rest)| rest.split_whitespace().next()).unwrap();
+    assert!(found().contains(own), "{} is not {own}", found());
+
+    run(Command::new("kill").args(["-TERM", &router.0.id().to_string()]));
+    assert!(router.0.wait().unwrap().success());
+    wait_or_tell("the end", || road.agent.shell("ip neigh show proxy").is_empty(), || road.logs());
+    neighbour.shell("ip neigh flush dev eth0");
+    assert!(neighbour.ping(5, "1000", "10.79.0.5").contains("Destination Host Unreachable"), "nobody answers");
 }

@@ -11,7 +11,7 @@ use netlink_packet_route::route::{RouteProtocol, RouteType};
 use roam6_proto::input::{LinkId, NeighbourEvent};
 use roam6_proto::plan::{Neighbour, Proxy};
 use roam6_wire::LinkAddress;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// Adds or changes an entry that does not age.
 pub(crate) fn put(neighbour: &Neighbour) -> Request {
@@ -26,21 +26,12 @@ pub(crate) fn remove(neighbour: &Neighbour) -> Request {
     Request::remove(Message::new(libc::RTM_DELNEIGH, &write(neighbour.link, neighbour.address)))
 }
 
-/// Gives up a next hop of either family whose link-layer address is still being asked for, and with it the packets that
-/// wait for it. `None` for entries that know it.
-pub(crate) fn give_up(message: &NeighbourMessage) -> Option<(LinkId, IpAddr, Request)> {
-    let header = &message.header;
-    let destination = message.attributes.iter().find(|one| matches!(one, NeighbourAttribute::Destination(_)))?;
-    let hop = match destination {
-        NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)) => (*address).into(),
-        NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => (*address).into(),
-        _ => return None,
-    };
-    let mut entry = NeighbourMessage::default();
-    (entry.header.family, entry.header.ifindex) = (header.family, header.ifindex);
-    entry.attributes = vec![destination.clone()];
-    let waits = header.state == NeighbourState::Incomplete;
-    waits.then(|| (LinkId(header.ifindex), hop, Request::remove(Message::new(libc::RTM_DELNEIGH, &entry))))
+/// Gives up a next hop whose link-layer address is still being asked for, and with it the packets that wait for it.
+/// `None` for entries that know it.
+pub(crate) fn give_up(message: &NeighbourMessage) -> Option<(LinkId, Ipv6Addr, Request)> {
+    let (link, address) = (LinkId(message.header.ifindex), address_of(message)?);
+    let waits = message.header.state == NeighbourState::Incomplete;
+    waits.then(|| (link, address, Request::remove(Message::new(libc::RTM_DELNEIGH, &write(link, address)))))
 }
 
 /// Answers for an address.
@@ -67,10 +58,10 @@ pub(crate) fn dump(family: AddressFamily) -> Message {
     Message::new(libc::RTM_GETNEIGH, &message)
 }
 
-/// Asks for all proxy entries.
-pub(crate) fn dump_proxies() -> Message {
+/// Asks for the proxy entries of a family.
+pub(crate) fn dump_proxies(family: AddressFamily) -> Message {
     let mut message = NeighbourMessage::default();
-    message.header.family = AddressFamily::Inet6;
+    message.header.family = family;
     message.header.flags = NeighbourFlags::Proxy;
     Message::new(libc::RTM_GETNEIGH, &message)
 }
@@ -118,17 +109,23 @@ fn is_ours(message: &NeighbourMessage) -> bool {
 fn address_of(message: &NeighbourMessage) -> Option<Ipv6Addr> {
     message.attributes.iter().find_map(|attribute| match attribute {
         NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)) => Some(*address),
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => Some(address.to_ipv6_mapped()),
         _ => None,
     })
 }
 
+/// An entry for an address, IPv4-mapped if it is one of IPv4.
 fn write(link: LinkId, address: Ipv6Addr) -> NeighbourMessage {
+    let (family, destination) = match address.to_ipv4_mapped() {
+        Some(address) => (AddressFamily::Inet, NeighbourAddress::Inet(address)),
+        None => (AddressFamily::Inet6, NeighbourAddress::Inet6(address)),
+    };
     let mut message = NeighbourMessage::default();
-    message.header.family = AddressFamily::Inet6;
+    message.header.family = family;
     message.header.ifindex = link.0;
     message.header.kind = RouteType::Unspec;
     message.attributes = vec![
-        NeighbourAttribute::Destination(address.into()),
+        NeighbourAttribute::Destination(destination),
         NeighbourAttribute::Protocol(RouteProtocol::Other(PROTOCOL)),
     ];
     message

@@ -6,13 +6,13 @@ use crate::error::Error;
 use crate::netlink::message::Told;
 use crate::netlink::{family, neighbour};
 use roam6_proto::LinkId;
-use std::net::IpAddr;
+use std::net::Ipv6Addr;
 
 impl Executor {
     /// Gives up those that wait for this next hop on `link`, or for any there. As long as one waits TCP does not send it
     /// again; and on a link that came back as another network, whose router may well have the address of the former
     /// one's, it would appear with a source address of the former.
-    pub(crate) fn give_up(&mut self, link: LinkId, hop: Option<IpAddr>) -> Result<(), Error> {
+    pub(crate) fn give_up(&mut self, link: LinkId, hop: Option<Ipv6Addr>) -> Result<(), Error> {
         for family in family::BOTH {
             let entries = self.netlink.dump(neighbour::dump(family))?;
             let waiting = entries.iter().filter_map(|message| match message {

@@ -99,6 +99,12 @@ impl Holdings {
         few.cloned().chain(self.proxies_on(link).map(|(link, address)| Key::Proxy(*link, *address)))
     }
 
+    /// The IPv4 addresses answered for on `link`.
+    pub(super) fn ipv4_proxies_on(&self, link: LinkId) -> impl Iterator<Item = Key> {
+        let ipv4 = self.proxies_on(link).filter(|(_, address)| address.to_ipv4_mapped().is_some());
+        ipv4.map(|(link, address)| Key::Proxy(*link, *address))
+    }
+
     /// Whether any address is answered for on `link`.
     pub(super) fn has_proxies(&self, link: LinkId) -> bool {
         self.proxies_on(link).next().is_some()

@@ -493,7 +493,7 @@ impl Executor {
     }
 
     /// The first address a link answers for switches answering on, without the delay meant for shared links (RFC 4861
-    /// §7.2.8): we are the only one who answers.
+    /// §7.2.8, and for ARP alike): we are the only one who answers.
     fn answer_on(&mut self, link: LinkId) -> Result<(), Error> {
         if self.answering.insert(link) {
             for (name, value) in proxy_settings(link)? {
@@ -526,9 +526,11 @@ fn remotes(tunnel: &Tunnel) -> Vec<Ipv6Addr> {
     tunnel.paths.iter().filter(|path| !path.direct).map(|path| path.remote).collect()
 }
 
-fn proxy_settings(link: LinkId) -> Result<[(Name, i32); 2], Error> {
+/// Of IPv4 the kernel answers for what it is told to, once it forwards.
+fn proxy_settings(link: LinkId) -> Result<[(Name, i32); 3], Error> {
     let interface = interface_name(link)?;
-    Ok([(Name::conf(Some(&interface), "proxy_ndp"), 1), (Name::neigh(&interface, "proxy_delay"), 0)])
+    let answers = (Name::conf(Some(&interface), "proxy_ndp"), 1);
+    Ok([answers, (Name::neigh(&interface, "proxy_delay"), 0), (Name::neigh4(&interface, "proxy_delay"), 0)])
 }
 
 fn name_of(setting: &Setting) -> Result<Name, Error> {

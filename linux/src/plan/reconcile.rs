@@ -35,6 +35,11 @@ impl Executor {
         }
     }
 
+    /// Notes that the kernel answers for no IPv4 address on `link` any more.
+    pub(crate) fn note_ipv4_gone(&mut self, link: LinkId) {
+        self.missing.extend(self.held.ipv4_proxies_on(link));
+    }
+
     /// Puts again what an interface that is up again lost when it went down, most of it without a word from the kernel.
     pub(crate) fn restore(&mut self, link: LinkId) {
         self.missing.extend(self.held.on(link));
@@ -160,10 +165,8 @@ impl Executor {
     fn inventory(&mut self) -> Result<BTreeMap<Key, Shown>, Error> {
         let mut held = BTreeMap::new();
         let both = |dump: fn(AddressFamily) -> Message| family::BOTH.map(dump);
-        let dumps = [both(KernelRoute::dump), both(rule::dump), both(address::dump)];
-        for dump in
-            dumps.into_iter().flatten().chain([neighbour::dump(AddressFamily::Inet6), neighbour::dump_proxies()])
-        {
+        let dumps = [both(KernelRoute::dump), both(rule::dump), both(address::dump), both(neighbour::dump_proxies)];
+        for dump in dumps.into_iter().flatten().chain([neighbour::dump(AddressFamily::Inet6)]) {
             for message in self.netlink.dump(dump)? {
                 if let Some(shown) = read(&message) {
                     held.insert(shown_key(&shown), shown);

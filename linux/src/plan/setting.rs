@@ -28,6 +28,11 @@ impl Name {
         Name(format!("neigh/{interface}/{knob}"))
     }
 
+    /// The same of IPv4.
+    pub(crate) fn neigh4(interface: &str, knob: &str) -> Name {
+        Name(format!("../ipv4/neigh/{interface}/{knob}"))
+    }
+
     fn path(&self) -> PathBuf {
         Path::new("/proc/sys/net/ipv6").join(&self.0)
     }

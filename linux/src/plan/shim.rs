@@ -150,7 +150,7 @@ impl Executor {
             self.flush();
             self.stir(&route)?;
             if let Some(Way { link: Some(link), gateway, .. }) = former.filter(|way| way.link != Some(context.link)) {
-                self.give_up(link, Some(gateway.unwrap_or(ulids.peer).into()))?;
+                self.give_up(link, Some(gateway.unwrap_or(ulids.peer)))?;
             }
         }
         Ok(router)

@@ -109,9 +109,18 @@ pub(super) fn neighbour(link: LinkId, at: LinkAddress) -> Item {
     Item::Neighbour(Neighbour { link, address: at.link_local(), link_address: at })
 }
 
-/// The home address, answered for on the home link; as a router if it is one (RFC 3963 §6.2).
-pub(super) fn proxy(link: LinkId, home: HomeAddress, registration: &Registration) -> Item {
-    Item::Proxy(Proxy { link, address: home.0, router: registration.router })
+/// What is answered for on the home link: the home address, as a router if it is one (RFC 3963 §6.2), and IPv4 home
+/// addresses (RFC 5555 §4.5). The ways to IPv4 prefixes are the administrator's.
+pub(super) fn proxies(link: LinkId, home: HomeAddress, registration: &Registration) -> impl Iterator<Item = Item> {
+    let ipv6 = Proxy { link, address: home.0, router: registration.router };
+    let ipv4 = registration.prefixes.iter().filter_map(move |prefix| ipv4_proxy(link, *prefix));
+    core::iter::once(ipv6).chain(ipv4).map(Item::Proxy)
+}
+
+/// That of a prefix that is an IPv4 home address.
+pub(super) fn ipv4_proxy(link: LinkId, prefix: Prefix) -> Option<Proxy> {
+    let address = prefix.address();
+    (prefix.is_ipv4() && prefix == Prefix::host(address)).then_some(Proxy { link, address, router: false })
 }
 
 fn far(home: HomeAddress, registration: &Registration) -> Vec<Prefix> {

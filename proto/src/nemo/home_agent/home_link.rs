@@ -92,7 +92,8 @@ impl HomeAgent {
         if let Some(before) = before.filter(|_| other) {
             self.home.link_local = None;
             for (home, binding) in &self.bindings {
-                out.drop(Key::Proxy(before, home.0));
+                let live = binding.pending.iter().map(|pending| &pending.next).chain(&binding.current);
+                live.flat_map(|live| forwarding::proxies(before, *home, live)).for_each(|proxy| out.drop(proxy.key()));
                 if let Some(at) = binding.current.as_ref().and_then(|current| current.at_home) {
                     out.drop(forwarding::neighbour(before, at).key());
                 }
@@ -102,8 +103,9 @@ impl HomeAgent {
             self.hold_anycast(event.link, out);
             self.put_ways_home(event.link, out);
             let bound = self.bindings.iter().filter_map(|(home, binding)| Some((*home, binding.current.as_ref()?)));
-            let proxies: Vec<(HomeAddress, Item)> =
-                bound.map(|(home, bound)| (home, forwarding::proxy(event.link, home, bound))).collect();
+            let proxies: Vec<(HomeAddress, Item)> = bound
+                .flat_map(|(home, bound)| forwarding::proxies(event.link, home, bound).map(move |item| (home, item)))
+                .collect();
             for (home, proxy) in proxies {
                 self.put(home, proxy, out);
             }

@@ -148,7 +148,7 @@ impl HomeAgent {
             return self.schedule(home);
         };
         let mut items: Vec<Item> =
-            self.home.link().map(|link| forwarding::proxy(link, home, current)).into_iter().collect();
+            self.home.link().into_iter().flat_map(|link| forwarding::proxies(link, home, current)).collect();
         let at_home = self.home.link().zip(current.at_home);
         items.extend(at_home.map(|(link, at)| forwarding::neighbour(link, at)));
         let left = binding.leaving(current);

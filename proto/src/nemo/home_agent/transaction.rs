@@ -113,8 +113,10 @@ impl HomeAgent {
                 }
                 _ => false,
             };
-            if current.is_none_or(|current| current.router != pending.next.router) {
-                items.extend(self.home.link().map(|link| forwarding::proxy(link, home, &pending.next)));
+            if let Some(link) = self.home.link() {
+                let held: Vec<Item> =
+                    current.into_iter().flat_map(|current| forwarding::proxies(link, home, current)).collect();
+                items.extend(forwarding::proxies(link, home, &pending.next).filter(|item| !held.contains(item)));
             }
             let at_home = self.home.link().zip(pending.next.at_home);
             items.extend(at_home.map(|(link, at)| forwarding::neighbour(link, at)));
@@ -276,6 +278,8 @@ impl HomeAgent {
             for prefix in old.prefixes.iter().filter(|prefix| !prefixes.contains(prefix)) {
                 self.prefixes.remove(prefix);
                 out.drop(forwarding::route(binding.tunnel, *prefix).key());
+                let proxy = self.home.link().and_then(|link| forwarding::ipv4_proxy(link, *prefix));
+                proxy.into_iter().for_each(|proxy| out.drop(Item::Proxy(proxy).key()));
             }
             let neighbours: Vec<_> = live.iter().filter_map(|live| live.at_home).collect();
             if let Some((link, at)) = self.home.link().zip(old.at_home).filter(|(_, at)| !neighbours.contains(at)) {

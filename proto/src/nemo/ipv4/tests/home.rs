@@ -1,9 +1,9 @@
 //! IPv4 home addresses and prefixes (RFC 5555 §3.1.1, §3.2.1, §4.4.2, §4.5).
 
 use super::pair::{BEGAN, Pair, agent, agent_config, home, ip, net, router_config};
-use crate::input::{Clock, Input, Order, Packet};
+use crate::input::{Clock, Input, LinkEvent, LinkId, Order, Packet};
 use crate::nemo::config::{Authentication, HomeAgentConfig, Ipv4Pool, MobileRouterConfig, PrefixTable, PrefixTableRow};
-use crate::plan::{Item, Plan, Record, Table, Target};
+use crate::plan::{Item, Key, Plan, Record, Table, Target};
 use crate::report::Report;
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
@@ -129,6 +129,41 @@ fn an_address_of_the_pool_stays_the_same() {
     assert_eq!(tunnelled(&heir.agent_plan), [address]);
     let again = away(wanting(&[], Some(32)), config());
     assert_eq!(inside(&again), [address], "the same home address begins at the same place");
+}
+
+#[test]
+fn an_address_is_answered_for_on_the_home_link_and_a_prefix_is_not() {
+    let address = "10.77.2.5/32";
+    let mut config = serving(&[OWN, address], None);
+    config.home_link = Some("home0".into());
+    let mut pair = away(wanting(&[OWN, address], None), config);
+    let proxies = |pair: &Pair| -> Vec<(LinkId, Ipv6Addr)> {
+        let proxies = pair.agent_plan.iter().filter_map(|(key, _)| match key {
+            Key::Proxy(link, address) => Some((*link, *address)),
+            _ => None,
+        });
+        proxies.collect()
+    };
+    assert_eq!(inside(&pair).len(), 2);
+    assert!(proxies(&pair).is_empty(), "no home link yet");
+    let event = |link| LinkEvent { link, name: "home0".into(), address: None, up: true, mtu: 1500 };
+    let answered = [ip("::ffff:10.77.2.5"), router_config().home_address.0];
+    for link in [LinkId(7), LinkId(8)] {
+        pair.feed_agent(Input::Link(event(link)));
+        assert_eq!(proxies(&pair), answered.map(|address| (link, address)), "(RFC 5555 §4.5)");
+    }
+    let without = wanting(&[OWN], None);
+    pair.tell_router(Input::Order(Order::MobileRouter(Box::new(without))));
+    pair.pass(Duration::from_secs(1));
+    assert_eq!(inside(&pair), [net(OWN)]);
+    assert_eq!(proxies(&pair), [(LinkId(8), answered[1])]);
+    let again = wanting(&[OWN, address], None);
+    pair.tell_router(Input::Order(Order::MobileRouter(Box::new(again))));
+    pair.pass(Duration::from_secs(1));
+    assert_eq!(proxies(&pair).len(), 2);
+    pair.tell_router(Input::Order(Order::Stop));
+    pair.pass(Duration::from_secs(1));
+    assert!(proxies(&pair).is_empty(), "deregistered");
 }
 
 fn record(item: &Item) -> Option<Record> {
