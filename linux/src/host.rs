@@ -216,8 +216,8 @@ impl Host {
     pub fn wait(&mut self, until: Option<Time>) -> Result<Vec<Wake>, Error> {
         self.schedule_repair();
         let look_at = self.carriers.look_at(self.now());
-        let until_any =
-            [until, self.repair_at, self.compare_at, look_at, self.cores.look_at()].into_iter().flatten().min();
+        let own = [self.repair_at, self.compare_at, look_at, self.cores.look_at(), self.executor.wake_transport_at()];
+        let until_any = own.into_iter().chain([until]).flatten().min();
         let pending = !self.queue.is_empty() || until_any.is_some_and(|time| time <= self.now());
         self.clock.set_alarm(until_any)?;
         let mut events = [EpollEvent::empty(); READY];
@@ -230,6 +230,7 @@ impl Host {
         let looked = self.cores.look(self.now());
         looked.unwrap_or_else(|error| self.executor.notice(error));
         self.executor.flush();
+        self.executor.wake_transport(self.clock.now());
         self.repair()?;
         if until.is_some_and(|until| until <= self.now()) {
             self.bring(Input::Tick);
@@ -274,7 +275,7 @@ impl Host {
             }
         }
         self.flush_frames();
-        let outcomes = self.executor.finish();
+        let outcomes = self.executor.finish(self.clock.now());
         self.watch_shim();
         self.executor.take_reports().into_iter().for_each(report);
         outcomes

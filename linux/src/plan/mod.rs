@@ -31,7 +31,7 @@ use nix::net::if_::if_indextoname;
 use nix::sys::epoll::Epoll;
 use roam6_proto::few;
 use roam6_proto::plan::{ContextId, Knob, Pair, Port, Route, Setting, Table, Target, Tunnel, TunnelId};
-use roam6_proto::{Item, Key, LinkId, Outcome, Report};
+use roam6_proto::{Item, Key, LinkId, Outcome, Report, Time};
 use roam6_wire::Prefix;
 use setting::{Name, Settings};
 use std::collections::{BTreeMap, BTreeSet};
@@ -201,9 +201,9 @@ impl Executor {
     }
 
     /// Completes all that was taken up: sends what waits, syncs the journal, and answers.
-    pub(crate) fn finish(&mut self) -> Vec<Outcome> {
+    pub(crate) fn finish(&mut self, now: Time) -> Vec<Outcome> {
         self.flush();
-        self.wake_transport();
+        self.wake_transport(now);
         if let Err(error) = self.journal.sync() {
             for position in std::mem::take(&mut self.records) {
                 self.refuse(position, error.to_string());

@@ -101,10 +101,15 @@ impl Executor {
     }
 
     /// Tells transports whose path has changed, once all routes stand.
-    pub(super) fn wake_transport(&mut self) {
-        if let Some(Err(error)) = self.shim.as_mut().map(Shim::wake) {
+    pub(crate) fn wake_transport(&mut self, now: Time) {
+        if let Some(Err(error)) = self.shim.as_mut().map(|shim| shim.wake(now)) {
             self.notice(error);
         }
+    }
+
+    /// When those are to be told again who have not heard.
+    pub(crate) fn wake_transport_at(&self) -> Option<Time> {
+        self.shim.as_ref().and_then(Shim::wake_at)
     }
 
     fn open_shim(&mut self) -> Result<&mut Shim, Error> {

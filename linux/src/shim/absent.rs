@@ -48,7 +48,11 @@ impl Shim {
         match *self {}
     }
 
-    pub(crate) fn wake(&mut self) -> Result<(), Error> {
+    pub(crate) fn wake(&mut self, _: Time) -> Result<(), Error> {
+        match *self {}
+    }
+
+    pub(crate) fn wake_at(&self) -> Option<Time> {
         match *self {}
     }
 }

@@ -171,10 +171,15 @@ impl Shim {
         self.transport.tell(id.ulids.local, &head, &quote)
     }
 
-    /// Lets transports whose path has changed send again at once.
-    pub(crate) fn wake(&mut self) -> Result<(), Error> {
+    /// Lets transports whose path has changed send again at once, and those that have not heard again in a while.
+    pub(crate) fn wake(&mut self, now: Time) -> Result<(), Error> {
         let moved = std::mem::take(&mut self.moved);
-        if moved.is_empty() { Ok(()) } else { self.transport.wake(&moved) }
+        if moved.is_empty() { self.transport.wake_again(now) } else { self.transport.wake(now, moved) }
+    }
+
+    /// When to call [`Shim::wake`] even if no path changes.
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        self.transport.wake_again_at()
     }
 
     /// A context, from the map the programs have: a server has a hundred thousand, and they are to be kept once.

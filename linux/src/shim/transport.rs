@@ -7,12 +7,12 @@ use crate::error::{Context as _, Error};
 use aya::programs::Iter;
 use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::socket::{MsgFlags, SockaddrIn6, sendto};
+use roam6_proto::Time;
 use roam6_proto::plan::Pair;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::thread::sleep;
 use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/stalled.bpf.o"));
@@ -22,11 +22,11 @@ const LISTER: &str = "stalled";
 const UNREACHABLE: u8 = 1;
 const TCP: u8 = 6;
 /// How often those that are stalled are told: a message is lost on a socket that is in use at that moment.
-const ROUNDS: usize = 3;
+const ROUNDS: u32 = 3;
 /// And how often, with a pause between, as long as one has not heard: an address that was put on the loopback interface this
 /// moment, since its own has gone, is this host's only once a thread of the kernel has seen to it, and until then the
 /// message leaves by the default route.
-const MOST_ROUNDS: usize = 20;
+const MOST_ROUNDS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 /// Octets of what the program writes for a connection.
 const ROW: usize = 44;
@@ -36,6 +36,27 @@ pub(super) struct Transport {
     socket: OwnedFd,
     /// The program that lists connections; `None` on kernels that have no types of their own (BTF).
     lister: Option<Ebpf>,
+    telling: Telling,
+}
+
+/// Whose path has changed, until they have heard.
+#[derive(Default)]
+struct Telling {
+    moved: BTreeSet<Pair>,
+    /// How often each connection had doubled its time when it was told last.
+    former: BTreeMap<(Pair, [u8; 4]), u32>,
+    rounds: u32,
+    paused: bool,
+    /// The end of the pause.
+    again_at: Option<Time>,
+}
+
+/// What to do about connections that are stalled.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Tell,
+    Pause,
+    End,
 }
 
 /// A TCP connection that waits for its retransmission timer.
@@ -54,27 +75,42 @@ impl Transport {
         // Reads nothing: what arrives is heard elsewhere.
         crate::sys::attach_filter(&socket, &[crate::sys::REFUSE]).context("raw socket for ICMPv6")?;
         Ok(match load() {
-            Ok(lister) => (Transport { socket, lister: Some(lister) }, None),
-            Err(error) => (Transport { socket, lister: None }, Some(error)),
+            Ok(lister) => (Transport { socket, lister: Some(lister), telling: Telling::default() }, None),
+            Err(error) => (Transport { socket, lister: None, telling: Telling::default() }, Some(error)),
         })
     }
 
     /// Wakes the connections of these ULIDs that have backed off: each retransmits now.
-    pub(super) fn wake(&mut self, moved: &BTreeSet<Pair>) -> Result<(), Error> {
-        let mut former = BTreeMap::new();
-        for round in 0..MOST_ROUNDS {
-            let stalled: Vec<Stalled> = self.list()?.into_iter().filter(|one| moved.contains(&one.pair)).collect();
-            let is_deaf = stalled.iter().any(|one| one.has_not_heard(&former));
-            if stalled.is_empty() || (round >= ROUNDS && !is_deaf) {
-                break;
-            }
-            if is_deaf {
-                sleep(PAUSE);
-            }
-            stalled.iter().try_for_each(|one| self.take_back_off(one))?;
-            former = stalled.iter().map(|one| ((one.pair, one.ports), one.backoff)).collect();
+    pub(super) fn wake(&mut self, now: Time, moved: BTreeSet<Pair>) -> Result<(), Error> {
+        self.telling.moved.extend(moved);
+        (self.telling.rounds, self.telling.again_at) = (0, Some(now));
+        self.wake_again(now)
+    }
+
+    /// When those are told again who have not heard.
+    pub(super) fn wake_again_at(&self) -> Option<Time> {
+        self.telling.again_at
+    }
+
+    /// Tells them, if it is time.
+    pub(super) fn wake_again(&mut self, now: Time) -> Result<(), Error> {
+        if self.telling.again_at.is_none_or(|at| now < at) {
+            return Ok(());
         }
-        Ok(())
+        // Whoever fails does not try for ever.
+        let mut telling = std::mem::take(&mut self.telling);
+        loop {
+            let mut stalled = self.list()?;
+            stalled.retain(|one| telling.moved.contains(&one.pair));
+            match telling.step(&stalled) {
+                Step::Tell => stalled.iter().try_for_each(|one| self.take_back_off(one))?,
+                Step::Pause => {
+                    self.telling = Telling { again_at: Some(now + PAUSE), ..telling };
+                    return Ok(());
+                }
+                Step::End => return Ok(()),
+            }
+        }
     }
 
     /// Each message halves the time it waits (RFC 6069 §4.2); the retransmission that one of them causes doubles it once.
@@ -105,6 +141,28 @@ impl Transport {
     }
 }
 
+impl Telling {
+    fn step(&mut self, stalled: &[Stalled]) -> Step {
+        let is_deaf = stalled.iter().any(|one| self.has_not_heard(one));
+        let most = if is_deaf { MOST_ROUNDS } else { ROUNDS };
+        if stalled.is_empty() || self.rounds >= most {
+            return Step::End;
+        }
+        self.paused = is_deaf && !self.paused;
+        if self.paused {
+            return Step::Pause;
+        }
+        self.rounds += 1;
+        self.former = stalled.iter().map(|one| ((one.pair, one.ports), one.backoff)).collect();
+        Step::Tell
+    }
+
+    /// Whether it waits as long as when it was told. One that has backed off once may have done so anew.
+    fn has_not_heard(&self, one: &Stalled) -> bool {
+        self.former.get(&(one.pair, one.ports)).is_some_and(|backoff| *backoff > 1 && one.backoff >= *backoff)
+    }
+}
+
 impl Stalled {
     fn read(row: &[u8; ROW]) -> Option<Stalled> {
         let (local, rest) = row.split_first_chunk::<16>()?;
@@ -117,11 +175,6 @@ impl Stalled {
             unacknowledged: *unacknowledged,
             backoff: u32::from_ne_bytes(*rest.first_chunk()?),
         })
-    }
-
-    /// Whether it waits as long as when it was told. One that has backed off once may have done so anew.
-    fn has_not_heard(&self, former: &BTreeMap<(Pair, [u8; 4]), u32>) -> bool {
-        former.get(&(self.pair, self.ports)).is_some_and(|backoff| *backoff > 1 && self.backoff >= *backoff)
     }
 
     /// The packet it waits for an acknowledgement of: IPv6 and TCP header.
@@ -143,4 +196,35 @@ fn load() -> Result<Ebpf, Error> {
     let program: &mut Iter = attach::find(&mut lister, LISTER)?;
     attach::load(|| program.load("tcp", &types)).map_err(|error| failed(&error))?;
     Ok(lister)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails where it stands")]
+mod tests {
+    use super::*;
+
+    fn stalled(backoff: u32) -> [Stalled; 1] {
+        let pair = Pair { local: "2001:db8::1".parse().unwrap(), peer: "2001:db8::2".parse().unwrap() };
+        [Stalled { pair, ports: [0, 80, 0, 81], unacknowledged: [0; 4], backoff }]
+    }
+
+    #[test]
+    fn who_hears_is_told_a_few_times_at_once() {
+        let mut telling = Telling::default();
+        assert_eq!(
+            [8, 7, 6, 5].map(|backoff| telling.step(&stalled(backoff))),
+            [Step::Tell, Step::Tell, Step::Tell, Step::End]
+        );
+        assert_eq!(Telling::default().step(&[]), Step::End, "nobody waits");
+    }
+
+    #[test]
+    fn who_does_not_hear_is_told_after_pauses_and_given_up() {
+        let mut telling = Telling::default();
+        let steps: Vec<Step> = std::iter::repeat_with(|| telling.step(&stalled(4))).take(40).collect();
+        let (last, rest) = steps.split_last().unwrap();
+        assert_eq!((rest.first(), last), (Some(&Step::Tell), &Step::End));
+        let pairs: Vec<&[Step]> = rest.iter().as_slice()[1..].chunks(2).collect();
+        assert_eq!(pairs, [&[Step::Pause, Step::Tell][..]; 19]);
+    }
 }
