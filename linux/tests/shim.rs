@@ -229,6 +229,19 @@ impl Connection {
         self.right.write_all(b"thanks").unwrap();
         self.left.read_exact(&mut [0; 6]).unwrap();
     }
+
+    /// What arrives on the right, while the daemon on the left goes on.
+    fn read(&mut self, left: &mut Side) -> [u8; 5] {
+        let mut word = [0; 5];
+        std::thread::scope(|scope| {
+            let read = scope.spawn(|| self.right.read_exact(&mut word));
+            while !read.is_finished() {
+                left.inputs();
+            }
+            read.join().unwrap().unwrap();
+        });
+        word
+    }
 }
 
 fn checksum_errors(side: &Side) -> u64 {
@@ -319,17 +332,8 @@ fn a_connection_outlives_its_interface_and_does_not_sit_out_its_back_off() {
     assert!(backed_off, "{}", scene.sides[0].host.run("ss -6tinH"));
     let began = scene.sides[0].daemon.now();
     scene.take_path(1);
-    let (left, right) = (&mut scene.sides[0], &mut connection.right);
-    let mut word = [0; 5];
-    std::thread::scope(|scope| {
-        let heard = scope.spawn(|| right.read_exact(&mut word));
-        while !heard.is_finished() {
-            left.inputs();
-        }
-        heard.join().unwrap().unwrap();
-    });
-    assert_eq!(&word, b"hello");
-    let took = left.daemon.now().since(began);
+    assert_eq!(&connection.read(&mut scene.sides[0]), b"hello");
+    let took = scene.sides[0].daemon.now().since(began);
     assert!(took < Duration::from_secs(2), "{took:?} after the change of path");
     connection.carry(1 << 20);
     assert_eq!(checksum_errors(&scene.sides[1]), 0);
@@ -361,7 +365,7 @@ fn pull_the_cable(mut scene: Scene) {
     std::thread::sleep(Duration::from_millis(20));
     let began = scene.sides[0].daemon.now();
     scene.take_path(1);
-    connection.right.read_exact(&mut [0; 5]).unwrap();
+    connection.read(&mut scene.sides[0]);
     let took = scene.sides[0].daemon.now().since(began);
     let neighbours = scene.sides[0].host.ip("neigh");
     assert!(took < Duration::from_millis(1500), "{took:?} after the change of path: {neighbours}");
