@@ -35,7 +35,7 @@ procd_add_reload_trigger() { echo "trigger $*"; }
 procd_add_reload_interface_trigger() { echo "interface trigger $*"; }
 procd_send_signal() { echo "signal $*"; }
 ubus() { echo "ubus $*"; }
-logger() { :; }
+logger() { [ "$1" != -s ] || echo "logger $*" >&2; }
 "#;
 const NETWORK: &str =
     r#"network_get_device() { [ "$2" = wwan ] && eval "$1=wwan0" || { [ "$2" = lan ] && eval "$1=br-lan"; }; }"#;
@@ -139,20 +139,32 @@ config mobile
 	option key_file '/etc/roam6/mr1.key'
 ";
 
-/// That roam6 takes it for its configuration.
-fn accepted(root: &Root, toml: &str) {
+/// What roam6 says of it as its configuration, and whether it takes it.
+fn checked(root: &Root, toml: &str) -> (bool, String) {
     let file = root.write("r.toml", "");
     fs::write(&file, toml).unwrap();
     let checked = Command::new(BINARY).arg("check").arg(&file).output().unwrap();
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let told = String::from_utf8_lossy(&checked.stdout).into_owned() + &String::from_utf8_lossy(&checked.stderr);
+    (checked.status.success(), told)
+}
+
+fn accepted(root: &Root, toml: &str) {
+    let (good, told) = checked(root, toml);
+    assert!(good, "{told}");
+}
+
+/// What /etc/config/roam6 becomes.
+fn translated(root: &Root) -> String {
+    let (good, toml) = root.shell("sh \"$ROOT/usr/lib/roam6/uci-to-toml\" 2>&1");
+    assert!(good, "{toml}");
+    toml
 }
 
 #[test]
 fn settings_become_a_file_that_roam6_accepts() {
     let more = "\nconfig flow\n\toption uplink 'wan'\n\toption protocol 'tcp'\n\tlist x\n".replace("\tlist x\n", "");
     let root = Root::new(&(example() + &more + "config probe\n\toption enabled 'true'\n\toption lost '4'\n"));
-    let (good, toml) = root.shell("sh \"$ROOT/usr/lib/roam6/uci-to-toml\"");
-    assert!(good, "{toml}");
+    let toml = translated(&root);
     for line in [
         "data_plane = \"auto\"\n\n[mobile_router]\n",
         "home_agents = [\"2001:db8:1::1\"]\nprefixes = [\"2001:db8:100::/56\"]\n",
@@ -169,15 +181,151 @@ fn settings_become_a_file_that_roam6_accepts() {
 #[test]
 fn a_home_agent_with_ipv4_has_settings_too() {
     let root = Root::new(AGENT);
-    let (good, toml) = root.shell("sh \"$ROOT/usr/lib/roam6/uci-to-toml\"");
-    assert!(good && toml.contains("[home_agent.ipv4]\naddress = \"203.0.113.1\"\n"), "{toml}");
+    let toml = translated(&root);
+    assert!(toml.contains("[home_agent.ipv4]\naddress = \"203.0.113.1\"\n"), "{toml}");
     assert!(toml.contains("[home_agent.ipv4_pool]\nprefix = \"10.99.0.0/16\"\nlength = 24\n"), "{toml}");
     accepted(&root, &toml);
 }
 
+/// Every other role, with numbers that are text, fractions, and tables of tables.
+const STATION: &str = "
+config roam6 'main'
+	option name '17'
+
+config control
+	option mode '0660'
+
+config mobile_router
+	option home_address '2001:db8:1::100'
+	option home_prefix '2001:db8:1::/64'
+	list prefixes '2001:db8:100::/56'
+	option key_file '/etc/roam6/mr1.key'
+	option sharing 'weights'
+
+config uplink
+	option network 'wwan'
+
+config uplink
+	option interface 'eth0.2'
+
+config ingress
+	option network 'lan'
+	option prefix '2001:db8:100::/64'
+
+config flow
+	option uplink 'wwan'
+	option protocol '17'
+	option correspondent_ports '443'
+
+config shim
+	list interfaces 'eth1'
+
+config preferences 'eth1'
+	option priority '1'
+
+config trigger
+	option packets '50'
+
+config peers
+	list except '2001:db8:ffff::/48'
+
+config geo
+	list interfaces 'wlan0'
+
+config position
+	option latitude '48.1374'
+	option longitude '-11'
+
+config facilities
+	option station_id '12'
+
+config links
+	option name 'gn0'
+
+config area
+	option latitude '48.1374'
+	option longitude '-11.5755'
+	option a '600'
+
+config announce
+	option name '12'
+
+config services
+	option application '540801'
+
+config routing
+	option prefix '2001:db8:300::/64'
+	option gateway '2001:db8:300::1'
+
+config mnpp
+	list announce '2001:db8:300::/64'
+	option key_file '/etc/roam6/mr1.key'
+
+config accept
+	list prefixes '2001:db8::/32'
+	option auth 'none'
+";
+
+#[test]
+fn every_role_has_settings() {
+    let root = Root::new(STATION);
+    let toml = translated(&root);
+    for line in ["uplink = \"wwan0\"\n", "interface = \"eth0.2\"\n", "latitude = 48.1374\nlongitude = -11\n"] {
+        assert!(toml.contains(line), "no {line} in\n{toml}");
+    }
+    accepted(&root, &toml);
+}
+
+/// A table of the documents is a section of its last name, wherever it stands; keys of IPsec are in files.
+#[test]
+fn every_table_is_a_section() {
+    let known = include_str!("../../docs/config.md");
+    let tables = known.split('`').filter_map(|word| word.split_inclusive(']').next().filter(|_| word.starts_with('[')));
+    let tables = tables.filter(|table| table.contains('.') && !table.contains("ipsec"));
+    let mut seen = 0;
+    for table in tables {
+        let path = table.trim_matches(['[', ']']).replace("NAME", "eth1");
+        let mut names = path.rsplit('.');
+        let section = match names.next().unwrap() {
+            "eth1" => format!("{} 'eth1'", names.next().unwrap()),
+            last => last.to_owned(),
+        };
+        let toml = translated(&Root::new(&format!("config {section}\n\toption x 'y'\n")));
+        let found = toml.trim().split(']').next().unwrap().trim_matches('[').replace('"', "");
+        assert_eq!(found, path, "{toml}");
+        assert_eq!(toml.contains("[["), table.starts_with("[["), "{table}: {toml}");
+        seen += 1;
+    }
+    assert!(seen > 12, "{seen}");
+}
+
+/// Whatever a value holds, it is text: no other setting, and nothing for the shell.
+#[test]
+fn odd_values_are_no_more_than_values() {
+    let odd = r#"a "b" \\ $(touch "$ROOT/x") `touch $ROOT/x` ;* é"#;
+    let root = Root::new(&example().replace("data_plane 'auto'", &format!("name '{odd}'")));
+    let (good, told) = checked(&root, &translated(&root));
+    assert!(good && told.starts_with(&format!("{odd}: ok\n")), "{told}");
+
+    // A device may be called so.
+    let names = ["wan\"", "*"];
+    for value in ["wan\"\nprefix = \"x", "w\nan", "$(touch $ROOT/x)", "", "a b"].into_iter().chain(names) {
+        let root = Root::new(&example().replace("network 'wan'", &format!("network '{value}'")));
+        let toml = translated(&root);
+        let (good, told) = checked(&root, &toml);
+        assert!(good == names.contains(&value) && !told.contains("unknown"), "{value}: {told}\n{toml}");
+        assert!(!root.at("x").exists(), "{value} was run");
+
+        let root = with_interface(&INTERFACE.replace("lan=2001:db8:100::/64", &format!("lan={value}")));
+        let (good, told) = root.shell(SETUP);
+        assert!(!good && told.contains("WRONG_SETTINGS"), "{value}: {told}");
+        assert!(!root.at("x").exists(), "{value} was run");
+    }
+}
+
 #[test]
 fn procd_starts_it_once_it_is_enabled_and_never_with_a_wrong_file() {
-    let start = ". \"$ROOT/lib/functions.sh\"; . \"$ROOT/etc/init.d/roam6\"; running() { :; }; set +u; start_service && reload_service";
+    let start = ". \"$ROOT/lib/functions.sh\"; . \"$ROOT/etc/init.d/roam6\"; running() { :; }; start() { :; }; set +u; start_service && reload_service";
     let (good, told) = Root::new(&example()).shell(start);
     assert!(good && !told.contains("procd"), "{told}");
     let enabled = example().replace("enabled '0'", "enabled '1'");
@@ -185,7 +333,24 @@ fn procd_starts_it_once_it_is_enabled_and_never_with_a_wrong_file() {
     assert!(good && told.contains("run --config") && told.contains("signal roam6 daemon"), "{told}");
     assert!(told.contains("usr/lib/roam6/events"), "{told}");
     let (good, told) = Root::new(&enabled.replace("home_prefix", "home_prefux")).shell(start);
-    assert!(!good && told.contains("home_prefux") && !told.contains("procd"), "{told}");
+    assert!(!good && told.contains("logger -s -t roam6") && told.contains("home_prefux"), "{told}");
+    assert!(!told.contains("procd"), "{told}");
+}
+
+/// As LuCI does it: the setting is changed, then all is reloaded.
+#[test]
+fn what_is_disabled_ends_and_what_is_enabled_begins_by_a_reload() {
+    let reload = |enabled: &str, running: &str| {
+        let script = format!(
+            ". \"$ROOT/lib/functions.sh\"; . \"$ROOT/etc/init.d/roam6\"; running() {{ {running}; }}; \
+             start() {{ echo started with nothing; start_service; }}; set +u; reload_service"
+        );
+        Root::new(&example().replace("enabled '0'", &format!("enabled '{enabled}'"))).shell(&script).1
+    };
+    assert_eq!(reload("0", "true"), "started with nothing\n");
+    assert!(reload("1", "false").contains("procd command"));
+    let told = reload("1", "true");
+    assert!(told.contains("signal roam6 daemon") && !told.contains("procd"), "{told}");
 }
 
 #[test]
@@ -256,6 +421,8 @@ fn netifd_is_told_what_is_wrong_and_does_not_try_again() {
     let (good, told) = with_interface(&INTERFACE.replace("1::100", "1::10g")).shell(SETUP);
     assert!(!good && told.contains("notify_error nemo WRONG_SETTINGS") && told.contains("home_address"), "{told}");
     assert!(told.ends_with("block_restart nemo\n") && !told.contains("run_command"), "{told}");
+    let (good, told) = with_interface(&INTERFACE.replace("more.toml", "none.toml")).shell(SETUP);
+    assert!(!good && told.contains("WRONG_SETTINGS") && told.contains("none.toml"), "{told}");
 }
 
 #[test]

@@ -30,8 +30,8 @@ proto_nemo_init_config() {
 nemo_write() {
 	local config=$1 file=$2 why
 	mkdir -p /var/etc
-	( umask 077; /usr/lib/roam6/nemo-to-toml "$config" > "$file.new" )
-	why=$(/usr/sbin/roam6 check "$file.new" 2>&1) && mv "$file.new" "$file" && return
+	why=$( ( umask 077; /usr/lib/roam6/nemo-to-toml "$config" 2>&1 > "$file.new" ) &&
+		/usr/sbin/roam6 check "$file.new" 2>&1 ) && mv "$file.new" "$file" && return
 	proto_notify_error "$config" WRONG_SETTINGS "$why"
 	logger -t roam6 "interface '$config': $why"
 	return 1
