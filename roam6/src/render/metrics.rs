@@ -7,6 +7,9 @@ use std::fmt::Write;
 /// Paths beyond this many are only counted.
 const MAX_PATHS: usize = 64;
 const DROPPED: &str = "dropped_";
+/// Events that the alerts and the dashboard follow: only whose counter was seen at 0 is seen to rise by its first event.
+const FOLLOWED: [&str; 9] =
+    ["at_home", "bound", "deregistered", "failed", "path_down", "refused", "registered", "table_full", "unbound"];
 
 /// The whole page.
 pub(crate) fn render(state: &State) -> String {
@@ -24,6 +27,9 @@ pub(crate) fn render(state: &State) -> String {
     page.sums("roam6_prefixes", "Prefixes of nodes inside by role and state.", prefixes);
     page.paths(state);
     page.head("roam6_events_total", "counter", "Events by kind.");
+    for name in FOLLOWED.iter().filter(|name| !state.view.counters.contains_key(**name)) {
+        page.sample(&[("event", name)], "0");
+    }
     for (name, count) in state.view.counters.iter().filter(|(name, _)| !name.starts_with(DROPPED) && !is_level(name)) {
         page.sample(&[("event", name)], &count.to_string());
     }
@@ -112,6 +118,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::render::sample;
+    use roam6_proto::{DropReason, Report};
 
     #[test]
     fn every_line_is_a_comment_or_a_sample() {
@@ -137,14 +144,14 @@ mod tests {
         }
     }
 
+    const ALERTS: &str = include_str!("../../../dist/monitoring/alerts.yml");
+    const DASHBOARD: &str = include_str!("../../../dist/monitoring/dashboard.json");
+
     /// What alerts and the dashboard ask for, that is on the page; `up` is Prometheus' own.
     #[test]
     fn the_alerts_and_the_dashboard_ask_for_what_there_is() {
         let page = render(&sample::state());
-        for text in [
-            include_str!("../../../dist/monitoring/alerts.yml"),
-            include_str!("../../../dist/monitoring/dashboard.json"),
-        ] {
+        for text in [ALERTS, DASHBOARD] {
             let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
             let asked: Vec<&str> = words.filter(|word| word.starts_with("roam6_")).collect();
             assert!(asked.len() > 5);
@@ -152,8 +159,34 @@ mod tests {
                 assert!(page.contains(&format!("# TYPE {name} ")), "{name}");
             }
         }
-        let dashboard: serde_json::Value =
-            serde_json::from_str(include_str!("../../../dist/monitoring/dashboard.json")).unwrap();
+        let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
         assert!(dashboard["panels"].as_array().is_some_and(|panels| panels.len() > 8));
+    }
+
+    /// The words that alerts and the dashboard want a label to be.
+    fn wanted(label: &str) -> Vec<String> {
+        let queries = format!("{ALERTS}{DASHBOARD}").replace('\\', "");
+        let label = format!("{label}=");
+        let values = queries.split(&label).skip(1).filter_map(|rest| rest.split('"').nth(1));
+        values.flat_map(|value| value.split('|').map(str::to_owned).collect::<Vec<_>>()).collect()
+    }
+
+    #[test]
+    fn the_first_event_that_an_alert_follows_is_a_rise() {
+        let mut state = sample::state();
+        state.view.counters.clear();
+        let page = render(&state);
+        let followed = wanted("event");
+        assert!(followed.len() > 8, "{followed:?}");
+        for event in followed {
+            assert!(page.contains(&format!("roam6_events_total{{event=\"{event}\"}} 0\n")), "{event} not in\n{page}");
+            // A report of that name there is, even if it wants more than a name.
+            let why = serde_json::from_value::<Report>(serde_json::json!({ "event": event })).unwrap_err();
+            assert!(why.to_string().starts_with("missing field"), "{event}: {why}");
+        }
+        for reason in wanted("reason") {
+            assert!(DropReason::ALL.iter().any(|known| known.name() == reason), "{reason}");
+        }
+        assert_eq!(render(&sample::state()).matches("event=\"registered\"").count(), 1);
     }
 }
