@@ -20,9 +20,20 @@ pub(crate) fn write(folder: &Path) -> io::Result<()> {
         fs::write(pages.join(format!("{name}.1")), page(&command)?)?;
     }
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        generate_to(shell, &mut CommandLine::command(), "roam6", &completions)?;
+        generate_to(shell, &mut told(&CommandLine::command()), "roam6", &completions)?;
     }
     Ok(())
+}
+
+/// A command without what people are not told of, which shells would offer to them.
+fn told(command: &Command) -> Command {
+    let name: &'static str = command.get_name().to_owned().leak();
+    let below = command.get_subcommands().filter(|command| !command.is_hide_set()).map(told);
+    let mut told = Command::new(name).args(command.get_arguments().cloned()).subcommands(below);
+    if let Some(about) = command.get_about() {
+        told = told.about(about.clone());
+    }
+    if command.get_version().is_some() { told.version(env!("CARGO_PKG_VERSION")) } else { told }
 }
 
 /// The command itself and all below it that people are told of.
@@ -50,7 +61,14 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     let (words, examples) = after(command);
     for paragraph in &words {
         more.control("PP", []);
-        more.text([roman(paragraph)]);
+        // Lines that are set in stay lines.
+        let lines: Vec<&str> = if paragraph.contains("\n  ") { paragraph.lines().collect() } else { vec![paragraph] };
+        for (index, line) in lines.iter().enumerate() {
+            if index > 0 {
+                more.control("br", []);
+            }
+            more.text([roman(line.replace('\n', " "))]);
+        }
     }
     more.to_writer(&mut page)?;
     if command.get_arguments().any(|argument| !argument.is_hide_set()) {
@@ -81,7 +99,7 @@ fn after(command: &Command) -> (Vec<String>, Vec<String>) {
             Some(lines) => {
                 examples.extend(lines.trim().lines().map(|line| line.strip_prefix("  ").unwrap_or(line).to_owned()))
             }
-            None => words.push(paragraph.replace('\n', " ")),
+            None => words.push(paragraph.to_owned()),
         }
     }
     (words, examples)
@@ -105,9 +123,15 @@ mod tests {
             assert!(page[parts[3]..parts[4]].contains("roam6 "), "no example: {page}");
             assert!(!page.contains("become"), "what people are not told of: {page}");
         }
-        for (file, word) in [("roam6.bash", "enroll"), ("_roam6", "enroll"), ("roam6.fish", "enroll")] {
+        for file in ["roam6.bash", "_roam6", "roam6.fish"] {
             let text = fs::read_to_string(folder.path().join("completions").join(file)).unwrap();
-            assert!(text.contains(word), "{file}");
+            for command in commands() {
+                assert!(text.contains(command.get_name()), "{file}: {}", command.get_name());
+                for option in command.get_arguments().filter_map(|argument| argument.get_long()) {
+                    assert!(text.contains(option), "{file}: {option}");
+                }
+            }
+            assert!(!text.contains("become"), "{file} offers what people are not told of");
         }
     }
 }
