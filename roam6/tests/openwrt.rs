@@ -495,6 +495,9 @@ fn the_package_has_all_files_where_they_belong() {
         let runs = fs::metadata(&packed).expect(name).permissions().mode() & 0o111 != 0;
         assert_eq!(runs, !["toml.sh", "roam6.hotplug"].contains(&name), "{name}");
     }
+    let feed = include_str!("../../dist/openwrt/Makefile");
+    assert!(feed.contains(&format!("PKG_VERSION:={}\n", env!("CARGO_PKG_VERSION"))), "another version in the feed");
+    assert_eq!(fs::read_to_string(root.at("data/lib/upgrade/keep.d/roam6")).unwrap(), "/etc/roam6/\n");
     assert!(root.at("data/usr/sbin/roam6").exists() && root.at("data/etc/config/roam6").exists());
     root.write("lib/functions.sh", "default_postinst() { echo began $#; }; default_prerm() { echo ended $#; }");
     let (good, told) = root.shell(
