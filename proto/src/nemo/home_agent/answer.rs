@@ -72,11 +72,11 @@ impl HomeAgent {
         let lifetime = units(answer.lifetime);
         let bids = answer.bids.iter().map(|echo| echo.option(status)).map(MobilityOption::BindingIdentifier);
         let flows = answer.flows.iter().cloned().map(MobilityOption::FlowIdentification);
-        let mut options: Vec<MobilityOption> = bids.chain(flows).collect();
+        // What is said of IPv4 comes before any identifier (RFC 5648 §8.2).
+        let mut options: Vec<MobilityOption> = answer.ipv4.iter().cloned().chain(bids).chain(flows).collect();
         // RFC 6275 §6.2.4: earlier than the lifetime ends, or not at all.
         let advice = self.config.refresh_advice.map(units).filter(|advice| *advice > 0 && *advice < lifetime);
         options.extend(advice.filter(|_| status.is_accepted()).map(MobilityOption::BindingRefreshAdvice));
-        options.extend(answer.ipv4.iter().cloned());
         options.extend(answer.carriage.map(|carriage| carriage.option()));
         options.extend(answer.timestamp.map(|timestamp| MobilityOption::ReplayProtection(timestamp.0)));
         let flags = if answer.router { AckFlags::ROUTER } else { AckFlags::NONE };

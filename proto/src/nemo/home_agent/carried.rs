@@ -13,7 +13,7 @@ use crate::report::{DropReason, Report};
 use crate::time::Time;
 use roam6_wire::ip4::Carried;
 use roam6_wire::ip6::{Datagram, protocol};
-use roam6_wire::mobility::{self, MobilityOption};
+use roam6_wire::mobility::{self, BindingIdentifier, CareOfField, MobilityOption};
 use roam6_wire::{HomeAddress, Ipv4End, Malformed};
 use std::net::Ipv4Addr;
 
@@ -85,17 +85,17 @@ impl HomeAgent {
         let mobility::Message::BindingUpdate(update) = message.map_err(malformed)? else {
             return Err((DropReason::NotForUs, "a mobility message that is no Binding Update".to_owned()));
         };
-        let observed =
-            Observed { source: carried.source, told: told(&update.options), forced: update.flags.force_udp() };
+        let source = carried.source;
+        let observed = Observed { source, told: told(&update.options, source.address) };
         let request = Request::read(packet, datagram, &update, false);
         self.update(now, Request { protected, observed: Some(observed), ..request }, out);
         Ok(())
     }
 
     /// How the mobile router is reached from now on: over UDP if there is a NAT or somebody insists (RFC 5555 §4.2).
-    pub(super) fn carriage(&self, observed: &Observed) -> Option<Carriage> {
+    pub(super) fn carriage(&self, observed: &Observed, forced: bool) -> Option<Carriage> {
         let service = self.config.ipv4?;
-        let udp = observed.is_translated() || observed.forced || service.force_udp;
+        let udp = observed.is_translated() || forced || service.force_udp;
         let port = if udp { observed.source.port } else { 0 };
         Some(Carriage { care_of: Ipv4End { port, ..observed.source }, observed: *observed, service })
     }
@@ -126,12 +126,15 @@ impl Carriage {
     }
 }
 
-/// The IPv4 care-of address as the mobile router knows it.
-fn told(options: &[MobilityOption]) -> Option<Ipv4Addr> {
-    options.iter().find_map(|option| match option {
+/// The IPv4 care-of address as the mobile router knows it: told by an option of its own, or by a Binding Identifier option
+/// (RFC 5648 §8.1). Of several the one that was seen.
+fn told(options: &[MobilityOption], seen: Ipv4Addr) -> Option<Ipv4Addr> {
+    let told = options.iter().filter_map(|option| match option {
         MobilityOption::Ipv4CareOf(address) => Some(*address),
+        MobilityOption::BindingIdentifier(BindingIdentifier { care_of: CareOfField::V4(address), .. }) => Some(*address),
         _ => None,
-    })
+    });
+    told.reduce(|first, other| if other == seen { other } else { first })
 }
 
 fn malformed(why: Malformed) -> Refused {

@@ -49,6 +49,10 @@ pub(super) struct Request {
     pub router: bool,
     /// The O flag.
     pub overwrite: bool,
+    /// The F flag: UDP is wanted.
+    pub force_udp: bool,
+    /// It has a Nonce Indices option, as those to correspondents have.
+    pub nonces: bool,
     /// Mobile Network Prefix options.
     pub prefixes: Vec<Prefix>,
     /// A Mobile Network Prefix option cannot be read.
@@ -76,8 +80,6 @@ pub(super) struct Observed {
     pub source: Ipv4End,
     /// The IPv4 care-of address it tells.
     pub told: Option<Ipv4Addr>,
-    /// The F flag.
-    pub forced: bool,
 }
 
 impl Observed {
@@ -119,6 +121,8 @@ impl Request {
             home_registration: update.flags.home_registration(),
             router: update.flags.router(),
             overwrite: update.flags.overwrite(),
+            force_udp: update.flags.force_udp(),
+            nonces: false,
             prefixes: Vec::new(),
             misshapen_prefix: false,
             ipv4: Vec::new(),
@@ -145,6 +149,7 @@ impl Request {
                 let address = <[u8; 6]>::try_from(address.as_slice()).ok().map(LinkAddress);
                 self.link_address = address.filter(|address| address.is_unicast());
             }
+            MobilityOption::NonceIndices { .. } => self.nonces = true,
             MobilityOption::MobileNetworkPrefix(prefix) => self.prefixes.push(*prefix),
             MobilityOption::Ipv4HomeAddress { prefix_length, prefix_wanted, address } => {
                 let (prefix_length, prefix_wanted, address) = (*prefix_length, *prefix_wanted, *address);

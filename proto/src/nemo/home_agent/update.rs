@@ -43,7 +43,7 @@ impl HomeAgent {
     /// Takes one Binding Update addressed to this home agent.
     pub(super) fn update(&mut self, now: Time, request: Request, out: &mut Outbox) {
         let mut answer = request.answer();
-        answer.carriage = request.observed.and_then(|observed| self.carriage(&observed));
+        answer.carriage = request.observed.and_then(|observed| self.carriage(&observed, request.force_udp));
         match self.judge(now, &request, &mut answer) {
             Ok(verdict) => {
                 self.remember(&request);
@@ -162,6 +162,10 @@ impl HomeAgent {
         }
         if !ends && carried.is_none() && !request.routed && !request.offers.iter().any(|offer| offer.at_home) {
             return Err(Refusal::Silence(DropReason::Malformed, "the Home Address option is missing"));
+        }
+        if !ends && carried.is_none() && request.force_udp {
+            // Not over IPv6 (RFC 5555 §4.5); not to say so would have it sent.
+            return Err(Refusal::Answer(Status::UDP_ENCAPSULATION_REFUSED));
         }
         let prefixes = match latest {
             Some(latest) if ends => latest.prefixes.clone(),

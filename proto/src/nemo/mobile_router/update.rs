@@ -89,7 +89,8 @@ impl MobileRouter {
                 let native = wanted.first_away().filter(|care_of| care_of.ipv4().is_none());
                 options.extend(native.map(|care_of| MobilityOption::AlternateCareOf(care_of.address.0)));
             }
-            let carried = wanted.first_away().and_then(CareOf::ipv4);
+            // A Binding Identifier option tells it too, and then must alone (RFC 5648 §8.1).
+            let carried = wanted.first_away().and_then(CareOf::ipv4).filter(|_| !(*multiple && lifetime_units > 0));
             options.extend(carried.map(|end| MobilityOption::Ipv4CareOf(end.address)));
             if self.modes.is_explicit() && lifetime_units > 0 {
                 let prefixes = self.config.prefixes.iter().filter(|prefix| !prefix.is_ipv4());

@@ -51,7 +51,9 @@ fn policy_of_the_home_agent() {
     assert_eq!(answer(HomeAgentConfig { home_prefixes: vec![], ..config() }, &update), 131);
     assert_eq!(answer(config(), &of("2001:db8:77::1", update.clone())), 132);
     assert_eq!(answer(config(), &update.clone().lifetime(0)), 133);
-    assert_eq!(answer(config(), &Update { flags: R, ..update }), 140);
+    assert_eq!(answer(config(), &Update { flags: R, ..update.clone() }), 140);
+    let forced = Update { flags: update.flags | UpdateFlags::FORCE_UDP, ..update };
+    assert_eq!(answer(config(), &forced), 144, "no UDP over IPv6 (RFC 5555 §4.5)");
 }
 
 #[test]

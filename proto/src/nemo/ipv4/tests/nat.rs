@@ -4,9 +4,10 @@ use super::pair::{AGENT4, INSIDE, OUTSIDE, Pair, agent_config, home, router_conf
 use crate::nemo::config::{Ipv4Service, MobileRouterConfig, Sharing};
 use crate::report::Report;
 use core::time::Duration;
-use roam6_wire::Ipv4End;
 use roam6_wire::ip4::Carried;
 use roam6_wire::ip6::{Datagram, protocol};
+use roam6_wire::mobility::{BindingIdentifier, CareOfField, Message, MobilityOption, Status};
+use roam6_wire::{Bid, Ipv4End};
 
 #[test]
 fn behind_a_nat_it_is_bound_to_what_the_home_agent_sees() {
@@ -55,6 +56,31 @@ fn without_a_nat_there_is_no_udp_unless_the_home_agent_insists() {
         let updates = pair.updates();
         pair.pass(Duration::from_secs(400));
         assert_eq!(pair.updates(), updates, "nothing to keep alive");
+    }
+}
+
+#[test]
+fn an_update_with_identifiers_tells_its_ipv4_address_by_them_alone() {
+    for (sharing, told) in [(Sharing::Single, [true, false]), (Sharing::Standby, [false, true])] {
+        let mut pair = Pair::new(MobileRouterConfig { sharing, ..router_config() }, agent_config());
+        pair.nat = None;
+        pair.link(true);
+        pair.address4(INSIDE, true);
+        pair.millis(700);
+        let carried = Carried::parse(&pair.heard[0].bytes).unwrap();
+        let datagram = Datagram::parse(carried.inner).unwrap();
+        let message = Message::parse(datagram.payload, datagram.source, datagram.destination).unwrap();
+        let has = |wanted: MobilityOption| message.options().contains(&wanted);
+        let identifier = BindingIdentifier {
+            bid: Bid(1),
+            status: Status::ACCEPTED,
+            simultaneous_home: false,
+            priority: 1,
+            care_of: CareOfField::V4(INSIDE),
+        };
+        let options = [MobilityOption::Ipv4CareOf(INSIDE), MobilityOption::BindingIdentifier(identifier)];
+        assert_eq!(options.map(has), told, "{sharing:?} (RFC 5648 §8.1)");
+        assert_eq!(pair.remote4(), Some(Ipv4End { address: INSIDE, port: 0 }), "{sharing:?}: no NAT, so no UDP");
     }
 }
 
