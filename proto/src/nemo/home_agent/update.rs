@@ -96,6 +96,9 @@ impl HomeAgent {
                 None => Refusal::Silence(DropReason::NotForUs, "not a home registration"),
             });
         }
+        if request.home_registration && request.nonces {
+            return Err(Refusal::Silence(DropReason::Malformed, "a home registration with nonces"));
+        }
         self.authorise(now, request, row, binding, answer)
     }
 

@@ -182,7 +182,9 @@ fn what_is_not_authentic_is_not_believed() {
     assert_eq!(silence(&Update { key: Some(wrong_spi), ..right.clone() }), DropReason::NoAssociation);
     assert_eq!(silence(&of("2001:db8::999", right.clone())), DropReason::NoAssociation);
     assert_eq!(silence(&of("2001:db8:5::1", Update::open(1, "2001:db8:1::2"))), DropReason::NoAssociation);
-    assert_eq!(silence(&Update { flags: UpdateFlags::NONE, ..right }), DropReason::NotForUs);
+    assert_eq!(silence(&Update { flags: UpdateFlags::NONE, ..right.clone() }), DropReason::NotForUs);
+    let nonces = MobilityOption::NonceIndices { home: 1, care_of: 2 };
+    assert_eq!(silence(&right.with(nonces)), DropReason::Malformed, "of a correspondent's (RFC 6275 §9.5.1)");
 }
 
 #[test]
