@@ -22,8 +22,9 @@ pub(super) fn merge(
 ) -> (Vec<FlowRule>, Vec<FlowIdentification>) {
     let mut rules: Vec<FlowRule> = known.iter().filter(|rule| kept.contains(&Fid(rule.id))).cloned().collect();
     let mut echoes = Vec::new();
+    // One named twice has all of them rejected (RFC 6089 §5.3.2).
+    let repeated = asked.iter().any(|one| asked.iter().filter(|other| other.fid == one.fid).count() > 1);
     for option in asked {
-        let repeated = asked.iter().filter(|other| other.fid == option.fid).count() > 1;
         let old = known.iter().find(|rule| Fid(rule.id) == option.fid);
         rules.retain(|rule| Fid(rule.id) != option.fid);
         let rule = if repeated { Err(FlowIdentification::REJECTED) } else { read(option, old, bids) };
@@ -34,7 +35,7 @@ pub(super) fn merge(
         });
         let status = rule.as_ref().err().copied().unwrap_or(ACCEPTED);
         // What is refused changes nothing: the rule it was to take the place of remains.
-        rules.extend(rule.ok().or_else(|| old.filter(|_| !repeated).cloned()));
+        rules.extend(rule.ok().or_else(|| old.cloned()));
         echoes.push(FlowIdentification { status, selector: None, ..option.clone() });
     }
     let mut missing: Vec<Fid> = kept.iter().filter(|fid| !known.iter().any(|rule| rule.id == fid.0)).copied().collect();
@@ -65,15 +66,14 @@ fn read(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid]) -> Re
         (None, None) => return Err(FlowIdentification::MALFORMED),
     };
     let bid = match (option.bids.as_slice(), old) {
-        ([bid], _) => *bid,
+        ([bid], _) if bids.contains(bid) => *bid,
+        ([_], _) => return Err(FlowIdentification::BID_NOT_FOUND),
+        // Also one that is not registered at present.
         ([], Some(old)) => old.bid,
         ([], None) => return Err(FlowIdentification::MALFORMED),
         // Copies over several paths are not made.
         (_, _) => return Err(FlowIdentification::REJECTED),
     };
-    if !bids.contains(&bid) {
-        return Err(FlowIdentification::BID_NOT_FOUND);
-    }
     Ok(FlowRule { id: option.fid.0, priority: option.priority, selector, bid })
 }
 

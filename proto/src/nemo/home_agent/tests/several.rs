@@ -216,6 +216,33 @@ fn statuses_of_flows() {
     );
     let twice = both(100, true)
         .with(MobilityOption::FlowIdentification(flow(1, &[1])))
-        .with(MobilityOption::FlowIdentification(flow(1, &[2])));
-    assert_eq!(flow_statuses(&bench.send(&twice)), [(1, 129), (1, 129)]);
+        .with(MobilityOption::FlowIdentification(flow(1, &[2])))
+        .with(MobilityOption::FlowIdentification(flow(2, &[2])));
+    let outputs = bench.send(&twice);
+    assert_eq!(flow_statuses(&outputs), [(1, 129), (1, 129), (2, 129)], "all of them (RFC 6089 §5.3.2)");
+    assert!(bench.tunnel().unwrap().flows.is_empty());
+}
+
+#[test]
+fn an_inactive_flow_can_be_changed() {
+    let mut bench = Bench::new(config());
+    bench.send(&both(1, true).with(MobilityOption::FlowIdentification(flow(5, &[2]))));
+    let update = Update::new(2, "2001:db8:1::100").with(bid(2, 1, "::")).with(MobilityOption::FlowSummary(vec![Fid(5)]));
+    bench.send(&update.lifetime(0));
+    let change = FlowIdentification { priority: 9, bids: Vec::new(), ..flow(5, &[]) };
+    let update = Update::new(3, "2001:db8:1::100").with(bid(1, 2, "::"));
+    let outputs = bench.send(&update.with(MobilityOption::FlowIdentification(change)));
+    assert_eq!(flow_statuses(&outputs), [(5, 0)], "its bindings are maintained (RFC 6089 §5.3.2.2)");
+    assert_eq!(bench.tunnel().unwrap().flows[0].bid, Bid(2));
+}
+
+#[test]
+fn what_is_said_of_ipv4_comes_before_the_identifiers() {
+    let mut bench = Bench::new(config());
+    let wish =
+        MobilityOption::Ipv4HomeAddress { prefix_length: 32, prefix_wanted: false, address: [10, 0, 0, 1].into() };
+    let options = acknowledgement(&bench.send(&both(1, true).with(wish))).options;
+    let ipv4 = |option: &MobilityOption| matches!(option, MobilityOption::Ipv4AddressAcknowledgement { .. });
+    let bid = |option: &MobilityOption| matches!(option, MobilityOption::BindingIdentifier(_));
+    assert!(options.iter().position(ipv4).unwrap() < options.iter().position(bid).unwrap(), "RFC 5648 §8.2");
 }
