@@ -70,15 +70,15 @@ impl HomeAgent {
         let free = |prefix: Prefix| !granted.contains(&prefix) && self.is_free(prefix, own);
         let asked = Prefix::of_ipv4(wish.address, wish.prefix_length).filter(|_| wish.prefix_length > 0);
         let asked = asked.ok_or(Ipv4Status::INVALID_ADDRESS)?;
-        if self.config.ipv4_pool.is_none() && !row.prefixes.iter().any(|prefix| prefix.is_ipv4()) {
-            return Err(Ipv4Status::ADMINISTRATIVELY_PROHIBITED);
-        }
         if wish.address.is_unspecified() {
             let chosen = self.choose(wish.prefix_length, row, latest, free);
             let refused =
                 if wish.prefix_wanted { Ipv4Status::PREFIX_UNAUTHORISED } else { Ipv4Status::NO_DYNAMIC_ADDRESS };
             let (address, _) = chosen.and_then(Prefix::ipv4).ok_or(refused)?;
             return Ok((chosen.ok_or(refused)?, address));
+        }
+        if self.config.ipv4_pool.is_none() && !row.prefixes.iter().any(|prefix| prefix.is_ipv4()) {
+            return Err(Ipv4Status::ADMINISTRATIVELY_PROHIBITED);
         }
         if !Ipv4End::dsmip(wish.address).is_unicast() {
             return Err(Ipv4Status::INVALID_ADDRESS);

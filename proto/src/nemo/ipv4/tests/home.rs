@@ -257,6 +257,9 @@ fn each_wish_has_its_status() {
     let other = ip("2001:db8::200");
     let answers = ask(&mut pair, other, 1, &[(24, true, "10.77.1.0")]);
     assert_eq!(answers[0].0, Ipv4Status::ADMINISTRATIVELY_PROHIBITED, "it has nothing of IPv4");
+    let any = [(32, false, "0.0.0.0"), (28, true, "0.0.0.0")];
+    let statuses: Vec<_> = ask(&mut pair, other, 2, &any).iter().map(|(status, _)| *status).collect();
+    assert_eq!(statuses, [Ipv4Status::NO_DYNAMIC_ADDRESS, Ipv4Status::PREFIX_UNAUTHORISED], "nor anything to give");
 }
 
 #[test]
