@@ -4,7 +4,7 @@
 use super::answer::Answer;
 use crate::crypto::authenticator::Timestamp;
 use crate::nemo::flow::FlowRule;
-use crate::plan::{BindingRecord, Record, TunnelId};
+use crate::plan::{BindingRecord, Key, Record, TunnelId};
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
@@ -97,8 +97,8 @@ pub(super) enum Stage {
     Installing {
         /// Outcomes yet to come.
         missing: usize,
-        /// Why the host refused, if it did.
-        refused: Option<String>,
+        /// What the host refused first, if it did.
+        refused: Option<Key>,
     },
 }
 

@@ -168,12 +168,14 @@ impl HomeAgent {
         };
         let Stage::Installing { missing, refused } = &mut pending.stage else { return };
         *missing = missing.saturating_sub(1);
-        if refused.is_none() {
-            refused.clone_from(&outcome.refused);
+        if outcome.refused.is_some() {
+            refused.get_or_insert_with(|| outcome.key.clone());
         }
         if *missing == 0 {
-            let failed = refused.is_some();
-            if failed { self.roll_back(now, home, out) } else { self.commit(now, home, out) }
+            match refused.take() {
+                Some(key) => self.roll_back(now, home, &key, out),
+                None => self.commit(now, home, out),
+            }
         }
     }
 
@@ -209,10 +211,18 @@ impl HomeAgent {
         self.schedule(home);
     }
 
-    fn roll_back(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+    /// Takes back what was asked of the host, which refused `key`.
+    fn roll_back(&mut self, now: Time, home: HomeAddress, key: &Key, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let Some(pending) = binding.pending.take() else { return };
         let Pending { next, answer, .. } = *pending;
+        let status = match key {
+            // A prefix it listed itself, and to which nothing can be forwarded (RFC 3963 §6.2).
+            Key::Route(_, prefix, ..) if next.explicit && !prefix.is_ipv4() && *prefix != Prefix::host(home.0) => {
+                Status::INVALID_PREFIX
+            }
+            _ => Status::INSUFFICIENT_RESOURCES,
+        };
         match binding.current.clone() {
             Some(current) => {
                 let left = binding.leaving(&current);
@@ -233,7 +243,7 @@ impl HomeAgent {
                 self.end(now, home, out);
             }
         }
-        self.refuse(&answer, Status::INSUFFICIENT_RESOURCES, out);
+        self.refuse(&answer, status, out);
     }
 
     /// Takes everything of a binding out of the host at once, and forgets it.

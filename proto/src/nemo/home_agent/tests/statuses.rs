@@ -236,6 +236,16 @@ fn what_the_host_refuses_is_taken_back() {
 }
 
 #[test]
+fn a_listed_prefix_that_cannot_be_forwarded_is_called_invalid() {
+    let mut bench = Bench::new(config());
+    let listed = network("2001:db8:f00::/56");
+    bench.refuse.push(Key::Route(Table::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100));
+    assert_eq!(status(&bench.send(&Update::new(1, "2001:db8:1::100").with(listed.clone()))), 141, "RFC 3963 §6.2");
+    bench.refuse.push(Key::Record(RecordKey::Binding(home())));
+    assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::100").with(listed))), 130, "not its fault");
+}
+
+#[test]
 fn a_newer_update_takes_the_place_of_one_not_yet_acknowledged() {
     let mut bench = Bench::new(config());
     bench.slow = true;
