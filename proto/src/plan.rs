@@ -541,6 +541,9 @@ pub struct BindingRecord {
     pub each_expires_unix_micros: Vec<u64>,
     /// The R flag.
     pub router: bool,
+    /// Its link-local address is kept for it on the home link (RFC 6275 §10.3.1, L=1).
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub link_local: bool,
     /// Where on the home link it is, if one of `care_of` is the home address itself (RFC 5648 §5.6.3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_home: Option<LinkAddress>,

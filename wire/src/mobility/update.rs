@@ -61,6 +61,11 @@ impl UpdateFlags {
         self.contains(Self::HOME_REGISTRATION)
     }
 
+    /// L: the link-local address has the interface identifier of the home address.
+    pub fn link_local(self) -> bool {
+        self.contains(Self::LINK_LOCAL)
+    }
+
     /// R: from a mobile router.
     pub fn router(self) -> bool {
         self.contains(Self::ROUTER)

@@ -54,6 +54,8 @@ pub(super) struct Registration {
     pub flows: Vec<FlowRule>,
     /// It is a mobile router, not a mobile host.
     pub router: bool,
+    /// Its link-local address, if that is to be kept for it on the home link (RFC 6275 §10.3.1, L=1).
+    pub link_local: Option<Ipv6Addr>,
     /// Where on the home link it is, if it is there too (RFC 5648 §5.6).
     pub at_home: Option<LinkAddress>,
     /// Lifetime last granted.
@@ -192,6 +194,7 @@ impl Binding {
             expires_unix_micros: last,
             each_expires_unix_micros: ends,
             router: registration.router,
+            link_local: registration.link_local.is_some(),
             at_home: registration.at_home,
         })
     }
@@ -205,7 +208,7 @@ impl Registration {
 
     /// The same but for the lifetimes: nothing in the host has to change.
     pub(super) fn forwards_like(&self, other: &Registration) -> bool {
-        (self.router, self.at_home) == (other.router, other.at_home)
+        (self.router, self.at_home, self.link_local) == (other.router, other.at_home, other.link_local)
             && self.prefixes == other.prefixes
             && self.flows == other.flows
             && self.care_of.len() == other.care_of.len()
@@ -221,6 +224,11 @@ impl Registration {
     /// Its care-of addresses in visited networks, the preferred first.
     pub(super) fn away(&self) -> impl Iterator<Item = &CareOf> {
         self.care_of.iter().filter(|care_of| !care_of.at_home)
+    }
+
+    /// The addresses of IPv6 kept for it on the home link, where its home address is `home`.
+    pub(super) fn kept(&self, home: HomeAddress) -> impl Iterator<Item = Ipv6Addr> + use<> {
+        core::iter::once(home.0).chain(self.link_local)
     }
 
     /// Its addresses, the preferred first.

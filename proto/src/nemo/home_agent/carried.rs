@@ -131,7 +131,9 @@ impl Carriage {
 fn told(options: &[MobilityOption], seen: Ipv4Addr) -> Option<Ipv4Addr> {
     let told = options.iter().filter_map(|option| match option {
         MobilityOption::Ipv4CareOf(address) => Some(*address),
-        MobilityOption::BindingIdentifier(BindingIdentifier { care_of: CareOfField::V4(address), .. }) => Some(*address),
+        MobilityOption::BindingIdentifier(BindingIdentifier { care_of: CareOfField::V4(address), .. }) => {
+            Some(*address)
+        }
         _ => None,
     });
     told.reduce(|first, other| if other == seen { other } else { first })

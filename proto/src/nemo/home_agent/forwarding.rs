@@ -109,12 +109,13 @@ pub(super) fn neighbour(link: LinkId, at: LinkAddress) -> Item {
     Item::Neighbour(Neighbour { link, address: at.link_local(), link_address: at })
 }
 
-/// What is answered for on the home link: the home address, as a router if it is one (RFC 3963 §6.2), and IPv4 home
-/// addresses (RFC 5555 §4.5). The ways to IPv4 prefixes are the administrator's.
+/// What is answered for on the home link: the home address, as a router if it is one (RFC 3963 §6.2), the link-local one if
+/// that is wanted (RFC 6275 §10.4.1), and IPv4 home addresses (RFC 5555 §4.5). The ways to IPv4 prefixes are the administrator's.
 pub(super) fn proxies(link: LinkId, home: HomeAddress, registration: &Registration) -> impl Iterator<Item = Item> {
-    let ipv6 = Proxy { link, address: home.0, router: registration.router };
+    let router = registration.router;
+    let ipv6 = registration.kept(home).map(move |address| Proxy { link, address, router });
     let ipv4 = registration.prefixes.iter().filter_map(move |prefix| ipv4_proxy(link, *prefix));
-    core::iter::once(ipv6).chain(ipv4).map(Item::Proxy)
+    ipv6.chain(ipv4).map(Item::Proxy)
 }
 
 /// That of a prefix that is an IPv4 home address.

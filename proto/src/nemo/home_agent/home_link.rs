@@ -64,7 +64,7 @@ impl HomeLink {
 
     /// Whether `address` is one of this host's.
     pub(super) fn is_own(&self, address: Ipv6Addr) -> bool {
-        self.own.contains(&address)
+        self.own.contains(&address) || self.source() == Some(address)
     }
 
     /// Largest packet, octets.
@@ -180,13 +180,16 @@ impl HomeAgent {
         self.config.duplicate_detection && self.home.up && !bound
     }
 
-    /// Asks the home link whether somebody holds `home`.
+    /// Asks the home link whether somebody holds `home`, or the link-local address that goes with it.
     pub(super) fn probe(&mut self, home: HomeAddress, out: &mut Outbox) {
-        let mut nonce = vec![0; 6];
-        self.entropy.fill(&mut nonce);
-        let options = vec![NeighbourOption::Nonce(nonce)];
-        let question = Message::NeighbourSolicitation(NeighbourSolicitation { target: home.0, options });
-        self.send_on_link(&question, Ipv6Addr::UNSPECIFIED, icmp6::solicited_node(home.0), out);
+        let latest = self.bindings.get(&home).and_then(|binding| binding.latest());
+        for target in latest.into_iter().flat_map(|latest| latest.kept(home)).collect::<Vec<_>>() {
+            let mut nonce = vec![0; 6];
+            self.entropy.fill(&mut nonce);
+            let options = vec![NeighbourOption::Nonce(nonce)];
+            let question = Message::NeighbourSolicitation(NeighbourSolicitation { target, options });
+            self.send_on_link(&question, Ipv6Addr::UNSPECIFIED, icmp6::solicited_node(target), out);
+        }
     }
 
     /// Tells the home link that packets for `home` come here from now on, `times` times in all (RFC 6275 §10.4.1).
@@ -194,10 +197,11 @@ impl HomeAgent {
         let current = self.bindings.get(&home).and_then(|binding| binding.current.as_ref());
         let (Some(current), Some(link_address)) = (current, self.home.link_address) else { return };
         let router = current.router;
-        let options = vec![NeighbourOption::TargetLinkAddress(link_address)];
-        let advertisement =
-            NeighbourAdvertisement { router, solicited: false, overrides: true, target: home.0, options };
-        self.send_on_link(&Message::NeighbourAdvertisement(advertisement), self.config.address, ALL_NODES, out);
+        for target in current.kept(home) {
+            let options = vec![NeighbourOption::TargetLinkAddress(link_address)];
+            let advertisement = NeighbourAdvertisement { router, solicited: false, overrides: true, target, options };
+            self.send_on_link(&Message::NeighbourAdvertisement(advertisement), self.config.address, ALL_NODES, out);
+        }
         if times > 1 {
             self.agenda.put(Timer::Announce(home, times - 1), now + PROBE_WAIT);
         }
@@ -217,10 +221,10 @@ impl HomeAgent {
         }
         match message {
             Message::NeighbourAdvertisement(advertisement) => {
-                self.conflict(now, HomeAddress(advertisement.target), out)
+                self.conflict(now, self.owner_of(advertisement.target), out);
             }
             Message::NeighbourSolicitation(question) if datagram.source.is_unspecified() => {
-                self.conflict(now, HomeAddress(question.target), out);
+                self.conflict(now, self.owner_of(question.target), out);
             }
             Message::RouterSolicitation(asked) if self.config.advertise.is_some() => {
                 let told = asked.options.iter().find_map(|option| match option {

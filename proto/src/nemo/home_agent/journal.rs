@@ -1,7 +1,7 @@
 //! Bindings that outlive the daemon, and a prefix table that changes under them (RFC 6275 §9.1, RFC 3963 §6.1.2).
 
 use super::binding::{Binding, CareOf, Registration};
-use super::{HomeAgent, sort};
+use super::{HomeAgent, link_local, sort};
 use crate::crypto::authenticator::Timestamp;
 use crate::engine::Outbox;
 use crate::nemo::config::{PrefixTable, PrefixTableRow};
@@ -69,6 +69,7 @@ impl HomeAgent {
             explicit: record.explicit,
             flows: record.flows,
             router: record.router,
+            link_local: record.link_local.then(|| link_local::derived(home)),
             lifetime,
         };
         registration.sort();

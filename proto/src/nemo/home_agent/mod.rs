@@ -14,6 +14,7 @@ mod home_link;
 mod ipv4_home;
 mod journal;
 mod limiter;
+mod link_local;
 mod multiple;
 mod packet;
 mod path_mtu;

@@ -45,6 +45,8 @@ pub(super) struct Request {
     pub lifetime: Duration,
     /// The H flag.
     pub home_registration: bool,
+    /// The L flag: its link-local address has the interface identifier of its home address.
+    pub link_local: bool,
     /// The R flag.
     pub router: bool,
     /// The O flag.
@@ -119,6 +121,7 @@ impl Request {
             sequence: update.sequence,
             lifetime: Duration::from_secs(update.lifetime_seconds().into()),
             home_registration: update.flags.home_registration(),
+            link_local: update.flags.link_local(),
             router: update.flags.router(),
             overwrite: update.flags.overwrite(),
             force_udp: update.flags.force_udp(),

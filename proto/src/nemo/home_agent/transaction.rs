@@ -15,6 +15,7 @@ use core::time::Duration;
 use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, Prefix};
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 /// The transaction of items that belong to a binding already acknowledged.
 const IN_FORCE: u64 = 0;
@@ -290,6 +291,10 @@ impl HomeAgent {
                 out.drop(forwarding::route(binding.tunnel, *prefix).key());
                 let proxy = self.home.link().and_then(|link| forwarding::ipv4_proxy(link, *prefix));
                 proxy.into_iter().for_each(|proxy| out.drop(Item::Proxy(proxy).key()));
+            }
+            let kept = |address: &Ipv6Addr| live.iter().any(|live| live.link_local == Some(*address));
+            if let Some((link, address)) = self.home.link().zip(old.link_local.filter(|address| !kept(address))) {
+                out.drop(Key::Proxy(link, address));
             }
             let neighbours: Vec<_> = live.iter().filter_map(|live| live.at_home).collect();
             if let Some((link, at)) = self.home.link().zip(old.at_home).filter(|(_, at)| !neighbours.contains(at)) {

@@ -198,6 +198,12 @@ impl HomeAgent {
             flows: rules,
             at_home: request.link_address.filter(|_| !ends).or(known_at).filter(|_| at_home),
             router: latest.filter(|_| ends).map_or(request.router, |latest| latest.router),
+            link_local: match latest {
+                Some(latest) if ends => latest.link_local,
+                // Who is on the home link itself has its own there.
+                _ if request.link_local && !at_home => self.free_link_local(request.home).map_err(Refusal::Answer)?,
+                _ => None,
+            },
             lifetime: if ends { latest.map(|latest| latest.lifetime).unwrap_or_default() } else { lifetime },
         };
         next.sort();

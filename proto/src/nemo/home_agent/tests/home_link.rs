@@ -1,18 +1,19 @@
 //! Duplicate address detection, proxies and advertisements on the home link.
 
 use super::bench::*;
-use crate::input::{Input, LinkEvent, LinkId, Packet};
-use crate::nemo::config::HomeAgentConfig;
+use crate::input::{AddressEvent, AddressState, Input, LinkEvent, LinkId, Order, Packet};
+use crate::nemo::config::{HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::output::{Output, Via};
-use crate::plan::{Item, Key};
+use crate::plan::{Item, Key, Record};
 use crate::report::Report;
 use core::time::Duration;
-use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::{
     ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterSolicitation,
     solicited_node,
 };
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::mobility::UpdateFlags;
+use roam6_wire::{HomeAddress, LinkAddress};
 use std::net::Ipv6Addr;
 
 /// A neighbour discovery message from a neighbour on the home link.
@@ -94,6 +95,89 @@ fn an_update_while_the_question_is_open_is_the_one_answered() {
     assert!(matches!(reports(&done)[..], [Report::Registered { sequence, .. }] if sequence.0 == 2));
 }
 
+/// Of the link-local address with the interface identifier of the home address.
+const LINK_LOCAL: &str = "fe80::100";
+
+fn compatible(sequence: u16, source: &str) -> Update {
+    let update = Update::new(sequence, source);
+    Update { flags: update.flags | UpdateFlags::LINK_LOCAL, ..update }
+}
+
+/// The targets of neighbour solicitations and advertisements.
+fn targets(outputs: &[Output]) -> Vec<Ipv6Addr> {
+    let target = |(_, _, message): &(Ipv6Addr, Ipv6Addr, Message)| match message {
+        Message::NeighbourSolicitation(question) => question.target,
+        Message::NeighbourAdvertisement(advertisement) => advertisement.target,
+        other => panic!("{other:?}"),
+    };
+    messages(outputs).iter().map(target).collect()
+}
+
+#[test]
+fn a_link_local_address_is_kept_for_who_asks_by_the_l_flag() {
+    let mut bench = Bench::at_home_link(config());
+    let kept = [home().0, address(LINK_LOCAL)];
+    let proxied = kept.map(|address| Key::Proxy(HOME_LINK, address));
+    let holds = |bench: &Bench| proxied.clone().map(|key| bench.held().contains(&key));
+    assert_eq!(targets(&bench.send(&compatible(1, "2001:db8:1::100"))), kept, "both are checked (RFC 6275 §10.3.1)");
+    assert_eq!(targets(&bench.pass(Duration::from_secs(1))), kept, "both are announced (§10.4.1)");
+    assert_eq!(holds(&bench), [true, true]);
+    let records: Vec<Record> = bench.plan.iter().filter_map(|(_, item)| record(item)).collect();
+    bench.send(&Update::new(2, "2001:db8:1::100"));
+    assert_eq!(holds(&bench), [true, false], "L=0");
+    bench.send(&compatible(3, "2001:db8:1::100"));
+    assert_eq!(holds(&bench), [true, true]);
+    bench.send(&compatible(4, "2001:db8:1::100").lifetime(0));
+    assert_eq!(holds(&bench), [false, false]);
+
+    let mut after = Bench::at_home_link(config());
+    after.feed(Input::Order(Order::Recall(records)));
+    assert_eq!(holds(&after), [true, true], "a later life knows");
+    after.pass(Duration::from_secs(100));
+    assert_eq!(holds(&after), [false, false], "expired");
+}
+
+fn record(item: &Item) -> Option<Record> {
+    match item {
+        Item::Record(record) => Some(record.clone()),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_link_local_address_in_use_refuses_the_whole_update() {
+    let claim = Message::NeighbourAdvertisement(NeighbourAdvertisement {
+        router: false,
+        solicited: false,
+        overrides: true,
+        target: address(LINK_LOCAL),
+        options: vec![],
+    });
+    let mut bench = Bench::at_home_link(config());
+    bench.send(&compatible(1, "2001:db8:1::100"));
+    assert_eq!(status(&bench.feed(from_neighbour(&claim, address(LINK_LOCAL), ALL_NODES))), 134);
+    assert!(bench.held().is_empty());
+
+    let own = AddressEvent { link: HOME_LINK, address: address(LINK_LOCAL), state: AddressState::Assigned };
+    bench.feed(Input::Address(own));
+    assert_eq!(status(&bench.send(&compatible(2, "2001:db8:1::100"))), 134, "the home agent's own");
+
+    let mut config = HomeAgentConfig { duplicate_detection: false, ..config() };
+    config.home_prefixes.push(prefix("2001:db8:77::/64"));
+    let twin = PrefixTableRow {
+        home_address: HomeAddress(address("2001:db8:77::100")),
+        prefixes: [prefix("2001:db8:d00::/56")].into(),
+        ..config.table.rows.iter().find(|row| row.home_address == home()).unwrap().clone()
+    };
+    let mut rows = config.table.rows.clone();
+    rows.push(twin.clone());
+    config.table = PrefixTable { rows }.into();
+    let mut bench = Bench::at_home_link(config);
+    bench.send(&compatible(1, "2001:db8:1::100"));
+    let update = Update { home: twin.home_address, ..compatible(1, "2001:db8:2::100") };
+    assert_eq!(status(&bench.send(&update)), 134, "kept for another");
+}
+
 #[test]
 fn detection_can_be_switched_off() {
     let mut bench = Bench::at_home_link(HomeAgentConfig { duplicate_detection: false, ..config() });
@@ -147,7 +231,7 @@ fn advertisements_say_what_a_home_agent_must() {
     assert!((1..=50).contains(&answers.len()), "{} answers to a storm", answers.len());
     let all = messages(&bench.pass(Duration::from_millis(500)));
     assert!(matches!(all[..], [(_, ALL_NODES, Message::RouterAdvertisement(_))]), "the rest hear it with everybody");
-    let last = messages(&bench.feed(Input::Order(crate::input::Order::Stop)));
+    let last = messages(&bench.feed(Input::Order(Order::Stop)));
     assert!(matches!(&last[..], [(_, ALL_NODES, Message::RouterAdvertisement(last))] if last.lifetime == 0));
     assert!(bench.pass(Duration::from_secs(60)).is_empty());
 }

@@ -227,7 +227,8 @@ fn statuses_of_flows() {
 fn an_inactive_flow_can_be_changed() {
     let mut bench = Bench::new(config());
     bench.send(&both(1, true).with(MobilityOption::FlowIdentification(flow(5, &[2]))));
-    let update = Update::new(2, "2001:db8:1::100").with(bid(2, 1, "::")).with(MobilityOption::FlowSummary(vec![Fid(5)]));
+    let update =
+        Update::new(2, "2001:db8:1::100").with(bid(2, 1, "::")).with(MobilityOption::FlowSummary(vec![Fid(5)]));
     bench.send(&update.lifetime(0));
     let change = FlowIdentification { priority: 9, bids: Vec::new(), ..flow(5, &[]) };
     let update = Update::new(3, "2001:db8:1::100").with(bid(1, 2, "::"));
