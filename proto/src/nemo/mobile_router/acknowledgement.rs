@@ -266,6 +266,9 @@ impl MobileRouter {
         self.refused = false;
         if asked.care_of().is_empty() {
             self.arrive_home(out);
+            if message.status.is_accepted() {
+                self.announce_at_home(out);
+            }
             return;
         }
         self.hear_ipv4_home(message, home_agent, out);

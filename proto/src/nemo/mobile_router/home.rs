@@ -13,6 +13,7 @@ use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
+use roam6_wire::icmp6::{ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption};
 use std::net::Ipv6Addr;
 
 /// A home agent that defends the home address answers a solicitation for it; this many unanswered mean it does not.
@@ -193,6 +194,21 @@ impl MobileRouter {
     pub(super) fn tell_home(&mut self) {
         if let Some(home) = &mut self.home {
             home.told = true;
+        }
+    }
+
+    /// Tells the home link that packets for our addresses come here again, not to the home agent (RFC 6275 §11.5.5); as a
+    /// router, which the home agent has been in our place (RFC 3963 §6.2).
+    pub(super) fn announce_at_home(&self, out: &mut Outbox) {
+        let own = |uplink: &Uplink| Some((uplink.up()?, uplink.interface.as_ref()?.address?));
+        let uplink = self.uplinks.iter().find(|uplink| uplink.home && uplink.up() == self.home_link());
+        let Some((link, address)) = uplink.and_then(own) else { return };
+        let source = address.link_local();
+        for target in [self.config.home_address.0, source] {
+            let options = vec![NeighbourOption::TargetLinkAddress(address)];
+            let told = NeighbourAdvertisement { router: true, solicited: false, overrides: true, target, options };
+            let message = Message::NeighbourAdvertisement(told);
+            out.transmit(neighbour::on_link((link, Some(address)), &message, source, ALL_NODES, None));
         }
     }
 

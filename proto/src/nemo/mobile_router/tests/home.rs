@@ -51,6 +51,16 @@ fn coming_home_ends_the_binding_over_the_link_before_the_address_is_announced() 
     assert!(bench.home_address_on(WIFI) && !bench.home_address_on(LAN), "it answers solicitations from now on");
     let outputs = bench.answer(&update, Status::ACCEPTED);
     assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
+    let told = |target| {
+        icmp6::Message::NeighbourAdvertisement(NeighbourAdvertisement {
+            router: true,
+            solicited: false,
+            overrides: true,
+            target: ip(target),
+            options: vec![NeighbourOption::TargetLinkAddress(LinkAddress([2, 0, 0, 0, 0, 2]))],
+        })
+    };
+    assert_eq!(messages(&outputs), ["2001:db8::100", "fe80::ff:fe00:2"].map(told), "RFC 6275 §11.5.5");
     assert_eq!(bench.way_out(), Some(Target::Gateway { link: WIFI, router: ip("fe80::a") }));
     assert!(bench.paths().is_empty());
     assert!(updates(&bench.wait(200_000)).is_empty(), "nothing to refresh at home");
