@@ -60,9 +60,10 @@ impl Clock {
         let _ = self.alarm.unset();
     }
 
-    /// The new wall-clock time, if it was stepped since last asked.
+    /// The new wall-clock time, if it was stepped since last asked. That is what the timer's descriptor is read for;
+    /// [`TimerFd::wait`] takes a step for the timer's end.
     pub(crate) fn hear_step(&mut self) -> Result<Option<WallClock>, Error> {
-        match self.steps.wait() {
+        match nix::unistd::read(&self.steps, &mut [0; 8]) {
             Err(nix::errno::Errno::ECANCELED) => {
                 self.watch_steps()?;
                 Ok(Some(self.wall()))
