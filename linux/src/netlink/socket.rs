@@ -3,8 +3,8 @@
 use super::message::{Message, Told};
 use crate::error::{Context, Error};
 use netlink_packet_core::{
-    Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkBuffer,
-    NetlinkHeader, NlasIterator,
+    Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
+    NetlinkBuffer, NetlinkHeader, NlasIterator,
 };
 use netlink_sys::{Socket, SocketAddr, protocols};
 use nix::errno::Errno;
@@ -13,6 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Most requests sent before their answers are read; the receive buffer holds that many with room to spare.
 const PIPELINE: usize = 256;
+/// Most times a table that changes again and again is asked for.
+const DUMPS: usize = 10;
 /// Octets of the buffer for one datagram of answers; grows if a dump needs more.
 const DATAGRAM: usize = 64 * 1024;
 /// Octets the kernel may queue for us.
@@ -109,21 +111,33 @@ impl Netlink {
         answers
     }
 
-    /// All that the kernel tells when asked with `message`.
+    /// All that the kernel tells when asked with `message`. Of a table that changes meanwhile it may pass over what has
+    /// not changed, and says so; then it is asked again.
     pub(crate) fn dump(&mut self, message: Message) -> Result<Vec<Told>, Error> {
+        for _ in 1..DUMPS {
+            if let (found, false) = self.dump_once(&message)? {
+                return Ok(found);
+            }
+        }
+        self.dump_once(&message).map(|(found, _)| found)
+    }
+
+    /// One dump, and whether the table has changed meanwhile.
+    fn dump_once(&mut self, message: &Message) -> Result<(Vec<Told>, bool), Error> {
         let what = "netlink dump";
         let mut request = Vec::new();
-        let sequence = self.append(&mut request, &message, NLM_F_DUMP);
+        let sequence = self.append(&mut request, message, NLM_F_DUMP);
         self.socket.send(&request, 0).context(what)?;
-        let mut found = Vec::new();
+        let (mut found, mut changed) = (Vec::new(), false);
         loop {
             self.receive().context(what)?;
             for datagram in messages(&self.buffer) {
                 if datagram.sequence_number() != sequence {
                     continue;
                 }
+                changed |= datagram.flags() & NLM_F_DUMP_INTR != 0;
                 match datagram.message_type() {
-                    DONE => return Ok(found),
+                    DONE => return Ok((found, changed)),
                     ERROR => return Err(Error::new(what, refusal(&datagram).map_or(String::new(), |(_, why)| why))),
                     _ => found.extend(decode(&datagram)),
                 }
@@ -260,4 +274,45 @@ pub(crate) fn refusal(message: &NetlinkBuffer<&[u8]>) -> Option<(Errno, String)>
         .find(|attribute| attribute.kind() == NLMSGERR_ATTR_MSG)
         .map(|attribute| String::from_utf8_lossy(attribute.value()).trim_end_matches('\0').to_owned());
     Some((errno, words.map_or_else(|| errno.desc().to_owned(), |words| format!("{words} ({})", errno.desc()))))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails where it stands")]
+mod tests {
+    use super::*;
+    use crate::netlink::link::{self, Wish};
+
+    /// One message of a dump, as the kernel sends it.
+    fn part(kind: u16, sequence: u32, flags: u16, body: &[u8]) -> Vec<u8> {
+        let length = 16 + u32::try_from(body.len()).unwrap();
+        let head = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &sequence.to_ne_bytes()];
+        [&head.concat()[..], &[0; 4], body].concat()
+    }
+
+    #[test]
+    fn a_table_that_changed_while_it_was_told_is_asked_for_again() {
+        // In the kernel's place, another socket of this process.
+        let (mut kernel, mut address) = (Socket::new(protocols::NETLINK_USERSOCK).unwrap(), SocketAddr::new(0, 0));
+        kernel.bind_auto().unwrap();
+        kernel.get_address(&mut address).unwrap();
+        let mut socket = Socket::new(protocols::NETLINK_USERSOCK).unwrap();
+        let own = socket.bind_auto().unwrap();
+        socket.connect(&address).unwrap();
+        let interface = |name| Wish::named(name).octets();
+        let answers = [
+            part(libc::RTM_NEWLINK, 1, 0, &interface("one0")),
+            part(DONE, 1, NLM_F_DUMP_INTR, &[0; 4]),
+            part(libc::RTM_NEWLINK, 2, 0, &interface("one0")),
+            part(libc::RTM_NEWLINK, 2, 0, &interface("two0")),
+            part(DONE, 2, 0, &[0; 4]),
+        ];
+        for answer in answers {
+            kernel.send_to(&answer, &own, 0).unwrap();
+        }
+        let mut netlink = Netlink { socket, sequence: 0, buffer: Vec::new() };
+        let told = netlink.dump(link::dump()).unwrap();
+        let names =
+            told.iter().filter_map(|told| if let Told::NewLink(link) = told { Some(&*link.name) } else { None });
+        assert_eq!(names.collect::<Vec<_>>(), ["one0", "two0"]);
+    }
 }
