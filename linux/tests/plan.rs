@@ -216,6 +216,46 @@ fn what_others_remove_is_put_again() {
 }
 
 #[test]
+fn a_setting_goes_with_its_interface_whatever_that_is_called_later() {
+    let test = "a_setting_goes_with_its_interface_whatever_that_is_called_later";
+    let Some((_here, _there)) = Place::pair(test) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory, &["here0"], None);
+    let mut link_of_now = link(&mut host, "here0").link;
+    let accepts = |name: &str| run(&format!("cat /proc/sys/net/ipv6/conf/{name}/accept_ra")).trim() == "1";
+    let index = || LinkId(run("ip -o link show dev here0").split_once(':').unwrap().0.parse().unwrap());
+    let setting = |link| Item::Setting(Setting { link: Some(link), knob: Knob::AcceptRa, value: 0 });
+    put(&mut host, &[setting(link_of_now)]);
+    assert!(!accepts("here0"));
+    run("ip link set here0 down && ip link set here0 name other0 && ip link add here0 type veth peer name more0");
+    listen(&mut host, Duration::from_millis(100));
+    host.execute([Output::Drop(setting(link_of_now).key())], |report| panic!("{report:?}"));
+    host.settle().unwrap();
+    assert!(accepts("other0"), "it has its own value back under its new name");
+    assert!(accepts("here0"), "nobody has put anything on the one that has its name now");
+
+    link_of_now = index();
+    put(&mut host, &[setting(link_of_now)]);
+    run("ip link del here0");
+    listen(&mut host, Duration::from_millis(100));
+    host.execute([Output::Drop(setting(link_of_now).key())], |report| panic!("{report:?}"));
+    run("ip link add here0 type veth peer name more0");
+    listen(&mut host, Duration::from_millis(100));
+    host.settle().unwrap();
+    assert!(accepts("here0"), "nor on one that was made anew");
+
+    let heir = index();
+    put(&mut host, &[setting(heir)]);
+    run("ip link del here0 && ip link add here0 type veth peer name more0");
+    let next = index();
+    put(&mut host, &[setting(next)]);
+    host.execute([Output::Drop(setting(heir).key())], |report| panic!("{report:?}"));
+    assert!(!accepts("here0"), "one that has its name keeps what was put on it");
+    host.clean().unwrap();
+    assert!(accepts("here0"), "until it is given back");
+}
+
+#[test]
 fn a_later_life_keeps_what_it_puts_and_removes_the_rest() {
     let Some((_here, _there)) = Place::pair("a_later_life_keeps_what_it_puts_and_removes_the_rest") else { return };
     let before = shown();

@@ -46,6 +46,8 @@ pub(crate) struct Executor {
     pub(crate) frames: Frames,
     netlink: Netlink,
     settings: Settings,
+    /// What settings were called when they were put: interfaces may get other names.
+    called: few::Map<Key, Name>,
     anycasts: Anycasts,
     guards: Guards,
     ports: Ports,
@@ -102,6 +104,7 @@ impl Executor {
             frames: Frames::open(waits)?,
             netlink: Netlink::open()?,
             settings: Settings::open(run_dir)?,
+            called: few::Map::new(),
             anycasts: Anycasts::open()?,
             guards: Guards::default(),
             ports: Ports::default(),
@@ -252,7 +255,9 @@ impl Executor {
     fn apply(&mut self, item: &Item, former: Option<&Item>) -> Result<Vec<Request>, Error> {
         Ok(match (item, former) {
             (Item::Setting(setting), _) => {
-                self.settings.put(&name_of(setting)?, setting.value)?;
+                let name = name_of(setting)?;
+                self.settings.put(&name, setting.value)?;
+                self.called.insert(item.key(), name);
                 self.deprecate_autoconfigured(setting)?
             }
             (Item::Address(new), Some(Item::Address(old))) if old.prefix_length != new.prefix_length => {
@@ -350,9 +355,12 @@ impl Executor {
     fn unapply(&mut self, item: &Item) -> Result<Vec<Request>, Error> {
         let requests = match item {
             Item::Setting(setting) => {
-                // The name is gone with its interface, and so is the setting.
-                if let Ok(name) = name_of(setting) {
-                    self.settings.drop(&name)?;
+                let name = self.called.remove(&item.key());
+                // An interface that was made anew may have the name, and the setting, of one that is gone.
+                let name = name.filter(|name| !self.called.values().any(|other| other == name));
+                if let Some(name) = name {
+                    // With its interface the setting is gone too.
+                    self.settings.drop(&name, name_of(setting).ok().as_ref())?;
                 }
                 Vec::new()
             }
@@ -510,7 +518,7 @@ impl Executor {
         self.answering.remove(&link);
         let asked_for = self.held.find(&Key::Setting(Some(link), Knob::ProxyNdp)).is_some();
         for (name, _) in proxy_settings(link).into_iter().flatten().skip(usize::from(asked_for)) {
-            if let Err(error) = self.settings.drop(&name) {
+            if let Err(error) = self.settings.drop(&name, Some(&name)) {
                 self.notice(error);
             }
         }

@@ -76,20 +76,21 @@ impl Settings {
         Ok(())
     }
 
-    /// Gives `name` its former value back. An interface that is gone has taken its settings along.
-    pub(crate) fn drop(&mut self, name: &Name) -> Result<(), Error> {
+    /// Gives what was put as `name` its former value back, whatever it is called `now`. An interface that is gone has
+    /// taken its settings along.
+    pub(crate) fn drop(&mut self, name: &Name, now: Option<&Name>) -> Result<(), Error> {
         self.ours.remove(name);
         let Some(former) = self.former.remove(name) else {
             return Ok(());
         };
-        let restored = if name.path().exists() { write(name, former) } else { Ok(()) };
+        let restored = now.filter(|now| now.path().exists()).map_or(Ok(()), |now| write(now, former));
         self.save().and(restored)
     }
 
     /// Gives back what only an earlier life had changed.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         let left: Vec<Name> = self.former.keys().filter(|name| !self.ours.contains_key(name)).cloned().collect();
-        left.iter().try_for_each(|name| self.drop(name))
+        left.iter().try_for_each(|name| self.drop(name, Some(name)))
     }
 
     /// Puts again what somebody else has changed, or what an interface has lost by being made anew.
