@@ -13,6 +13,7 @@ use crate::error::{Context, Error};
 use crate::journal::Journal;
 use crate::mptcp::diag::{self, Connection};
 use crate::mptcp::events::Events;
+use crate::netfilter::Removals;
 use crate::netlink::monitor::{self, Monitor, News};
 use crate::netlink::socket::Netlink;
 use crate::netlink::{address, family, link, route};
@@ -128,6 +129,8 @@ pub struct Host {
     addresses: few::Set<(Ipv6Addr, LinkId)>,
     recalled: Vec<Record>,
     subflows: Option<Events>,
+    /// Where there is no nftables nobody removes tables.
+    removals: Option<Removals>,
     /// Whether what the shim's programs tell is waited for.
     shim_watched: bool,
     queue: Vec<Wake>,
@@ -147,6 +150,7 @@ const FEEDBACK: u64 = 4;
 const SUBFLOWS: u64 = 5;
 const SHIM: u64 = 6;
 const CARRIED: u64 = 7;
+const REMOVALS: u64 = 8;
 const DAEMON: u64 = 16;
 
 impl Host {
@@ -187,6 +191,7 @@ impl Host {
             addresses: few::Set::new(),
             recalled: recalled.records,
             subflows: None,
+            removals: Removals::open().ok(),
             queue: Vec::new(),
             shim_watched: false,
             repair_at: None,
@@ -347,6 +352,9 @@ impl Host {
         ] {
             self.epoll.add(fd, event(token, read)).context("epoll")?;
         }
+        if let Some(removals) = &self.removals {
+            self.epoll.add(removals, event(REMOVALS, read)).context("epoll")?;
+        }
         match &self.carried {
             Some(tap) => self.epoll.add(tap, event(CARRIED, read)).context("epoll"),
             None => Ok(()),
@@ -384,6 +392,7 @@ impl Host {
             }
             FEEDBACK => self.receive(1),
             SUBFLOWS => self.hear_of_subflows()?,
+            REMOVALS => self.hear_of_removals(),
             CARRIED => self.receive_carried(),
             token if let Some(link) = Frames::door(token) => self.receive_frames(link),
             token => {
@@ -499,6 +508,20 @@ impl Host {
             self.read_subflows()?;
         }
         Ok(())
+    }
+
+    /// Whoever sets up a firewall anew takes all tables away, ours too.
+    fn hear_of_removals(&mut self) {
+        if !self.removals.as_ref().is_some_and(Removals::hear) {
+            return;
+        }
+        for repaired in [self.ears.repair(), self.executor.repair_guards()] {
+            match repaired {
+                Ok(true) => self.executor.notice("put rules of the packet filter again that others had removed"),
+                Ok(false) => {}
+                Err(error) => self.executor.notice(error),
+            }
+        }
     }
 
     fn read_subflows(&mut self) -> Result<(), Error> {

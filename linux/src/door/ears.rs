@@ -60,6 +60,14 @@ impl Ears {
         }
     }
 
+    /// See [`Quiet::repair`].
+    pub(crate) fn repair(&self) -> Result<bool, Error> {
+        match self {
+            Ears::Taps(_, quiet) => quiet.repair(),
+            Ears::Letterboxes(_) => Ok(false),
+        }
+    }
+
     /// Leaves nothing behind.
     pub(crate) fn clean(&self) -> Result<(), Error> {
         match self {

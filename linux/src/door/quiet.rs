@@ -40,6 +40,14 @@ impl Quiet {
         }
     }
 
+    /// Silences the kernel again if somebody has taken that away; true if so.
+    pub(crate) fn repair(&self) -> Result<bool, Error> {
+        match self {
+            Quiet::Table(filter) if !filter.holds(TABLE)? => put(filter).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
     /// Takes away what a life that was killed, and had other roles, has left. Without nftables it has left nothing.
     pub(crate) fn forget() {
         let _ = Netfilter::open().and_then(|filter| filter.drop(TABLE));
@@ -56,13 +64,17 @@ impl Quiet {
 
 fn install() -> Result<Netfilter, Error> {
     let filter = Netfilter::open()?;
+    put(&filter)?;
+    Ok(filter)
+}
+
+fn put(filter: &Netfilter) -> Result<(), Error> {
     let mobility = vec![load_protocol(), equal(MOBILITY), drop_packet()];
     let discovery = vec![load_protocol(), equal(ICMPV6), load_icmp_type(), between(DISCOVERY), drop_packet()];
     // The kernel's own IPsec puts neither of the two in front of ESP.
     let sealed = vec![load_protocol(), equal(ESP), load_presence(DESTINATION), equal(1), drop_packet()];
     let answered = vec![load_protocol(), equal(ESP), load_routing_type(), equal(HOME_ROUTING), drop_packet()];
-    filter.put(TABLE, Hook::Input, &[mobility, discovery, sealed, answered])?;
-    Ok(filter)
+    filter.put(TABLE, Hook::Input, &[mobility, discovery, sealed, answered])
 }
 
 /// A raw socket is enough for the kernel to believe somebody takes care of a protocol.

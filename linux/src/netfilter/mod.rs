@@ -6,7 +6,11 @@ pub(crate) mod expression;
 use crate::error::{Context, Error};
 use crate::netlink::socket::{messages, open, refusal};
 use expression::{group, number, text};
+use netlink_packet_core::NetlinkBuffer;
 use netlink_sys::{Socket, protocols};
+use nix::errno::Errno;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Before everybody else's chains: the priority of nftables' `raw`.
 const PRIORITY: i32 = -300;
@@ -36,6 +40,25 @@ impl Netfilter {
         let fresh = [make(), named(DEL_TABLE, 0, table), make(), chain(table, hook)];
         let rules = rules.iter().map(|expressions| rule(table, expressions));
         self.commit(fresh.into_iter().chain(rules).collect())
+    }
+
+    /// Whether `table` is there.
+    pub(crate) fn holds(&self, table: &str) -> Result<bool, Error> {
+        let mut bytes = Vec::new();
+        append(&mut bytes, 1, &Message(GET_TABLE, NLM_F_ACK, text(1, table)));
+        self.0.send(&bytes, 0).context("nftables")?;
+        loop {
+            let mut answer = Vec::with_capacity(16 * 1024);
+            self.0.recv(&mut answer, libc::MSG_DONTWAIT).context("nftables")?;
+            let acknowledged = |message: &NetlinkBuffer<&[u8]>| message.message_type() == ERROR;
+            if let Some(message) = messages(&answer).iter().find(|message| acknowledged(message)) {
+                return match refusal(message) {
+                    None => Ok(true),
+                    Some((Errno::ENOENT, _)) => Ok(false),
+                    Some((_, why)) => Err(Error::new("nftables", why)),
+                };
+            }
+        }
     }
 
     /// Removes `table`, if it is there.
@@ -70,6 +93,44 @@ impl Netfilter {
     }
 }
 
+/// Hears that tables are removed: a firewall that is set up anew as a rule begins with removing everybody's.
+pub(crate) struct Removals(Socket);
+
+impl Removals {
+    pub(crate) fn open() -> Result<Removals, Error> {
+        let socket = open(protocols::NETLINK_NETFILTER, 0, "nftables")?;
+        socket.add_membership(GROUP).context("nftables")?;
+        socket.set_non_blocking(true).context("nftables")?;
+        Ok(Removals(socket))
+    }
+
+    /// Whether any was since last asked, or may have been.
+    pub(crate) fn hear(&self) -> bool {
+        let mut removed = false;
+        for _ in 0..BATCH {
+            let mut told = Vec::with_capacity(16 * 1024);
+            match self.0.recv(&mut told, 0) {
+                Ok(_) => removed |= messages(&told).iter().any(|message| message.message_type() == DEL_TABLE),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // More was told than fitted.
+                Err(_) => removed = true,
+            }
+        }
+        removed
+    }
+}
+
+impl AsFd for Removals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What is told of tables, chains and rules (NFNLGRP_NFTABLES).
+const GROUP: u32 = 7;
+/// Most announcements heard at once.
+const BATCH: usize = 64;
+const ERROR: u16 = 2;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 const NLM_F_CREATE: u16 = 0x400;
@@ -77,6 +138,7 @@ const NLM_F_APPEND: u16 = 0x800;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
 const NEW_TABLE: u16 = 0x0a00;
+const GET_TABLE: u16 = 0x0a01;
 const DEL_TABLE: u16 = 0x0a02;
 const NEW_CHAIN: u16 = 0x0a03;
 const NEW_RULE: u16 = 0x0a06;

@@ -48,6 +48,14 @@ impl Guards {
         self.write()
     }
 
+    /// Puts the guards up again if somebody has taken all of them down; true if so.
+    pub(super) fn repair(&mut self) -> Result<bool, Error> {
+        match &self.filter {
+            Some(filter) if !self.held.is_empty() && !filter.holds(TABLE)? => self.write().map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
     /// Makes the kernel hold these guards and none of an earlier life.
     pub(super) fn settle(&mut self) -> Result<(), Error> {
         match self.write() {

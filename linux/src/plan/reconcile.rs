@@ -123,6 +123,11 @@ impl Executor {
         Ok(())
     }
 
+    /// Puts up again the guards that others have taken down; true if there were any.
+    pub(crate) fn repair_guards(&mut self) -> Result<bool, Error> {
+        self.guards.repair()
+    }
+
     fn compare_endpoints(&mut self) -> Result<(), Error> {
         let mut assigned = BTreeSet::new();
         if self.mptcp.is_adopting() {
