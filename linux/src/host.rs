@@ -672,13 +672,15 @@ impl Host {
         }
     }
 
-    /// With its last IPv4 address an interface loses, without a word from the kernel, what it answers ARP for.
+    /// With its last IPv4 address an interface loses what else it has of IPv4, and when somebody switches IPv6 off it loses
+    /// all of that; what it answers for goes without a word from the kernel.
     fn forget_address(&mut self, place: (Ipv6Addr, LinkId)) {
         self.addresses.remove(&place);
         let (address, link) = place;
         let is_ipv4 = |address: Ipv6Addr| address.to_ipv4_mapped().is_some();
-        if is_ipv4(address) && !self.addresses.iter().any(|(other, on)| *on == link && is_ipv4(*other)) {
-            self.executor.note_ipv4_gone(link);
+        let alike = |other: &(Ipv6Addr, LinkId)| other.1 == link && is_ipv4(other.0) == is_ipv4(address);
+        if !self.addresses.iter().any(alike) {
+            self.executor.note_family_gone(link, is_ipv4(address));
         }
     }
 

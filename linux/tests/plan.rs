@@ -196,18 +196,22 @@ fn what_others_remove_is_put_again() {
     run("ip -6 route del default; ip -6 rule del prio 900; ip -6 addr del 2001:db8:1::1/64 dev here0; \
          ip -6 route del 2001:db8:3::/48");
     assert_ne!(shown(), stands);
-    let deadline = host.now() + Duration::from_secs(10);
-    while sorted(&shown()) != sorted(&stands) && host.now() < deadline {
-        listen(&mut host, Duration::from_millis(100));
-    }
-    assert_eq!(sorted(&shown()), sorted(&stands));
-
+    let mut await_all = |what: &str| {
+        let deadline = host.now() + Duration::from_secs(10);
+        while sorted(&shown()) != sorted(&stands) && host.now() < deadline {
+            listen(&mut host, Duration::from_millis(100));
+        }
+        assert_eq!(sorted(&shown()), sorted(&stands), "{what}");
+    };
+    await_all("what was removed");
     run("ip link set here0 down; ip link set here0 up");
-    let deadline = host.now() + Duration::from_secs(10);
-    while sorted(&shown()) != sorted(&stands) && host.now() < deadline {
-        listen(&mut host, Duration::from_millis(100));
-    }
-    assert_eq!(sorted(&shown()), sorted(&stands), "and what an interface that went down took along");
+    await_all("and what an interface that went down took along");
+    run("sysctl -qw net.ipv6.conf.here0.disable_ipv6=1; sysctl -qw net.ipv6.conf.here0.disable_ipv6=0");
+    await_all("and what went when IPv6 was switched off, most of it without a word");
+    run("ip link set here0 mtu 1000; ip link set here0 mtu 1500");
+    await_all("and what IPv6 forgot with packets that are too small for it");
+    run("nft flush ruleset");
+    await_all("and what went with a firewall that was set up anew");
 
     // The kernel does not announce this one: only comparing finds it.
     run("ip -6 neigh del proxy 2001:db8:1::5 dev here0; ip neigh del proxy 10.79.0.5 dev here0");

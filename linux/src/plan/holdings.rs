@@ -99,10 +99,15 @@ impl Holdings {
         few.cloned().chain(self.proxies_on(link).map(|(link, address)| Key::Proxy(*link, *address)))
     }
 
-    /// The IPv4 addresses answered for on `link`.
-    pub(super) fn ipv4_proxies_on(&self, link: LinkId) -> impl Iterator<Item = Key> {
-        let ipv4 = self.proxies_on(link).filter(|(_, address)| address.to_ipv4_mapped().is_some());
-        ipv4.map(|(link, address)| Key::Proxy(*link, *address))
+    /// Those of them that are of IPv4, or of IPv6.
+    pub(super) fn of_family_on(&self, link: LinkId, ipv4: bool) -> impl Iterator<Item = Key> {
+        self.on(link).filter(move |key| match key {
+            Key::Address(_, address)
+            | Key::Anycast(_, address)
+            | Key::Neighbour(_, address)
+            | Key::Proxy(_, address) => address.to_ipv4_mapped().is_some() == ipv4,
+            _ => false,
+        })
     }
 
     /// Whether any address is answered for on `link`.

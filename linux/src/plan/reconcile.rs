@@ -35,9 +35,9 @@ impl Executor {
         }
     }
 
-    /// Notes that the kernel answers for no IPv4 address on `link` any more.
-    pub(crate) fn note_ipv4_gone(&mut self, link: LinkId) {
-        self.missing.extend(self.held.ipv4_proxies_on(link));
+    /// Notes that the kernel holds nothing of one family on `link` any more.
+    pub(crate) fn note_family_gone(&mut self, link: LinkId, ipv4: bool) {
+        self.missing.extend(self.held.of_family_on(link, ipv4));
     }
 
     /// Puts again what an interface that is up again lost when it went down, most of it without a word from the kernel.
@@ -62,6 +62,8 @@ impl Executor {
 
     fn put_again(&mut self) -> usize {
         self.flush();
+        // IPv6 on an interface may have begun anew, and then with other settings.
+        self.settings.repair();
         // In building order: an anycast address needs its prefix, a route its gateway's.
         let missing = std::mem::take(&mut self.missing);
         let (mut keys, mut requests) = (Vec::new(), Vec::new());
