@@ -566,6 +566,9 @@ impl Host {
             News::Lost => {
                 self.executor.notice("the kernel announced more than could be heard; all tables are read anew");
                 self.read_tables()?;
+                self.executor.note_rerouted();
+                let links: Vec<LinkId> = self.links.keys().copied().collect();
+                links.into_iter().try_for_each(|link| self.read_default_routes(link))?;
                 if self.compare_at.is_some() {
                     self.executor.compare()?;
                 }

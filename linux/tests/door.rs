@@ -321,18 +321,22 @@ fn more_news_than_can_be_heard_is_made_up_for() {
         .collect();
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("burst"), burst).unwrap();
-    run(&format!("ip -6 -batch {}/burst; ip -6 addr del 2001:db8::1/64 dev here0", directory.path().display()));
-    let (mut lost, mut gone) = (false, false);
+    run(&format!(
+        "ip -6 -batch {}/burst; ip -6 addr del 2001:db8::1/64 dev here0; ip -6 route add default via fe80::1 dev here0",
+        directory.path().display()
+    ));
+    let (mut lost, mut gone, mut routed) = (false, false, false);
     let until = two.near.now() + Duration::from_secs(20);
-    while !gone && two.near.now() < until {
+    while !(gone && routed) && two.near.now() < until {
         for wake in two.near.wait(Some(until)).unwrap() {
             match wake {
                 roam6_linux::Wake::Report(roam6_proto::Report::Notice { text }) => lost |= text.contains("read anew"),
                 roam6_linux::Wake::Input(_, Input::Address(event)) => gone |= event.state == AddressState::Gone,
+                roam6_linux::Wake::Input(_, Input::Route(event)) => routed |= event.router == address("fe80::1"),
                 _ => {}
             }
         }
     }
     assert!(lost, "the burst was too small to prove anything");
-    assert!(gone);
+    assert!(gone && routed, "{gone} {routed}");
 }
