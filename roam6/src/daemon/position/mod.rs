@@ -21,6 +21,8 @@ const AGAIN: Duration = Duration::from_secs(2);
 pub(crate) struct Positions {
     first: Option<Option<Fix>>,
     lines: Option<BufReader<UnixStream>>,
+    /// What of the next line is here already.
+    begun: String,
 }
 
 /// The end that tells the loop.
@@ -38,7 +40,7 @@ impl Positions {
     /// Begins to ask.
     pub(crate) fn begin(position: &Position) -> std::io::Result<Positions> {
         match position.clone() {
-            Position::Fixed(fix) => Ok(Positions { first: Some(Some(fix)), lines: None }),
+            Position::Fixed(fix) => Ok(Positions { first: Some(Some(fix)), lines: None, begun: String::new() }),
             Position::Gpsd(server) => Positions::follow("gpsd", move |tell| gpsd::follow(&server, tell)),
             Position::Nmea(path) => Positions::follow("nmea", move |tell| nmea::follow(&path, tell)),
             Position::Track(track) => Positions::follow("track", move |tell| track.follow(tell)),
@@ -50,7 +52,7 @@ impl Positions {
         ours.set_nonblocking(true)?;
         let thread = std::thread::Builder::new().name(name.to_owned());
         thread.spawn(move || source(&mut Teller(theirs)))?;
-        Ok(Positions { first: None, lines: Some(BufReader::new(ours)) })
+        Ok(Positions { first: None, lines: Some(BufReader::new(ours)), begun: String::new() })
     }
 
     /// Readable when a position is there; `None` where it never changes.
@@ -58,15 +60,19 @@ impl Positions {
         self.lines.as_ref().map(|lines| lines.get_ref().as_fd())
     }
 
-    /// Takes what was told, oldest first.
+    /// Takes what was told, oldest first. Once nobody will tell any more there is nothing to wait for either: a closed
+    /// descriptor is always ready.
     pub(crate) fn take(&mut self) -> Vec<Option<Fix>> {
         let mut fixes: Vec<Option<Fix>> = self.first.take().into_iter().collect();
-        let mut line = String::new();
-        while let Some(lines) = &mut self.lines
-            && lines.read_line(&mut line).is_ok_and(|length| length > 0)
-        {
-            fixes.extend(serde_json::from_str::<Option<Fix>>(&line).ok());
-            line.clear();
+        while let Some(lines) = &mut self.lines {
+            match lines.read_line(&mut self.begun) {
+                Ok(0) => self.lines = None,
+                Ok(_) => {
+                    fixes.extend(serde_json::from_str::<Option<Fix>>(&self.begun).ok());
+                    self.begun.clear();
+                }
+                Err(_) => break,
+            }
         }
         fixes
     }
@@ -101,6 +107,24 @@ mod tests {
         drop(client);
         let told = await_told(&mut positions, 2);
         assert_eq!(told.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn a_line_may_come_in_parts_and_the_last_one_is_the_end() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut positions = Positions { first: None, lines: Some(BufReader::new(ours)), begun: String::new() };
+        for part in ["nu", "ll", "\nnull"] {
+            assert_eq!(positions.take(), []);
+            theirs.write_all(part.as_bytes()).unwrap();
+        }
+        assert_eq!(positions.take(), [None]);
+        writeln!(theirs).unwrap();
+        assert_eq!(positions.take(), [None]);
+        assert!(positions.fd().is_some());
+        drop(theirs);
+        assert_eq!(positions.take(), []);
+        assert!(positions.fd().is_none(), "a loop that waits for it would turn for ever");
     }
 
     #[test]
