@@ -12,7 +12,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
-/// Most clients at once, of both kinds.
+/// Most clients at once, of each kind: whoever may ask for metrics only must not keep operators out.
 pub(crate) const MAX_CLIENTS: usize = 32;
 /// A watcher may lag behind by this much, octets, besides the state it was given first.
 pub(crate) const MAX_BACKLOG: usize = 1024 * 1024;
@@ -136,6 +136,14 @@ impl Server {
         self.put(id, line, Stage::Answered, now, reactor);
     }
 
+    /// Tells a client why it gets no answer.
+    pub(crate) fn refuse(&mut self, id: ClientId, why: &str, now: Time, reactor: &mut impl Reactor) {
+        if let Some(client) = self.clients.get_mut(&id.0) {
+            client.refuse(why, now);
+        }
+        self.flush(id.0, now, reactor);
+    }
+
     /// Gives a client the page of metrics.
     pub(crate) fn answer_metrics(&mut self, id: ClientId, page: &[u8], now: Time, reactor: &mut impl Reactor) {
         let length = page.len();
@@ -189,7 +197,8 @@ impl Server {
     }
 
     fn accept(&mut self, token: u32, now: Time, reactor: &mut impl Reactor) {
-        loop {
+        // Whoever comes after that waits for the next turn, however fast they come.
+        for _ in 0..MAX_CLIENTS {
             let accepted = match (token, &self.metrics) {
                 (CONTROL, _) => self.control.accept().map(|(socket, _)| (OwnedFd::from(socket), Kind::Control)),
                 (_, Some(metrics)) => metrics.accept().map(|(socket, _)| (OwnedFd::from(socket), Kind::Metrics)),
@@ -222,7 +231,7 @@ impl Server {
         if set_nonblocking(&socket).is_err() {
             return;
         }
-        if self.clients.len() >= MAX_CLIENTS {
+        if self.clients.values().filter(|client| client.kind == kind).count() >= MAX_CLIENTS {
             let _ = (&socket).write(&kind.error(&format!("too many clients, {MAX_CLIENTS} at most")));
             return;
         }

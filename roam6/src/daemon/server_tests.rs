@@ -200,6 +200,32 @@ fn too_many_clients_are_sent_away() {
 }
 
 #[test]
+fn who_asks_for_metrics_keeps_no_operator_out() {
+    let mut bench = Bench::new();
+    let idle: Vec<TcpStream> = (0..MAX_CLIENTS).map(|_| TcpStream::connect(bench.metrics).unwrap()).collect();
+    while bench.server.clients.len() < idle.len() {
+        bench.serve();
+    }
+    let client = bench.client("\"view\"\n");
+    bench.serve();
+    assert!(all(client).starts_with("{\"state\""));
+}
+
+#[test]
+fn a_crowd_at_the_door_holds_nobody_up() {
+    let mut bench = Bench::new();
+    let crowd: Vec<UnixStream> = (0..2 * MAX_CLIENTS).map(|_| bench.client("")).collect();
+    let ready = Ready { token: 2 + CONTROL, readable: true, writable: false };
+    bench.server.ready(ready, bench.now, &mut Idle);
+    let (last, welcome) = (crowd.last().unwrap(), bench.server.clients.len());
+    last.set_nonblocking(true).unwrap();
+    let answer = { last }.read(&mut [0; 1]).map_err(|error| error.kind());
+    assert_eq!((welcome, answer), (MAX_CLIENTS, Err(ErrorKind::WouldBlock)), "it waits for the next turn");
+    bench.server.ready(ready, bench.now, &mut Idle);
+    assert!(matches!({ last }.read(&mut [0; 1]), Ok(1)), "too many");
+}
+
+#[test]
 fn metrics_are_served_by_http() {
     let mut bench = Bench::new();
     for (request, answer) in [
