@@ -250,6 +250,28 @@ fn a_recording_can_be_played_again() {
 }
 
 #[test]
+fn whoever_cannot_be_answered_is_told_so() {
+    let Some(place) = Place::new("whoever_cannot_be_answered_is_told_so") else { return };
+    let daemon = place.start(&[]);
+    let process = daemon.child.id().to_string();
+    let limit = |files: usize| {
+        let status = Command::new("prlimit").args(["--pid", &process, &format!("--nofile={files}:")]).status();
+        assert!(status.unwrap().success());
+    };
+    let open = |number: &usize| fs::symlink_metadata(format!("/proc/{process}/fd/{number}")).is_ok();
+    let free: Vec<usize> = (0..1024).filter(|number| !open(number)).collect();
+    // One for the client, and none for the thread that writes the answer.
+    limit(free[1]);
+    let shown = place.try_roam6("show bindings --run-dir @run");
+    let why = String::from_utf8_lossy(&shown.stderr).into_owned();
+    assert!(!shown.status.success() && why.contains("the state was not shown"), "{why}");
+    limit(1024);
+    assert_eq!(place.roam6("show bindings --run-dir @run"), "none\n");
+    let (well, log) = daemon.end("TERM");
+    assert!(well, "{log}");
+}
+
+#[test]
 fn errors_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wrong.toml");

@@ -53,7 +53,12 @@ impl Daemon {
         });
         match watched {
             Ok(errand) => self.reading.under_way = Some(errand),
-            Err(why) => self.say(Level::Error, &format!("{why}; the old settings stay")),
+            Err(why) => {
+                self.say(Level::Error, &format!("{why}; the old settings stay"));
+                if file == File::Config {
+                    self.notify.ready();
+                }
+            }
         }
     }
 

@@ -25,7 +25,8 @@ pub(super) enum Form {
 pub(super) struct Showing {
     asked: Vec<(ClientId, Form)>,
     gathering: Option<Gathering>,
-    writing: Option<Errand<Vec<Written>>>,
+    /// With those who wait for it.
+    writing: Option<(Errand<Vec<Written>>, Vec<ClientId>)>,
 }
 
 struct Gathering {
@@ -73,15 +74,24 @@ impl Daemon {
             self.showing.gathering = Some(gathering);
             return;
         }
+        let whom: Vec<ClientId> = gathering.whom.iter().map(|(client, _)| *client).collect();
         let begun = Errand::begin(move || gathering.write());
         let watched = begun.and_then(|errand| {
             self.host.watch(errand.fd(), SHOWING, READ).map_err(|error| error.to_string())?;
             Ok(errand)
         });
         match watched {
-            Ok(errand) => self.showing.writing = Some(errand),
-            Err(why) => self.say(Level::Error, &format!("{why}; the state was not shown")),
+            Ok(errand) => self.showing.writing = Some((errand, whom)),
+            Err(why) => self.show_nothing(&whom, &why),
         }
+    }
+
+    /// Nobody waits for ever.
+    fn show_nothing(&mut self, whom: &[ClientId], why: &str) {
+        let why = format!("{why}; the state was not shown");
+        self.say(Level::Error, &why);
+        let now = self.host.now();
+        whom.iter().for_each(|client| self.server.refuse(*client, &why, now, &mut self.host));
     }
 
     fn begin_to_gather(&mut self, now: Time) -> Gathering {
@@ -98,9 +108,10 @@ impl Daemon {
 
     /// Hands out what was written.
     pub(super) fn take_written(&mut self) {
-        let Some(errand) = self.showing.writing.take() else { return };
+        let Some((errand, waiting)) = self.showing.writing.take() else { return };
         let now = self.host.now();
-        for Written { whom, form, since, text } in errand.finish().unwrap_or_default() {
+        let Some(written) = errand.finish() else { return self.show_nothing(&waiting, "it could not be written down") };
+        for Written { whom, form, since, text } in written {
             if form == Form::Metrics {
                 self.metrics = Some((since, text.clone()));
             }
