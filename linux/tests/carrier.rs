@@ -5,7 +5,7 @@
 
 mod place;
 
-use place::{Place, host, link, run};
+use place::{Place, await_own, await_shown, host, link, run};
 use roam6_linux::{Host, Wake};
 use roam6_proto::{Input, LinkId};
 use std::time::{Duration, Instant};
@@ -103,11 +103,16 @@ fn what_waited_for_a_router_of_the_former_network_never_reaches_the_next() {
         shown
     };
     far("ip link set there0 down");
+    // Until then the kernel gives up by itself what waits.
+    await_shown("ip -o link show dev here0", |shown| !shown.contains("state UP"));
     run("ping -nqc1 -W0.1 -I 2001:db8::1 2001:db8::2 || true");
     assert!(run("ip -6 neigh show dev here0").contains("INCOMPLETE"), "it waits");
     assert_eq!(await_state(&mut host, on, false), [false]);
     run("ping -nqc1 -W0.1 -I 2001:db8::1 2001:db8::2 || true");
     far("ip link set there0 up && ip address add 2001:db8::2/64 dev there0 nodad");
+    there.enter();
+    await_own("2001:db8::2");
+    here.enter();
     assert_eq!(await_state(&mut host, on, true), [true]);
     run("ping -nqc1 -W5 -I 2001:db8::1 2001:db8::2");
     let heard = far("nstat -az Icmp6InEchos | awk '/Echos/ { print $2 }'");

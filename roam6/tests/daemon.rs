@@ -171,7 +171,8 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 #[test]
 fn it_answers_and_leaves_nothing_behind() {
     let Some(place) = Place::new("it_answers_and_leaves_nothing_behind") else { return };
-    wait_for("link-local addresses", || !place.traces().contains("tentative"));
+    let ready = || place.shell("ip -6 -o address show scope link -tentative").lines().count() == 2;
+    wait_for("link-local addresses", || ready() && !place.traces().contains("tentative"));
     let before = place.traces();
     let daemon = place.start(&[]);
     let ask = |words: &str| place.roam6(&format!("{words} --run-dir @run"));

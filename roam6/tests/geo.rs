@@ -6,7 +6,7 @@
 mod road;
 
 use road::{BINARY, Place, Running, run, wait_for};
-use std::fs;
+use std::fs::{self, File};
 use std::net::{Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
@@ -263,8 +263,14 @@ fn who_drives_speaks_more_often_than_who_stands_and_tshark_understands_both() {
     let area = ["circle", "48.0", "11.003", "1000", "--repeat", "500ms"];
     row.ask(0, &[&["denm", "send", "obstacle"][..], &area].concat());
     let file = row.folder.path().join("capture");
-    let words = ["timeout", "5", "tcpdump", "-Z", "root", "-U", "-i", "radio0", "-w", file.to_str().unwrap()];
-    row.places[1].command(&words).output().unwrap();
+    let log = row.folder.path().join("capture.log");
+    let words = ["tcpdump", "-Z", "root", "-U", "-i", "radio0", "-w", file.to_str().unwrap()];
+    let mut tcpdump = row.places[1].command(&words);
+    let mut tcpdump = Running(tcpdump.stderr(File::create(&log).unwrap()).spawn().unwrap());
+    wait_for("tcpdump", || fs::read_to_string(&log).unwrap().contains("listening on"));
+    std::thread::sleep(Duration::from_secs(5));
+    run(Command::new("kill").args(["-INT", &tcpdump.0.id().to_string()]));
+    tcpdump.0.wait().unwrap();
 
     let fields = ["eth.src", "its.messageID", "cam.generationDeltaTime", "_ws.malformed", "_ws.expert.message"];
     let dissect = |wanted: &str| {

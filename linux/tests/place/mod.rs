@@ -60,14 +60,23 @@ impl Place {
 
 /// Without it an interface asks for no neighbours.
 fn await_link_local(interface: &str) {
-    let ready = format!("ip -6 -o addr show dev {interface} scope link -tentative");
-    for _ in 0..500 {
-        if !run(&ready).is_empty() {
+    await_shown(&format!("ip -6 -o addr show dev {interface} scope link -tentative"), |shown| !shown.is_empty());
+}
+
+/// Waits until an address of this place is answered for: the kernel sees to it in a thread of its own.
+pub fn await_own(address: &str) {
+    await_shown(&format!("ip -6 route show table local {address}"), |shown| !shown.is_empty());
+}
+
+/// Waits until what a command shows is as wanted.
+pub fn await_shown(command: &str, wanted: impl Fn(&str) -> bool) {
+    for _ in 0..1000 {
+        if wanted(&run(command)) {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("{interface} gets no link-local address");
+    panic!("{command}: {}", run(command));
 }
 
 /// Runs a command that must succeed, and returns what it wrote.
