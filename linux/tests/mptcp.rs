@@ -116,7 +116,7 @@ fn a_later_life_keeps_what_still_may_serve_and_puts_it_again_or_not() {
     let mut third = host(&directory, &["here0"], None);
     third.settle().unwrap();
     assert_eq!(shown().len(), 2);
-    let until = third.now() + std::time::Duration::from_secs(11);
+    let until = third.now() + std::time::Duration::from_secs(30);
     while third.now() < until && shown() != before {
         third.wait(Some(until)).unwrap();
     }

@@ -13,7 +13,6 @@ use road::visit::{BRIEF, FIRST, LOWER, POOR, SECOND, Visit};
 use road::{Road, Running, run, wait_for};
 use std::net::Ipv6Addr;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// The node speaks from an address of a network that was left: it is told so, and knows at once.
 fn is_told(road: &Road, former: &str) {
@@ -57,7 +56,8 @@ fn a_prefix_of_each_network_visited_is_used_there_and_nowhere_else() {
     // The node goes on speaking from the address whatever happens.
     let words = ["ping", "-nq", "-i", "0.02", "-I", &former, PEER];
     let talk = Running(road.node.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    std::thread::sleep(Duration::from_millis(300));
+    let before = echoes(&road);
+    wait_for("a talk", || echoes(&road) > before + 10);
     let first = visit.end();
     assert!(first.count(&format!("icmpv6.type == 128 && ipv6.src == {former} && !(ipv6.nxt == 41)")) > 5);
     assert!(first.count(&format!("icmpv6.type == 128 && ipv6.src == {HOME} && ipv6.nxt == 41")) > 0);
@@ -90,6 +90,11 @@ fn a_prefix_of_each_network_visited_is_used_there_and_nowhere_else() {
     check_advertisements(&inside, old, new);
     let told = format!("icmpv6.type == 1 && icmpv6.code == 5 && ipv6.dst == {former}");
     assert!(inside.count(&told) > 0, "source address failed ingress/egress policy");
+}
+
+/// Echo requests that the peer has heard.
+fn echoes(road: &Road) -> u32 {
+    road.agent.shell("nstat -az Icmp6InEchos | awk '/Echos/ { print $2 }'").trim().parse().unwrap()
 }
 
 /// An address of the same delegated prefix, on a link nobody has.

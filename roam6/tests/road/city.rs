@@ -92,8 +92,7 @@ impl City {
     }
 
     pub fn ping(&self, size: &str) -> String {
-        let words = ["ping", "-nq", "-Mdo", "-i0.05", "-c5", "-W2", "-s", size, "2001:db8:9::9"];
-        String::from_utf8(self.road.node.command(&words).output().unwrap().stdout).unwrap()
+        self.road.node.ping(2, size, "2001:db8:9::9")
     }
 
     /// The NAT forgets every mapping, as one does that was restarted.
