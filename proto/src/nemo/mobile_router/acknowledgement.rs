@@ -261,6 +261,7 @@ impl MobileRouter {
         self.hear_of_home(message, &asked, &held);
         let care_of: Vec<_> = held.care_of().iter().map(|care_of| care_of.address.0).collect();
         let advice = self.hear_carriage(message, &held, advice);
+        self.hear_flows(message, &held, out);
         self.registration.accept(held, sent, granted, advice);
         self.linger(now, &before);
         self.refused = false;

@@ -6,6 +6,7 @@ mod both;
 mod care_of_prefix;
 mod carried;
 pub mod discovery;
+mod flows;
 pub mod forwarding;
 pub mod held;
 mod home;
@@ -39,6 +40,7 @@ use care_of_prefix::Source;
 use carried::Carriage;
 use core::time::Duration;
 use discovery::HomeAgents;
+use flows::FlowAnswers;
 use forwarding::Left;
 use held::Held;
 use home::HomeLink;
@@ -95,6 +97,7 @@ pub struct MobileRouter {
     /// How an IPv4-only uplink's packets are carried.
     carriage: Carriage,
     ipv4_home: Ipv4Home,
+    flow_answers: FlowAnswers,
     /// Prefixes the home agent refused are not advertised inside (RFC 3963 §5.4.3).
     refused: bool,
     stopping: bool,
@@ -137,6 +140,7 @@ impl MobileRouter {
             apart: false,
             carriage: Carriage::default(),
             ipv4_home: Ipv4Home::default(),
+            flow_answers: FlowAnswers::default(),
             refused: false,
             stopping: false,
             interfaces: few::Map::new(),

@@ -83,7 +83,7 @@ impl MobileRouter {
                     code: LINK_ADDRESS_OF_MOBILE,
                     address: address.0.to_vec(),
                 }));
-                options.extend(self.config.flows.iter().map(flow));
+                options.extend(self.flows_on(care_of).map(flow));
             } else if lifetime_units > 0 || matches!(self.config.authentication, Authentication::Ipsec(_)) {
                 // ESP does not cover the source address (RFC 3776 §4.2).
                 let native = wanted.first_away().filter(|care_of| care_of.ipv4().is_none());

@@ -91,6 +91,56 @@ fn a_home_agent_without_identifiers_is_used_without_them() {
     assert!(updates(&bench.advertise(CELL, "2001:db8:2::/64")).is_empty(), "the worse one is not registered");
 }
 
+/// What an update asks for flows, as an answer would echo it.
+fn flows(update: &Update) -> Vec<FlowIdentification> {
+    let flow = |option: &MobilityOption| match option {
+        MobilityOption::FlowIdentification(flow) => Some(FlowIdentification { selector: None, ..flow.clone() }),
+        _ => None,
+    };
+    update.message.options.iter().filter_map(flow).collect()
+}
+
+fn answer_flows(bench: &mut Bench, update: &Update, flows: Vec<FlowIdentification>) -> Vec<String> {
+    let identifiers = update.identifiers().into_iter().map(MobilityOption::BindingIdentifier);
+    let options = identifiers.chain(flows.into_iter().map(MobilityOption::FlowIdentification)).collect();
+    let outputs = bench.answer_with(update, Status::ACCEPTED, AckFlags::ROUTER, update.message.sequence, options);
+    let notice = |report: &&Report| match report {
+        Report::Notice { text } => Some(text.clone()),
+        _ => None,
+    };
+    reports(&outputs).iter().filter_map(notice).collect()
+}
+
+#[test]
+fn flows_are_asked_for_while_their_uplink_is_registered_and_what_becomes_of_them_is_told() {
+    let mut config = sharing(Sharing::Standby);
+    let flow = |id, bid| FlowRule { id, priority: id, selector: Selector::default(), bid: Bid(bid) };
+    config.flows = vec![flow(1, 1), flow(2, 2)];
+    let mut bench = Bench::new(config.clone());
+    bench.link(WIFI, true);
+    let alone = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
+    assert_eq!(flows(&alone).iter().map(|flow| flow.fid.0).collect::<Vec<_>>(), [1], "RFC 6089 §5.2.2.1");
+    assert!(answer_flows(&mut bench, &alone, flows(&alone)).is_empty());
+    bench.now = at(2000);
+    bench.link(CELL, true);
+    let both = update(&bench.advertise(CELL, "2001:db8:2::/64"));
+    let mut told = flows(&both);
+    assert_eq!(told.len(), 2);
+    told[1].status = FlowIdentification::PROHIBITED;
+    let notices = answer_flows(&mut bench, &both, told);
+    assert_eq!(notices, ["the home agent refuses flow 2: status 128 (administratively prohibited)"], "RFC 6089 §5.2.6");
+    for (answered, notices) in [
+        (1, &["the home agent refuses flow 2: status 129 (rejected)"][..]),
+        (0, &["the home agent 2001:db8::1 does not know of flow bindings (RFC 6089)"]),
+        (0, &[]),
+    ] {
+        bench.now = bench.now + Duration::from_secs(5);
+        let update = update(&bench.feed(Input::Order(Order::Flows(config.flows.clone()))));
+        let told = flows(&update).into_iter().take(answered).collect();
+        assert_eq!(answer_flows(&mut bench, &update, told), notices, "{answered} answered");
+    }
+}
+
 #[test]
 fn flows_are_hashed_over_the_best_by_weight_and_bound_ones_follow_their_identifier() {
     let mut config = sharing(Sharing::Weights);

@@ -1,0 +1,68 @@
+//! Flows bound to an uplink: which of them an update asks for, and what the home agent says of each (RFC 6089 §5.2).
+
+use super::MobileRouter;
+use super::registration::{CareOf, Place, Wanted};
+use crate::engine::Outbox;
+use crate::few;
+use crate::nemo::flow::FlowRule;
+use crate::report::Report;
+use roam6_wire::Fid;
+use roam6_wire::mobility::{BindingAcknowledgement, FlowIdentification, MobilityOption};
+use std::net::Ipv6Addr;
+
+/// What the home agent has said of flows, so that it is told once.
+#[derive(Debug, Default, Clone)]
+pub(super) struct FlowAnswers {
+    /// Those it has refused.
+    refused: few::Map<Fid, u8>,
+    /// The home agent that knows of none.
+    mute: Option<Ipv6Addr>,
+}
+
+impl MobileRouter {
+    /// The flow rules whose uplink is registered: others must not be asked for (RFC 6089 §5.2.2.1).
+    pub(super) fn flows_on<'a>(&'a self, care_of: &'a [CareOf]) -> impl Iterator<Item = &'a FlowRule> {
+        self.config.flows.iter().filter(|rule| care_of.iter().any(|one| one.bid == rule.bid))
+    }
+
+    /// What the acknowledgement of an update says of the flows it asked for. None of it changes what the home agent holds
+    /// otherwise, nor which uplink they leave by.
+    pub(super) fn hear_flows(&mut self, message: &BindingAcknowledgement, held: &Wanted, out: &mut Outbox) {
+        let Place::Away { care_of, multiple: true } = &held.place else { return };
+        let asked: Vec<Fid> = self.flows_on(care_of).map(|rule| Fid(rule.id)).collect();
+        let answers = message.options.iter().filter_map(|option| match option {
+            MobilityOption::FlowIdentification(answer) => Some((answer.fid, answer.status)),
+            _ => None,
+        });
+        let answers: few::Map<Fid, u8> = answers.collect();
+        let home_agent = Some(held.home_agent).filter(|_| answers.is_empty() && !asked.is_empty());
+        let known = core::mem::replace(&mut self.flow_answers.mute, home_agent);
+        if let Some(home_agent) = home_agent {
+            if known != Some(home_agent) {
+                let text = format!("the home agent {home_agent} does not know of flow bindings (RFC 6089)");
+                out.report(Report::Notice { text });
+            }
+            return;
+        }
+        for fid in asked {
+            let status = answers.get(&fid).copied().unwrap_or(FlowIdentification::REJECTED);
+            if status < FlowIdentification::PROHIBITED {
+                self.flow_answers.refused.remove(&fid);
+            } else if self.flow_answers.refused.insert(fid, status) != Some(status) {
+                let text = format!("the home agent refuses flow {}: status {status} ({})", fid.0, text(status));
+                out.report(Report::Notice { text });
+            }
+        }
+    }
+}
+
+fn text(status: u8) -> &'static str {
+    match status {
+        FlowIdentification::PROHIBITED => "administratively prohibited",
+        FlowIdentification::MALFORMED => "malformed",
+        FlowIdentification::BID_NOT_FOUND => "no such binding",
+        FlowIdentification::FID_NOT_FOUND => "no such flow",
+        FlowIdentification::SELECTOR_NOT_SUPPORTED => "selector not supported",
+        _ => "rejected",
+    }
+}
