@@ -60,7 +60,15 @@ fn read(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid]) -> Re
         return Err(FlowIdentification::MALFORMED);
     }
     let selector = match (&option.selector, old) {
-        (Some(TrafficSelector::V6(selector)), _) => five_tuple(selector).ok_or(FlowIdentification::REJECTED)?,
+        (Some(TrafficSelector::V6(selector)), _) => {
+            five_tuple(selector, |address| address).ok_or(FlowIdentification::REJECTED)?
+        }
+        (Some(TrafficSelector::V4(selector)), _) => {
+            let tuple = five_tuple(selector, |address| address.to_ipv6_mapped());
+            let tuple = tuple.ok_or(FlowIdentification::REJECTED)?;
+            // Without addresses, too, it is of IPv4.
+            Selector { source: tuple.source.or(Some(Prefix::ALL_IPV4)), ..tuple }
+        }
         (Some(_), _) => return Err(FlowIdentification::SELECTOR_NOT_SUPPORTED),
         (None, Some(old)) => old.selector.clone(),
         (None, None) => return Err(FlowIdentification::MALFORMED),
@@ -78,10 +86,14 @@ fn read(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid]) -> Re
 }
 
 /// The selector as a five-tuple; `None` if it asks for more than one can say.
-fn five_tuple(selector: &mobility::Selector<Ipv6Addr>) -> Option<Selector> {
+fn five_tuple<A>(selector: &mobility::Selector<A>, wide: impl Fn(A) -> Ipv6Addr) -> Option<Selector>
+where
+    A: Copy,
+{
     if selector.spi.is_some() || selector.flow_label.is_some() || selector.traffic_class.is_some() {
         return None;
     }
+    let prefix = |span: Span<A>| prefix(wide(span.first), wide(span.last));
     let ports = |span: Span<u16>| (span.first <= span.last).then_some((span.first, span.last));
     Some(Selector {
         source: all_or_none(selector.source, prefix)?,
@@ -101,10 +113,9 @@ fn all_or_none<T, U>(field: Option<T>, read: impl FnOnce(T) -> Option<U>) -> Opt
 }
 
 /// The prefix whose first and last address these are.
-fn prefix(span: Span<Ipv6Addr>) -> Option<Prefix> {
-    let (first, last) = (span.first.to_bits(), span.last.to_bits());
-    let length = u8::try_from((first ^ last).leading_zeros()).ok()?;
-    let prefix = Prefix::new(span.first, length)?;
+fn prefix(first: Ipv6Addr, last: Ipv6Addr) -> Option<Prefix> {
+    let length = u8::try_from((first.to_bits() ^ last.to_bits()).leading_zeros()).ok()?;
+    let prefix = Prefix::new(first, length)?;
     let host_bits = u128::MAX.checked_shr(length.into()).unwrap_or(0);
-    (prefix.address() == span.first && first | host_bits == last).then_some(prefix)
+    (prefix.address() == first && first.to_bits() | host_bits == last.to_bits()).then_some(prefix)
 }

@@ -224,6 +224,22 @@ fn statuses_of_flows() {
 }
 
 #[test]
+fn selectors_of_ipv4_select_packets_of_ipv4() {
+    let mut bench = Bench::new(config());
+    let of = |fid, source, source_port| {
+        let selector = TrafficSelector::V4(Selector { source, source_port, ..Selector::default() });
+        MobilityOption::FlowIdentification(FlowIdentification { selector: Some(selector), ..flow(fid, &[1]) })
+    };
+    let network = Span { first: [192, 0, 2, 0].into(), last: [192, 0, 2, 255].into() };
+    let range = Span { last: [192, 0, 2, 254].into(), ..network };
+    let update = both(1, true).with(of(1, Some(network), None)).with(of(2, None, Some(Span::one(443))));
+    let outputs = bench.send(&update.with(of(3, Some(range), None)));
+    assert_eq!(flow_statuses(&outputs), [(1, 0), (2, 0), (3, 129)], "RFC 6088 §3.1");
+    let sources: Vec<_> = bench.tunnel().unwrap().flows.iter().map(|flow| flow.selector.source).collect();
+    assert_eq!(sources, [Some(prefix("192.0.2.0/24")), Some(prefix("0.0.0.0/0"))]);
+}
+
+#[test]
 fn an_inactive_flow_can_be_changed() {
     let mut bench = Bench::new(config());
     bench.send(&both(1, true).with(MobilityOption::FlowIdentification(flow(5, &[2]))));
