@@ -30,12 +30,15 @@ impl MobileRouter {
     pub(super) fn hear_flows(&mut self, message: &BindingAcknowledgement, held: &Wanted, out: &mut Outbox) {
         let Place::Away { care_of, multiple: true } = &held.place else { return };
         let asked: Vec<Fid> = self.flows_on(care_of).map(|rule| Fid(rule.id)).collect();
+        if asked.is_empty() {
+            return;
+        }
         let answers = message.options.iter().filter_map(|option| match option {
             MobilityOption::FlowIdentification(answer) => Some((answer.fid, answer.status)),
             _ => None,
         });
         let answers: few::Map<Fid, u8> = answers.collect();
-        let home_agent = Some(held.home_agent).filter(|_| answers.is_empty() && !asked.is_empty());
+        let home_agent = Some(held.home_agent).filter(|_| answers.is_empty());
         let known = core::mem::replace(&mut self.flow_answers.mute, home_agent);
         if let Some(home_agent) = home_agent {
             if known != Some(home_agent) {

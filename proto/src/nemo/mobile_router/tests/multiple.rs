@@ -139,6 +139,11 @@ fn flows_are_asked_for_while_their_uplink_is_registered_and_what_becomes_of_them
         let told = flows(&update).into_iter().take(answered).collect();
         assert_eq!(answer_flows(&mut bench, &update, told), notices, "{answered} answered");
     }
+    for flows in [Vec::new(), config.flows] {
+        bench.now = bench.now + Duration::from_secs(5);
+        let update = update(&bench.feed(Input::Order(Order::Flows(flows))));
+        assert!(answer_flows(&mut bench, &update, Vec::new()).is_empty(), "told before");
+    }
 }
 
 #[test]
