@@ -89,7 +89,7 @@ impl Shim {
         if self.uplinks.contains_key(&link) {
             return Ok(());
         }
-        let ethernet = has_ethernet(name)?;
+        let ethernet = has_ethernet(link)?;
         let leave = self.programs.attach(Program::Leave { ethernet }, name)?;
         let arrive = self.programs.attach(Program::Arrive { ethernet }, name)?;
         self.uplinks.insert(link, [leave, arrive]);

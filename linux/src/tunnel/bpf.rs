@@ -329,7 +329,7 @@ impl Bpf {
             return self.detach_front(link);
         };
         let taken = front.attach(Interface { link, name }).and_then(|()| {
-            let address = device::address_of(name)?.ok_or_else(|| Error::new(name, "no link-layer address"))?;
+            let address = device::address_of(link)?.ok_or_else(|| Error::new(name, "no link-layer address"))?;
             self.maps.set_front(link, &abi::front(link, address, front::sends(link)?))
         });
         taken.or_else(|why| self.detach_front(link).and(Err(why)))
@@ -466,7 +466,7 @@ impl Tunnels for Bpf {
         if link == self.device || self.attached.contains_key(&link) {
             return Ok(());
         }
-        let program = if device::has_ethernet(name)? { Program::Ethernet } else { Program::Bare };
+        let program = if device::has_ethernet(link)? { Program::Ethernet } else { Program::Bare };
         let waiting = self.pins.outdated;
         self.attached.insert(link, Attached { name: name.to_owned(), program, waiting });
         if waiting { Ok(()) } else { self.attach_now(link) }

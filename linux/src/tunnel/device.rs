@@ -49,16 +49,25 @@ pub(crate) fn remove(device: &str) -> Result<(), Error> {
 
 /// Whether packets of this interface have an Ethernet header.
 #[cfg(feature = "bpf")]
-pub(crate) fn has_ethernet(interface: &str) -> Result<bool, Error> {
-    let found = find(&mut Netlink::open()?, interface)?;
+pub(crate) fn has_ethernet(interface: LinkId) -> Result<bool, Error> {
+    let found = look(interface)?;
     let found = found.ok_or_else(|| Error::new(interface, "no such interface"))?;
     Ok(found.ethernet)
 }
 
 /// The link-layer address of an interface, if it has one of six octets.
 #[cfg(feature = "bpf")]
-pub(crate) fn address_of(interface: &str) -> Result<Option<LinkAddress>, Error> {
-    Ok(find(&mut Netlink::open()?, interface)?.and_then(|found| found.address))
+pub(crate) fn address_of(interface: LinkId) -> Result<Option<LinkAddress>, Error> {
+    Ok(look(interface)?.and_then(|found| found.address))
+}
+
+/// The interface of this number. There may be thousands: only this one is asked about.
+#[cfg(feature = "bpf")]
+fn look(interface: LinkId) -> Result<Option<Link>, Error> {
+    Ok(match Netlink::open()?.ask(link::question(interface))? {
+        Some(Told::NewLink(link)) => Some(link),
+        _ => None,
+    })
 }
 
 /// The interface of this name.
