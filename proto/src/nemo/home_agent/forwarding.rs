@@ -114,14 +114,10 @@ pub(super) fn neighbour(link: LinkId, at: LinkAddress) -> Item {
 pub(super) fn proxies(link: LinkId, home: HomeAddress, registration: &Registration) -> impl Iterator<Item = Item> {
     let router = registration.router;
     let ipv6 = registration.kept(home).map(move |address| Proxy { link, address, router });
-    let ipv4 = registration.prefixes.iter().filter_map(move |prefix| ipv4_proxy(link, *prefix));
+    let addresses =
+        registration.prefixes.iter().filter(|prefix| prefix.is_ipv4() && **prefix == Prefix::host(prefix.address()));
+    let ipv4 = addresses.map(move |prefix| Proxy { link, address: prefix.address(), router: false });
     ipv6.chain(ipv4).map(Item::Proxy)
-}
-
-/// That of a prefix that is an IPv4 home address.
-pub(super) fn ipv4_proxy(link: LinkId, prefix: Prefix) -> Option<Proxy> {
-    let address = prefix.address();
-    (prefix.is_ipv4() && prefix == Prefix::host(address)).then_some(Proxy { link, address, router: false })
 }
 
 fn far(home: HomeAddress, registration: &Registration) -> Vec<Prefix> {

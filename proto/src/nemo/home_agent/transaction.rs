@@ -15,7 +15,6 @@ use core::time::Duration;
 use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, Prefix};
 use std::collections::BTreeMap;
-use std::net::Ipv6Addr;
 
 /// The transaction of items that belong to a binding already acknowledged.
 const IN_FORCE: u64 = 0;
@@ -257,7 +256,7 @@ impl HomeAgent {
         self.schedule(home);
     }
 
-    /// Takes the routes, the proxy and the journal's line of a binding out of the host; the tunnel remains.
+    /// Takes the routes, the proxies and the journal's line of a binding out of the host; the tunnel remains.
     pub(super) fn stop(&mut self, home: HomeAddress, out: &mut Outbox) -> Option<Registration> {
         let sequence = self.bindings.get(&home)?.sequence;
         self.spend(home, sequence, out);
@@ -268,9 +267,6 @@ impl HomeAgent {
         out.drop(Key::Record(RecordKey::Binding(home)));
         if current.is_some() || abandoned.is_some() {
             out.drop(forwarding::route(binding.tunnel, Prefix::host(home.0)).key());
-            if let Some(link) = self.home.link() {
-                out.drop(Key::Proxy(link, home.0));
-            }
         }
         self.claim(home, abandoned.as_ref(), out);
         self.claim(home, current.as_ref(), out);
@@ -278,7 +274,7 @@ impl HomeAgent {
     }
 
     /// Brings what is found by care-of address and by prefix up to date after `old` gave way: prefixes neither current nor
-    /// pending any more lose their routes.
+    /// pending any more lose their routes, and addresses are answered for no longer.
     fn claim(&mut self, home: HomeAddress, old: Option<&Registration>, out: &mut Outbox) {
         let Some(binding) = self.bindings.get(&home) else { return };
         let pending = binding.pending.iter().map(|pending| &pending.next);
@@ -289,12 +285,11 @@ impl HomeAgent {
             for prefix in old.prefixes.iter().filter(|prefix| !prefixes.contains(prefix)) {
                 self.prefixes.remove(prefix);
                 out.drop(forwarding::route(binding.tunnel, *prefix).key());
-                let proxy = self.home.link().and_then(|link| forwarding::ipv4_proxy(link, *prefix));
-                proxy.into_iter().for_each(|proxy| out.drop(Item::Proxy(proxy).key()));
             }
-            let kept = |address: &Ipv6Addr| live.iter().any(|live| live.link_local == Some(*address));
-            if let Some((link, address)) = self.home.link().zip(old.link_local.filter(|address| !kept(address))) {
-                out.drop(Key::Proxy(link, address));
+            if let Some(link) = self.home.link() {
+                let proxies = |of| forwarding::proxies(link, home, of).map(|item| item.key());
+                let standing: Vec<Key> = live.iter().copied().flat_map(proxies).collect();
+                proxies(old).filter(|key| !standing.contains(key)).for_each(|key| out.drop(key));
             }
             let neighbours: Vec<_> = live.iter().filter_map(|live| live.at_home).collect();
             if let Some((link, at)) = self.home.link().zip(old.at_home).filter(|(_, at)| !neighbours.contains(at)) {
