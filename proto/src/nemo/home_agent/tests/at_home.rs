@@ -198,14 +198,7 @@ fn a_refused_item_takes_the_attachment_at_home_back() {
 fn a_home_agent_come_back_finds_it_on_the_home_link_again() {
     let mut bench = Bench::at_home_link(config());
     bench.send(&both(1, [2, 1]));
-    let records: Vec<Record> = bench
-        .plan
-        .iter()
-        .filter_map(|(_, item)| match item {
-            Item::Record(record) => Some(record.clone()),
-            _ => None,
-        })
-        .collect();
+    let records = journal(&bench);
     let Some(Record::Binding(record)) = records.first() else { panic!() };
     let unix_micros = record.expires_unix_micros - 10_000_000;
     let mut next = Bench::new(HomeAgentConfig { home_link: Some("home0".into()), ..config() });

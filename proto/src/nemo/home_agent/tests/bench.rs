@@ -7,7 +7,7 @@ use crate::input::{Clock, Input, LinkEvent, LinkId, Outcome, Packet};
 use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
 use crate::nemo::home_agent::HomeAgent;
 use crate::output::{Output, Transmit};
-use crate::plan::{Item, Key, Plan, Target};
+use crate::plan::{Item, Key, Plan, Record, Target};
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
@@ -300,4 +300,13 @@ pub(super) fn acknowledgement(outputs: &[Output]) -> BindingAcknowledgement {
 /// The status of the one answer, 0 to 255.
 pub(super) fn status(outputs: &[Output]) -> u8 {
     acknowledgement(outputs).status.0
+}
+
+/// What the journal holds.
+pub(super) fn journal(bench: &Bench) -> Vec<Record> {
+    let records = bench.plan.iter().filter_map(|(_, item)| match item {
+        Item::Record(record) => Some(record.clone()),
+        _ => None,
+    });
+    records.collect()
 }

@@ -4,7 +4,7 @@ use super::bench::*;
 use crate::input::{AddressEvent, AddressState, Input, LinkEvent, LinkId, Order, Packet};
 use crate::nemo::config::{HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::output::{Output, Via};
-use crate::plan::{Item, Key, Record};
+use crate::plan::{Item, Key};
 use crate::report::Report;
 use core::time::Duration;
 use roam6_wire::icmp6::{
@@ -122,7 +122,7 @@ fn a_link_local_address_is_kept_for_who_asks_by_the_l_flag() {
     assert_eq!(targets(&bench.send(&compatible(1, "2001:db8:1::100"))), kept, "both are checked (RFC 6275 §10.3.1)");
     assert_eq!(targets(&bench.pass(Duration::from_secs(1))), kept, "both are announced (§10.4.1)");
     assert_eq!(holds(&bench), [true, true]);
-    let records: Vec<Record> = bench.plan.iter().filter_map(|(_, item)| record(item)).collect();
+    let records = journal(&bench);
     bench.send(&Update::new(2, "2001:db8:1::100"));
     assert_eq!(holds(&bench), [true, false], "L=0");
     bench.send(&compatible(3, "2001:db8:1::100"));
@@ -135,13 +135,6 @@ fn a_link_local_address_is_kept_for_who_asks_by_the_l_flag() {
     assert_eq!(holds(&after), [true, true], "a later life knows");
     after.pass(Duration::from_secs(100));
     assert_eq!(holds(&after), [false, false], "expired");
-}
-
-fn record(item: &Item) -> Option<Record> {
-    match item {
-        Item::Record(record) => Some(record.clone()),
-        _ => None,
-    }
 }
 
 #[test]

@@ -216,13 +216,6 @@ fn a_recorded_update_is_refused_however_long_ago_its_binding_ended() {
     assert_eq!(bench.held(), numbers, "the number is all that is left");
     assert_eq!(replay(&mut bench), (Status::SEQUENCE_OUT_OF_WINDOW, 8));
 
-    let journal = |bench: &Bench| {
-        let records = bench.plan.iter().filter_map(|(_, item)| match item {
-            Item::Record(record) => Some(record.clone()),
-            _ => None,
-        });
-        records.collect::<Vec<_>>()
-    };
     let mut next = Bench::new(protected());
     next.feed(Input::Order(Order::Recall(journal(&bench))));
     assert_eq!(replay(&mut next), (Status::SEQUENCE_OUT_OF_WINDOW, 8), "nor after a restart");

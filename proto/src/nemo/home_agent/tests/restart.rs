@@ -4,20 +4,12 @@ use super::bench::*;
 use crate::engine::Engine;
 use crate::input::{Clock, Input, Order, Outcome};
 use crate::output::Output;
-use crate::plan::{Item, Key, Record, RecordKey};
+use crate::plan::{Key, RecordKey};
 use crate::report::Report;
 use crate::view::View;
 use core::time::Duration;
 use roam6_wire::mobility::MobilityOption;
 use std::sync::Arc;
-
-fn journal(bench: &Bench) -> Vec<Record> {
-    let records = bench.plan.iter().filter_map(|(_, item)| match item {
-        Item::Record(record) => Some(record.clone()),
-        _ => None,
-    });
-    records.collect()
-}
 
 #[test]
 fn bindings_return_with_what_is_left_of_their_lifetime() {

@@ -4,7 +4,6 @@ use super::bench::*;
 use crate::input::{Clock, Input, Order};
 use crate::nemo::config::HomeAgentConfig;
 use crate::output::Output;
-use crate::plan::{Item, Record};
 use crate::report::Report;
 use core::time::Duration;
 use roam6_wire::mobility::{
@@ -123,14 +122,7 @@ fn after_a_crash_each_identifier_has_its_own_lifetime_still() {
     before.send(&both(1, true));
     before.pass(Duration::from_secs(30));
     before.send(&Update::new(2, "2001:db8:1::100").with(bid(1, 2, "::")));
-    let records: Vec<Record> = before
-        .plan
-        .iter()
-        .filter_map(|(_, item)| match item {
-            Item::Record(record) => Some(record.clone()),
-            _ => None,
-        })
-        .collect();
+    let records = journal(&before);
     let restart = |seconds: u64| {
         let mut after = Bench::new(config());
         after.now = before.now + Duration::from_secs(seconds);
