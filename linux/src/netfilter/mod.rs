@@ -4,9 +4,8 @@
 pub(crate) mod expression;
 
 use crate::error::{Context, Error};
-use crate::netlink::socket::{messages, open, refusal};
+use crate::netlink::socket::{ERROR, messages, open, refusal};
 use expression::{group, number, text};
-use netlink_packet_core::NetlinkBuffer;
 use netlink_sys::{Socket, protocols};
 use nix::errno::Errno;
 use std::io::ErrorKind;
@@ -46,18 +45,10 @@ impl Netfilter {
     pub(crate) fn holds(&self, table: &str) -> Result<bool, Error> {
         let mut bytes = Vec::new();
         append(&mut bytes, 1, &Message(GET_TABLE, NLM_F_ACK, text(1, table)));
-        self.0.send(&bytes, 0).context("nftables")?;
-        loop {
-            let mut answer = Vec::with_capacity(16 * 1024);
-            self.0.recv(&mut answer, libc::MSG_DONTWAIT).context("nftables")?;
-            let acknowledged = |message: &NetlinkBuffer<&[u8]>| message.message_type() == ERROR;
-            if let Some(message) = messages(&answer).iter().find(|message| acknowledged(message)) {
-                return match refusal(message) {
-                    None => Ok(true),
-                    Some((Errno::ENOENT, _)) => Ok(false),
-                    Some((_, why)) => Err(Error::new("nftables", why)),
-                };
-            }
+        match self.exchange(&bytes, 1)? {
+            None => Ok(true),
+            Some((Errno::ENOENT, _)) => Ok(false),
+            Some((_, why)) => Err(Error::new("nftables", why)),
         }
     }
 
@@ -76,17 +67,24 @@ impl Netfilter {
             append(&mut bytes, number, &Message(kind, flags | ack, attributes));
         }
         append(&mut bytes, 0, &Message(BATCH_END, 0, Vec::new()));
-        self.0.send(&bytes, 0).context("nftables")?;
+        match self.exchange(&bytes, last)? {
+            None => Ok(()),
+            Some((_, why)) => Err(Error::new("nftables", why)),
+        }
+    }
+
+    /// Sends messages: what was refused first, nothing once the one with the number `last` was acknowledged.
+    fn exchange(&self, bytes: &[u8], last: usize) -> Result<Option<(Errno, String)>, Error> {
+        self.0.send(bytes, 0).context("nftables")?;
         loop {
             let mut answer = Vec::with_capacity(16 * 1024);
             // The answer is queued before the request returns; none means that there is no nftables.
             self.0.recv(&mut answer, libc::MSG_DONTWAIT).context("nftables")?;
             for message in messages(&answer) {
-                if let Some((_, why)) = refusal(&message) {
-                    return Err(Error::new("nftables", why));
-                }
-                if message.sequence_number() as usize == last {
-                    return Ok(());
+                let refused = refusal(&message);
+                let acknowledged = message.message_type() == ERROR && message.sequence_number() as usize == last;
+                if refused.is_some() || acknowledged {
+                    return Ok(refused);
                 }
             }
         }
@@ -130,7 +128,6 @@ impl AsFd for Removals {
 const GROUP: u32 = 7;
 /// Most announcements heard at once.
 const BATCH: usize = 64;
-const ERROR: u16 = 2;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 const NLM_F_CREATE: u16 = 0x400;

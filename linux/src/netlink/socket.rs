@@ -230,7 +230,7 @@ impl AsFd for Netlink {
     }
 }
 
-const ERROR: u16 = 2;
+pub(crate) const ERROR: u16 = 2;
 const DONE: u16 = 3;
 /// Octets of the error code and the header it answers, before the attributes (NETLINK_CAP_ACK).
 const ERROR_HEAD: usize = 4 + 16;
