@@ -7,6 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The families of which there is something of ours.
 pub(crate) const BOTH: [AddressFamily; 2] = [AddressFamily::Inet6, AddressFamily::Inet];
 
+/// That of an address, IPv4-mapped if it is one of IPv4.
+pub(crate) fn of(address: Ipv6Addr) -> AddressFamily {
+    lower(Prefix::host(address)).0
+}
+
 /// A prefix in the kernel's terms.
 pub(crate) fn lower(prefix: Prefix) -> (AddressFamily, IpAddr, u8) {
     match prefix.ipv4() {

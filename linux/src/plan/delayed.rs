@@ -13,7 +13,8 @@ impl Executor {
     /// again; and on a link that came back as another network, whose router may well have the address of the former
     /// one's, it would appear with a source address of the former.
     pub(crate) fn give_up(&mut self, link: LinkId, hop: Option<Ipv6Addr>) -> Result<(), Error> {
-        for family in family::BOTH {
+        let families = family::BOTH.into_iter().filter(|one| hop.is_none_or(|hop| family::of(hop) == *one));
+        for family in families {
             let entries = self.netlink.dump(neighbour::dump(family))?;
             let waiting = entries.iter().filter_map(|message| match message {
                 Told::NewNeighbour(message) => neighbour::give_up(message),
