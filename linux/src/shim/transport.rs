@@ -74,10 +74,11 @@ impl Transport {
         let socket = crate::sys::raw_socket(libc::IPPROTO_ICMPV6).context("raw socket for ICMPv6")?;
         // Reads nothing: what arrives is heard elsewhere.
         crate::sys::attach_filter(&socket, &[crate::sys::REFUSE]).context("raw socket for ICMPv6")?;
-        Ok(match load() {
-            Ok(lister) => (Transport { socket, lister: Some(lister), telling: Telling::default() }, None),
-            Err(error) => (Transport { socket, lister: None, telling: Telling::default() }, Some(error)),
-        })
+        let (lister, lesser) = match load() {
+            Ok(lister) => (Some(lister), None),
+            Err(error) => (None, Some(error)),
+        };
+        Ok((Transport { socket, lister, telling: Telling::default() }, lesser))
     }
 
     /// Wakes the connections of these ULIDs that have backed off: each retransmits now.
