@@ -37,12 +37,6 @@ fn neighbour(road: &Road) -> Place {
     neighbour
 }
 
-fn link_address(place: &Place, interface: &str) -> String {
-    let shown = place.shell(&format!("ip -o link show dev {interface}"));
-    let (_, rest) = shown.split_once("link/ether ").unwrap();
-    rest.split_whitespace().next().unwrap().to_owned()
-}
-
 /// Whose link-layer address `neighbour` has for `address`.
 fn known(neighbour: &Place, address: Ipv6Addr) -> String {
     neighbour.shell(&format!("ip neigh show {address} dev eth0"))
@@ -83,7 +77,7 @@ fn a_link_local_address_is_answered_for_but_not_tunnelled_to() {
     wait_or_tell("a binding", bound, || road.logs());
     let ping = neighbour.shell(&format!("ping -c 1 -W 5 {LINK_LOCAL}%eth0; true"));
     let found = known(&neighbour, LINK_LOCAL);
-    assert!(found.contains(&link_address(&road.agent, "home0")), "{found} {ping}");
+    assert!(found.contains(&road.agent.link_address("home0")), "{found} {ping}");
     assert!(ping.contains("nreachable"), "{ping}");
 }
 
@@ -96,7 +90,7 @@ fn a_neighbour_at_home_is_told_who_has_the_home_address_now() {
     let radvd = road.advertise("2001:db8:2::/64");
     let _router = road.start_router("");
     road.await_binding("2001:db8:2:");
-    let [agent, own] = [(&road.agent, "home0"), (&road.router, "up0")].map(|(place, name)| link_address(place, name));
+    let [agent, own] = [(&road.agent, "home0"), (&road.router, "up0")].map(|(place, name)| place.link_address(name));
     let reaches = || neighbour.ping(1, "56", &HOME.to_string()).contains("1 received");
     wait_or_tell("the home address", reaches, || road.logs());
     assert!(known(&neighbour, HOME).contains(&agent));

@@ -131,9 +131,8 @@ fn a_neighbour_at_home_finds_an_ipv4_home_address_by_asking_its_link() {
     road.await_binding("2001:db8:2:");
     wait_or_tell("a neighbour", || neighbour.ping(1, "1000", "10.79.0.5").contains("1 received"), || road.logs());
     let found = || neighbour.shell("ip neigh show 10.79.0.5 dev eth0");
-    let shown = road.agent.shell("ip -o link show dev home0");
-    let own = shown.split_once("link/ether ").and_then(|(_, rest)| rest.split_whitespace().next()).unwrap();
-    assert!(found().contains(own), "{} is not {own}", found());
+    let own = road.agent.link_address("home0");
+    assert!(found().contains(&own), "{} is not {own}", found());
 
     run(Command::new("kill").args(["-TERM", &router.0.id().to_string()]));
     assert!(router.0.wait().unwrap().success());

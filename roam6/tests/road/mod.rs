@@ -76,6 +76,13 @@ impl Place {
         run(&mut self.command(&["sh", "-c", script]))
     }
 
+    /// The link-layer address of an interface.
+    pub fn link_address(&self, interface: &str) -> String {
+        let shown = self.shell(&format!("ip -o link show dev {interface}"));
+        let (_, rest) = shown.split_once("link/ether ").unwrap();
+        rest.split_whitespace().next().unwrap().to_owned()
+    }
+
     /// What `ping` says of one echo request of a size, which may not be fragmented, awaited for so many seconds. Of
     /// several it would await the last for two round trips only, whatever `-W` says, and then call a late answer a loss.
     pub fn ping(&self, seconds: u32, size: &str, to: &str) -> String {

@@ -85,8 +85,7 @@ impl<'a> Visit<'a> {
     pub fn end_after(mut self, act: impl FnOnce()) -> Dissected {
         act();
         let seen = self.capture.take().unwrap().end();
-        let shown = self.road.router.shell("ip -o link show dev up0");
-        let own = shown.split_once("link/ether ").and_then(|(_, rest)| rest.split_whitespace().next()).unwrap();
+        let own = self.road.router.link_address("up0");
         let sent = seen.fields(&format!("eth.src == {own}"), &["ipv6.src", "frame.number", "frame.protocols"]);
         for frame in sent {
             let source: Ipv6Addr = frame[0][0].parse().unwrap();
