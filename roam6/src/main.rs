@@ -16,6 +16,7 @@ mod render;
 
 use clap::Parser;
 use command_line::{CommandLine, Mptcp, Verb};
+use daemon::signals::Blocked;
 use std::process::ExitCode;
 
 /// Something went wrong while running.
@@ -26,7 +27,13 @@ const WRONG: u8 = 2;
 const ABSENT: u8 = 3;
 
 fn main() -> ExitCode {
-    match CommandLine::parse().verb {
+    // First of all, so that a signal neither kills a daemon halfway through its start nor is lost.
+    let blocked = Blocked::begin();
+    let verb = CommandLine::parse().verb;
+    if !matches!(verb, Verb::Run(_)) {
+        blocked.end();
+    }
+    match verb {
         Verb::Run(run) => match daemon::run(run.into()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(daemon::Failure::Config(problems)) => wrong(&problems),

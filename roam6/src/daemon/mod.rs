@@ -10,6 +10,7 @@ mod reload;
 mod roles;
 mod server;
 mod showing;
+pub(crate) mod signals;
 mod start;
 mod table_watch;
 
@@ -19,8 +20,6 @@ use ages::Ages;
 use core::time::Duration;
 pub(crate) use log::Level;
 use log::Log;
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
 use notify::Notify;
 use position::Positions;
 use recorder::Recorder;
@@ -34,6 +33,7 @@ use roam6_proto::{Clock, Engine, Input, Node, Order, Outbox, Output, Report, Tim
 use roam6_wire::shim6::Fork;
 use server::{Asked, ClientId, Reactor, Server};
 use showing::{Form, Showing};
+use signals::Signals;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -84,10 +84,12 @@ impl From<roam6_linux::Error> for Failure {
 
 /// Runs until told to end.
 pub(crate) fn run(options: Options) -> Result<(), Failure> {
-    let config = crate::config::load(&options.config).map_err(Failure::Config)?;
+    let mut signals = Signals::open()?;
+    // Told to end before the files are read: nothing was changed, and there is nothing to undo.
+    let Some((config, seed)) = start::prepare(&options.config, &mut signals)? else { return Ok(()) };
     start::preflight()?;
     let _lock = start::lock(&config.run_dir)?;
-    let mut daemon = Daemon::new(options, config)?;
+    let mut daemon = Daemon::new(options, config, seed, signals)?;
     daemon.begin()?;
     daemon.turn()?;
     daemon.end()
@@ -100,7 +102,7 @@ struct Daemon {
     host: Host,
     node: Node,
     server: Server,
-    signals: SignalFd,
+    signals: Signals,
     table_watch: Option<TableWatch>,
     positions: Option<Positions>,
     reading: Reading,
@@ -109,6 +111,8 @@ struct Daemon {
     recorder: Option<Recorder>,
     showing: Showing,
     metrics: Option<(Time, Vec<u8>)>,
+    /// Whether the roles were told to begin.
+    begun: bool,
     settled: bool,
     /// From the moment on when it is ready.
     text: Option<Text>,
@@ -123,15 +127,7 @@ struct Voice {
 }
 
 impl Daemon {
-    fn new(options: Options, config: Config) -> Result<Daemon, Failure> {
-        let mut wanted = SigSet::empty();
-        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-            wanted.add(signal);
-        }
-        let signals = wanted
-            .thread_block()
-            .and_then(|()| SignalFd::with_flags(&wanted, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC));
-        let signals = signals.map_err(|error| format!("signals: {}", error.desc()))?;
+    fn new(options: Options, config: Config, seed: [u8; 32], signals: Signals) -> Result<Daemon, Failure> {
         let control = start::control_socket(&config)?;
         let metrics = config.metrics.map(start::metrics_socket).transpose()?;
         let mut host = Host::new(roles::host_options(&config))?;
@@ -144,7 +140,6 @@ impl Daemon {
             host.watch(fd, POSITION, READ)?;
         }
         let server = Server::new(SERVER, control, metrics, &mut host)?;
-        let seed = start::seed()?;
         let roles = config.roles();
         let recorder = options.record.as_ref().map(|path| Recorder::begin(path, &roles, seed)).transpose()?;
         let mut daemon = Daemon {
@@ -162,6 +157,7 @@ impl Daemon {
             recorder,
             showing: Showing::default(),
             metrics: None,
+            begun: false,
             settled: false,
             text: None,
         };
@@ -186,12 +182,16 @@ impl Daemon {
                     inputs.extend(recall.take_if(|_| is_clock).map(|recall| (at, recall)));
                 }
                 Wake::Report(report) => self.report_of_host(report),
-                Wake::Ready(ready) => drop(self.ready(ready)?),
+                Wake::Ready(ready) => self.ready(ready),
             }
+        }
+        if self.is_told_to_end() {
+            return Ok(());
         }
         let at = inputs.back().map_or(now, |(at, _)| *at);
         inputs.extend(recall.map(|recall| (at, recall)));
         inputs.push_back((at, Input::Order(Order::Begin)));
+        self.begun = true;
         self.feed(inputs);
         self.tell_positions();
         self.voice.ages.forget();
@@ -213,25 +213,33 @@ impl Daemon {
 
     /// Turns until a signal ends it.
     fn turn(&mut self) -> Result<(), Failure> {
-        while !self.once()? {}
+        while !self.is_told_to_end() {
+            self.once()?;
+        }
         Ok(())
     }
 
-    /// One turn; true if it was told to end.
-    fn once(&mut self) -> Result<bool, Failure> {
+    /// Also true for a signal that no wait has brought yet.
+    fn is_told_to_end(&mut self) -> bool {
+        self.signals.read();
+        self.signals.is_end()
+    }
+
+    /// One turn.
+    fn once(&mut self) -> Result<(), Failure> {
         let at_once = self.showing.is_gathering().then(|| self.host.now());
         let deadlines = [at_once, self.node.deadline(), self.server.deadline(), self.notify.deadline()];
         let wakes = self.host.wait(deadlines.into_iter().flatten().min())?;
         let mut inputs = VecDeque::new();
-        let mut end = false;
         for wake in wakes {
             match wake {
                 Wake::Input(at, Input::Tick) if self.node.deadline().is_none_or(|deadline| deadline > at) => {}
                 Wake::Input(at, input) => inputs.push_back((at, input)),
                 Wake::Report(report) => self.report_of_host(report),
-                Wake::Ready(ready) => end |= self.ready(ready)?,
+                Wake::Ready(ready) => self.ready(ready),
             }
         }
+        self.obey_signals();
         self.feed(inputs);
         self.settle()?;
         self.gather();
@@ -243,7 +251,14 @@ impl Daemon {
         if let Some(recorder) = &mut self.recorder {
             recorder.flush();
         }
-        Ok(end)
+        Ok(())
+    }
+
+    fn obey_signals(&mut self) {
+        if self.signals.take_reload() {
+            self.notify.reloading();
+            self.read(File::Config);
+        }
     }
 
     /// Says goodbye, and takes away all that was made.
@@ -254,8 +269,10 @@ impl Daemon {
             return Ok(());
         }
         self.say(Level::Info, "ends");
-        // No role waits for an answer to its last words.
-        self.feed([(self.host.now(), Input::Order(Order::Stop))].into());
+        // No role waits for an answer to its last words. One that has not begun has none.
+        if self.begun {
+            self.feed([(self.host.now(), Input::Order(Order::Stop))].into());
+        }
         let cleaned = self.host.clean();
         let _ = std::fs::remove_file(crate::control::socket_path(&self.config.run_dir));
         Ok(cleaned?)
@@ -291,8 +308,8 @@ impl Daemon {
         }
     }
 
-    /// Serves one of the loop's own descriptors; true if it says to end.
-    fn ready(&mut self, ready: Ready) -> Result<bool, Failure> {
+    /// Serves one of the loop's own descriptors.
+    fn ready(&mut self, ready: Ready) {
         let now = self.host.now();
         if self.server.owns(ready.token) {
             if let Some((client, asked)) = self.server.ready(ready, now, &mut self.host) {
@@ -309,15 +326,8 @@ impl Daemon {
         } else if ready.token == SHOWING {
             self.take_written();
         } else {
-            while let Ok(Some(signal)) = self.signals.read_signal() {
-                if signal.ssi_signo != Signal::SIGHUP as u32 {
-                    return Ok(true);
-                }
-                self.notify.reloading();
-                self.read(File::Config);
-            }
+            self.signals.read();
         }
-        Ok(false)
     }
 
     fn tell_positions(&mut self) {

@@ -1,8 +1,12 @@
 //! What must hold before the daemon begins: it is alone, it is allowed to, and the kernel can. Each refusal says what to do.
 
-use crate::config::{Config, Control};
+use super::Failure;
+use super::errand::Errand;
+use super::signals::Signals;
+use crate::config::{self, Config, Control};
 use crate::control::socket_path;
 use nix::fcntl::{Flock, FlockArg};
+use nix::poll::PollTimeout;
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Gid, Group, chown};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -98,8 +102,26 @@ pub(crate) fn metrics_socket(address: SocketAddr) -> Result<TcpListener, String>
     Ok(listener)
 }
 
+/// How long reading the files may still take once the daemon is told to end.
+const GRACE: u16 = 2000;
+
+/// Reads the configuration, and takes a seed. Both may take for ever, on a dead network file system or early at boot:
+/// meanwhile signals are obeyed. `None`: told to end.
+pub(super) fn prepare(path: &Path, signals: &mut Signals) -> Result<Option<(Config, [u8; 32])>, Failure> {
+    let path = path.to_owned();
+    let errand = Errand::begin(move || {
+        let config = config::load(&path).map_err(Failure::Config)?;
+        Ok::<_, Failure>((config, seed()?))
+    })?;
+    if !signals.wait_for(errand.fd(), PollTimeout::from(GRACE))? {
+        return Ok(None);
+    }
+    let read = errand.finish().unwrap_or_else(|| Err("the configuration could not be read".to_owned().into()));
+    read.map(Some)
+}
+
 /// 32 octets nobody can guess; waits for the kernel to have gathered enough, early at boot.
-pub(crate) fn seed() -> Result<[u8; 32], String> {
+fn seed() -> Result<[u8; 32], String> {
     let mut seed = [0; 32];
     let read = File::open("/dev/random").and_then(|mut file| file.read_exact(&mut seed));
     read.map_err(|error| format!("/dev/random: {error}"))?;
