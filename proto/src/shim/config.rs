@@ -25,7 +25,8 @@ pub struct ShimConfig {
     pub trigger: Option<Trigger>,
     /// With whom.
     pub peers: PeerRules,
-    /// Contexts at once; more are neither asked for nor granted.
+    /// Contexts at once. When there are so many, those of the prefix that holds most give way, then the least recently
+    /// used whose peer has proved nothing.
     pub max_contexts: usize,
     /// Send Timeout of RFC 5534 §6.1, 100 ms at least; peers are told, rounded up to whole seconds.
     pub send_timeout: Duration,

@@ -348,6 +348,11 @@ impl Contexts {
         all.into_iter()
     }
 
+    /// All, in no useful order.
+    pub(super) fn iter_unsorted(&self) -> impl Iterator<Item = (Slot, &Context)> + Clone {
+        self.slots.iter().map(|(slot, context)| (*slot, &**context))
+    }
+
     /// How many.
     pub(super) fn len(&self) -> usize {
         self.slots.len()

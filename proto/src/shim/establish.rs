@@ -167,7 +167,7 @@ impl Shim {
         if !peer.knows(path.peer) {
             return drop_packet(DropReason::Unverified, path.peer, format!("I2 for {}", id.ulids.peer), out);
         }
-        if slot.is_none() && !self.has_room(out) {
+        if slot.is_none() && !self.make_room(now, path.peer, out) {
             return;
         }
         peer.responder_nonce = Some((responder_nonce, initiator_nonce));

@@ -11,6 +11,7 @@ mod exploration;
 mod hear;
 mod proof;
 mod reach;
+mod room;
 pub mod scenario;
 #[cfg(test)]
 mod tests;
@@ -74,7 +75,7 @@ pub struct Shim {
     refusals: few::Map<Ipv6Addr, (Time, &'static str)>,
     verifications: Limiter,
     complaints: Limiter,
-    full: bool,
+    room: room::Room,
     state: Life,
 }
 
@@ -127,7 +128,7 @@ impl Shim {
             identities: Identities::default(),
             agenda: Agenda::new(),
             refusals: few::Map::new(),
-            full: false,
+            room: room::Room::default(),
             state: Life::New,
         }
     }
@@ -235,21 +236,14 @@ impl Shim {
         let id = ContextId { ulids: flow.pair, fork: Fork::NONE };
         let held = self.refusals.get(&peer).is_some_and(|(until, _)| *until > now);
         let ours = self.uplinks.find(local).is_some();
-        if held || !ours || self.contexts.find(&id).is_some() || !self.config.peers.allow(peer) || !self.has_room(out) {
+        if held || !ours || self.contexts.find(&id).is_some() || !self.config.peers.allow(peer) {
+            return;
+        }
+        if !self.make_room(now, peer, out) {
             return;
         }
         let slot = self.create(now, id, flow.link, flow.pair);
         self.open(now, slot, 0, out);
-    }
-
-    /// Whether one more context may be made.
-    fn has_room(&mut self, out: &mut Outbox) -> bool {
-        let room = self.contexts.len() < self.config.max_contexts;
-        if !room && !self.full {
-            out.report(Report::TableFull { table: "contexts".to_owned(), limit: self.config.max_contexts });
-        }
-        self.full = !room;
-        room
     }
 
     /// A context in which nothing has been said yet.

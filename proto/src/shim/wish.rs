@@ -118,7 +118,7 @@ impl Shim {
         if let Some(forked) = self.contexts.find(&id) {
             return self.take_by_hand(now, forked, path, out);
         }
-        if !self.has_room(out) {
+        if !self.make_room(now, id.ulids.peer, out) {
             return;
         }
         let forked = self.create(now, id, link, present);

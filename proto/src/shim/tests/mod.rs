@@ -1,5 +1,6 @@
 //! One shim and whoever sends to it: peers, impostors, floods, and hosts that know no Shim6.
 
+mod room;
 mod wishes;
 
 use super::*;

@@ -1,0 +1,122 @@
+//! Which contexts are ended when the table is full, so that no peer can keep others out of it (RFC 5533 §16.4).
+//!
+//! Contexts are counted by the /64 prefix of the peer's present locator. A handshake or a probe has shown that the peer
+//! receives there, whereas a ULID can be in any prefix: a set of addresses (RFC 5535) may claim to be at home anywhere.
+
+use super::Shim;
+use super::context::{Context, Slot};
+use crate::engine::Outbox;
+use crate::report::Report;
+use crate::time::Time;
+use core::cmp::Reverse;
+use core::time::Duration;
+use roam6_wire::shim6::Method;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// A prefix that holds more than this part of the table is the first to give way.
+const PREFIX_SHARE: usize = 16;
+/// An address that holds more than this part of its prefix's contexts gives way before its neighbours.
+const ADDRESS_SHARE: usize = 4;
+/// This part of the table is freed at once: the search for it visits every context.
+const BATCH: usize = 256;
+/// The table is searched again so long after a search that has found nothing.
+const SEARCH_HOLD: Duration = Duration::from_millis(100);
+
+/// Whether the context table has room.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    /// That the table is full has been reported.
+    reported: bool,
+    /// Until then nothing gives way.
+    hold_until: Time,
+}
+
+impl Shim {
+    /// Makes room for one more context with `newcomer`; `false` if nothing can give way to it.
+    pub(super) fn make_room(&mut self, now: Time, newcomer: Ipv6Addr, out: &mut Outbox) -> bool {
+        let (held, limit) = (self.contexts.len(), self.config.max_contexts);
+        if held < limit {
+            self.room.reported &= held > limit - limit.div_ceil(8);
+            return true;
+        }
+        if !self.room.reported {
+            out.report(Report::TableFull { table: "contexts".to_owned(), limit });
+            self.room.reported = true;
+        }
+        if now < self.room.hold_until {
+            return false;
+        }
+        let victims = victims(self.contexts.iter_unsorted(), newcomer, limit);
+        for slot in &victims {
+            self.end(*slot, "the context table is full", out);
+        }
+        if self.contexts.len() >= limit {
+            self.room.hold_until = now + SEARCH_HOLD;
+            return false;
+        }
+        true
+    }
+}
+
+/// The contexts that give way to `newcomer` in a table of `limit`:
+///
+/// 1. those of the prefix that holds most, if that is more than its share;
+/// 2. else those whose peer has proved nothing;
+/// 3. else those of the prefix that holds most, if `newcomer`'s would still hold less.
+///
+/// Among them first those of an address that holds most of its prefix's, then those whose peer has proved nothing, then
+/// the least recently used.
+fn victims<'a>(
+    contexts: impl Iterator<Item = (Slot, &'a Context)> + Clone,
+    newcomer: Ipv6Addr,
+    limit: usize,
+) -> Vec<Slot> {
+    let mut by_prefix: BTreeMap<u64, usize> = BTreeMap::new();
+    for (_, context) in contexts.clone() {
+        *by_prefix.entry(prefix(context.path.peer)).or_default() += 1;
+    }
+    let Some((most, largest)) = by_prefix.iter().map(|(prefix, count)| (*count, *prefix)).max() else {
+        return Vec::new();
+    };
+    let batch = (limit / BATCH).max(1);
+    let share = (limit / PREFIX_SHARE).max(1);
+    let of_largest = |context: &Context| prefix(context.path.peer) == largest;
+    if most > share {
+        return least_worth(contexts.filter(|(_, context)| of_largest(context)), batch.min(most - share));
+    }
+    let unproved = least_worth(contexts.clone().filter(|(_, context)| !has_proved(context)), batch);
+    let held = by_prefix.get(&prefix(newcomer)).copied().unwrap_or_default();
+    if unproved.is_empty() && most > held + 1 {
+        return least_worth(contexts.filter(|(_, context)| of_largest(context)), 1);
+    }
+    unproved
+}
+
+/// The first `count` of those that give way.
+fn least_worth<'a>(contexts: impl Iterator<Item = (Slot, &'a Context)> + Clone, count: usize) -> Vec<Slot> {
+    let mut by_address: BTreeMap<Ipv6Addr, usize> = BTreeMap::new();
+    let mut total = 0;
+    for (_, context) in contexts.clone() {
+        *by_address.entry(context.path.peer).or_default() += 1;
+        total += 1;
+    }
+    let is_busy = |address| by_address.get(&address).is_some_and(|held| held * ADDRESS_SHARE > total);
+    let worth = |context: &Context| (Reverse(is_busy(context.path.peer)), has_proved(context), context.active);
+    let mut ranked: Vec<_> = contexts.map(|(slot, context)| (worth(context), slot)).collect();
+    if count < ranked.len() {
+        ranked.select_nth_unstable(count);
+        ranked.truncate(count);
+    }
+    ranked.into_iter().map(|(_, slot)| slot).collect()
+}
+
+/// Whether the peer has proved that an address is its own, by a set of addresses or a key.
+fn has_proved(context: &Context) -> bool {
+    context.peer.as_ref().is_some_and(|peer| peer.locators.iter().any(|locator| locator.method != Method(0)))
+}
+
+/// The /64 prefix of an address.
+fn prefix(address: Ipv6Addr) -> u64 {
+    (address.to_bits() >> 64) as u64
+}
