@@ -42,8 +42,6 @@ const REPAIR: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 const COMPARE: Duration = Duration::from_secs(300);
 /// Time in which MPTCP endpoints of an earlier life must be put again: routers answer a solicitation sooner.
 const ADOPT: Duration = Duration::from_secs(10);
-/// The loopback interface of every network namespace.
-const LOOPBACK: LinkId = LinkId(1);
 /// Shortest time between two reports of packets that could not be sent.
 const UNSENT: Duration = Duration::from_secs(1);
 
@@ -642,7 +640,7 @@ impl Host {
 
     /// Tunnels take packets off every interface but loopback and their own: peers may reach a home agent by any.
     fn attach(&mut self, event: &LinkEvent) {
-        if event.link == LOOPBACK || event.name == self.device || !self.attached.insert(event.link) {
+        if event.link == LinkId::LOOPBACK || event.name == self.device || !self.attached.insert(event.link) {
             return;
         }
         if let Err(error) = self.executor.tunnels.attach(event.link, &event.name) {

@@ -50,6 +50,11 @@ pub enum Input {
 #[serde(transparent)]
 pub struct LinkId(pub u32);
 
+impl LinkId {
+    /// The loopback interface, which every network namespace has under this number.
+    pub const LOOPBACK: LinkId = LinkId(1);
+}
+
 impl fmt::Display for LinkId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "link {}", self.0)

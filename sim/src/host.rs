@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct HostId(pub usize);
 
 /// The interface that is the host itself.
-pub const LOOPBACK: LinkId = LinkId(1);
+pub const LOOPBACK: LinkId = LinkId::LOOPBACK;
 /// The interface on which decapsulated packets appear.
 pub const TUNNELS: LinkId = LinkId(2);
 /// The first number of an interface with a medium.

@@ -172,13 +172,27 @@ impl Advertiser {
         true
     }
 
-    /// Says goodbye: the router is one no longer (RFC 4861 §6.2.5), and what was its for a time is nobody's.
+    /// Ends the advertisements: this is no router any longer (RFC 4861 §6.2.5). Prefixes of limited lifetime are withdrawn;
+    /// the others are deprecated, since a later run may advertise others in their place (RFC 9096 §3.5).
     pub fn stop(&mut self, now: Time, out: &mut Outbox) {
         for one in &mut self.content.prefixes {
+            one.preferred = Lifetime::Over;
             if let Lifetime::Until(..) = one.valid {
-                (one.valid, one.preferred) = (Lifetime::Over, Lifetime::Over);
+                one.valid = Lifetime::Over;
             }
         }
+        self.say_goodbye(now, out);
+    }
+
+    /// The same for an interface that will not be advertised on again: all its prefixes are withdrawn (RFC 9096 §3.5).
+    pub fn withdraw(&mut self, now: Time, out: &mut Outbox) {
+        for one in &mut self.content.prefixes {
+            (one.valid, one.preferred) = (Lifetime::Over, Lifetime::Over);
+        }
+        self.say_goodbye(now, out);
+    }
+
+    fn say_goodbye(&mut self, now: Time, out: &mut Outbox) {
         self.content.routes.iter_mut().for_each(|(_, lifetime)| *lifetime = Lifetime::Over);
         self.send(now, (icmp6::ALL_NODES, None), 0, out);
     }

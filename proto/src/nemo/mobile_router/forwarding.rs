@@ -236,18 +236,23 @@ impl MobileRouter {
         }
     }
 
-    /// Away, the home address lives inside; on the home link once the home agent is told to let go of it.
+    /// Away, the home address is on the first ingress interface that is up, or on the loopback interface while none is: the
+    /// tunnel and its probes do not depend on an ingress interface. On the home link it is on the uplink, once the home
+    /// agent is told to let go of it.
     fn put_home_address(&self, plan: &mut Plan) {
         let home = self.config.home_address.0;
         if let Some(link) = self.home_address_link() {
             plan.put(address_item(link, home, self.config.home_prefix.length(), true));
             return;
         }
-        let interfaces = || self.ingress.iter().filter_map(|ingress| ingress.interface.as_ref());
-        if let Some(interface) = interfaces().find(|interface| interface.up).or_else(|| interfaces().next())
+        let mut ingress = self.ingress.iter().filter_map(|ingress| ingress.interface.as_ref());
+        let up = ingress.find(|interface| interface.up).map(|interface| interface.link);
+        // Before the tunnel is managed nothing needs the address, and an ingress interface may still be announced.
+        let fallback = self.begun.then_some(LinkId::LOOPBACK);
+        if let Some(link) = up.or(fallback)
             && !plan.iter().any(|(_, item)| matches!(item, Item::Address(held) if held.address == home))
         {
-            plan.put(address_item(interface.link, home, 128, true));
+            plan.put(address_item(link, home, 128, true));
         }
     }
 

@@ -64,6 +64,14 @@ impl Inside {
         }
     }
 
+    /// Takes over a changed configuration. Nodes are told that the prefix of the former one is withdrawn.
+    pub(super) fn configure(&mut self, now: Time, wanted: &Ingress, out: &mut Outbox) {
+        let former = core::mem::replace(&mut self.config, wanted.clone()).prefix;
+        if former != wanted.prefix && self.advertiser.is_some() {
+            self.withdraw(now, former, out);
+        }
+    }
+
     fn advertise(&mut self, now: Time, content: Content) {
         let Some(interface) = self.interface.as_ref().filter(|interface| interface.up) else {
             return;

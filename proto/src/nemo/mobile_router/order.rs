@@ -6,10 +6,12 @@ use super::ingress::Inside;
 use super::modes::Modes;
 use super::registration::{Place, Registration, Wanted};
 use super::uplink::Uplink;
+use crate::access::neighbour;
 use crate::engine::Outbox;
 use crate::input::Order;
 use crate::nemo::config::MobileRouterConfig;
 use crate::plan::{Plan, Record};
+use crate::report::Report;
 use crate::time::Time;
 use roam6_wire::Sequence;
 
@@ -27,7 +29,8 @@ impl MobileRouter {
                 self.registration.refresh();
             }
             Order::Stop => self.stop(now, out),
-            Order::Begin | Order::PrefixTable(_) | Order::PathManager(_) | Order::Unbind(_) => {}
+            Order::Begin => self.report_missing_interfaces(|_| true, out),
+            Order::PrefixTable(_) | Order::PathManager(_) | Order::Unbind(_) => {}
             Order::Shim(_) | Order::UsePath { .. } | Order::EndContext(_) => {}
             Order::Mnpp(_) | Order::Ask(_) | Order::PutArea(_) | Order::DropArea(_) => {}
             Order::Denm(_) | Order::Announce(_) => {}
@@ -50,6 +53,7 @@ impl MobileRouter {
 
     /// Applies what changed; bindings, links and paths that remain are not disturbed.
     fn reload(&mut self, now: Time, config: &MobileRouterConfig, out: &mut Outbox) {
+        let named_before: Vec<String> = self.named_interfaces().map(|(name, _)| name.clone()).collect();
         if config.home_address != self.config.home_address {
             self.deregister(now, out);
             self.registration = Registration::new(self.registration.sequence());
@@ -79,11 +83,11 @@ impl MobileRouter {
                 Some(index) => before.swap_remove(index),
                 None => Inside::new(wanted.clone()),
             };
-            inside.config = wanted.clone();
+            inside.configure(now, wanted, out);
             self.ingress.push(inside);
         }
         for gone in &mut before {
-            gone.advertiser.iter_mut().for_each(|advertiser| advertiser.stop(now, out));
+            gone.advertiser.iter_mut().for_each(|advertiser| advertiser.withdraw(now, out));
         }
         if config.mode != self.config.mode {
             self.modes = Modes::new(config.mode);
@@ -96,6 +100,24 @@ impl MobileRouter {
             if !self.is_attached(&event.name) {
                 self.hear_link(now, &event, out);
             }
+        }
+        self.report_missing_interfaces(|name| !named_before.contains(name), out);
+    }
+
+    /// The interfaces that the configuration names, with their roles.
+    fn named_interfaces(&self) -> impl Iterator<Item = (&String, &'static str)> {
+        let uplinks = self.uplinks.iter().map(|uplink| (&uplink.config.interface, "uplink"));
+        uplinks.chain(self.ingress.iter().map(|inside| (&inside.config.interface, "ingress")))
+    }
+
+    /// Names those of the `new` interfaces that the host does not have; they are used as soon as they appear.
+    fn report_missing_interfaces(&self, new: impl Fn(&String) -> bool, out: &mut Outbox) {
+        for (name, role) in
+            self.named_interfaces().filter(|(name, _)| new(name) && !self.interfaces.contains_key(*name))
+        {
+            out.report(Report::Notice {
+                text: format!("{name}: no such interface ({role}); it is used once it appears"),
+            });
         }
     }
 
@@ -114,6 +136,20 @@ impl MobileRouter {
         self.stop_sources(now, out);
         self.stopping = true;
         self.held.drop(&Plan::new(), out);
+        self.solicit_for_host(out);
+    }
+
+    /// The host configures the uplinks itself from now on: a Router Advertisement gives it address and default route back
+    /// at once, instead of at the next unsolicited one (RFC 4861 §6.3.7). Sent after the host's settings are restored.
+    /// The second solicitation, from the unspecified address, is answered to all nodes: the host's own link-local
+    /// address may be another than the one formed here.
+    fn solicit_for_host(&self, out: &mut Outbox) {
+        for interface in self.uplinks.iter().filter_map(|uplink| uplink.interface.as_ref()).filter(|it| it.up) {
+            out.transmit(neighbour::router_solicitation(interface.link, interface.address));
+            if interface.address.is_some() {
+                out.transmit(neighbour::router_solicitation(interface.link, None));
+            }
+        }
     }
 
     /// Asks the home agent to forget us, without waiting for its answer.

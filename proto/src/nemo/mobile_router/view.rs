@@ -10,6 +10,9 @@ use core::time::Duration;
 use roam6_wire::{Bid, Ipv4End, Prefix};
 use std::net::Ipv6Addr;
 
+/// State of an interface that the configuration names and the host does not have.
+const NO_INTERFACE: &str = "no such interface";
+
 impl MobileRouter {
     /// Every timer: the interface it is of, what happens when it ends, and when that is.
     fn timers(&self, now: Time) -> impl Iterator<Item = (&str, &'static str, Time)> {
@@ -67,14 +70,21 @@ impl MobileRouter {
     pub(super) fn show(&self, now: Time, view: &mut View) {
         view.bindings.extend(self.show_bindings(now));
         view.links.extend(self.uplinks.iter().map(|uplink| self.show_uplink(uplink)));
-        view.links.extend(self.ingress.iter().map(|inside| LinkView {
-            name: inside.config.interface.clone(),
-            role: "ingress".to_owned(),
-            up: inside.interface.as_ref().is_some_and(|interface| interface.up),
-            mtu: inside.interface.as_ref().map_or(0, |interface| interface.mtu),
-            router: None,
-            addresses: inside.address().into_iter().collect(),
-            state: if inside.advertiser.is_some() { "advertising" } else { "down" }.to_owned(),
+        view.links.extend(self.ingress.iter().map(|inside| {
+            LinkView {
+                name: inside.config.interface.clone(),
+                role: "ingress".to_owned(),
+                up: inside.interface.as_ref().is_some_and(|interface| interface.up),
+                mtu: inside.interface.as_ref().map_or(0, |interface| interface.mtu),
+                router: None,
+                addresses: inside.address().into_iter().collect(),
+                state: match (&inside.interface, &inside.advertiser) {
+                    (None, _) => NO_INTERFACE,
+                    (_, Some(_)) => "advertising",
+                    (_, None) => "down",
+                }
+                .to_owned(),
+            }
         }));
         view.tunnels.extend(self.paths().iter().map(|path| TunnelView {
             tunnel: super::forwarding::TUNNEL.0,
@@ -138,6 +148,7 @@ impl MobileRouter {
     fn show_uplink(&self, uplink: &Uplink) -> LinkView {
         let router = uplink.attachment.as_ref().and_then(|attachment| attachment.router());
         let state = match (uplink.up(), uplink.home, router, &uplink.formed) {
+            _ if uplink.interface.is_none() => NO_INTERFACE,
             (None, ..) => "down",
             _ if uplink.ipv4.in_use().is_some() && uplink.prober.is_silent() => "silent",
             _ if uplink.ipv4.in_use().is_some() && self.carriage.translated => "IPv4 behind NAT",

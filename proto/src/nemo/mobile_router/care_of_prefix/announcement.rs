@@ -38,6 +38,8 @@ pub(in super::super) struct Told {
     /// Its addresses inside, if others are outside.
     nodes: Option<Vec<Ipv6Addr>>,
     over: bool,
+    /// It was the interface's own prefix of the mobile network, by a former configuration.
+    own: bool,
     /// An earlier life lent it; until then it may be lent again.
     undecided_until: Option<Time>,
 }
@@ -96,17 +98,26 @@ impl MobileRouter {
         };
         let undecided = now + REGAIN;
         let (until, on_link) = (undecided + LONGEST_VALID, record.on_link);
-        let told =
-            Told { until, bid: Bid(0), of: None, on_link, nodes: None, over: false, undecided_until: Some(undecided) };
+        let told = Told {
+            until,
+            bid: Bid(0),
+            of: None,
+            on_link,
+            nodes: None,
+            over: false,
+            own: false,
+            undecided_until: Some(undecided),
+        };
         if inside.told.len() < MAX_TOLD {
             inside.told.insert(record.prefix, told);
         }
     }
 
-    /// Nodes hear of everything before an orderly end.
+    /// Nodes hear of everything before an orderly end; yet a node that misses it believes in a former prefix of the mobile
+    /// network for weeks.
     pub(in super::super) fn forget_lent(&self, out: &mut Outbox) {
-        let prefixes = self.ingress.iter().flat_map(|inside| inside.told.keys());
-        prefixes.for_each(|prefix| out.drop(Key::Record(RecordKey::Lent(*prefix))));
+        let lent = self.ingress.iter().flat_map(|inside| &inside.told).filter(|(_, told)| !told.own);
+        lent.for_each(|(prefix, _)| out.drop(Key::Record(RecordKey::Lent(*prefix))));
     }
 
     /// The content of the advertisements of the interface `index`, apart from the MTU; remembers what nodes are told.
@@ -147,7 +158,8 @@ impl MobileRouter {
         }
         let link = inside.link();
         let proxy = self.sources.values().any(|source| link.is_some() && source.proxied_inside() == link);
-        Content { prefixes, routes, mtu: None, interval, proxy, brisk: prefer.is_some() }
+        let brisk = prefer.is_some() || inside.told.values().any(|told| told.over);
+        Content { prefixes, routes, mtu: None, interval, proxy, brisk }
     }
 
     /// Every prefix of the nodes inside.
@@ -186,7 +198,12 @@ impl MobileRouter {
             let over = inside.told.iter().filter(|(_, told)| told.over).map(|(prefix, told)| PrefixView {
                 prefix: *prefix,
                 ingress: inside.config.interface.clone(),
-                role: if told.of.is_some() { "delegated" } else { "shared" }.to_owned(),
+                role: match (told.own, told.of) {
+                    (true, _) => "home",
+                    (_, Some(_)) => "delegated",
+                    (_, None) => "shared",
+                }
+                .to_owned(),
                 uplink: name(told.bid),
                 of: told.of,
                 valid: Some(Duration::ZERO),
@@ -199,10 +216,33 @@ impl MobileRouter {
 }
 
 impl Inside {
+    /// Advertises the interface's former prefix as withdrawn, for as long as nodes may believe in it (RFC 9096 §3.5). A
+    /// record keeps it for a later run.
+    pub(in super::super) fn withdraw(&mut self, now: Time, prefix: Prefix, out: &mut Outbox) {
+        self.make_room_for(prefix, out);
+        if self.told.len() < MAX_TOLD {
+            let (bid, on_link) = (Bid(0), true);
+            let told = Told {
+                until: now + VALID,
+                bid,
+                of: None,
+                on_link,
+                nodes: None,
+                over: true,
+                own: true,
+                undecided_until: None,
+            };
+            self.told.insert(prefix, told);
+            let interface = self.config.interface.clone();
+            out.put(Item::Record(Record::Lent(LentRecord { prefix, interface, on_link })));
+        }
+    }
+
     /// Notes that nodes are told of `live` now for at most `most`, and that all else they were told of is over.
     fn remember(&mut self, now: Time, most: Duration, live: &[Live], out: &mut Outbox) {
+        let own = self.config.prefix;
         self.told.retain(|prefix, one| {
-            let kept = one.until > now;
+            let kept = one.until > now && *prefix != own;
             if !kept {
                 out.drop(Key::Record(RecordKey::Lent(*prefix)));
             }
@@ -247,6 +287,7 @@ impl Live {
             on_link: self.on_link,
             nodes,
             over: false,
+            own: false,
             undecided_until: None,
         }
     }

@@ -167,8 +167,16 @@ fn stopping_says_goodbye_to_everybody_and_leaves_nothing() {
     let outputs = bench.feed(Input::Order(Order::Stop));
     let goodbye = update(&outputs);
     assert_eq!(goodbye.message.lifetime_units, 0);
-    let last = messages(&outputs);
-    assert!(matches!(&last[..], [icmp6::Message::RouterAdvertisement(message)] if message.lifetime == 0));
+    let [icmp6::Message::RouterAdvertisement(farewell), solicitations @ ..] = &messages(&outputs)[..] else {
+        panic!("{outputs:#?}")
+    };
+    assert_eq!(farewell.lifetime, 0);
+    let deprecated = |option: &NeighbourOption| matches!(option, NeighbourOption::PrefixInformation { valid, preferred: 0, .. } if *valid > 0);
+    assert!(farewell.options.iter().any(deprecated), "{farewell:#?}");
+    assert_eq!(solicitations.len(), 2, "the host is to hear a router at once: {solicitations:#?}");
+    let restored = kinds(&outputs).into_iter().rposition(|kind| kind.starts_with("drop Setting")).unwrap();
+    let asked = kinds(&outputs).into_iter().position(|kind| kind == format!("send 58 {}", icmp6::ALL_ROUTERS)).unwrap();
+    assert!(restored < asked, "after the settings of the host are as they were");
     assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::Record(_))), "{:#?}", bench.plan);
     assert_eq!(bench.router.deadline(), None);
 }

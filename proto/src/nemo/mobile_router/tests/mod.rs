@@ -7,8 +7,10 @@ mod damping;
 mod home;
 mod home_prefix;
 mod hostile;
+mod interfaces;
 mod ipsec;
 mod multiple;
+mod renumbering;
 mod restart;
 
 use super::*;
