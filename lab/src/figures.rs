@@ -15,10 +15,8 @@ pub(crate) struct Findings {
     pub(crate) rows: Vec<Value>,
     /// The figures that are compared with bounds.
     pub(crate) summary: Map<String, Value>,
-    /// Whether every bound holds that a correct implementation must keep on any machine.
-    pub(crate) sound: bool,
-    /// What is not as it should be, in words.
-    pub(crate) faults: Vec<String>,
+    /// Which bounds did not hold that a correct implementation keeps on any machine, in words.
+    faults: Vec<String>,
 }
 
 impl Findings {
@@ -27,10 +25,26 @@ impl Findings {
         self.summary.insert(name.to_owned(), value.into());
     }
 
-    /// Says what is not as it should be.
+    /// Records a fault: the run is not sound.
     pub(crate) fn blame(&mut self, fault: String) {
-        self.sound = false;
         self.faults.push(fault);
+    }
+
+    /// Records `fault` unless `holds`.
+    pub(crate) fn require(&mut self, holds: bool, fault: impl FnOnce() -> String) {
+        if !holds {
+            self.blame(fault());
+        }
+    }
+
+    /// The faults; the run is sound if there are none.
+    pub(crate) fn faults(&self) -> &[String] {
+        &self.faults
+    }
+
+    /// Whether nothing is wrong.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.faults.is_empty()
     }
 
     /// Writes the file of the contract: experiment, machine, rows, summary; and how they came about.
@@ -40,7 +54,7 @@ impl Findings {
             "quick": run.quick,
             "seconds": round(run.began.elapsed().as_secs_f64()),
             "machine": machine(&run.load),
-            "sound": self.sound,
+            "sound": self.is_sound(),
             "faults": self.faults,
             "rows": self.rows,
             "summary": self.summary,
@@ -124,6 +138,16 @@ fn ask(program: &str, arguments: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_that_is_not_sound_says_why() {
+        let mut findings = Findings::default();
+        findings.require(true, || unreachable!());
+        assert!(findings.is_sound() && findings.faults().is_empty());
+        findings.require(1 > 2, || "1 is not more than 2".to_owned());
+        assert!(!findings.is_sound());
+        assert_eq!(findings.faults(), ["1 is not more than 2"]);
+    }
 
     #[test]
     fn percentiles_are_values_that_occurred() {

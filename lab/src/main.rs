@@ -201,8 +201,8 @@ fn run(name: &str, json: Option<&Path>, quick: bool) -> Result<bool> {
         findings.write(name, &run, path)?;
     }
     println!("{}", serde_json::to_string_pretty(&findings.summary)?);
-    for fault in &findings.faults {
+    for fault in findings.faults() {
         eprintln!("not as it should be: {fault}");
     }
-    Ok(findings.sound)
+    Ok(findings.is_sound())
 }

@@ -32,7 +32,7 @@ const CONFIG: &str = "[geo]\ninterfaces = [\"radio0\"]\nposition = { latitude = 
 
 fn run(quick: bool) -> Result<Findings> {
     let rounds = if quick { 1 } else { 5 };
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let mut progress = Progress::new((NEIGHBOURS.len() * rounds) as u64);
     let mut rates = vec![Vec::new(); NEIGHBOURS.len()];
     let mut trips = vec![Vec::new(); NEIGHBOURS.len()];
@@ -41,7 +41,9 @@ fn run(quick: bool) -> Result<Findings> {
         for (index, neighbours) in NEIGHBOURS.iter().enumerate() {
             progress.say(&format!("{neighbours} neighbours"));
             let seen = measure(*neighbours, quick)?;
-            findings.sound &= seen.right;
+            findings.require(seen.right, || {
+                format!("{neighbours} neighbours: not every packet was forwarded to the right next hop")
+            });
             if let (Some(rates), Some(trips)) = (rates.get_mut(index), trips.get_mut(index)) {
                 rates.push(seen.pps);
                 trips.extend(seen.trips);

@@ -70,7 +70,7 @@ struct Echoes {
 fn run(quick: bool) -> Result<Findings> {
     let (step, count) = if quick { (370, 20) } else { (20, 100) };
     let sizes: Vec<usize> = (20..=1500).step_by(step).collect();
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let mut progress = Progress::new(2 * sizes.len() as u64 + 1);
     let mut scene = Scene::build()?;
     let mut lost = 0;
@@ -101,7 +101,7 @@ fn run(quick: bool) -> Result<Findings> {
     progress.say("cold location tables");
     first_packets(&mut scene, if quick { 1 } else { 10 }, &mut findings)?;
     findings.sum_up("loss", lost);
-    findings.sound &= lost == 0;
+    findings.require(lost == 0, || format!("{lost} echoes were lost"));
     Ok(findings)
 }
 
@@ -113,7 +113,7 @@ fn first_packets(scene: &mut Scene, count: usize, findings: &mut Findings) -> Re
         for _ in 0..count {
             scene.restart_first(known)?;
             let echoes = scene.ping(Way::Geo, 56, 1)?;
-            findings.sound &= echoes.lost() == 0;
+            findings.require(echoes.lost() == 0, || format!("{name}: the first echo was lost"));
             trips.extend(echoes.trips);
         }
         findings.rows.push(json!({ "case": name, "rtt_ms": spread(&trips) }));

@@ -34,7 +34,7 @@ const SPAN: Duration = Duration::from_secs(1);
 
 fn run(quick: bool) -> Result<Findings> {
     let seconds = if quick { 20 } else { 60 };
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let mut progress = Progress::new(seconds);
     progress.say("building the road");
     let scene = Scene::build(seconds)?;
@@ -63,7 +63,7 @@ fn run(quick: bool) -> Result<Findings> {
     findings.sum_up("silence_ms_max", round(worst));
     findings.sum_up("next_hops_passed", (seconds as f64 * SPEED / APART).floor());
     findings.sum_up("mbit_s", round((forth + back) as f64 * 8.0 / spent / 1e6));
-    findings.sound &= whole;
+    findings.require(whole, || "the transfer did not survive".to_owned());
     Ok(findings)
 }
 

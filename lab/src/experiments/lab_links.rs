@@ -19,6 +19,8 @@ pub(crate) const EXPERIMENT: Experiment =
 
 const LEFT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const RIGHT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
+/// A frame that has not come by then never will, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn run(quick: bool) -> Result<Findings> {
     let span = Duration::from_secs(if quick { 1 } else { 10 });
@@ -39,7 +41,7 @@ fn run(quick: bool) -> Result<Findings> {
     for which in ["all", "eth0"] {
         left.set(&format!("ipv6/conf/{which}/ndisc_evict_nocarrier"), "0")?;
     }
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let mut progress = Progress::new(specs.len() as u64 + 1);
     let mut worst_late = 0.0_f64;
     for (name, spec) in specs {
@@ -50,13 +52,20 @@ fn run(quick: bool) -> Result<Findings> {
         sleep(span);
         let end = clock::unix_micros();
         sleep(spec.delay + Duration::from_millis(100));
+        // On a busy machine the last frames come late; what is lost never comes.
+        let all_arrived = || (spec.loss > 0.0 || train.forth.tally(0, end).lost == 0).then_some(());
+        clock::wait_for(PATIENCE, all_arrived);
         train.stop();
         let tally = train.forth.tally(0, end);
         let delays: Vec<f64> = train.forth.delays().iter().map(|delay| *delay as f64 / 1000.0).collect();
         let expected = spec.delay.as_secs_f64() * 1000.0;
         let late = crate::figures::percentile(&delays, 0.5).unwrap_or(f64::INFINITY) - expected;
         worst_late = worst_late.max(late);
-        findings.sound &= (spec.loss > 0.0 || tally.lost == 0) && tally.sent > 0 && late >= 0.0;
+        findings.require(tally.sent > 0, || format!("{name}: nothing was sent"));
+        findings.require(spec.loss > 0.0 || tally.lost == 0, || {
+            format!("{name}: {} of {} datagrams were lost", tally.lost, tally.sent)
+        });
+        findings.require(late >= 0.0, || format!("{name}: half of the datagrams came {} ms before their time", -late));
         findings.rows.push(json!({
             "link": name, "sent": tally.sent, "lost": tally.lost, "delay_ms": spread(&delays), "expected_ms": expected,
         }));
@@ -69,13 +78,13 @@ fn run(quick: bool) -> Result<Findings> {
     let mut gaps = Vec::new();
     for _ in 0..if quick { 1 } else { 10 } {
         sleep(Duration::from_millis(1200));
-        let down = air.unplug(port)?;
+        air.unplug(port)?;
         sleep(Duration::from_millis(9));
         let up = air.plug(port, cable)?;
         sleep(Duration::from_millis(200));
-        let first = train.forth.first_after(Stamp::Received, up);
+        let first = clock::wait_for(PATIENCE, || train.forth.first_after(Stamp::Received, up));
         gaps.extend(first.map(|first| (first - up) as f64 / 1000.0));
-        findings.sound &= first.is_some() && up - down >= 9_000;
+        findings.require(first.is_some(), || format!("re-plug: nothing was received within {PATIENCE:?}"));
     }
     findings.rows.push(json!({ "link": "re-plug", "carrier_to_first_packet_ms": spread(&gaps) }));
     findings.sum_up("delay_error_ms_p50_max", crate::figures::round(worst_late));

@@ -73,7 +73,7 @@ fn run(quick: bool) -> Result<Findings> {
     let times = if quick { 1 } else { 10 };
     let modes = [Mode::Classical, Mode::Outbound, Mode::Inbound];
     let mut progress = Progress::new((modes.len() * times * MOVES.len()) as u64);
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let mut all = Vec::new();
     for mode in modes {
         all.push(series(mode, times, &mut progress).with_context(|| format!("{mode:?}"))?);
@@ -169,8 +169,14 @@ fn report(findings: &mut Findings, all: &[Series], quick: bool) {
                 "withdrawn_ms": spread(&withdrawn),
             })
         });
-        findings.sound &= series.whole && series.wrong == 0 && series.complaints.is_empty() && faults.is_empty();
-        findings.sound &= series.mode == Mode::Classical || spoke(series);
+        let mode = series.mode;
+        faults.iter().for_each(|fault| findings.blame(format!("{mode:?}: {fault}")));
+        series.complaints.iter().for_each(|complaint| findings.blame(format!("{mode:?}: {complaint}")));
+        findings.require(series.whole, || format!("{mode:?}: not every octet was delivered once"));
+        findings.require(series.wrong == 0, || format!("{mode:?}: {} packets with a wrong source", series.wrong));
+        findings.require(mode == Mode::Classical || spoke(series), || {
+            format!("{mode:?}: an MPTCP option that was due was not seen")
+        });
         findings.rows.push(json!({
             "mode": format!("{:?}", series.mode).to_lowercase(),
             "bytes_whole": series.whole,
@@ -199,7 +205,9 @@ fn report(findings: &mut Findings, all: &[Series], quick: bool) {
         let [tcp, mptcp, _] = gaps;
         let ratio = mptcp.zip(tcp).map(|(mptcp, tcp)| mptcp / tcp);
         // One run of each says little.
-        findings.sound &= quick || ratio.is_some_and(|ratio| ratio <= NO_LONGER);
+        findings.require(quick || ratio.is_some_and(|ratio| ratio <= NO_LONGER), || {
+            format!("{name}: the gap of MPTCP over that of TCP is {ratio:?}; at most {NO_LONGER} is required")
+        });
         findings.sum_up(&format!("gap_mptcp_over_tcp_{name}"), ratio.map(round));
     }
     let faults: usize = all.iter().flat_map(|series| &series.legs).map(|leg| leg.faults.len()).sum();

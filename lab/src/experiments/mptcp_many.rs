@@ -49,10 +49,15 @@ struct Outcome {
 fn run(quick: bool) -> Result<Findings> {
     let (nodes, span) = if quick { (10, Duration::from_secs(3)) } else { (50, Duration::from_secs(15)) };
     let mut progress = Progress::new(2 * 4);
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     for (name, protocol) in [("classical", Protocol::Tcp), ("mptcp", Protocol::Mptcp)] {
         let outcome = measure(name, protocol, nodes, span, &mut progress)?;
-        findings.sound &= outcome.whole == nodes && outcome.wrong == 0;
+        findings.require(outcome.whole == nodes, || {
+            format!("{name}: {} of {nodes} nodes received everything", outcome.whole)
+        });
+        findings.require(outcome.wrong == 0, || {
+            format!("{name}: {} packets with a source address of another network", outcome.wrong)
+        });
         for (place, rates) in ["fn1", "fn2"].iter().zip(&outcome.rates) {
             findings.sum_up(&format!("{name}_mbit_s_{place}"), round(rates.iter().sum::<f64>()));
             findings.sum_up(&format!("{name}_jain_{place}"), round(jain(rates)));

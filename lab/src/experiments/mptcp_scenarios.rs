@@ -116,7 +116,7 @@ const BOTH: &[Scenario] = &[
 fn run(quick: bool) -> Result<Findings> {
     let shapes = [Shape::PAPER, Shape::PAPER.lossless()].map(|shape| (shape, Effort::new(shape.loss, quick)));
     let mut progress = Progress::new(shapes.iter().map(|(_, effort)| effort.steps()).sum::<usize>() as u64);
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let mut outcomes = Vec::new();
     for (shape, effort) in shapes {
         let testbed = Testbed::build(shape)?;
@@ -136,7 +136,7 @@ fn run(quick: bool) -> Result<Findings> {
         testbed.wait_care_of(&testbed.vehicle.mnn, 0)?;
         outcomes.extend(bench.compare(BOTH, effort.sizes_of_both)?);
         let (overhead, wrong) = (testbed.uplinks.overhead(), testbed.uplinks.wrong());
-        findings.sound &= wrong == 0;
+        findings.require(wrong == 0, || format!("{wrong} packets with a wrong source"));
         findings.rows.push(json!({
             "loss": shape.loss,
             "uplink_packets": testbed.uplinks.sent(),
@@ -266,8 +266,10 @@ fn median(runs: &[Run]) -> Option<f64> {
 
 fn report(findings: &mut Findings, outcomes: &[Outcome], quick: bool) {
     for outcome in outcomes {
-        findings.sound &= outcome.runs.iter().flat_map(|(_, runs)| runs).all(|run| run.whole);
-        findings.rows.push(outcome.row());
+        let whole = outcome.runs.iter().flat_map(|(_, runs)| runs).all(|run| run.whole);
+        let row = outcome.row();
+        findings.require(whole, || format!("a transfer was not delivered whole: {row}"));
+        findings.rows.push(row);
     }
     let find = |name: &str, loss: f64| {
         outcomes.iter().find(|outcome| outcome.scenario.name == name && outcome.loss.total_cmp(&loss).is_eq())
@@ -279,11 +281,17 @@ fn report(findings: &mut Findings, outcomes: &[Outcome], quick: bool) {
     let same = ratio(Outcome::rtt, "NS1P", "NS0", loss);
     let longer = [ratio(Outcome::rtt, "NS1C", "NS1P", loss), ratio(Outcome::rtt, "NS2C", "NS2P", loss)];
     let [longer_1, longer_2] = longer;
-    findings.sound &= longer.iter().all(|ratio| ratio.is_some_and(|ratio| ratio > 1.0));
+    findings.require(longer.iter().all(|ratio| ratio.is_some_and(|ratio| ratio > 1.0)), || {
+        format!("round trips by the tunnel over direct ones: {longer:?}; more than 1 is required")
+    });
     let gains = [ratio(Outcome::throughput, "NS1P", "NS1C", loss), ratio(Outcome::throughput, "NS2P", "NS2C", loss)];
-    findings.sound &= gains.iter().all(|gain| gain.is_some_and(|gain| gain >= PAPERS_GAIN));
+    findings.require(gains.iter().all(|gain| gain.is_some_and(|gain| gain >= PAPERS_GAIN)), || {
+        format!("gains of throughput: {gains:?}; at least {PAPERS_GAIN} is required")
+    });
     // A few echoes of a busy machine say nothing of two percent.
-    findings.sound &= quick || same.is_some_and(|same| (0.98..=1.02).contains(&same));
+    findings.require(quick || same.is_some_and(|same| (0.98..=1.02).contains(&same)), || {
+        format!("the direct path's round trip over that without mobility: {same:?}; 0.98 to 1.02 is required")
+    });
     let [gain_1, gain_2] = gains;
     findings.sum_up("rtt_ns1p_over_ns0", same);
     findings.sum_up("rtt_ns1c_over_ns1p", longer_1);

@@ -36,7 +36,7 @@ fn run(quick: bool) -> Result<Findings> {
     vehicle.wait_until_connected(CORRESPONDENT)?;
     let traffic = Traffic::start(&world, &vehicle)?;
     sleep(SETTLE);
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     for number in 0..times {
         progress.say("home agent killed");
         let row = outage(&traffic, "home agent killed, restarted", &mut world.home_agent, |daemon| bound(daemon, 1))?;
@@ -54,7 +54,7 @@ fn run(quick: bool) -> Result<Findings> {
     }
     let deliveries = traffic.finish()?;
     let whole = deliveries.iter().all(Delivery::is_whole);
-    findings.sound &= whole;
+    findings.require(whole, || "the transfer did not survive".to_owned());
     let most = |what: &str| {
         let told = |row: &&Value| row.get("what").and_then(Value::as_str).is_some_and(|name| name.starts_with(what));
         let lost = |row: &Value| row.get("lost_of_1000_per_s").and_then(Value::as_u64);
@@ -68,7 +68,8 @@ fn run(quick: bool) -> Result<Findings> {
 }
 
 fn keep(findings: &mut Findings, row: Value) {
-    findings.sound &= row.get("binding_kept") == Some(&json!(true));
+    let kept = row.get("binding_kept") == Some(&json!(true));
+    findings.require(kept, || format!("the binding was lost: {row}"));
     findings.rows.push(row);
 }
 

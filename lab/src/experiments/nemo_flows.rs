@@ -46,7 +46,7 @@ type Blows = BTreeMap<(Choice, u16, bool), Vec<Blow>>;
 
 fn run(quick: bool) -> Result<Findings> {
     let (rounds, frames) = if quick { (3, 30_000) } else { (9, 120_000) };
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let mut progress = Progress::new(rounds as u64);
     let (plain, shared) = wind::beside(|| Ok((Chain::build(Kind::Plain)?, Chain::build(Kind::Shared)?)))?;
     let mut wind = Wind::new()?;

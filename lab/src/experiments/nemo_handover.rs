@@ -121,11 +121,14 @@ fn wait_bound(vehicle: &Vehicle, since: u64) -> Result<()> {
 }
 
 fn report(all: &[Series], tcp_survived: bool) -> Findings {
-    let mut findings = Findings { sound: tcp_survived, ..Findings::default() };
+    let mut findings = Findings::default();
+    findings.require(tcp_survived, || "a TCP connection did not survive".to_owned());
     for series in all {
         let figure = |pick: fn(&Move) -> f64| spread(&series.moves.iter().map(pick).collect::<Vec<_>>());
         let from_up: Vec<f64> = series.moves.iter().filter_map(|one| one.from_link_up).collect();
-        findings.sound &= series.moves.iter().all(|one| one.healed && one.tcp_lives);
+        for one in series.moves.iter().filter(|one| !(one.healed && one.tcp_lives)) {
+            findings.blame(format!("packets or TCP did not go on after a move: {}", one.row()));
+        }
         findings.rows.push(json!({
             "kind": series.kind,
             "one_way_delay_ms": series.delay,

@@ -63,7 +63,7 @@ fn run(quick: bool) -> Result<Findings> {
     sleep(SETTLE);
     let began = clock::unix_micros();
     let memory_before = world.home_agent.memory()?;
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let (mut sent, mut accounted) = (0, 0);
     for (name, make) in ATTACKS {
         progress.say(name);
@@ -89,7 +89,11 @@ fn run(quick: bool) -> Result<Findings> {
     let bound = round_trip(&vehicle).is_ok() && vehicle.wait_until_connected(CORRESPONDENT).is_ok();
     let whole = traffic.finish()?.iter().all(Delivery::is_whole);
     let grown = memory_after.saturating_sub(memory_before);
-    findings.sound &= bound && whole && lost == 0 && grown <= WAVER && accounted == sent;
+    findings.require(bound, || "the mobile router is not bound at the end".to_owned());
+    findings.require(whole, || "the transfer did not survive".to_owned());
+    findings.require(lost == 0, || format!("{lost} legitimate packets were lost"));
+    findings.require(grown <= WAVER, || format!("memory grew by {grown} octets"));
+    findings.require(accounted == sent, || format!("{accounted} of {sent} hostile messages are accounted for"));
     let figures: [(&str, Value); 8] = [
         ("sent", json!(sent)),
         ("accounted", json!(accounted)),

@@ -22,7 +22,7 @@ const NO_PROBES: &str = "\n[mobile_router.probe]\nenabled = false\n";
 
 fn run(quick: bool) -> Result<Findings> {
     let watched = Duration::from_secs(if quick { 10 } else { 60 });
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let mut progress = Progress::new(2);
     for (probes, extra) in [(true, ""), (false, NO_PROBES)] {
         progress.say(if probes { "probing its path" } else { "without probes" });

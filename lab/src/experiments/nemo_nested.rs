@@ -27,7 +27,7 @@ const TUNNEL: u32 = 40;
 fn run(quick: bool) -> Result<Findings> {
     let mut progress = Progress::new(DEPTH.into());
     let world = World::build(Duration::ZERO, DEPTH, "duplicate_detection = false")?;
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let mut vehicles: Vec<Vehicle> = Vec::new();
     for depth in 1..=DEPTH {
         progress.say(&format!("depth {depth}"));
@@ -40,13 +40,15 @@ fn run(quick: bool) -> Result<Findings> {
         let vehicle = vehicles.last().context("no vehicle")?;
         if let Err(why) = connected {
             findings.rows.push(json!({ "depth": depth, "connected": false, "why": why.to_string() }));
-            findings.sound = false;
+            findings.blame(format!("depth {depth}: {why}"));
             break;
         }
         sleep(Duration::from_secs(1));
         let row = measure(&world, vehicle, depth, quick)?;
-        findings.sound &= row.get("tcp_whole").and_then(serde_json::Value::as_bool).unwrap_or(false)
-            && row.get("mtu") == row.get("mtu_expected");
+        let whole = row.get("tcp_whole").and_then(serde_json::Value::as_bool).unwrap_or(false);
+        findings.require(whole, || format!("depth {depth}: TCP did not deliver everything"));
+        let mtus = [row.get("mtu"), row.get("mtu_expected")];
+        findings.require(mtus[0] == mtus[1], || format!("depth {depth}: path MTU and the one expected: {mtus:?}"));
         findings.rows.push(row);
         progress.step();
     }

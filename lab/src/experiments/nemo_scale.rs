@@ -34,7 +34,7 @@ fn run(quick: bool) -> Result<Findings> {
     let sizes: &[u32] = if quick { &[10, 1000, 10_000] } else { &[10, 1000, 16_000, 100_000, 1_000_000] };
     let frames = if quick { 100_000 } else { 400_000 };
     let on_disk = if quick { 1000 } else { 10_000 };
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let mut progress = Progress::new(sizes.len() as u64 + 1);
     for size in sizes {
         progress.say(&format!("{size} bindings"));

@@ -50,7 +50,9 @@ fn run(quick: bool) -> Result<Findings> {
     let left = bound(&crowd.daemon)?;
     progress.step();
 
-    let mut findings = Findings { sound: recalled == size && left == size, ..Findings::default() };
+    let mut findings = Findings::default();
+    findings.require(recalled == size, || format!("{recalled} of {size} bindings after the restart"));
+    findings.require(left == size, || format!("{left} of {size} bindings after the storm"));
     findings.rows.push(json!({
         "mobile_routers": size,
         "journal": kind,

@@ -52,7 +52,7 @@ fn run(quick: bool) -> Result<Findings> {
         }
     }
     progress.step();
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let mut largest = (0.0, None, None);
     for engine in engines {
         progress.say(&format!("a daemon with {} contexts", engine.size));

@@ -31,7 +31,7 @@ const KINDS: [(&str, &[&str]); 5] = [
 
 fn run(quick: bool) -> Result<Findings> {
     let rounds = if quick { 3 } else { 15 };
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     let mut progress = Progress::new(1 + KINDS.len() as u64);
     progress.say("rates");
     let mut rates: Vec<Value> =

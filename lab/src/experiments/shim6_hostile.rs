@@ -74,7 +74,7 @@ fn run(quick: bool) -> Result<Findings> {
     let victim = &world.sides[0].daemon;
     let mut attacker = Attacker::new(&world)?;
     let (memory_before, processor_before) = (victim.memory()?, victim.processor_time()?);
-    let mut findings = Findings { sound: true, ..Findings::default() };
+    let mut findings = Findings::default();
     for (name, make, age) in ATTACKS {
         progress.say(name);
         attacker.prepare()?;
@@ -99,7 +99,10 @@ fn run(quick: bool) -> Result<Findings> {
     let hijacked = victim.events().first(began, moved).is_some() || !attacker.has_only_its_own(&contexts);
     let whole = transfer.finish(Duration::from_secs(20))?.iter().all(|delivery| delivery.is_whole());
     let memory_after = victim.memory()?;
-    findings.sound &= whole && !hijacked && memory_after.saturating_sub(memory_before) <= WAVER;
+    let grown = memory_after.saturating_sub(memory_before);
+    findings.require(whole, || "the transfer did not survive".to_owned());
+    findings.require(!hijacked, || "a context was led elsewhere".to_owned());
+    findings.require(grown <= WAVER, || format!("memory grew by {grown} octets"));
     let figures: [(&str, Value); 7] = [
         ("sent", json!(each * u32::try_from(ATTACKS.len())?)),
         ("processor_seconds", json!(round((victim.processor_time()? - processor_before).as_secs_f64()))),

@@ -91,7 +91,8 @@ fn one(shelf: &Shelf, experiment: &Experiment, quick: bool) -> Result<bool> {
     let came = keep(&fresh, &result)?;
     if !sound {
         let faults = shelf.read(experiment.name).filter(|_| came).map(|result| reading::faults(&result).join("; "));
-        let (name, faults) = (experiment.name, faults.unwrap_or_default());
+        let faults = faults.filter(|faults| !faults.is_empty());
+        let (name, faults) = (experiment.name, faults.unwrap_or_else(|| "it ended without a result".to_owned()));
         eprintln!("    {name} is not as it should be: {faults} (see {})", log.display());
     }
     Ok(sound)

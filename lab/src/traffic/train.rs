@@ -5,7 +5,7 @@
 use crate::bed::Host;
 use crate::{clock, sys};
 use anyhow::{Context, Result};
-use nix::sys::socket::sockopt::ReceiveTimestampns;
+use nix::sys::socket::sockopt::{RcvBufForce, ReceiveTimestampns};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn6, recvmsg, setsockopt};
 use std::io::IoSliceMut;
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// Octets of a datagram: what a voice call sends.
 const SIZE: usize = 160;
+/// Octets of a receiver's buffer.
+const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// Which clock reading of a delivered datagram counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +117,8 @@ impl Train {
         let socket = end.host.inside(bind)?.with_context(|| format!("{} on {}", end.address, end.host.name()))?;
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         setsockopt(&socket, ReceiveTimestampns, &true)?;
+        // On a busy machine the receiver may wait for its turn.
+        setsockopt(&socket, RcvBufForce, &RECEIVE_BUFFER)?;
         Ok(socket)
     }
 
