@@ -31,7 +31,11 @@ struct settings {
 	__u32 past;        /* not 0: some destinations are led past the tunnels */
 	__u32 life;        /* of a cached next hop: 2 to this power jiffies, a quarter of a second at most */
 	__u32 slot_mask;   /* number of slots less 1, it being a power of two */
+	__u32 hooked;      /* packets of these families pass hooks of a firewall: the kernel forwards them */
 };
+
+/* Bits of `settings.hooked`: families of inner packets. */
+enum { HOOKED_IP6 = 1, HOOKED_IP4 = 2 };
 
 /* Prefix lengths in use on one side, longest first: the address is masked with each and looked up, unless it lies outside
  * of the one network that holds all prefixes of this length. */
@@ -134,5 +138,6 @@ enum counter {
 	ENCAPSULATED, ENCAPSULATED_SLOW, DECAPSULATED, HAIRPINNED,
 	DROPPED_SOURCE, DROPPED_SCOPE, DROPPED_ECN, DROPPED_FORM, DROPPED_NO_TUNNEL, DROPPED_NO_PATH, DROPPED_NO_ROUTE,
 	DROPPED_TOO_BIG, DROPPED_ROOM, HANDED_OVER, TO_BE_CUT, TO_BE_CARRIED, ENCAPSULATED_XDP, DECAPSULATED_XDP, HAIRPINNED_XDP,
+	TO_BE_SEGMENTED, DROPPED_NESTED,
 	COUNTERS
 };

@@ -36,7 +36,7 @@ SEC("xdp") int front(packet *p)
 	struct ipv6hdr *ip;
 	int taken;
 
-	if (!set || !front || !is_for_us(p, front))
+	if (!set || set->hooked & HOOKED_IP6 || !front || !is_for_us(p, front))
 		return XDP_PASS;
 	ip = header(p, ETH_HLEN, 0);
 	if (!ip)

@@ -65,7 +65,8 @@ static __always_inline int hairpin4(packet *p, __u32 l2, struct settings *set, s
 /* An IPv4 packet out of a tunnel: the tunnel device receives it, and the kernel routes it. */
 static __always_inline int leave4(packet *p, __u32 l2, struct settings *set, struct opened *opened)
 {
-	int taken = l2 && opened->room == IP6 ? hairpin4(p, l2, set, opened) : 0;
+	int fast = l2 && opened->room == IP6 && !(set->hooked & HOOKED_IP4);
+	int taken = fast ? hairpin4(p, l2, set, opened) : 0;
 
 	if (taken)
 		return taken;
@@ -81,7 +82,7 @@ static __always_inline int leave4(packet *p, __u32 l2, struct settings *set, str
  * it: it may be for this host, and whoever listens on the device (a tap for signalling, tcpdump) sees it there. */
 static __always_inline int leave(packet *p, __u32 l2, struct settings *set, struct opened *opened)
 {
-	int taken = l2 ? leave_at_once(p, l2, set, opened) : 0;
+	int taken = l2 && !(set->hooked & HOOKED_IP6) ? leave_at_once(p, l2, set, opened) : 0;
 
 	if (taken)
 		return taken;
@@ -93,6 +94,8 @@ static __always_inline int leave(packet *p, __u32 l2, struct settings *set, stru
 	return bpf_redirect(set->device, BPF_F_INGRESS);
 }
 
+/* Where a firewall hooks into the forwarding path nothing is sent on at once: a tunnelled packet loses its outer header and is
+ * received by the tunnel device, all else goes on as it is, and the kernel forwards both past the hooks. */
 static __always_inline int arrive(packet *p, __u32 l2)
 {
 	struct settings *set = get_settings();
@@ -111,7 +114,7 @@ static __always_inline int arrive(packet *p, __u32 l2)
 
 		if (pull(p, DEEP))
 			return TC_ACT_OK;
-		if (l2) {
+		if (l2 && !(set->hooked & HOOKED_IP6)) {
 			taken = leave_again(p, set);
 			if (taken)
 				return taken;
@@ -125,7 +128,7 @@ static __always_inline int arrive(packet *p, __u32 l2)
 			break;
 		}
 	}
-	return l2 ? enter(p, set) : TC_ACT_OK;
+	return l2 && !(set->hooked & HOOKED_IP6) ? enter(p, set) : TC_ACT_OK;
 }
 
 SEC("classifier") int ethernet(packet *p) { return arrive(p, ETH_HLEN); }
@@ -244,6 +247,13 @@ static __always_inline long make_room(packet *p)
 	return bpf_skb_change_head(p, ETH_HLEN, 0);
 }
 
+/* Several IPv4 segments in one buffer that came out of a tunnel: the kernel takes no second outer header for them (see `grow`).
+ * On its way to the daemon it makes a packet of each, and the daemon has them received again. */
+static __always_inline int is_to_be_segmented(packet *p, const struct settings *set)
+{
+	return p->gso_size && p->protocol == bpf_htons(ETH_P_IP) && p->ingress_ifindex == set->device;
+}
+
 /* Sent out of the tunnel device: hop limit and length have been dealt with by the kernel. */
 SEC("classifier") int device(packet *p)
 {
@@ -264,6 +274,10 @@ SEC("classifier") int device(packet *p)
 		return TC_ACT_SHOT;
 	if (length > 0xffff)
 		return refuse(DROPPED_TOO_BIG);
+	if (is_to_be_segmented(p, set)) {
+		count(TO_BE_SEGMENTED);
+		return TC_ACT_OK;
+	}
 	again = is_own_flow ? noted(set, &inner.flow, 1) : 0;
 	if (again && inner.on_wire <= again->path.mtu) {
 		if (make_room(p))

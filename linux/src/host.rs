@@ -10,10 +10,11 @@ use crate::door::frames::Frames;
 use crate::door::packet::{Kind, Tap};
 use crate::door::raw::Exit;
 use crate::error::{Context, Error};
+use crate::firewall::{self, Firewall, Watch};
 use crate::journal::Journal;
 use crate::mptcp::diag::{self, Connection};
 use crate::mptcp::events::Events;
-use crate::netfilter::Removals;
+use crate::netfilter::Changes;
 use crate::netlink::monitor::{self, Monitor, News};
 use crate::netlink::socket::Netlink;
 use crate::netlink::{address, family, link, route};
@@ -56,6 +57,8 @@ pub struct HostOptions {
     pub interfaces: few::Set<String>,
     /// What carries the tunnels.
     pub backend: Backend,
+    /// What becomes of tunnelled packets where a firewall is on the path.
+    pub firewall: firewall::Policy,
     /// Name of the tunnel device, where the back end has one for all.
     pub device: String,
     /// Addresses by which the roles speak mobility through tunnels over IPv4 (RFC 5555); empty: there are none.
@@ -127,8 +130,9 @@ pub struct Host {
     addresses: few::Set<(Ipv6Addr, LinkId)>,
     recalled: Vec<Record>,
     subflows: Option<Events>,
-    /// Where there is no nftables nobody removes tables.
-    removals: Option<Removals>,
+    /// Where there is no nftables nobody changes tables.
+    filters: Option<Changes>,
+    firewall: Watch,
     /// Whether what the shim's programs tell is waited for.
     shim_watched: bool,
     queue: Vec<Wake>,
@@ -142,13 +146,13 @@ pub struct Host {
 // Tokens of our own descriptors; those of the daemon's begin at DAEMON.
 const ALARM: u64 = 0;
 const STEPS: u64 = 1;
-const MONITOR: u64 = 2;
-const SIGNALLING: u64 = 3;
-const FEEDBACK: u64 = 4;
-const SUBFLOWS: u64 = 5;
-const SHIM: u64 = 6;
-const CARRIED: u64 = 7;
-const REMOVALS: u64 = 8;
+const FILTERS: u64 = 2;
+const MONITOR: u64 = 3;
+const SIGNALLING: u64 = 4;
+const FEEDBACK: u64 = 5;
+const SUBFLOWS: u64 = 6;
+const SHIM: u64 = 7;
+const CARRIED: u64 = 8;
 const DAEMON: u64 = 16;
 
 impl Host {
@@ -189,7 +193,9 @@ impl Host {
             addresses: few::Set::new(),
             recalled: recalled.records,
             subflows: None,
-            removals: Removals::open().ok(),
+            // Opened before the chains are read, so that no change falls between the two.
+            filters: Changes::open().ok(),
+            firewall: Watch::new(options.firewall),
             queue: Vec::new(),
             shim_watched: false,
             repair_at: None,
@@ -200,6 +206,8 @@ impl Host {
         recalled.notices.into_iter().chain(lesser).chain(asleep).for_each(|text| host.executor.notice(text));
         host.register()?;
         host.bring(Input::Clock(host.clock.wall()));
+        // Before the first packet is taken off an interface.
+        host.look_for_firewalls()?;
         host.read_tables()?;
         Ok(host)
     }
@@ -220,7 +228,7 @@ impl Host {
         self.schedule_repair();
         let look_at = self.carriers.look_at(self.now());
         let own = [self.repair_at, self.compare_at, look_at, self.cores.look_at(), self.executor.wake_transport_at()];
-        let until_any = own.into_iter().chain([until]).flatten().min();
+        let until_any = own.into_iter().chain([until, self.firewall.look_at()]).flatten().min();
         let pending = !self.queue.is_empty() || until_any.is_some_and(|time| time <= self.now());
         self.clock.set_alarm(until_any)?;
         let mut events = [EpollEvent::empty(); READY];
@@ -230,6 +238,9 @@ impl Host {
         news.into_iter().try_for_each(|event| self.take_event(event))?;
         self.look_at_carriers()?;
         packets.into_iter().try_for_each(|event| self.take_event(event))?;
+        if self.firewall.look_at().is_some_and(|at| at <= self.now()) {
+            self.look_for_firewalls()?;
+        }
         let looked = self.cores.look(self.now());
         looked.unwrap_or_else(|error| self.executor.notice(error));
         self.executor.flush();
@@ -303,6 +314,11 @@ impl Host {
         self.executor.tunnels.counters()
     }
 
+    /// The firewalls that forwarded packets meet, if the tunnels have a fast path that could pass them by.
+    pub fn firewall(&self) -> Option<Firewall> {
+        self.firewall.view()
+    }
+
     /// From now on these are the names of the interfaces the roles use.
     pub fn use_interfaces(&mut self, interfaces: few::Set<String>) -> Result<(), Error> {
         self.interfaces = interfaces;
@@ -350,8 +366,8 @@ impl Host {
         ] {
             self.epoll.add(fd, event(token, read)).context("epoll")?;
         }
-        if let Some(removals) = &self.removals {
-            self.epoll.add(removals, event(REMOVALS, read)).context("epoll")?;
+        if let Some(filters) = &self.filters {
+            self.epoll.add(filters, event(FILTERS, read)).context("epoll")?;
         }
         match &self.carried {
             Some(tap) => self.epoll.add(tap, event(CARRIED, read)).context("epoll"),
@@ -390,7 +406,7 @@ impl Host {
             }
             FEEDBACK => self.receive(1),
             SUBFLOWS => self.hear_of_subflows()?,
-            REMOVALS => self.hear_of_removals(),
+            FILTERS => self.hear_of_filters()?,
             CARRIED => self.receive_carried(),
             token if let Some(link) = Frames::door(token) => self.receive_frames(link),
             token => {
@@ -508,10 +524,14 @@ impl Host {
         Ok(())
     }
 
-    /// Whoever sets up a firewall anew takes all tables away, ours too.
-    fn hear_of_removals(&mut self) {
-        if !self.removals.as_ref().is_some_and(Removals::hear) {
-            return;
+    /// Chains that come may be those of a firewall. Whoever sets up one anew takes all tables away, ours too.
+    fn hear_of_filters(&mut self) -> Result<(), Error> {
+        let changed = self.filters.as_ref().map(Changes::hear).unwrap_or_default();
+        if changed.chains {
+            self.look_for_firewalls()?;
+        }
+        if !changed.removed {
+            return Ok(());
         }
         for repaired in [self.ears.repair(), self.executor.repair_guards()] {
             match repaired {
@@ -520,6 +540,13 @@ impl Host {
                 Err(error) => self.executor.notice(error),
             }
         }
+        Ok(())
+    }
+
+    fn look_for_firewalls(&mut self) -> Result<(), Error> {
+        let news = self.firewall.look(self.clock.now(), self.executor.tunnels.as_mut())?;
+        news.into_iter().for_each(|text| self.executor.notice(text));
+        Ok(())
     }
 
     fn read_subflows(&mut self) -> Result<(), Error> {

@@ -8,6 +8,7 @@ pub mod clock;
 mod cores;
 mod door;
 pub mod error;
+pub mod firewall;
 pub mod host;
 pub mod journal;
 pub mod memory;

@@ -39,6 +39,14 @@ pub(crate) fn set_option<T: Plain>(fd: impl AsFd, level: libc::c_int, name: libc
     check(unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(value).cast(), length_of::<T>()) }).map(drop)
 }
 
+/// Reads a socket option that is a structure; `value` is what the kernel is told, and then the answer.
+pub(crate) fn get_option(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value: &mut [u8]) -> io::Result<()> {
+    let fd = fd.as_fd().as_raw_fd();
+    let mut length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
+    // SAFETY: the pointer and the length are those of `value`; the kernel writes no more than that.
+    check(unsafe { libc::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &raw mut length) }).map(drop)
+}
+
 /// Opens a raw IPv6 socket of a protocol `nix` has no name for.
 pub(crate) fn raw_socket(protocol: libc::c_int) -> io::Result<OwnedFd> {
     raw_socket_of(libc::AF_INET6, protocol)

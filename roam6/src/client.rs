@@ -59,7 +59,8 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
         Part::Subflows => return show_subflows(json, socket),
         Part::Counters => tables::counters(&state),
     };
-    print(&table.render(paint()))
+    let notes = if part == Part::Tunnels { tables::firewall(&state) } else { String::new() };
+    print(&(table.render(paint()) + &notes))
 }
 
 /// A daemon knows how old subflows are; without one the kernel tells the rest.

@@ -84,9 +84,21 @@ pub(crate) struct State {
     pub(crate) at: u64,
     /// Packets by what became of them in the data plane.
     pub(crate) packets: few::Map<String, u64>,
+    /// The firewall that tunnelled packets meet, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) firewall: Option<Firewall>,
     /// Everything else.
     #[serde(flatten)]
     pub(crate) view: View,
+}
+
+/// A firewall on the path of tunnelled packets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Firewall {
+    /// Where it hooks in: `nftables FAMILY TABLE CHAIN`, or `ip6tables -t TABLE`.
+    pub(crate) chains: Vec<String>,
+    /// Whether tunnelled packets pass its hooks; else the fast path takes them past it.
+    pub(crate) obeyed: bool,
 }
 
 /// One line of [`Request::Watch`]; `event` tells which kind.

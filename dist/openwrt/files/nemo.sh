@@ -23,6 +23,7 @@ proto_nemo_init_config() {
 	proto_config_add_array 'inside:list(string)'
 	proto_config_add_string 'sharing:or("single","standby","weights")'
 	proto_config_add_string 'data_plane:or("auto","bpf","ip6tnl")'
+	proto_config_add_string 'firewall:or("obey","bypass")'
 	proto_config_add_string 'more:file'
 }
 

@@ -2,13 +2,14 @@
 
 pub(crate) mod slot;
 
+use crate::netfilter::Hooks;
 use roam6_proto::LinkId;
 use roam6_proto::plan::{Path, Tunnel, TunnelFlow, TunnelId};
 use roam6_wire::{Bid, Ipv4End, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Names the layouts below. Maps of another layout are never read: they live in a folder of another name.
-pub(crate) const LAYOUT: u32 = 11;
+pub(crate) const LAYOUT: u32 = 12;
 /// Paths of one tunnel.
 pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
@@ -18,7 +19,7 @@ pub(crate) const LENGTHS: usize = 16;
 /// Entries of each of the two caches of each processor; a power of two.
 pub(crate) const HOPS: u32 = 1024;
 /// What the programs count, in the order of `enum counter`.
-pub(crate) const COUNTERS: [&str; 19] = [
+pub(crate) const COUNTERS: [&str; 21] = [
     "encapsulated",
     "encapsulated_slow",
     "decapsulated",
@@ -38,6 +39,8 @@ pub(crate) const COUNTERS: [&str; 19] = [
     "encapsulated_xdp",
     "decapsulated_xdp",
     "hairpinned_xdp",
+    "segmented",
+    "dropped_nested",
 ];
 
 /// Our ends of tunnels that ways can name.
@@ -63,7 +66,7 @@ const CARRIED: u32 = 2;
 const ALL: u8 = 1;
 const MORE: u8 = 4;
 
-pub(crate) type SettingsValue = [u8; 32];
+pub(crate) type SettingsValue = [u8; 36];
 pub(crate) type LengthsValue = [u8; LENGTHS * LENGTH];
 pub(crate) type PrefixKey = [u8; 20];
 pub(crate) type WayValue = [u8; 48];
@@ -121,15 +124,17 @@ pub(crate) struct Settings {
     pub(crate) life: u32,
     /// Number of slots less one, it being a power of two.
     pub(crate) slot_mask: u32,
+    /// Families whose inner packets pass hooks of a firewall.
+    pub(crate) hooks: Hooks,
 }
 
 impl Settings {
     pub(crate) fn encode(self) -> SettingsValue {
         layout(|out| {
             let past = u32::from(self.past);
-            for word in
-                [self.device, self.generation, self.lengths, HOPS - 1, self.epoch, past, self.life, self.slot_mask]
-            {
+            let hooked = u32::from(self.hooks.ipv6) | u32::from(self.hooks.ipv4) << 1;
+            let first = [self.device, self.generation, self.lengths, HOPS - 1];
+            for word in first.into_iter().chain([self.epoch, past, self.life, self.slot_mask, hooked]) {
                 out.extend(word.to_ne_bytes());
             }
         })
@@ -139,7 +144,9 @@ impl Settings {
         let mut words = value.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap_or_default()));
         let mut next = || words.next().unwrap_or_default();
         let (device, generation, lengths, _hops) = (next(), next(), next(), next());
-        Settings { device, generation, lengths, epoch: next(), past: next() != 0, life: next(), slot_mask: next() }
+        let (epoch, past, life, slot_mask, hooked) = (next(), next() != 0, next(), next(), next());
+        let hooks = Hooks { ipv6: hooked & 1 != 0, ipv4: hooked & 2 != 0 };
+        Settings { device, generation, lengths, epoch, past, life, slot_mask, hooks }
     }
 }
 
@@ -471,8 +478,17 @@ mod tests {
 
     #[test]
     fn settings_and_prefix_keys_are_read_as_they_were_written() {
-        for past in [false, true] {
-            let settings = Settings { device: 7, generation: 9, lengths: 1, epoch: 5, past, life: 6, slot_mask: 63 };
+        for (past, ipv6, ipv4) in [(false, false, true), (true, true, false), (true, true, true)] {
+            let settings = Settings {
+                device: 7,
+                generation: 9,
+                lengths: 1,
+                epoch: 5,
+                past,
+                life: 6,
+                slot_mask: 63,
+                hooks: Hooks { ipv6, ipv4 },
+            };
             assert_eq!(Settings::decode(&settings.encode()), settings);
         }
         let prefix: Prefix = "2001:db8:f00::/56".parse().unwrap();

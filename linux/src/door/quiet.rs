@@ -4,12 +4,9 @@
 use crate::error::{Context, Error};
 use crate::netfilter::expression::{between, drop_packet, equal, load_icmp_type};
 use crate::netfilter::expression::{load_presence, load_protocol, load_routing_type};
-use crate::netfilter::{Hook, Netfilter};
+use crate::netfilter::{Hook, Netfilter, QUIET_TABLE as TABLE};
 use crate::sys;
 use std::os::fd::OwnedFd;
-
-/// Name of the nftables table.
-const TABLE: &str = "roam6";
 
 const MOBILITY: u8 = 135;
 const ICMPV6: u8 = 58;

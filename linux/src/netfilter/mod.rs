@@ -2,10 +2,13 @@
 //! all. Messages and their attributes are those of the kernel's linux/netfilter/nf_tables.h.
 
 pub(crate) mod expression;
+pub(crate) mod foreign;
+mod legacy;
 
 use crate::error::{Context, Error};
 use crate::netlink::socket::{ERROR, messages, open, refusal};
 use expression::{group, number, text};
+pub use foreign::Hooks;
 use netlink_sys::{Socket, protocols};
 use nix::errno::Errno;
 use std::io::ErrorKind;
@@ -14,6 +17,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Before everybody else's chains: the priority of nftables' `raw`.
 const PRIORITY: i32 = -300;
 const CHAIN: &str = "packets";
+/// The table that keeps the kernel quiet about mobility messages, of the family `ip6`.
+pub(crate) const QUIET_TABLE: &str = "roam6";
+/// The table of guards, of the same family.
+pub(crate) const GUARD_TABLE: &str = "roam6-guard";
 
 /// Where in a packet's way through the kernel the rules of a table stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,34 +98,49 @@ impl Netfilter {
     }
 }
 
-/// Hears that tables are removed: a firewall that is set up anew as a rule begins with removing everybody's.
-pub(crate) struct Removals(Socket);
+/// Hears of changes: that tables are removed, for a firewall that is set up anew as a rule begins with removing everybody's,
+/// and that chains come and go.
+pub(crate) struct Changes(Socket);
 
-impl Removals {
-    pub(crate) fn open() -> Result<Removals, Error> {
+/// What may have changed since last asked.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// Tables were removed.
+    pub(crate) removed: bool,
+    /// There are other chains than before.
+    pub(crate) chains: bool,
+}
+
+impl Changes {
+    pub(crate) fn open() -> Result<Changes, Error> {
         let socket = open(protocols::NETLINK_NETFILTER, 0, "nftables")?;
         socket.add_membership(GROUP).context("nftables")?;
         socket.set_non_blocking(true).context("nftables")?;
-        Ok(Removals(socket))
+        Ok(Changes(socket))
     }
 
-    /// Whether any was since last asked, or may have been.
-    pub(crate) fn hear(&self) -> bool {
-        let mut removed = false;
+    /// What may have changed since last asked.
+    pub(crate) fn hear(&self) -> Changed {
+        let mut changed = Changed::default();
         for _ in 0..BATCH {
             let mut told = Vec::with_capacity(16 * 1024);
             match self.0.recv(&mut told, 0) {
-                Ok(_) => removed |= messages(&told).iter().any(|message| message.message_type() == DEL_TABLE),
+                Ok(_) => {
+                    let told = messages(&told);
+                    let any = |kinds: &[u16]| told.iter().any(|message| kinds.contains(&message.message_type()));
+                    changed.removed |= any(&[DEL_TABLE]);
+                    changed.chains |= any(&[DEL_TABLE, NEW_TABLE, NEW_CHAIN, DEL_CHAIN]);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 // More was told than fitted.
-                Err(_) => removed = true,
+                Err(_) => changed = Changed { removed: true, chains: true },
             }
         }
-        removed
+        changed
     }
 }
 
-impl AsFd for Removals {
+impl AsFd for Changes {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -138,6 +160,7 @@ const NEW_TABLE: u16 = 0x0a00;
 const GET_TABLE: u16 = 0x0a01;
 const DEL_TABLE: u16 = 0x0a02;
 const NEW_CHAIN: u16 = 0x0a03;
+const DEL_CHAIN: u16 = 0x0a05;
 const NEW_RULE: u16 = 0x0a06;
 
 /// One message: type, flags, attributes.

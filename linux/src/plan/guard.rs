@@ -4,15 +4,13 @@
 use crate::error::Error;
 use crate::netfilter::expression::{answer_unreachable, between, equal, from_link, from_source};
 use crate::netfilter::expression::{load_icmp_type, load_protocol, pass, to_destination};
-use crate::netfilter::{Hook, Netfilter};
+use crate::netfilter::{GUARD_TABLE as TABLE, Hook, Netfilter};
 use roam6_proto::LinkId;
 use roam6_proto::few;
 use roam6_proto::plan::Guard;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
-/// Name of the nftables table.
-const TABLE: &str = "roam6-guard";
 /// Source address failed ingress/egress policy (RFC 4443 §3.1).
 const FAILED_POLICY: u8 = 5;
 const ICMPV6: u8 = 58;

@@ -33,6 +33,7 @@ impl Side {
             state_dir: folder.path().join("state"),
             interfaces: ["u0", "u1"].map(str::to_owned).into(),
             backend: Backend::None,
+            firewall: Default::default(),
             device: "nemo0".to_owned(),
             carried: Default::default(),
             tunnels: 1,

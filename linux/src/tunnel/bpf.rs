@@ -11,7 +11,7 @@ use crate::bpf::pin::Pins;
 use crate::error::{Context as _, Error};
 use crate::tunnel::carrier::{Carrier, Links};
 use crate::tunnel::pieces::Pieces;
-use crate::tunnel::{MIN_MTU, Tunnels, device, is_special_to};
+use crate::tunnel::{Hooks, MIN_MTU, Tunnels, device, is_special_to};
 use nix::time::{ClockId, clock_getres};
 use roam6_proto::few;
 use roam6_proto::input::LinkId;
@@ -482,6 +482,14 @@ impl Tunnels for Bpf {
     fn forget_routes(&mut self) -> Result<(), Error> {
         self.settings.generation = self.settings.generation.wrapping_add(1);
         self.maps.set_settings(self.settings)
+    }
+
+    fn pass_hooks(&mut self, hooks: Hooks) -> Result<bool, Error> {
+        if self.settings.hooks != hooks {
+            self.settings.hooks = hooks;
+            self.begin_epoch()?;
+        }
+        Ok(true)
     }
 
     fn settle(&mut self) -> Result<(), Error> {

@@ -21,6 +21,7 @@ pub(crate) use device::has_ethernet;
 pub(crate) mod world;
 
 use crate::Error;
+pub use crate::netfilter::Hooks;
 use roam6_proto::few;
 use roam6_proto::input::LinkId;
 use roam6_proto::plan::{Tunnel, TunnelId};
@@ -74,6 +75,12 @@ pub trait Tunnels {
 
     /// Routes of this host changed: what was learnt of them is void.
     fn forget_routes(&mut self) -> Result<(), Error>;
+
+    /// Inner packets of these families pass hooks of a firewall: from now on the kernel forwards them, and nothing that was
+    /// decided before sends one on. Returns `false` if this back end's packets pass the hooks in any case.
+    fn pass_hooks(&mut self, _: Hooks) -> Result<bool, Error> {
+        Ok(false)
+    }
 
     /// All that an earlier life of the daemon left has been put again: removes the rest of it.
     fn settle(&mut self) -> Result<(), Error>;

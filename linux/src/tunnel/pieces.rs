@@ -1,7 +1,8 @@
 //! Outer packets in pieces, which the programs leave to the daemon. On the way out: what is longer than its path takes and
 //! may not be refused comes out of the tunnel device, and leaves in fragments (RFC 2473 §7.2). On the way in: what came in
 //! fragments was put together by the kernel, and goes into the device, whose program opens it like any other. What is to be
-//! carried by IPv4 takes the same two ways, by the sockets of [`Carrier`].
+//! carried by IPv4 takes the same two ways, by the sockets of [`Carrier`]. Large IPv4 buffers that cannot be encapsulated come out
+//! as single packets and go in again.
 
 use crate::door::raw::Exit;
 use crate::error::{Context, Error};
@@ -114,10 +115,15 @@ impl Worker {
         Some(())
     }
 
-    /// Sends one packet that came out of the device, carried by IPv4 or in fragments; `None` if there is none.
+    /// Sends one packet that came out of the device, carried by IPv4 or in fragments; `None` if there is none. One without
+    /// an outer header was part of a large buffer that the programs could not encapsulate: it is received once more.
     fn leave(&mut self) -> Option<()> {
         let length = self.device.read(&mut self.buffer).ok()?;
         let packet = self.buffer.get(..length)?;
+        if packet.first().is_some_and(|first| first >> 4 == 4) {
+            let _ = self.device.write(packet);
+            return Some(());
+        }
         match &self.carrier {
             Some(carrier) if carrier.send(packet) => Some(()),
             _ => self.cut(length),

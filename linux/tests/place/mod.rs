@@ -93,6 +93,7 @@ pub fn options(directory: &tempfile::TempDir, interfaces: &[&str]) -> HostOption
         state_dir: directory.path().join("state"),
         interfaces: interfaces.iter().map(|name| (*name).to_owned()).collect(),
         backend: Backend::Auto,
+        firewall: Default::default(),
         device: "roam6".to_owned(),
         carried: Default::default(),
         tunnels: 16,

@@ -11,9 +11,9 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 const CN4: &str = "198.51.100.2";
-const MNN4: &str = "10.77.1.2";
+pub const MNN4: &str = "10.77.1.2";
 const MNP4: &str = "10.77.1.0/24";
-const OTHER_MNN4: &str = "10.77.2.2";
+pub const OTHER_MNN4: &str = "10.77.2.2";
 const OTHER_MNP4: &str = "10.77.2.0/24";
 
 fn forward(host: &Host) {
@@ -80,7 +80,7 @@ fn ipv4_passes_both_ways_at_any_size() {
     }
 }
 
-fn bulk(mut from: &TcpStream, mut to: &TcpStream, octets: usize) {
+pub fn bulk(mut from: &TcpStream, mut to: &TcpStream, octets: usize) {
     let pattern: Vec<u8> = (0..1 << 16).map(|i| i as u8).collect();
     std::thread::scope(|scope| {
         scope.spawn(|| (0..octets >> 16).for_each(|_| from.write_all(&pattern).unwrap()));
@@ -92,7 +92,7 @@ fn bulk(mut from: &TcpStream, mut to: &TcpStream, octets: usize) {
     });
 }
 
-fn connect(server: (&Host, &str), client: &Host) -> (TcpStream, TcpStream) {
+pub fn connect(server: (&Host, &str), client: &Host) -> (TcpStream, TcpStream) {
     let address = format!("{}:6000", server.1);
     let listener = server.0.enter(|| TcpListener::bind(&address)).unwrap();
     let near = client.enter(|| TcpStream::connect(&address)).unwrap();
@@ -112,10 +112,9 @@ fn bulk_tcp_over_ipv4_keeps_its_large_buffers() {
     assert!(OCTETS as u64 / leaves > 8000, "large buffers stay large: {leaves}");
 }
 
-#[test]
-fn one_mobile_network_reaches_another_by_ipv4() {
-    let mut scene = scene_or_skip!("one_mobile_network_reaches_another_by_ipv4");
-    dress(&mut scene);
+/// A second mobile router and the node behind it, all with IPv4.
+pub fn two_networks(scene: &mut Scene) -> (Side, Host) {
+    dress(scene);
     let (mut other, node) = scene.second_router(false);
     number(&other.host, "in0", "10.77.2.1/24", None);
     number(&node, "mnn0", &format!("{OTHER_MNN4}/24"), Some("10.77.2.1"));
@@ -125,6 +124,13 @@ fn one_mobile_network_reaches_another_by_ipv4() {
     other.put(&turned(tunnel));
     route_home(&other, OTHER_MNP4);
     scene.ha.host.run(&format!("ip route add {OTHER_MNP4} dev nemo0 mtu 1460"));
+    (other, node)
+}
+
+#[test]
+fn one_mobile_network_reaches_another_by_ipv4() {
+    let mut scene = scene_or_skip!("one_mobile_network_reaches_another_by_ipv4");
+    let (_other, node) = two_networks(&mut scene);
     let (a, b) = (scene.mnn.udp(&format!("{MNN4}:5000")), node.udp(&format!("{OTHER_MNN4}:5000")));
     for size in [0, 12, 1000, 1432] {
         assert!(arrives(&a, &b, size) && arrives(&b, &a, size), "{size}");

@@ -7,6 +7,7 @@
 mod carrying;
 mod choosing;
 mod driver;
+mod firewall;
 mod ipv4;
 mod kernel;
 mod lasting;

@@ -50,6 +50,8 @@ pub(crate) struct Config {
     pub(crate) data_plane: DataPlane,
     /// Where BPF programs take packets.
     pub(crate) accel: Accel,
+    /// What becomes of tunnelled packets where a firewall is on the path.
+    pub(crate) firewall: Firewall,
     /// Who may use the control socket.
     pub(crate) control: Control,
     /// Where metrics are served by HTTP, if at all.
@@ -92,6 +94,17 @@ pub(crate) enum Accel {
     Xdp,
 }
 
+/// What becomes of tunnelled packets where a firewall is on the path.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Firewall {
+    /// They pass its hooks, on the kernel's path.
+    #[default]
+    Obey,
+    /// They pass it by, on the fast path.
+    Bypass,
+}
+
 /// Who may use the control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Control {
@@ -110,6 +123,7 @@ struct File {
     #[serde(default)]
     data_plane: DataPlane,
     accel: Option<Spanned<Accel>>,
+    firewall: Option<Spanned<Firewall>>,
     #[serde(default)]
     control: ControlTable,
     metrics: Option<MetricsTable>,
@@ -172,6 +186,9 @@ fn settle(source: &Source) -> Result<Config, Vec<Problem>> {
         state_dir: file.state_dir.unwrap_or_else(|| PathBuf::from(STATE_DIR)),
         data_plane: file.data_plane,
         accel: file.accel.map_or(Accel::Tc, |accel| settle_accel(&accel, file.data_plane, &mut review)),
+        firewall: file
+            .firewall
+            .map_or(Firewall::Obey, |firewall| settle_firewall(&firewall, file.data_plane, &mut review)),
         control: control(file.control, &mut review),
         metrics: file.metrics.map(|table| listen(&table.listen, &mut review)),
         home_agent: file.home_agent.map(|section| home_agent::settle(section, &mut review)),
@@ -190,6 +207,14 @@ fn settle_accel(accel: &Spanned<Accel>, data_plane: DataPlane, review: &mut Revi
         review.blame(accel.span(), "the kernel's tunnel device takes no packets at the driver", hint);
     }
     *accel.get_ref()
+}
+
+fn settle_firewall(firewall: &Spanned<Firewall>, data_plane: DataPlane, review: &mut Review<'_>) -> Firewall {
+    if *firewall.get_ref() == Firewall::Bypass && data_plane == DataPlane::Ip6tnl {
+        let hint = "write data_plane = \"bpf\", or leave firewall out";
+        review.blame(firewall.span(), "packets of the kernel's tunnel device cannot bypass a firewall", hint);
+    }
+    *firewall.get_ref()
 }
 
 fn control(table: ControlTable, review: &mut Review<'_>) -> Control {

@@ -2,7 +2,7 @@
 
 use super::geo::Geo;
 use super::source::Source;
-use super::{Accel, Config, load, settle};
+use super::{Accel, Config, Firewall, load, settle};
 use std::path::Path;
 use std::time::Duration;
 
@@ -426,6 +426,18 @@ fn only_bpf_takes_packets_at_the_driver() {
     assert_eq!(read_with("").unwrap().accel, Accel::Tc);
     let refused = read_with("data_plane = \"ip6tnl\"\naccel = \"xdp\"\n").unwrap_err();
     assert!(refused[0].contains("takes no packets at the driver"), "{refused:?}");
+}
+
+#[test]
+fn a_firewall_is_obeyed_unless_the_file_says_otherwise() {
+    let read_with = |text: &str| read(&MR.replacen("[mobile_router]", &format!("{text}[mobile_router]"), 1));
+    assert_eq!(read_with("").unwrap().firewall, Firewall::Obey);
+    assert_eq!(read_with("firewall = \"obey\"\n").unwrap().firewall, Firewall::Obey);
+    assert_eq!(read_with("firewall = \"bypass\"\n").unwrap().firewall, Firewall::Bypass);
+    let refused = read_with("data_plane = \"ip6tnl\"\nfirewall = \"bypass\"\n").unwrap_err();
+    assert!(refused[0].contains("cannot bypass a firewall"), "{refused:?}");
+    let unknown = read_with("firewall = \"ignore\"\n").unwrap_err();
+    assert!(unknown[0].contains("ignore"), "{unknown:?}");
 }
 
 #[test]

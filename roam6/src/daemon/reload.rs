@@ -213,6 +213,7 @@ fn fixed_changes(old: &Config, new: &Config) -> Vec<&'static str> {
         ("state_dir", old.state_dir != new.state_dir),
         ("data_plane", old.data_plane != new.data_plane),
         ("accel", old.accel != new.accel),
+        ("firewall", old.firewall != new.firewall),
         ("[control]", old.control != new.control),
         ("[metrics]", old.metrics != new.metrics),
         ("[home_agent]", agent(old) != agent(new)),

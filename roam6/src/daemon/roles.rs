@@ -1,7 +1,8 @@
 //! What the roles of a configuration need of the host.
 
-use crate::config::{Accel, Config, DataPlane};
+use crate::config::{Accel, Config, DataPlane, Firewall};
 use core::time::Duration;
+use roam6_linux::firewall::Policy;
 use roam6_linux::{Backend, HostOptions};
 use roam6_proto::few;
 use roam6_proto::nemo::config::Authentication;
@@ -78,6 +79,10 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
             DataPlane::Auto => Backend::Auto,
             DataPlane::Bpf => Backend::Bpf,
             DataPlane::Ip6tnl => Backend::Ip6tnl,
+        },
+        firewall: match config.firewall {
+            Firewall::Obey => Policy::Obey,
+            Firewall::Bypass => Policy::Bypass,
         },
         device: DEVICE.to_owned(),
         carried: carried(config),

@@ -4,7 +4,7 @@
 use super::errand::Errand;
 use super::server::ClientId;
 use super::{Daemon, Level, METRICS_TIME, READ, SHOWING};
-use crate::control::{Answer, State};
+use crate::control::{Answer, Firewall, State};
 use crate::render;
 use roam6_proto::{Engine, Time, View};
 use roam6_wire::HomeAddress;
@@ -101,6 +101,10 @@ impl Daemon {
             unix_micros: self.voice.unix_micros(now),
             at: now.as_micros(),
             packets: self.host.counters(),
+            firewall: self
+                .host
+                .firewall()
+                .map(|firewall| Firewall { chains: firewall.chains, obeyed: firewall.obeyed }),
             view: View { counters: self.voice.counters.clone(), ..View::default() },
         };
         Gathering { whom: std::mem::take(&mut self.showing.asked), since: now, state, last: None }

@@ -97,6 +97,7 @@ pub(crate) fn state() -> State {
         unix_micros: 1_790_000_000_123_456,
         at: 61_500_000,
         packets: [("forwarded".to_owned(), 1_000)].into(),
+        firewall: None,
         view,
     }
 }

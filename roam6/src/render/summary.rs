@@ -119,6 +119,7 @@ fn document(config: &Config) -> serde_json::Value {
         "state_dir": config.state_dir,
         "data_plane": config.data_plane,
         "accel": config.accel,
+        "firewall": config.firewall,
         "metrics": config.metrics,
         "home_agent": config.home_agent.as_ref().map(|agent| json!({
             "address": agent.config.address,

@@ -63,6 +63,17 @@ pub(crate) fn tunnels(state: &State) -> Table {
     table
 }
 
+/// What a firewall does to them, in a line of its own; nothing if there is none.
+pub(crate) fn firewall(state: &State) -> String {
+    let Some(firewall) = &state.firewall else { return String::new() };
+    let chains = firewall.chains.join(", ");
+    match (firewall.obeyed, chains.is_empty()) {
+        (true, true) => "firewall: gone a moment ago; packets still take the kernel's path\n".to_owned(),
+        (true, false) => format!("firewall: {chains}; packets take the kernel's path through it\n"),
+        (false, _) => format!("firewall: {chains}; not applied to packets on the fast path (firewall = \"bypass\")\n"),
+    }
+}
+
 /// The care-of address; one of IPv4 as the home agent sees it.
 fn care_of(row: &BindingView) -> String {
     let ipv4 = row.care_of.and_then(|address| address.to_ipv4_mapped());
@@ -231,6 +242,7 @@ fn destinations(prefixes: &[Prefix]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Firewall;
     use crate::render::sample;
     use crate::render::table::Paint;
 
@@ -242,6 +254,18 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
 2001:db8:1::101  -    -              2001:db8:1::1  2001:db8:101::/64  7    4.2s       home_agent  bound
 ";
         assert_eq!(bindings(&sample::state()).render(Paint::Plain), expected);
+    }
+
+    #[test]
+    fn a_firewall_is_told_below_the_tunnels() {
+        let mut state = sample::state();
+        assert_eq!(firewall(&state), "");
+        let chains = vec!["nftables inet filter forward".to_owned()];
+        for (obeyed, expected) in [(true, "through it"), (false, "not applied")] {
+            state.firewall = Some(Firewall { chains: chains.clone(), obeyed });
+            let line = firewall(&state);
+            assert!(line.starts_with("firewall: nftables inet filter forward; ") && line.contains(expected), "{line}");
+        }
     }
 
     #[test]
