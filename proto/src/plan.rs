@@ -120,7 +120,8 @@ pub struct Setting {
 pub enum Knob {
     /// `forwarding`
     Forwarding,
-    /// `accept_ra`
+    /// `accept_ra`. For all interfaces it says that those which accept router advertisements go on doing so while the host
+    /// forwards (2), as long as `forwarding` is put after it.
     AcceptRa,
     /// `autoconf`
     Autoconf,

@@ -254,6 +254,11 @@ impl Executor {
     /// Does what needs no routing request at once, and returns the requests.
     fn apply(&mut self, item: &Item, former: Option<&Item>) -> Result<Vec<Request>, Error> {
         Ok(match (item, former) {
+            // The kernel has no such setting for all interfaces at once.
+            (Item::Setting(Setting { link: None, knob: Knob::AcceptRa, .. }), _) => {
+                self.settings.accept_advertisements()?;
+                Vec::new()
+            }
             (Item::Setting(setting), _) => {
                 let name = name_of(setting)?;
                 self.settings.put(&name, setting.value)?;
@@ -354,6 +359,10 @@ impl Executor {
     /// The opposite of [`Executor::apply`]; the plan holds the item no longer.
     fn unapply(&mut self, item: &Item) -> Result<Vec<Request>, Error> {
         let requests = match item {
+            Item::Setting(Setting { link: None, knob: Knob::AcceptRa, .. }) => {
+                self.settings.restore_advertisements()?;
+                Vec::new()
+            }
             Item::Setting(setting) => {
                 let name = self.called.remove(&item.key());
                 // An interface that was made anew may have the name, and the setting, of one that is gone.

@@ -36,6 +36,17 @@ impl Name {
     fn path(&self) -> PathBuf {
         Path::new("/proc/sys/net/ipv6").join(&self.0)
     }
+
+    /// As sysctl(8) calls it: `/` and `.` change places.
+    fn sysctl(&self) -> String {
+        let (family, rest) = self.0.strip_prefix("../ipv4/").map_or(("ipv6", &*self.0), |rest| ("ipv4", rest));
+        let swap = |letter| match letter {
+            '/' => '.',
+            '.' => '/',
+            other => other,
+        };
+        format!("net.{family}.{}", rest.chars().map(swap).collect::<String>())
+    }
 }
 
 /// The settings that are not as we found them.
@@ -45,6 +56,8 @@ pub(crate) struct Settings {
     former: few::Map<Name, i32>,
     /// Those this life has put.
     ours: few::Map<Name, i32>,
+    /// The `accept_ra` of interfaces that go on accepting router advertisements.
+    accepting: Vec<Name>,
 }
 
 impl Settings {
@@ -59,21 +72,57 @@ impl Settings {
             Err(error) if error.kind() == io::ErrorKind::NotFound => few::Map::new(),
             Err(error) => return Err(error).context(file.display()),
         };
-        Ok(Settings { file, former, ours: few::Map::new() })
+        Ok(Settings { file, former, ours: few::Map::new(), accepting: Vec::new() })
     }
 
     /// Sets `name` to `value`.
     pub(crate) fn put(&mut self, name: &Name, value: i32) -> Result<(), Error> {
         let now = read(name)?;
-        if !self.former.contains_key(name) {
+        let new = !self.former.contains_key(name);
+        if new {
             self.former.insert(name.clone(), now);
             self.save()?;
         }
-        if now != value {
-            write(name, value)?;
+        if now != value
+            && let Err(error) = write(name, value)
+        {
+            if new {
+                self.former.remove(name);
+                self.save()?;
+            }
+            return Err(error);
         }
         self.ours.insert(name.clone(), value);
         Ok(())
+    }
+
+    /// Lets all interfaces that accept router advertisements accept them although the host forwards, also interfaces that
+    /// are made later. Once `forwarding` is set the kernel would otherwise ignore router advertisements and remove the
+    /// default routes that came by them. Where others have set `forwarding`, nothing changes.
+    pub(crate) fn accept_advertisements(&mut self) -> Result<(), Error> {
+        let forwarding = Name::conf(None, "forwarding");
+        if read(&forwarding)? != 0 && self.former.get(&forwarding) != Some(&0) {
+            return Ok(());
+        }
+        let folder = "/proc/sys/net/ipv6/conf";
+        for entry in fs::read_dir(folder).context(folder)? {
+            let interface = entry.context(folder)?.file_name();
+            let name = Name::conf(Some(&interface.to_string_lossy()), "accept_ra");
+            let former = self.former.get(&name).copied();
+            let free = interface != "all" && !self.ours.contains_key(&name);
+            // Of an interface that has gone meanwhile nothing can be read.
+            if free && read(&name).is_ok_and(|now| former.unwrap_or(now) == 1) {
+                self.put(&name, 2)?;
+                self.accepting.push(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what [`Settings::accept_advertisements`] has changed.
+    pub(crate) fn restore_advertisements(&mut self) -> Result<(), Error> {
+        let names = std::mem::take(&mut self.accepting);
+        names.iter().map(|name| self.drop(name, Some(name))).fold(Ok(()), Result::and)
     }
 
     /// Gives what was put as `name` its former value back, whatever it is called `now`. An interface that is gone has
@@ -83,7 +132,8 @@ impl Settings {
         let Some(former) = self.former.remove(name) else {
             return Ok(());
         };
-        let restored = now.filter(|now| now.path().exists()).map_or(Ok(()), |now| write(now, former));
+        let changed = now.filter(|now| read(now).is_ok_and(|value| value != former));
+        let restored = changed.map_or(Ok(()), |now| write(now, former));
         self.save().and(restored)
     }
 
@@ -124,5 +174,20 @@ fn read(name: &Name) -> Result<i32, Error> {
 }
 
 fn write(name: &Name, value: i32) -> Result<(), Error> {
-    fs::write(name.path(), value.to_string()).context(format!("{} = {value}", name.0))
+    let sysctl = name.sysctl();
+    fs::write(name.path(), value.to_string()).map_err(|error| {
+        Error::new("kernel setting", format!("{error}; set it on the host: sysctl -w {sysctl}={value}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_named_as_sysctl_does() {
+        assert_eq!(Name::conf(None, "forwarding").sysctl(), "net.ipv6.conf.all.forwarding");
+        assert_eq!(Name::conf(Some("eth0.7"), "accept_ra").sysctl(), "net.ipv6.conf.eth0/7.accept_ra");
+        assert_eq!(Name::conf4("forwarding").sysctl(), "net.ipv4.conf.all.forwarding");
+    }
 }

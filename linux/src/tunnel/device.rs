@@ -9,10 +9,10 @@ use roam6_proto::input::LinkId;
 use roam6_wire::LinkAddress;
 use std::fs;
 
-/// Settings of a device: no addresses of its own, forwarding for what comes out of tunnels, and its routes hold though
-/// nobody has opened it, which the kernel takes for a cable that is out.
-const SETTINGS: [(&str, &str); 4] =
-    [("addr_gen_mode", "1"), ("forwarding", "1"), ("accept_ra", "0"), ("ignore_routes_with_linkdown", "0")];
+/// Settings of a device: no addresses of its own, no router advertisements, and its routes hold though nobody has opened it,
+/// which the kernel takes for a cable that is out. It forwards as the host does: `forwarding` of one device, once set, makes
+/// the kernel remove the default routes that others have by router advertisements.
+const SETTINGS: [(&str, &str); 3] = [("addr_gen_mode", "1"), ("accept_ra", "0"), ("ignore_routes_with_linkdown", "0")];
 
 /// Makes a TUN device without a process behind it, or takes over that of an earlier life: it needs no daemon to be alive.
 /// Nothing is ever queued on it, because the program at its egress takes every packet.

@@ -19,6 +19,7 @@ mod multiple;
 mod packet;
 mod path_mtu;
 mod request;
+mod router;
 pub mod scenario;
 mod spent;
 mod timers;
@@ -134,11 +135,16 @@ impl HomeAgent {
                 self.recalled.extend(records.iter().cloned());
                 self.recall(now, out);
             }
-            Order::PrefixTable(table) => self.reload(now, table.clone(), out),
+            Order::PrefixTable(table) => {
+                let ipv4 = self.serves_ipv4();
+                self.reload(now, table.clone(), out);
+                self.change_ipv4_forwarding(ipv4, out);
+            }
+            Order::Begin => self.put_forwarding(out),
             Order::Unbind(home) => self.unbind(now, *home, "ended by hand", out),
             // Bindings outlive the daemon: it takes the items out of the host itself, the journal stays.
             Order::Stop => self.stop_advertising(out),
-            Order::Begin | Order::MobileRouter(_) | Order::PathManager(_) | Order::Flows(_) => {}
+            Order::MobileRouter(_) | Order::PathManager(_) | Order::Flows(_) => {}
             Order::Shim(_) | Order::UsePath { .. } | Order::EndContext(_) => {}
             Order::Mnpp(_) | Order::Ask(_) | Order::PutArea(_) | Order::DropArea(_) => {}
             Order::Denm(_) | Order::Announce(_) => {}

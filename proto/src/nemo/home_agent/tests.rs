@@ -9,5 +9,6 @@ mod ipsec;
 mod path;
 mod registration;
 mod restart;
+mod router;
 mod several;
 mod statuses;

@@ -1,0 +1,44 @@
+//! Kernel settings of a home agent's host.
+
+use super::bench::*;
+use crate::input::{Input, Order};
+use crate::nemo::config::{Ipv4Pool, PrefixTable};
+use crate::output::Output;
+use crate::plan::{Item, Key, Knob};
+use std::sync::Arc;
+
+/// The settings put, in their order.
+fn settings(outputs: &[Output]) -> Vec<(Knob, i32)> {
+    let put = outputs.iter().filter_map(|output| match output {
+        Output::Put(Item::Setting(setting)) if setting.link.is_none() => Some((setting.knob, setting.value)),
+        _ => None,
+    });
+    put.collect()
+}
+
+#[test]
+fn the_host_forwards_and_keeps_its_default_route() {
+    let mut bench = Bench::new(config());
+    let begun = bench.feed(Input::Order(Order::Begin));
+    assert_eq!(settings(&begun), [(Knob::AcceptRa, 2), (Knob::Forwarding, 1)], "the second would remove the route");
+}
+
+#[test]
+fn the_host_forwards_ipv4_while_the_prefix_table_has_ipv4_prefixes() {
+    let ipv4_forwarding = Key::Setting(None, Knob::Ipv4Forwarding);
+    let mut bench = Bench::new(config());
+    bench.feed(Input::Order(Order::Begin));
+    let without = bench.agent.config.table.clone();
+    let mut rows = without.rows.clone();
+    rows[0].prefixes = [prefix("2001:db8:f00::/56"), prefix("::ffff:10.1.0.0/112")].into();
+    bench.feed(Input::Order(Order::PrefixTable(Arc::new(PrefixTable { rows }))));
+    assert!(bench.plan.find(&ipv4_forwarding).is_some());
+    bench.feed(Input::Order(Order::PrefixTable(without)));
+    assert!(bench.plan.find(&ipv4_forwarding).is_none());
+
+    let mut config = config();
+    config.ipv4_pool = Some(Ipv4Pool { prefix: prefix("::ffff:10.1.0.0/112"), length: 32 });
+    let mut bench = Bench::new(config);
+    bench.feed(Input::Order(Order::Begin));
+    assert!(bench.plan.find(&ipv4_forwarding).is_some());
+}
