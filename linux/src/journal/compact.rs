@@ -1,0 +1,133 @@
+//! Compaction: what no longer counts is removed from the file. It is written anew beside the old one, or, where the disk
+//! has no room for two, rearranged in place. At any instant a reader finds all that counts, and nothing that was removed.
+
+use super::line::{Found, Line, blank, key_of};
+use super::{Journal, NAME, NEW, Place, create, is_full, lines, sync_directory};
+use roam6_proto::plan::RecordKey;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
+
+/// The lines of a file that no longer count.
+#[derive(Default)]
+struct Garbage {
+    /// Former versions of records, and what cannot be read.
+    stale: Vec<Place>,
+    /// Removals, which count as long as a former version of their record is in the file.
+    removals: Vec<Place>,
+}
+
+impl Journal {
+    /// Removes what no longer counts. On an error everything that counts is still there.
+    pub(super) fn compact(&mut self) -> io::Result<()> {
+        match self.copy() {
+            Err(error) if is_full(&error) => self.rearrange(),
+            copied => copied,
+        }
+    }
+
+    /// Writes what counts to a new file and puts it in place of the old.
+    fn copy(&mut self) -> io::Result<()> {
+        let path = self.directory.join(NEW);
+        let _ = fs::remove_file(&path);
+        self.copy_to_new().inspect_err(|_| {
+            // Half a copy would take the room that the next attempt needs.
+            let _ = fs::remove_file(&path);
+        })
+    }
+
+    fn copy_to_new(&mut self) -> io::Result<()> {
+        let path = self.directory.join(NEW);
+        let mut new = BufWriter::new(create(&path, true)?);
+        let mut places = BTreeMap::new();
+        let (mut at, mut line) = (0, Vec::new());
+        for (key, place) in &self.places {
+            self.read_line(*place, &mut line)?;
+            new.write_all(&line)?;
+            places.insert(*key, Place { at, ..*place });
+            at += u64::from(place.length);
+        }
+        let new = new.into_inner().map_err(io::IntoInnerError::into_error)?;
+        new.sync_all()?;
+        new.try_lock()?;
+        fs::rename(&path, self.directory.join(NAME))?;
+        (self.file, self.places, self.length, self.live) = (new, places, at, at);
+        sync_directory(&self.directory)
+    }
+
+    /// Moves what counts to the front of the file, and cuts off the rest. No octet of a line that counts is overwritten
+    /// before its copy is on the disk, and no copy can be older than another line of the same record: the others are blank
+    /// by then.
+    pub(super) fn rearrange(&mut self) -> io::Result<()> {
+        let garbage = self.find_garbage()?;
+        // A removal outlasts what it has removed.
+        for places in [garbage.stale, garbage.removals] {
+            for place in places {
+                overwrite(&self.file, &blank(place.length as usize), place.at)?;
+            }
+            self.file.sync_data()?;
+        }
+        let mut lines: Vec<(RecordKey, Place)> = self.places.iter().map(|(key, place)| (*key, *place)).collect();
+        lines.sort_by_key(|(_, place)| place.at);
+        let end = self.move_to_front(&lines)?;
+        self.file.set_len(end)?;
+        self.length = end;
+        self.file.sync_data()
+    }
+
+    /// Moves lines, in the order in which they are in the file. Returns where the last one ends.
+    fn move_to_front(&mut self, lines: &[(RecordKey, Place)]) -> io::Result<u64> {
+        let (mut end, mut rest) = (0, lines);
+        while let Some((_, first)) = rest.first() {
+            let (mut copy, mut line, mut moved) = (Vec::new(), Vec::new(), Vec::new());
+            let room = first.at - end;
+            for (key, place) in rest {
+                if (copy.len() as u64) + u64::from(place.length) > room {
+                    break;
+                }
+                moved.push((*key, Place { at: end + copy.len() as u64, ..*place }));
+                self.read_line(*place, &mut line)?;
+                copy.extend_from_slice(&line);
+            }
+            rest = rest.get(moved.len()..).unwrap_or_default();
+            if !moved.is_empty() {
+                overwrite(&self.file, &copy, end)?;
+                self.file.sync_data()?;
+                self.places.extend(moved);
+                end += copy.len() as u64;
+            } else if let Some(((_, place), behind)) = rest.split_first() {
+                // It is too long for the room before it, and stays.
+                overwrite(&self.file, &blank(room as usize), end)?;
+                end = place.at + u64::from(place.length);
+                rest = behind;
+            }
+        }
+        Ok(end)
+    }
+
+    fn find_garbage(&self) -> io::Result<Garbage> {
+        let mut garbage = Garbage::default();
+        lines(&self.file, |place, found| match found {
+            Found::Line(line) => match *line {
+                Line::Put(record) if self.places.get(&key_of(&record)).is_some_and(|live| live.at == place.at) => {}
+                Line::Put(_) => garbage.stale.push(place),
+                Line::Drop(_) => garbage.removals.push(place),
+            },
+            Found::Damaged(_) => garbage.stale.push(place),
+            Found::Blank => {}
+        })?;
+        Ok(garbage)
+    }
+
+    fn read_line(&self, place: Place, line: &mut Vec<u8>) -> io::Result<()> {
+        line.resize(place.length as usize, 0);
+        self.file.read_exact_at(line, place.at)
+    }
+}
+
+fn overwrite(file: &File, octets: &[u8], at: u64) -> io::Result<()> {
+    #[cfg(test)]
+    super::tests::power_cut(file, octets, at)?;
+    file.write_all_at(octets, at)
+}

@@ -1,0 +1,77 @@
+//! One line of the journal: a checksum in hexadecimal digits, a blank, and JSON.
+
+use crate::error::Error;
+use roam6_proto::plan::{Record, RecordKey};
+use serde::{Deserialize, Serialize};
+
+/// Longest line, octets.
+pub const MAX_LINE: usize = 256 * 1024;
+/// Hexadecimal digits of the checksum and a blank.
+const CHECK: usize = 17;
+
+/// What a line says.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Line {
+    Put(Record),
+    Drop(RecordKey),
+}
+
+/// What was found where a line was expected.
+pub(super) enum Found {
+    Line(Box<Line>),
+    /// Overwritten by a compaction.
+    Blank,
+    /// Whether it has an end.
+    Damaged(bool),
+}
+
+impl Line {
+    /// As it is written, its end included.
+    pub(super) fn emit(&self) -> Result<Vec<u8>, Error> {
+        let text = serde_json::to_string(self).map_err(|error| Error::new("journal", error))?;
+        let length = CHECK + text.len() + 1;
+        if length > MAX_LINE {
+            return Err(Error::new("journal", format!("a record of {length} octets, at most {MAX_LINE}")));
+        }
+        Ok(format!("{:016x} {text}\n", checksum(text.as_bytes())).into_bytes())
+    }
+}
+
+/// Reads a line, its end included.
+pub(super) fn parse(line: &[u8]) -> Found {
+    if line.ends_with(b"\n") && line.trim_ascii().is_empty() {
+        return Found::Blank;
+    }
+    checked(line).map_or_else(|| Found::Damaged(line.ends_with(b"\n")), |line| Found::Line(Box::new(line)))
+}
+
+/// What overwrites `length` octets of the file with nothing.
+pub(super) fn blank(length: usize) -> Vec<u8> {
+    let mut blank = vec![b' '; length];
+    if let Some(last) = blank.last_mut() {
+        *last = b'\n';
+    }
+    blank
+}
+
+pub(super) fn key_of(record: &Record) -> RecordKey {
+    match record {
+        Record::Binding(binding) => RecordKey::Binding(binding.home_address),
+        Record::Sequence(sequence) => RecordKey::Sequence(sequence.home_address),
+        Record::AddressSet(set) => RecordKey::AddressSet(set.number),
+        Record::Lent(lent) => RecordKey::Lent(lent.prefix),
+    }
+}
+
+fn checked(line: &[u8]) -> Option<Line> {
+    let line = line.strip_suffix(b"\n")?;
+    let (check, text) = (line.get(..CHECK - 1)?, line.get(CHECK..)?);
+    let check = u64::from_str_radix(str::from_utf8(check).ok()?, 16).ok()?;
+    (check == checksum(text)).then(|| serde_json::from_slice(text).ok()).flatten()
+}
+
+/// FNV-1a: finds torn and damaged lines; it is not there against forgery.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}

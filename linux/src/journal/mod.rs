@@ -1,0 +1,298 @@
+//! What must outlive the daemon: an append-only file, one checked line a record, synced once a batch.
+//! A torn last line was never acknowledged and is forgotten; damage elsewhere is skipped, told, and kept aside.
+
+mod compact;
+mod line;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Context, Error};
+pub use line::MAX_LINE;
+use line::{Found, Line, key_of, parse};
+use roam6_proto::plan::{Record, RecordKey};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Most records held.
+pub const MAX_RECORDS: usize = 1_000_000;
+/// Garbage below this many octets is not worth a compaction while the disk has room.
+const MIN_GARBAGE: u64 = 16 * 1024;
+
+/// The journal of one daemon.
+pub struct Journal {
+    directory: PathBuf,
+    file: File,
+    /// Where the line of each record lies.
+    places: BTreeMap<RecordKey, Place>,
+    /// Length of the file that is whole and synced, octets.
+    length: u64,
+    /// Octets of it that still count.
+    live: u64,
+    /// Octets of garbage below which compaction is not tried again.
+    tidy_again: u64,
+    batch: Vec<Entry>,
+    /// Records that were removed while nothing could be written: the file still has them.
+    owed: BTreeSet<RecordKey>,
+}
+
+/// A line in the file.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at: u64,
+    length: u32,
+}
+
+/// A line that is not in the file yet.
+struct Entry {
+    key: RecordKey,
+    /// It removes the record.
+    removal: bool,
+    line: Vec<u8>,
+}
+
+/// What was found when a journal was opened.
+#[derive(Debug, Default)]
+pub struct Recalled {
+    /// The records, one for each key.
+    pub records: Vec<Record>,
+    /// What an operator should know: damage found, and where it was kept.
+    pub notices: Vec<String>,
+}
+
+impl Journal {
+    /// Opens the journal in `directory`, making both if need be, and reads what it remembers.
+    pub fn open(directory: &Path) -> Result<(Journal, Recalled), Error> {
+        let what = || format!("journal in {}", directory.display());
+        fs::create_dir_all(directory).context(what())?;
+        let path = directory.join(NAME);
+        let file = create(&path, false).context(what())?;
+        let hint = "another program has locked it; does another roam6 run with this state_dir?";
+        file.try_lock().map_err(|error| Error::new(what(), format!("{error}; {hint}")))?;
+        // Whoever may read the file may lock it too, and keep the next daemon from starting.
+        file.set_permissions(Permissions::from_mode(MODE)).context(what())?;
+        sync_directory(directory).context(what())?;
+        let mut journal = Journal {
+            directory: directory.to_owned(),
+            file,
+            places: BTreeMap::new(),
+            length: 0,
+            live: 0,
+            tidy_again: 0,
+            batch: Vec::new(),
+            owed: BTreeSet::new(),
+        };
+        let mut recalled = journal.read().context(what())?;
+        recalled.notices.extend(journal.tidy().err().map(|error| error.to_string()));
+        Ok((journal, recalled))
+    }
+
+    /// Adds `record` to the batch, in place of any of the same key.
+    pub fn put(&mut self, record: &Record) -> Result<(), Error> {
+        let key = key_of(record);
+        if !self.places.contains_key(&key) && self.places.len() + self.batch.len() >= MAX_RECORDS {
+            return Err(Error::new("journal", format!("more than {MAX_RECORDS} records")));
+        }
+        let line = Line::Put(record.clone()).emit()?;
+        self.batch.push(Entry { key, removal: false, line });
+        Ok(())
+    }
+
+    /// Adds to the batch that there is no record of `key` any more.
+    pub fn drop(&mut self, key: &RecordKey) -> Result<(), Error> {
+        let known = self.places.contains_key(key) || self.batch.iter().any(|entry| entry.key == *key);
+        if known {
+            self.batch.push(Entry::removal(*key)?);
+        }
+        Ok(())
+    }
+
+    /// Makes the batch last. On an error no record of it does; removals are tried again with the next batch. A full disk is
+    /// no error as long as the file has room for all records.
+    pub fn sync(&mut self) -> Result<(), Error> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let again = std::mem::take(&mut self.owed).into_iter().map(Entry::removal).collect::<Result<Vec<_>, _>>()?;
+        let batch: Vec<Entry> = again.into_iter().chain(std::mem::take(&mut self.batch)).collect();
+        let Err(error) = self.append(&batch) else { return Ok(()) };
+        // The last word on each record.
+        let last: BTreeMap<RecordKey, bool> = batch.iter().map(|entry| (entry.key, entry.removal)).collect();
+        for (key, _) in last.iter().filter(|(_, removal)| **removal) {
+            self.place(*key, None);
+            self.owed.insert(*key);
+        }
+        let garbage = self.length - self.live;
+        if !is_full(&error) || garbage == 0 {
+            return Err(error).context(self.what());
+        }
+        // A compaction leaves out what was removed.
+        self.compact().context(self.what())?;
+        self.owed.clear();
+        let rest: Vec<Entry> =
+            batch.into_iter().filter(|entry| last.get(&entry.key).is_none_or(|removal| !removal)).collect();
+        self.append(&rest).context(self.what())
+    }
+
+    /// Makes the file small again if more than half of it no longer counts. Nothing is lost on an error.
+    pub fn tidy(&mut self) -> Result<(), Error> {
+        let garbage = self.length - self.live;
+        if garbage <= self.live.max(MIN_GARBAGE) || garbage < self.tidy_again {
+            return Ok(());
+        }
+        // After a failure, of the disk perhaps, not again at once.
+        self.tidy_again = garbage * 2;
+        self.compact().context("journal compaction")?;
+        self.tidy_again = 0;
+        self.owed.clear();
+        Ok(())
+    }
+
+    /// How many records it holds.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    fn what(&self) -> String {
+        format!("journal in {}", self.directory.display())
+    }
+
+    /// Writes lines behind all others. On an error the file is as it was.
+    fn append(&mut self, batch: &[Entry]) -> io::Result<()> {
+        let octets: Vec<u8> = batch.iter().flat_map(|entry| entry.line.iter().copied()).collect();
+        let written = self.file.write_all_at(&octets, self.length).and_then(|()| self.file.sync_data());
+        if let Err(error) = written {
+            // What may have reached the disk of the batch must not be believed later.
+            let _ = self.file.set_len(self.length).and_then(|()| self.file.sync_data());
+            return Err(error);
+        }
+        for Entry { key, removal, line } in batch {
+            let place = Place { at: self.length, length: line.len() as u32 };
+            self.place(*key, Some(place).filter(|_| !removal));
+            self.length += line.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, key: RecordKey, place: Option<Place>) {
+        let before = match place {
+            Some(place) => self.places.insert(key, place),
+            None => self.places.remove(&key),
+        };
+        self.live += place.map_or(0, |place| u64::from(place.length));
+        self.live -= before.map_or(0, |place| u64::from(place.length));
+    }
+
+    /// Reads the whole file once.
+    fn read(&mut self) -> io::Result<Recalled> {
+        let mut records = BTreeMap::new();
+        let mut damaged = Vec::new();
+        let mut changes = Vec::new();
+        let mut number = 0_u64;
+        self.length = lines(&self.file, |place, found| {
+            number += 1;
+            match found {
+                Found::Line(line) => match *line {
+                    Line::Put(record) => {
+                        changes.push((key_of(&record), Some(place)));
+                        records.insert(key_of(&record), record);
+                    }
+                    Line::Drop(key) => {
+                        changes.push((key, None));
+                        records.remove(&key);
+                    }
+                },
+                Found::Blank => {}
+                Found::Damaged(whole) => damaged.push((number, place, whole)),
+            }
+        })?;
+        for (key, place) in changes {
+            self.place(key, place);
+        }
+        let notices = self.mend(damaged)?;
+        Ok(Recalled { records: records.into_values().collect(), notices })
+    }
+
+    /// Deals with lines that could not be read: number, place, and whether it has an end.
+    fn mend(&mut self, mut damaged: Vec<(u64, Place, bool)>) -> io::Result<Vec<String>> {
+        if let Some((_, place, false)) = damaged.last()
+            && place.at + u64::from(place.length) == self.length
+        {
+            self.length = place.at;
+            self.file.set_len(place.at)?;
+            damaged.pop();
+        }
+        if damaged.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lines: Vec<String> = damaged.iter().take(10).map(|(number, ..)| number.to_string()).collect();
+        Ok(vec![format!(
+            "journal: {} damaged lines skipped (line {}); what they said may be older now than it was; {}",
+            damaged.len(),
+            lines.join(", "),
+            self.keep_damaged()
+        )])
+    }
+
+    /// Keeps a copy of a damaged file; says where it is.
+    fn keep_damaged(&self) -> String {
+        let aside = self.directory.join(DAMAGED);
+        match fs::copy(self.directory.join(NAME), &aside) {
+            Ok(_) => format!("all kept in {}", aside.display()),
+            Err(error) => {
+                // Half a copy is of no use, and takes room.
+                let _ = fs::remove_file(&aside);
+                format!("no copy could be kept in {}: {error}", aside.display())
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn removal(key: RecordKey) -> Result<Entry, Error> {
+        Ok(Entry { key, removal: true, line: Line::Drop(key).emit()? })
+    }
+}
+
+const NAME: &str = "journal";
+const NEW: &str = "journal.new";
+const DAMAGED: &str = "journal.damaged";
+/// Permissions of the file: it holds nothing for others.
+const MODE: u32 = 0o600;
+
+/// Opens a file of the journal, which may be there already unless it is to be `new`.
+fn create(path: &Path, new: bool) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).create_new(new).truncate(false).mode(MODE).open(path)
+}
+
+/// Shows each line of `file`, with its place. Returns how long the file is, octets.
+fn lines(file: &File, mut show: impl FnMut(Place, Found)) -> io::Result<u64> {
+    let mut reader = BufReader::new(file);
+    reader.rewind()?;
+    let (mut at, mut bytes) = (0, Vec::new());
+    loop {
+        bytes.clear();
+        let length = (&mut reader).take(MAX_LINE as u64).read_until(b'\n', &mut bytes)?;
+        if length == 0 {
+            return Ok(at);
+        }
+        show(Place { at, length: length as u32 }, parse(&bytes));
+        at += length as u64;
+    }
+}
+
+/// Whether there is no room: of the disk, or of a quota.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::WriteZero)
+}
+
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}

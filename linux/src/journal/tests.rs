@@ -1,0 +1,292 @@
+//! The journal on a disk that is damaged, killed or full.
+
+use super::*;
+use roam6_proto::plan::SequenceRecord;
+use roam6_wire::{HomeAddress, Sequence};
+use std::cell::Cell;
+use std::io::Write;
+use std::net::Ipv6Addr;
+use std::process::{Child, Command, Stdio};
+
+thread_local! {
+    /// How many writes of a compaction in place are left before the power fails.
+    static WRITES_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Fails, after half of the octets were written, once the power does.
+pub(super) fn power_cut(file: &File, octets: &[u8], at: u64) -> io::Result<()> {
+    match WRITES_LEFT.get() {
+        Some(0) => {
+            file.write_all_at(&octets[..octets.len() / 2], at)?;
+            Err(io::Error::other("power cut"))
+        }
+        left => {
+            WRITES_LEFT.set(left.map(|left| left - 1));
+            Ok(())
+        }
+    }
+}
+
+/// A file system of this many octets, in a mount namespace of its own.
+struct SmallDisk {
+    holder: Child,
+    _place: tempfile::TempDir,
+    directory: PathBuf,
+}
+
+impl SmallDisk {
+    /// `None`, with a word of why, where it cannot be made.
+    fn new(test: &str, octets: u64) -> Option<SmallDisk> {
+        let place = tempfile::tempdir().unwrap();
+        let script = format!("mount -t tmpfs -o size={octets} disk \"$0\" && echo up && exec cat");
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script]).arg(place.path());
+        let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+        let mut word = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut word).unwrap();
+        if word != "up\n" {
+            println!("skipped: {test}: no file system can be mounted here (not root?)");
+            return None;
+        }
+        let root = PathBuf::from(format!("/proc/{}/root", holder.id()));
+        let directory = root.join(place.path().strip_prefix("/").unwrap());
+        Some(SmallDisk { holder, _place: place, directory })
+    }
+
+    /// Leaves no octet free.
+    fn fill(&self) {
+        let mut file = File::create(self.directory.join("filler")).unwrap();
+        while file.write_all(&[0; 512]).is_ok() {}
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+fn record(host: u128, sequence: u16) -> Record {
+    let home_address = HomeAddress(Ipv6Addr::from_bits(host));
+    Record::Sequence(SequenceRecord { home_address, sequence: Sequence(sequence) })
+}
+
+fn open(directory: &Path) -> (Journal, Recalled) {
+    Journal::open(directory).unwrap()
+}
+
+fn edit(directory: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let path = directory.join(NAME);
+    let mut bytes = fs::read(&path).unwrap();
+    change(&mut bytes);
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn remembers_the_last_of_each_key_and_forgets_what_was_dropped() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, recalled) = open(directory.path());
+    assert!(recalled.records.is_empty() && recalled.notices.is_empty());
+    assert!(Journal::open(directory.path()).is_err(), "one writer at a time");
+    for line in [record(1, 1), record(2, 1), record(1, 2), record(3, 1)] {
+        journal.put(&line).unwrap();
+    }
+    journal.drop(&key_of(&record(3, 0))).unwrap();
+    journal.sync().unwrap();
+    journal.put(&record(4, 1)).unwrap();
+    drop(journal);
+    let (journal, recalled) = open(directory.path());
+    assert_eq!(recalled.records, [record(1, 2), record(2, 1)], "what was not synced was never promised");
+    assert_eq!(journal.len(), 2);
+}
+
+#[test]
+fn a_torn_tail_is_forgotten_and_written_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(directory.path());
+    journal.put(&record(1, 1)).unwrap();
+    journal.put(&record(2, 1)).unwrap();
+    journal.sync().unwrap();
+    drop(journal);
+    edit(directory.path(), |bytes| bytes.truncate(bytes.len() - 5));
+    let (mut journal, recalled) = open(directory.path());
+    assert_eq!(recalled.records, [record(1, 1)]);
+    assert!(recalled.notices.is_empty());
+    journal.put(&record(2, 7)).unwrap();
+    journal.sync().unwrap();
+    drop(journal);
+    assert_eq!(open(directory.path()).1.records, [record(1, 1), record(2, 7)]);
+}
+
+#[test]
+fn damage_in_the_middle_is_skipped_told_and_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(directory.path());
+    for host in 1..=3 {
+        journal.put(&record(host, 1)).unwrap();
+    }
+    journal.sync().unwrap();
+    drop(journal);
+    edit(directory.path(), |bytes| {
+        let second = bytes.iter().position(|octet| *octet == b'\n').unwrap() + 30;
+        bytes[second] ^= 1;
+    });
+    let (mut journal, recalled) = open(directory.path());
+    assert_eq!(recalled.records, [record(1, 1), record(3, 1)]);
+    assert!(recalled.notices[0].contains("1 damaged lines skipped (line 2)"), "{:?}", recalled.notices);
+    assert!(directory.path().join(DAMAGED).exists());
+    journal.put(&record(2, 2)).unwrap();
+    journal.sync().unwrap();
+    drop(journal);
+    assert_eq!(open(directory.path()).1.records.len(), 3);
+}
+
+#[test]
+fn garbage_is_compacted_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(directory.path());
+    for round in 0..3000 {
+        for host in 0..10 {
+            journal.put(&record(host, round)).unwrap();
+        }
+        if round % 10 == 0 {
+            journal.sync().unwrap();
+            journal.tidy().unwrap();
+        }
+    }
+    journal.sync().unwrap();
+    assert!(Journal::open(directory.path()).is_err(), "still one writer at a time");
+    drop(journal);
+    let size = fs::metadata(directory.path().join(NAME)).unwrap().len();
+    assert!(size < 4 * MIN_GARBAGE, "{size}");
+    let expected: Vec<Record> = (0..10).map(|host| record(host, 2999)).collect();
+    assert_eq!(open(directory.path()).1.records, expected);
+}
+
+#[test]
+fn any_damage_at_all_is_survived() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(directory.path());
+    for host in 0..5 {
+        journal.put(&record(host, 1)).unwrap();
+    }
+    journal.sync().unwrap();
+    drop(journal);
+    let whole = fs::read(directory.path().join(NAME)).unwrap();
+    for at in (0..whole.len()).step_by(7) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x20;
+        fs::write(directory.path().join(NAME), bytes).unwrap();
+        let (_, recalled) = open(directory.path());
+        assert!(recalled.records.len() >= 3, "octet {at}");
+    }
+}
+
+/// Puts each of so many records, alone in its batch, as often as there are rounds.
+fn refresh(journal: &mut Journal, hosts: u128, rounds: std::ops::Range<u16>) {
+    for round in rounds {
+        for host in 0..hosts {
+            journal.put(&record(host, round)).unwrap();
+            journal.sync().unwrap_or_else(|error| panic!("round {round}, host {host}: {error}"));
+            journal.tidy().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_small_disk_lasts_for_ever() {
+    // Live records are a quarter of the disk, and then nearly all of it: a copy of them has no room beside them.
+    for hosts in [320, 1250] {
+        let Some(disk) = SmallDisk::new("a_small_disk_lasts_for_ever", 128 * 1024) else { return };
+        let (mut journal, _) = open(&disk.directory);
+        refresh(&mut journal, hosts, 0..20);
+        drop(journal);
+        let expected: Vec<Record> = (0..hosts).map(|host| record(host, 19)).collect();
+        assert_eq!(open(&disk.directory).1.records, expected, "{hosts} records");
+    }
+}
+
+#[test]
+fn a_removal_lasts_on_a_full_disk() {
+    let Some(disk) = SmallDisk::new("a_removal_lasts_on_a_full_disk", 128 * 1024) else { return };
+    let (mut journal, _) = open(&disk.directory);
+    refresh(&mut journal, 100, 0..1);
+    disk.fill();
+    // Removals fill what is left of the last page, and then need room.
+    for host in 0..100 {
+        journal.drop(&key_of(&record(host, 0))).unwrap();
+        journal.sync().unwrap();
+    }
+    drop(journal);
+    assert_eq!(open(&disk.directory).1.records, []);
+}
+
+#[test]
+fn a_disk_without_room_refuses_and_keeps_what_it_has() {
+    let Some(disk) = SmallDisk::new("a_disk_without_room_refuses_and_keeps_what_it_has", 64 * 1024) else { return };
+    let (mut journal, _) = open(&disk.directory);
+    disk.fill();
+    let mut stored = 0;
+    let refused = loop {
+        journal.put(&record(stored, 1)).unwrap();
+        match journal.sync() {
+            Ok(()) => stored += 1,
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(refused.contains(&disk.directory.display().to_string()) && refused.contains("No space left"), "{refused}");
+    // A removal that could not be written is not forgotten.
+    fs::remove_file(disk.directory.join("filler")).unwrap();
+    refresh(&mut journal, 10, 2..3);
+    drop(journal);
+    assert_eq!(open(&disk.directory).1.records.len() as u128, stored.max(10));
+}
+
+#[test]
+fn a_compaction_in_place_may_be_cut_off_anywhere() {
+    let expected: Vec<Record> = (0..30).filter(|host| host % 7 != 3).map(|host| record(host, 10_000)).collect();
+    for writes in 0.. {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(directory.path());
+        // Lines of several lengths, former versions everywhere, and removals of some.
+        for round in [9, 5_000, 10_000] {
+            for host in (0..30).filter(|host| round != 10_000 || host % 5 != 0) {
+                journal.put(&record(host, round)).unwrap();
+            }
+        }
+        for host in (0..30).filter(|host| host % 7 == 3) {
+            journal.drop(&key_of(&record(host, 0))).unwrap();
+        }
+        for host in (0..30).filter(|host| host % 5 == 0 && host % 7 != 3) {
+            journal.put(&record(host, 10_000)).unwrap();
+        }
+        journal.sync().unwrap();
+        WRITES_LEFT.set(Some(writes));
+        let cut = journal.rearrange().is_err();
+        WRITES_LEFT.set(None);
+        if !cut {
+            assert!(writes > 10 && journal.length < journal.live + 300, "{writes} writes, {} octets", journal.length);
+        }
+        drop(journal);
+        let (mut journal, recalled) = open(directory.path());
+        assert_eq!(recalled.records, expected, "cut off after {writes} writes");
+        // Nothing that is left can come back later.
+        journal.compact().unwrap();
+        drop(journal);
+        assert_eq!(open(directory.path()).1.records, expected);
+        if !cut {
+            return;
+        }
+    }
+}
+
+#[test]
+fn nobody_else_may_lock_it() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join(NAME), "").unwrap();
+    fs::set_permissions(directory.path().join(NAME), Permissions::from_mode(0o644)).unwrap();
+    let _journal = open(directory.path());
+    let mode = fs::metadata(directory.path().join(NAME)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "a reader of the file could hold its lock");
+}
