@@ -6,7 +6,7 @@ mod place;
 
 use place::{Place, host, link, run};
 use roam6_linux::{Host, Wake};
-use roam6_proto::access::delegation::{Client, Delegation, Event, Interface, Why};
+use roam6_proto::access::delegation::{Client, Delegation, Event, Interface, Request, Why};
 use roam6_proto::access::neighbour::link_local;
 use roam6_proto::{Entropy, Input, Outbox};
 use roam6_wire::Prefix;
@@ -67,7 +67,8 @@ impl Router {
         let mut entropy = Entropy::from_number(6276);
         let address = uplink.address.unwrap();
         let interface = Interface { link: uplink.link, source: link_local(address) };
-        let client = Client { duid: Duid::from_link_address(address), id: Iaid(1), length: 56, own: Vec::new() };
+        let (duid, request) = (Duid::from_link_address(address), Request::Prefixes);
+        let client = Client { duid, id: Iaid(1), request, length: 56, own: Vec::new() };
         let client = Delegation::new(host.now(), interface, client, &mut entropy);
         Router { host, client, entropy }
     }

@@ -516,6 +516,7 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
         priority: if shares { 1 } else { number },
         weight: u16::from(number),
         care_of_prefix: true,
+        address: None,
     };
     let agents = if kind == Kind::Fallback { 2 } else { 1 };
     let told = kind == Kind::Fallback || !dice.one_in(6);
@@ -541,6 +542,8 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
             interface: map::INSIDE_INTERFACE.to_owned(),
             prefix: map::mobile_prefix(index),
             advertise: Duration::from_secs(dice.between(2, 10)),
+            dns: None,
+            search: None,
         }],
         duplicate_detection: match dice.below(3) {
             0 => DuplicateDetection::Wait,

@@ -98,6 +98,8 @@ fn router() -> MobileRouterConfig {
             interface: map::INSIDE_INTERFACE.to_owned(),
             prefix: map::mobile_prefix(0),
             advertise: Duration::from_secs(600),
+            dns: None,
+            search: None,
         }],
         duplicate_detection: DuplicateDetection::Off,
         probe: None,
@@ -107,7 +109,14 @@ fn router() -> MobileRouterConfig {
 }
 
 fn uplink(name: &str, number: u8) -> Uplink {
-    Uplink { interface: name.to_owned(), bid: Bid(number.into()), priority: number, weight: 1, care_of_prefix: true }
+    Uplink {
+        interface: name.to_owned(),
+        bid: Bid(number.into()),
+        priority: number,
+        weight: 1,
+        care_of_prefix: true,
+        address: None,
+    }
 }
 
 fn agent() -> HomeAgentConfig {

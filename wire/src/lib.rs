@@ -11,6 +11,7 @@ extern crate alloc;
 pub mod address;
 pub mod checksum;
 pub mod dhcp6;
+pub mod domain;
 pub mod fragment;
 pub mod geo;
 pub mod icmp6;
@@ -28,6 +29,7 @@ pub mod udp;
 pub mod writer;
 
 pub use address::{Bid, CareOfAddress, Fid, HomeAddress, LinkAddress, Prefix, Sequence};
+pub use domain::DomainName;
 pub use ip4::Ipv4End;
 pub use malformed::{Malformed, Why};
 pub use reader::Reader;

@@ -9,7 +9,7 @@ use crate::input::LinkId;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement, RouterPreference};
-use roam6_wire::{LinkAddress, Prefix};
+use roam6_wire::{DomainName, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// RFC 4861 §10: MAX_INITIAL_RTR_ADVERTISEMENTS and MAX_INITIAL_RTR_ADVERT_INTERVAL.
@@ -50,6 +50,10 @@ pub struct Content {
     pub prefixes: Vec<Advertised>,
     /// Where this router leads beyond them, whoever is the default router (RFC 4191 §2.3).
     pub routes: Vec<(Prefix, Lifetime)>,
+    /// Recursive DNS servers (RFC 8106 §5.1), the preferred first.
+    pub resolvers: Vec<(Ipv6Addr, Lifetime)>,
+    /// DNS search domains (RFC 8106 §5.2), the first one first.
+    pub search: Vec<(DomainName, Lifetime)>,
     /// Largest packet on the way out, octets, if less than the link's.
     pub mtu: Option<u32>,
     /// Longest interval between advertisements.
@@ -108,7 +112,10 @@ impl Content {
         let prefixes = prefixes.map(move |one| (one.prefix, one.on_link, alive(one.valid), alive(one.preferred)));
         let routes = self.routes.iter().map(move |(prefix, lifetime)| (*prefix, alive(*lifetime)));
         let (prefixes, routes) = (prefixes.collect::<Vec<_>>(), routes.collect::<Vec<_>>());
-        (prefixes, routes, self.mtu, self.interval, self.proxy)
+        let resolvers = self.resolvers.iter().map(move |(server, lifetime)| (server, alive(*lifetime)));
+        let search = self.search.iter().map(move |(domain, lifetime)| (domain, alive(*lifetime)));
+        let names = (resolvers.collect::<Vec<_>>(), search.collect::<Vec<_>>());
+        (prefixes, routes, names, self.mtu, self.interval, self.proxy)
     }
 }
 
@@ -193,6 +200,8 @@ impl Advertiser {
     }
 
     fn say_goodbye(&mut self, now: Time, out: &mut Outbox) {
+        self.content.resolvers.iter_mut().for_each(|(_, lifetime)| *lifetime = Lifetime::Over);
+        self.content.search.iter_mut().for_each(|(_, lifetime)| *lifetime = Lifetime::Over);
         self.content.routes.iter_mut().for_each(|(_, lifetime)| *lifetime = Lifetime::Over);
         self.send(now, (icmp6::ALL_NODES, None), 0, out);
     }
@@ -214,6 +223,10 @@ impl Advertiser {
             preference: RouterPreference::Medium,
             lifetime: lifetime.seconds(now),
         }));
+        let resolvers = grouped(&content.resolvers, now).into_iter();
+        options.extend(resolvers.map(|(lifetime, servers)| NeighbourOption::RecursiveDns { lifetime, servers }));
+        let search = grouped(&content.search, now).into_iter();
+        options.extend(search.map(|(lifetime, domains)| NeighbourOption::DnsSearchList { lifetime, domains }));
         options.extend(content.mtu.map(NeighbourOption::Mtu));
         if content.interval < Duration::from_secs(4) {
             let milliseconds = u32::try_from(self.interval().as_millis()).unwrap_or(u32::MAX);
@@ -234,6 +247,19 @@ impl Advertiser {
     fn lifetime(&self) -> u16 {
         router_lifetime(self.content.interval)
     }
+}
+
+/// Values of the same lifetime in seconds, in their order: an option has one lifetime (RFC 8106 §5.1).
+fn grouped<T: Clone>(values: &[(T, Lifetime)], now: Time) -> Vec<(u32, Vec<T>)> {
+    let mut groups: Vec<(u32, Vec<T>)> = Vec::new();
+    for (value, lifetime) in values {
+        let seconds = lifetime.seconds(now);
+        match groups.last_mut().filter(|(other, _)| *other == seconds) {
+            Some((_, group)) => group.push(value.clone()),
+            None => groups.push((seconds, vec![value.clone()])),
+        }
+    }
+    groups
 }
 
 /// Three times the interval, in seconds; never 0, which would say we are no router (RFC 4861 §6.2.1).
@@ -260,6 +286,8 @@ mod tests {
         Content {
             prefixes: vec![Advertised { prefix, on_link: true, valid, preferred }],
             routes: Vec::new(),
+            resolvers: Vec::new(),
+            search: Vec::new(),
             mtu: Some(1460),
             interval: Duration::from_secs(seconds),
             proxy: false,

@@ -11,13 +11,16 @@ use crate::report::{Lost, Report};
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
-use roam6_wire::{LinkAddress, Prefix};
+use roam6_wire::{DomainName, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Routers remembered on one link; the one longest unheard makes room.
 pub const MAX_ROUTERS: usize = 8;
 /// Prefixes remembered of one router; more are ignored.
 pub const MAX_PREFIXES: usize = 8;
+
+/// Resolvers, and search domains, remembered of one router; RFC 8106 §5.3.1 asks for three at least.
+pub const MAX_RESOLVERS: usize = 8;
 
 /// The first solicitation is repeated after this long, since a link often swallows the first frames after carrier-up.
 const FIRST_SOLICITATION_INTERVAL: Duration = Duration::from_millis(20);
@@ -64,8 +67,14 @@ pub struct Router {
     pub proxy: bool,
     /// The link's MTU, if it announced one, octets.
     pub mtu: Option<u32>,
+    /// Whether addresses are assigned by DHCPv6 (M flag, RFC 4861 §4.2).
+    pub managed: bool,
     /// Its prefixes, in the order it lists them.
     pub prefixes: Vec<OnLink>,
+    /// Recursive DNS servers, and the end of their lifetimes (RFC 8106 §5.1).
+    pub resolvers: Vec<(Ipv6Addr, Time)>,
+    /// DNS search domains, and the end of their lifetimes (RFC 8106 §5.2).
+    pub search: Vec<(DomainName, Time)>,
     expires: Time,
     interval: Option<Duration>,
     seen: Time,
@@ -159,6 +168,11 @@ impl Attachment {
         self.solicitation.as_ref().map(|solicitation| solicitation.next)
     }
 
+    /// Whether solicitations have remained unanswered for some seconds.
+    pub fn has_solicited_in_vain(&self) -> bool {
+        self.solicitation.as_ref().is_some_and(|solicitation| solicitation.interval >= RANDOM_FROM)
+    }
+
     /// Sends what is due and forgets what has ended.
     pub fn expire(&mut self, now: Time, out: &mut Outbox) {
         let ended: Vec<(Ipv6Addr, Lost)> =
@@ -203,11 +217,19 @@ impl Attachment {
         let replaced = known && router.is_elsewhere(message);
         if replaced {
             router.prefixes.clear();
+            router.resolvers.clear();
+            router.search.clear();
         }
         router.update(now, sender, message);
         if !router.is_usable(now, self.home) {
             return;
         }
+        let forms_addresses = router.care_of_prefix(now).is_some();
+        if !forms_addresses && self.current != Some(source) && self.care_of_prefix(now).is_some() {
+            // An address by DHCPv6 is second choice: it takes longer, and the link may have both.
+            return;
+        }
+        let Some(router) = self.routers.get(&source) else { return };
         let prefix = router.care_of_prefix(now).map(|known| known.prefix);
         if !known || replaced {
             out.report(Report::RouterFound { link: self.link, router: source, prefix });
@@ -269,7 +291,8 @@ impl Attachment {
     /// Takes the router heard last among those that offer an address, or looks for one.
     fn choose(&mut self, now: Time) {
         let usable = self.routers.values().filter(|router| router.is_usable(now, self.home));
-        self.current = usable.max_by_key(|router| router.seen).map(|router| router.address);
+        let rank = |router: &&Router| (router.care_of_prefix(now).is_some(), router.seen);
+        self.current = usable.max_by_key(rank).map(|router| router.address);
         if self.current.is_none() {
             self.solicit(now);
         }
@@ -315,7 +338,10 @@ impl Router {
             home_agent: false,
             proxy: false,
             mtu: None,
+            managed: false,
             prefixes: Vec::new(),
+            resolvers: Vec::new(),
+            search: Vec::new(),
             expires: now,
             interval: None,
             seen: now,
@@ -332,7 +358,7 @@ impl Router {
 
     fn is_usable(&self, now: Time, home: Prefix) -> bool {
         let is_home = |known: &OnLink| known.on_link && known.valid_until > now && known.prefix == home;
-        self.care_of_prefix(now).is_some() || self.prefixes.iter().any(is_home)
+        self.care_of_prefix(now).is_some() || self.managed || self.prefixes.iter().any(is_home)
     }
 
     /// Whether the same router address now speaks of wholly other prefixes: many networks use `fe80::1`.
@@ -347,6 +373,7 @@ impl Router {
         self.expires = now + Duration::from_secs(message.lifetime.into());
         self.home_agent = message.home_agent;
         self.proxy = message.proxy;
+        self.managed = message.managed;
         self.seen = now;
         self.confirmation = None;
         // An option that is absent never means a reset (RFC 4861 §6.2.7, §6.3.4).
@@ -357,6 +384,12 @@ impl Router {
                 NeighbourOption::Mtu(mtu) => self.mtu = (*mtu >= MIN_MTU).then_some(*mtu),
                 NeighbourOption::AdvertisementInterval { milliseconds } => {
                     self.interval = Some(Duration::from_millis(u64::from(*milliseconds)));
+                }
+                NeighbourOption::RecursiveDns { lifetime, servers } => {
+                    servers.iter().for_each(|server| put_until(&mut self.resolvers, now, *server, *lifetime));
+                }
+                NeighbourOption::DnsSearchList { lifetime, domains } => {
+                    domains.iter().for_each(|domain| put_until(&mut self.search, now, domain.clone(), *lifetime));
                 }
                 _ => {}
             }
@@ -421,6 +454,18 @@ const MIN_MTU: u32 = 1280;
 /// Advertised intervals below this are taken as this, so that hostile ones cost little (RFC 6275 §7.5 allows 70 ms).
 const MIN_INTERVAL: Duration = Duration::from_millis(70);
 const TWO_HOURS: Duration = Duration::from_secs(7200);
+
+/// Notes that `value` holds for so many seconds from now on; 0 ends it (RFC 8106 §6.2).
+fn put_until<T: PartialEq>(known: &mut Vec<(T, Time)>, now: Time, value: T, seconds: u32) {
+    let until = now + Duration::from_secs(seconds.into());
+    known.retain(|(_, until)| *until > now);
+    match known.iter().position(|(one, _)| *one == value) {
+        Some(at) if seconds == 0 => drop(known.remove(at)),
+        Some(at) => known.iter_mut().skip(at).take(1).for_each(|(_, end)| *end = until),
+        None if seconds > 0 && known.len() < MAX_RESOLVERS => known.push((value, until)),
+        None => {}
+    }
+}
 
 fn prefixes(now: Time, message: &RouterAdvertisement) -> impl Iterator<Item = OnLink> {
     message.options.iter().filter_map(move |option| match *option {
@@ -576,6 +621,46 @@ mod tests {
         bench.hear(0, "fe80::1", &with(10, 0));
         let known = bench.attachment.care_of_prefix(at(0)).unwrap();
         assert_eq!((known.valid_until, known.preferred_until), (at(7_200_000), at(0)));
+    }
+
+    #[test]
+    fn a_managed_router_is_used_where_no_other_offers_a_prefix() {
+        let mut bench = Bench::new();
+        let managed = RouterAdvertisement { lifetime: 30, managed: true, ..RouterAdvertisement::default() };
+        bench.hear(0, "fe80::1", &managed);
+        assert_eq!(bench.router(), Some(ip("fe80::1")));
+        bench.hear(10, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
+        assert_eq!(bench.router(), Some(ip("fe80::2")));
+        bench.hear(5000, "fe80::3", &managed);
+        assert_eq!(bench.router(), Some(ip("fe80::2")), "not given up for an address by DHCPv6");
+        bench.hear(5010, "fe80::2", &RouterAdvertisement::default());
+        assert_eq!(bench.router(), Some(ip("fe80::3")), "the managed one heard last");
+        bench.hear(5020, "fe80::4", &RouterAdvertisement { lifetime: 30, ..RouterAdvertisement::default() });
+        assert_eq!(bench.router(), Some(ip("fe80::3")), "neither prefix nor M flag: of no use");
+    }
+
+    #[test]
+    fn resolvers_and_search_domains_are_kept_for_their_lifetimes() {
+        let mut bench = Bench::new();
+        let domain: DomainName = "example.org".parse().unwrap();
+        let told = |lifetime: u32, servers: Vec<Ipv6Addr>| {
+            let domains = vec![domain.clone()];
+            let options = vec![
+                NeighbourOption::RecursiveDns { lifetime, servers },
+                NeighbourOption::DnsSearchList { lifetime, domains },
+            ];
+            advertisement("2001:db8:1::/64", options)
+        };
+        let many: Vec<Ipv6Addr> = (1..=20).map(|number| Ipv6Addr::from_bits(0x2001_0db8 << 96 | number)).collect();
+        bench.hear(0, "fe80::1", &told(60, many.clone()));
+        let router = bench.attachment.router().unwrap();
+        assert_eq!(router.resolvers.len(), MAX_RESOLVERS);
+        assert_eq!(router.resolvers[0], (many[0], at(60_000)));
+        assert_eq!(router.search, [(domain.clone(), at(60_000))]);
+        bench.hear(1000, "fe80::1", &told(0, vec![many[0]]));
+        let router = bench.attachment.router().unwrap();
+        assert_eq!((router.resolvers.len(), router.search.len()), (MAX_RESOLVERS - 1, 0));
+        assert!(router.resolvers.iter().all(|(one, _)| *one != many[0]));
     }
 
     #[test]

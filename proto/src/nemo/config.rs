@@ -3,7 +3,7 @@
 use crate::crypto::esp::SecurityAssociation;
 use crate::nemo::flow::FlowRule;
 use core::time::Duration;
-use roam6_wire::{Bid, HomeAddress, Prefix};
+use roam6_wire::{Bid, DomainName, HomeAddress, Prefix};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -221,6 +221,20 @@ pub struct Uplink {
     /// Whether nodes inside may have a prefix of its network; matters with [`CareOfPrefixes`] only.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub care_of_prefix: bool,
+    /// Its care-of address, where neither Router Advertisements nor DHCPv6 assign one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<StaticAddress>,
+}
+
+/// An address that the operator of the visited network has assigned by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StaticAddress {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// The prefix of its link.
+    pub prefix: Prefix,
+    /// The router of the link: a link-local address, or one in the prefix.
+    pub gateway: Ipv6Addr,
 }
 
 fn yes() -> bool {
@@ -241,6 +255,12 @@ pub struct Ingress {
     pub prefix: Prefix,
     /// Longest interval between advertisements.
     pub advertise: Duration,
+    /// Recursive DNS servers advertised to its nodes (RFC 8106); `None`: those of the uplinks' networks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<Vec<Ipv6Addr>>,
+    /// DNS search domains advertised to its nodes (RFC 8106); `None`: those of the uplinks' networks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Vec<DomainName>>,
 }
 
 /// How nodes inside come by addresses of the visited networks, and so to paths past the tunnel.

@@ -11,9 +11,9 @@ use core::time::Duration;
 use roam6_proto::few;
 use roam6_proto::nemo::config::{
     Authentication, CareOfPrefixes, DuplicateDetection, Ingress, MobileRouterConfig, Prefer, PrefixMode, Probe, Share,
-    Sharing, Uplink,
+    Sharing, StaticAddress, Uplink,
 };
-use roam6_wire::{Bid, HomeAddress, Prefix};
+use roam6_wire::{Bid, DomainName, HomeAddress, Prefix};
 use serde::Deserialize;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
@@ -62,6 +62,8 @@ struct UplinkTable {
     priority: Option<Spanned<u8>>,
     weight: Option<u16>,
     care_of_prefix: Option<Spanned<bool>>,
+    address: Option<Spanned<String>>,
+    gateway: Option<Spanned<Ipv6Addr>>,
 }
 
 #[derive(Deserialize)]
@@ -70,6 +72,8 @@ struct IngressTable {
     interface: Spanned<String>,
     prefix: Spanned<Prefix>,
     advertise: Option<Spanned<Span>>,
+    dns: Option<Vec<Spanned<Ipv6Addr>>>,
+    search: Option<Vec<Spanned<String>>>,
 }
 
 #[derive(Deserialize)]
@@ -213,12 +217,49 @@ fn uplinks(section: &Section, span: std::ops::Range<usize>, review: &mut Review<
             priority,
             weight: table.weight.unwrap_or(1),
             care_of_prefix: table.care_of_prefix.as_ref().is_none_or(|written| *written.get_ref()),
+            address: static_address(table, section, review),
         });
     }
     if let Some(uplink) = section.uplink.get(MAX_LIST) {
         review.blame(uplink.span(), format!("more than {MAX_LIST} uplinks"), "list fewer");
     }
     uplinks
+}
+
+/// The care-of address written by hand, with its gateway.
+fn static_address(table: &UplinkTable, section: &Section, review: &mut Review<'_>) -> Option<StaticAddress> {
+    let (address, gateway) = match (&table.address, &table.gateway) {
+        (None, None) => return None,
+        (Some(address), Some(gateway)) => (address, gateway),
+        (Some(address), None) => {
+            let hint = "add gateway = \"fe80::1\", the address of the link's router";
+            review.blame(address.span(), "address without gateway", hint);
+            return None;
+        }
+        (None, Some(gateway)) => {
+            let hint = "add address = \"2001:db8:1::5/64\", or remove the line";
+            review.blame(gateway.span(), "gateway without address", hint);
+            return None;
+        }
+    };
+    let parts = address.get_ref().split_once('/');
+    let parts = parts.and_then(|(host, length)| Some((host.parse::<Ipv6Addr>().ok()?, length.parse::<u8>().ok()?)));
+    let Some((host, prefix)) = parts.and_then(|(host, length)| Some((host, Prefix::new(host, length)?))) else {
+        let what = format!("\"{}\" is not an IPv6 address with the length of its prefix", address.get_ref());
+        review.blame(address.span(), what, "write it as 2001:db8:1::5/64");
+        return None;
+    };
+    check::unicast(&address.with(host), "address", review);
+    if let Some(own) = section.prefixes.get_ref().iter().find(|own| own.get_ref().contains(host)) {
+        let what = format!("address {host} lies in the mobile network's own prefix {}", own.get_ref());
+        review.blame(address.span(), what, "write the address that the visited network has assigned");
+    }
+    let router = *gateway.get_ref();
+    if router == host || !(router.is_unicast_link_local() || prefix.contains(router)) {
+        let what = format!("gateway {router} is not on the link of {prefix}");
+        review.blame(gateway.span(), what, "write the link-local address of the link's router, or one in the prefix");
+    }
+    Some(StaticAddress { address: host, prefix, gateway: router })
 }
 
 fn sharing(written: Option<&Spanned<Sharing>>, uplinks: &[Uplink], review: &mut Review<'_>) -> Sharing {
@@ -254,12 +295,48 @@ fn ingress(section: &Section, review: &mut Review<'_>) -> Vec<Ingress> {
             review.blame(table.prefix.span(), format!("prefix {prefix} is on two interfaces"), "choose another /64");
         }
         let advertise = table.advertise.as_ref().map_or(Duration::from_secs(10), |span| span.get_ref().0);
-        ingress.push(Ingress { interface: name.clone(), prefix, advertise });
+        let dns = table.dns.as_deref().map(|servers| resolvers(servers, review));
+        let search = table.search.as_deref().map(|domains| search_domains(domains, review));
+        ingress.push(Ingress { interface: name.clone(), prefix, advertise, dns, search });
     }
     if let Some(table) = section.ingress.get(MAX_LIST) {
         review.blame(table.interface.span(), format!("more than {MAX_LIST} ingress interfaces"), "list fewer");
     }
     ingress
+}
+
+/// Most resolvers, or search domains, advertised on one interface.
+const MAX_NAMES: usize = 8;
+
+/// Recursive DNS servers for nodes.
+fn resolvers(servers: &[Spanned<Ipv6Addr>], review: &mut Review<'_>) -> Vec<Ipv6Addr> {
+    servers.iter().for_each(|server| check::unicast(server, "resolver", review));
+    if let Some(more) = servers.get(MAX_NAMES) {
+        review.blame(more.span(), format!("more than {MAX_NAMES} resolvers"), "list fewer");
+    }
+    servers.iter().map(|server| *server.get_ref()).collect()
+}
+
+/// Search domains for nodes.
+fn search_domains(domains: &[Spanned<String>], review: &mut Review<'_>) -> Vec<DomainName> {
+    if let Some(more) = domains.get(MAX_NAMES) {
+        review.blame(more.span(), format!("more than {MAX_NAMES} search domains"), "list fewer");
+    }
+    let mut names = Vec::new();
+    for domain in domains {
+        match domain.get_ref().parse() {
+            Ok(name) => names.push(name),
+            Err(_) => {
+                let what = format!("\"{}\" is not a domain name", domain.get_ref());
+                review.blame(
+                    domain.span(),
+                    what,
+                    "write it as \"example.org\"; international names in their xn-- form",
+                );
+            }
+        }
+    }
+    names
 }
 
 fn probe(table: ProbeTable, review: &mut Review<'_>) -> Option<Probe> {

@@ -28,6 +28,11 @@ impl<T> Spanned<T> {
         &self.value
     }
 
+    /// Another value, read from the same place.
+    pub(crate) fn with<U>(&self, value: U) -> Spanned<U> {
+        Spanned { begin: self.begin, end: self.end, value }
+    }
+
     /// The value without its place.
     pub(crate) fn into_inner(self) -> T {
         self.value

@@ -217,6 +217,41 @@ fn a_mobile_router_must_make_sense() {
             &direct("").replacen('\n', "\ncare_of_prefix = false\n", 1),
             "r.toml:12:1: every uplink has care_of_prefix = false; remove it from one, or remove this table",
         ),
+        (
+            uplink,
+            &format!("{uplink}address = \"2001:db8:5::5/64\"\n"),
+            "r.toml:8:11: address without gateway; add gateway = \"fe80::1\", the address of the link's router",
+        ),
+        (
+            uplink,
+            &format!("{uplink}gateway = \"fe80::1\"\n"),
+            "r.toml:8:11: gateway without address; add address = \"2001:db8:1::5/64\", or remove the line",
+        ),
+        (
+            uplink,
+            &format!("{uplink}gateway = \"fe80::1\"\naddress = \"2001:db8:5::5\"\n"),
+            "r.toml:9:11: \"2001:db8:5::5\" is not an IPv6 address with the length of its prefix; write it as 2001:db8:1::5/64",
+        ),
+        (
+            uplink,
+            &format!("{uplink}gateway = \"2001:db8:6::1\"\naddress = \"2001:db8:5::5/64\"\n"),
+            "r.toml:8:11: gateway 2001:db8:6::1 is not on the link of 2001:db8:5::/64; write the link-local address of the link's router, or one in the prefix",
+        ),
+        (
+            uplink,
+            &format!("{uplink}gateway = \"fe80::1\"\naddress = \"2001:db8:100:5::5/64\"\n"),
+            "r.toml:9:11: address 2001:db8:100:5::5 lies in the mobile network's own prefix 2001:db8:100::/56; write the address that the visited network has assigned",
+        ),
+        (
+            uplink,
+            &format!("{}dns = [\"fe80::53\"]\n", ingress("2001:db8:100::/64")),
+            "r.toml:11:8: resolver fe80::53 cannot be reached from elsewhere; write a global unicast address",
+        ),
+        (
+            uplink,
+            &format!("{}search = [\"example.org\", \"b\u{fc}s\"]\n", ingress("2001:db8:100::/64")),
+            "r.toml:11:26: \"b\u{fc}s\" is not a domain name; write it as \"example.org\"; international names in their xn-- form",
+        ),
         (uplink, &format!("{uplink}priority = 200\n"), "r.toml:8:12: priority = 200 is out of bounds; write 1 to 127"),
         (
             uplink,
@@ -229,6 +264,22 @@ fn a_mobile_router_must_make_sense() {
     }
     let alone = problems(MR, uplink, &format!("{uplink}[[mobile_router.flow]]\nuplink = \"eth0\"\n"));
     assert!(alone[0].contains("a flow needs several uplinks registered at once"), "{alone:?}");
+}
+
+#[test]
+fn an_uplink_may_have_an_address_of_its_own_and_nodes_resolvers_of_the_operator_s_choice() {
+    let uplink = "interface = \"eth0\"\n";
+    let more = "address = \"2001:db8:5::5/64\"\ngateway = \"2001:db8:5::1\"\n[[mobile_router.ingress]]\n\
+                interface = \"lan0\"\nprefix = \"2001:db8:100::/64\"\n\
+                dns = [\"2001:db8:1::53\"]\nsearch = [\"example.org\"]\n";
+    let router = read(&MR.replacen(uplink, &format!("{uplink}{more}"), 1)).unwrap().mobile_router.unwrap();
+    let set = router.uplinks[0].address.unwrap();
+    assert_eq!((set.address.to_string(), set.gateway.to_string()), ("2001:db8:5::5".into(), "2001:db8:5::1".into()));
+    assert_eq!(set.prefix.to_string(), "2001:db8:5::/64");
+    assert_eq!(router.ingress[0].dns, Some(vec!["2001:db8:1::53".parse().unwrap()]));
+    assert_eq!(router.ingress[0].search, Some(vec!["example.org".parse().unwrap()]));
+    let plain = read(MR).unwrap().mobile_router.unwrap();
+    assert_eq!(plain.uplinks[0].address, None);
 }
 
 const MNN: &str = "\

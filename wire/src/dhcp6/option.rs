@@ -1,8 +1,9 @@
 //! DHCPv6 options: one table row each for how they are read. Options of options are read as deep as the standard nests.
-//! RFC 8415 §21.
+//! RFC 8415 §21, RFC 3646 §3 and §4.
 
 use super::duid::{DUID_LENGTH, Duid};
 use crate::address;
+use crate::domain::DomainName;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::Writer;
@@ -41,6 +42,10 @@ pub mod kind {
     pub const INTERFACE_ID: u16 = 18;
     /// Reconfigure Accept.
     pub const RECONFIGURE_ACCEPT: u16 = 20;
+    /// DNS Recursive Name Server (RFC 3646 §3).
+    pub const DNS_SERVERS: u16 = 23;
+    /// Domain Search List (RFC 3646 §4).
+    pub const DOMAIN_LIST: u16 = 24;
     /// Identity Association for Prefix Delegation.
     pub const IA_PD: u16 = 25;
     /// IA Prefix.
@@ -76,6 +81,10 @@ pub enum DhcpOption {
     InterfaceId(Vec<u8>),
     /// The client may be told to ask again (RFC 8415 §21.20).
     ReconfigureAccept,
+    /// Recursive DNS servers, the preferred first (RFC 3646 §3).
+    DnsServers(Vec<Ipv6Addr>),
+    /// DNS search domains, the first one first (RFC 3646 §4).
+    DomainList(Vec<DomainName>),
     /// Prefixes that are leased together (RFC 8415 §21.21).
     Prefixes(PrefixAssociation),
     /// One prefix (RFC 8415 §21.22).
@@ -210,7 +219,7 @@ const fn row(kind: u16, least: usize, read: fn(&mut Reader<'_>, u8) -> Result<Dh
     Row { kind, least, read }
 }
 
-const TABLE: [Row; 15] = [
+const TABLE: [Row; 17] = [
     row(kind::CLIENT_ID, *DUID_LENGTH.start(), |body, _| Duid::read(body).map(DhcpOption::ClientId)),
     row(kind::SERVER_ID, *DUID_LENGTH.start(), |body, _| Duid::read(body).map(DhcpOption::ServerId)),
     row(kind::IA_NA, 12, |body, depth| {
@@ -238,6 +247,19 @@ const TABLE: [Row; 15] = [
     row(kind::RAPID_COMMIT, 0, |_, _| Ok(DhcpOption::RapidCommit)),
     row(kind::INTERFACE_ID, 0, |body, _| Ok(DhcpOption::InterfaceId(body.rest().to_vec()))),
     row(kind::RECONFIGURE_ACCEPT, 0, |_, _| Ok(DhcpOption::ReconfigureAccept)),
+    row(kind::DNS_SERVERS, 0, |body, _| {
+        let mut servers = Vec::new();
+        while !body.is_empty() {
+            servers.push(body.address()?);
+        }
+        Ok(DhcpOption::DnsServers(servers))
+    }),
+    row(kind::DOMAIN_LIST, 0, |body, _| {
+        let octets = body.rest();
+        let domains = DomainName::read_list(&mut Reader::new("domain list", octets))?;
+        let unknown = || DhcpOption::Unknown { kind: kind::DOMAIN_LIST, body: octets.to_vec() };
+        Ok(domains.map_or_else(unknown, DhcpOption::DomainList))
+    }),
     row(kind::IA_PD, 12, |body, depth| {
         let (id, timers) = read_association(body)?;
         Ok(DhcpOption::Prefixes(PrefixAssociation { id, timers, options: read_list(body, depth)? }))
@@ -344,6 +366,16 @@ impl DhcpOption {
                 kind::INTERFACE_ID
             }
             DhcpOption::ReconfigureAccept => kind::RECONFIGURE_ACCEPT,
+            DhcpOption::DnsServers(servers) => {
+                for server in servers {
+                    body.address(*server);
+                }
+                kind::DNS_SERVERS
+            }
+            DhcpOption::DomainList(domains) => {
+                domains.iter().for_each(|domain| domain.write(body));
+                kind::DOMAIN_LIST
+            }
             DhcpOption::SolicitMaxRt(seconds) => {
                 body.u32(*seconds);
                 kind::SOLICIT_MAX_RT

@@ -1,7 +1,8 @@
 //! Options of neighbour discovery messages.
-//! RFC 4861 §4.6, RFC 6275 §7.2 to §7.4, RFC 3963 §7.3, RFC 4191 §2.3, RFC 3971 §5.3.2, RFC 8106 §5.1.
+//! RFC 4861 §4.6, RFC 6275 §7.2 to §7.4, RFC 3963 §7.3, RFC 4191 §2.3, RFC 3971 §5.3.2, RFC 8106 §5.
 
 use crate::address::{LinkAddress, Prefix};
+use crate::domain::DomainName;
 use crate::malformed::{Malformed, Why};
 use crate::reader::Reader;
 use crate::writer::{Alignment, Writer, low};
@@ -20,6 +21,7 @@ const HOME_AGENT_INFORMATION: u8 = 8;
 const NONCE: u8 = 14;
 const ROUTE_INFORMATION: u8 = 24;
 const RECURSIVE_DNS: u8 = 25;
+const DNS_SEARCH_LIST: u8 = 31;
 
 const PREFIX_ON_LINK: u8 = 0x80;
 const PREFIX_AUTONOMOUS: u8 = 0x40;
@@ -113,6 +115,13 @@ pub enum NeighbourOption {
         /// The servers; at most 127.
         servers: Vec<Ipv6Addr>,
     },
+    /// Domains that short names are searched in (RFC 8106 §5.2).
+    DnsSearchList {
+        /// Seconds; all ones is for ever.
+        lifetime: u32,
+        /// The domains, the first one first.
+        domains: Vec<DomainName>,
+    },
     /// Tells one's own looped-back solicitation from another's (RFC 3971 §5.3.2, RFC 7527): six octets usually.
     Nonce(Vec<u8>),
     /// Any other option.
@@ -189,6 +198,14 @@ fn read_known(kind: u8, mut body: Reader<'_>) -> Result<Option<NeighbourOption>,
                 servers.push(body.address()?);
             }
             NeighbourOption::RecursiveDns { lifetime, servers }
+        }
+        DNS_SEARCH_LIST => {
+            body.skip(2)?;
+            let lifetime = body.u32()?;
+            match DomainName::read_list(&mut body)? {
+                Some(domains) => NeighbourOption::DnsSearchList { lifetime, domains },
+                None => return Ok(None),
+            }
         }
         _ => return Ok(None),
     };
@@ -287,6 +304,11 @@ impl NeighbourOption {
                     body.address(*server);
                 }
                 RECURSIVE_DNS
+            }
+            NeighbourOption::DnsSearchList { lifetime, domains } => {
+                body.u16(0).u32(*lifetime);
+                domains.iter().for_each(|domain| domain.write(body));
+                DNS_SEARCH_LIST
             }
             NeighbourOption::Nonce(nonce) => {
                 body.bytes(nonce);

@@ -367,6 +367,10 @@ fn advertisement(router: LinkAddress) -> RouterAdvertisement {
             route("2001:db8:f00::/56", RouterPreference::Medium),
             route("2001:db8:f00::1/128", RouterPreference::High),
             NeighbourOption::RecursiveDns { lifetime: 600, servers: vec![address(HOME_AGENT)] },
+            NeighbourOption::DnsSearchList {
+                lifetime: 600,
+                domains: vec!["example.org".parse().unwrap(), "fleet.example".parse().unwrap()],
+            },
             NeighbourOption::Unknown { kind: 200, body: vec![0; 14] },
         ],
     }

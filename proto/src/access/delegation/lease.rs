@@ -1,6 +1,6 @@
 //! The prefixes that are ours, for how long, and which ones a stranger may make ours: RFC 8415 §14.2, §18.2.10.1, §21.22.
 
-use super::message::{Answer, Client};
+use super::message::{Answer, Client, Request};
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::dhcp6::{self, INFINITY};
@@ -158,7 +158,10 @@ fn is_usable(client: &Client, granted: &dhcp6::Prefix) -> bool {
     };
     granted.valid >= SHORTEST_LIFETIME
         && granted.preferred <= granted.valid
-        && LENGTHS.contains(&prefix.length())
+        && match client.request {
+            Request::Prefixes => LENGTHS.contains(&prefix.length()),
+            Request::Address => prefix.length() == 128,
+        }
         && SPACES.iter().any(given)
         && !client.own.iter().any(|own| overlap(*own, prefix))
 }

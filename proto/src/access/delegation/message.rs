@@ -1,16 +1,25 @@
-//! What the client says, as whole packets, and what it takes for an answer: RFC 8415 §16.3, §16.10, §17.2, §18.2.
+//! What the client says, as whole packets, and what it takes for an answer: RFC 8415 §16.3, §16.10, §17.2, §18.2; RFC 3646.
 
 use super::Interface;
 use crate::output::{Transmit, Via};
 use roam6_wire::dhcp6::option::kind;
 use roam6_wire::dhcp6::{
-    self, ALL_RELAYS_AND_SERVERS, CLIENT_PORT, DhcpOption, Duid, Exchange, Iaid, Kind, Message, PrefixAssociation,
-    SERVER_PORT, StatusCode, Timers, TransactionId,
+    self, ALL_RELAYS_AND_SERVERS, AddressAssociation, CLIENT_PORT, DhcpOption, Duid, Exchange, Iaid, Kind, Message,
+    PrefixAssociation, SERVER_PORT, StatusCode, Timers, TransactionId,
 };
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::udp::Udp;
-use roam6_wire::{Malformed, Prefix};
+use roam6_wire::{DomainName, Malformed, Prefix};
 use std::net::Ipv6Addr;
+
+/// What a client asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// Prefixes (IA_PD, RFC 8415 §21.21).
+    Prefixes,
+    /// An address (IA_NA, RFC 8415 §21.4), which is leased as a prefix of 128 bits.
+    Address,
+}
 
 /// Who asks, and for what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +28,8 @@ pub struct Client {
     pub duid: Duid,
     /// Which uplink; the same after every start.
     pub id: Iaid,
+    /// What is asked for.
+    pub request: Request,
     /// Length of the prefix wished for, bits; 0 leaves it to the server.
     pub length: u8,
     /// Prefixes nobody else may delegate: the home network and the mobile network's own.
@@ -28,7 +39,8 @@ pub struct Client {
 impl Client {
     /// The wish for a length, as it is written (RFC 8415 §18.2.4).
     pub(super) fn wish(&self) -> Option<Prefix> {
-        Prefix::new(Ipv6Addr::UNSPECIFIED, self.length).filter(|wish| wish.length() > 0)
+        let length = if self.request == Request::Prefixes { self.length } else { 0 };
+        Prefix::new(Ipv6Addr::UNSPECIFIED, length).filter(|wish| wish.length() > 0)
     }
 }
 
@@ -43,9 +55,20 @@ pub(super) struct Answer {
     pub(super) solicit_max: Option<u32>,
     pub(super) timers: Timers,
     pub(super) prefixes: Vec<dhcp6::Prefix>,
+    /// Recursive DNS servers and search domains of the network.
+    pub(super) names: Names,
     status: Option<StatusCode>,
     /// Status of the association.
     association_status: Option<StatusCode>,
+}
+
+/// What a network says of DNS.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Names {
+    /// Recursive DNS servers, the preferred first.
+    pub servers: Vec<Ipv6Addr>,
+    /// Search domains.
+    pub domains: Vec<DomainName>,
 }
 
 impl Answer {
@@ -64,20 +87,30 @@ pub(super) fn options(
     elapsed: u16,
     wanted: &[Prefix],
 ) -> Vec<DhcpOption> {
-    let lease = |prefix: &Prefix| {
-        DhcpOption::Prefix(dhcp6::Prefix { prefix: *prefix, preferred: 0, valid: 0, options: Vec::new() })
+    let (preferred, valid) = (0, 0);
+    let lease = |prefix: &Prefix| match client.request {
+        Request::Prefixes => {
+            DhcpOption::Prefix(dhcp6::Prefix { prefix: *prefix, preferred, valid, options: Vec::new() })
+        }
+        Request::Address => {
+            DhcpOption::Address(dhcp6::Address { address: prefix.address(), preferred, valid, options: Vec::new() })
+        }
     };
     let leases = wanted.iter().map(lease).collect();
     let mut options = vec![DhcpOption::ClientId(client.duid.clone())];
     options.extend(server.cloned().map(DhcpOption::ServerId));
     options.push(DhcpOption::ElapsedTime(elapsed));
     if kind != Kind::Release {
-        options.push(DhcpOption::OptionRequest(vec![kind::SOLICIT_MAX_RT]));
+        options.push(DhcpOption::OptionRequest(vec![kind::DNS_SERVERS, kind::DOMAIN_LIST, kind::SOLICIT_MAX_RT]));
     }
     if kind == Kind::Solicit {
         options.push(DhcpOption::RapidCommit);
     }
-    options.push(DhcpOption::Prefixes(PrefixAssociation { id: client.id, timers: Timers::default(), options: leases }));
+    let (id, timers) = (client.id, Timers::default());
+    options.push(match client.request {
+        Request::Prefixes => DhcpOption::Prefixes(PrefixAssociation { id, timers, options: leases }),
+        Request::Address => DhcpOption::Addresses(AddressAssociation { id, timers, options: leases }),
+    });
     options
 }
 
@@ -112,6 +145,7 @@ fn answer(exchange: Exchange, client: &Client) -> Option<Answer> {
     }
     let (mut to, mut server, mut association) = (None, None, None);
     let (mut preference, mut rapid_commit, mut solicit_max, mut status) = (0, false, None, None);
+    let mut names = Names::default();
     for option in exchange.options {
         match option {
             DhcpOption::ClientId(duid) => to = Some(duid),
@@ -120,8 +154,12 @@ fn answer(exchange: Exchange, client: &Client) -> Option<Answer> {
             DhcpOption::RapidCommit => rapid_commit = true,
             DhcpOption::SolicitMaxRt(seconds) => solicit_max = Some(seconds),
             DhcpOption::Status(found) => status = Some(found.code),
-            DhcpOption::Prefixes(found) if found.id == client.id && association.is_none() => association = Some(found),
-            _ => {}
+            DhcpOption::DnsServers(servers) => names.servers = servers,
+            DhcpOption::DomainList(domains) => names.domains = domains,
+            other => {
+                let found = of_association(other, client);
+                association = association.or(found);
+            }
         }
     }
     let server = server.filter(|_| to.as_ref() == Some(&client.duid))?;
@@ -131,12 +169,15 @@ fn answer(exchange: Exchange, client: &Client) -> Option<Answer> {
     let inside = association.map_or(Vec::new(), |found| found.options);
     let association_status = status_of(&inside);
     let prefixes = inside.into_iter().filter_map(|option| match option {
-        DhcpOption::Prefix(lease) if status_of(&lease.options).is_none_or(|code| code == StatusCode::SUCCESS) => {
-            Some(lease)
+        DhcpOption::Prefix(lease) => Some(lease),
+        DhcpOption::Address(dhcp6::Address { address, preferred, valid, options }) => {
+            Some(dhcp6::Prefix { prefix: Prefix::host(address), preferred, valid, options })
         }
         _ => None,
     });
-    let (kind, transaction, prefixes) = (exchange.kind, exchange.transaction, prefixes.collect());
+    let granted = |lease: &dhcp6::Prefix| status_of(&lease.options).is_none_or(|code| code == StatusCode::SUCCESS);
+    let prefixes = prefixes.filter(granted).collect();
+    let (kind, transaction) = (exchange.kind, exchange.transaction);
     Some(Answer {
         kind,
         transaction,
@@ -146,9 +187,22 @@ fn answer(exchange: Exchange, client: &Client) -> Option<Answer> {
         solicit_max,
         timers,
         prefixes,
+        names,
         status,
         association_status,
     })
+}
+
+/// The association that the client has asked for.
+fn of_association(option: DhcpOption, client: &Client) -> Option<PrefixAssociation> {
+    let found = match (client.request, option) {
+        (Request::Prefixes, DhcpOption::Prefixes(found)) => found,
+        (Request::Address, DhcpOption::Addresses(AddressAssociation { id, timers, options })) => {
+            PrefixAssociation { id, timers, options }
+        }
+        _ => return None,
+    };
+    (found.id == client.id).then_some(found)
 }
 
 fn status_of(options: &[DhcpOption]) -> Option<StatusCode> {

@@ -1,5 +1,5 @@
-//! A prefix of one's own from the network visited: the requesting router's side of DHCPv6 prefix delegation, one for
-//! each uplink. There is no Confirm: on another link one begins anew (RFC 8415 §15, §16, §18.2; RFC 7084 §4.2).
+//! A prefix of one's own from the network visited, or an address: the client's side of DHCPv6 prefix delegation and
+//! stateful address assignment, one for each uplink. There is no Confirm: on another link one begins anew (RFC 8415 §15, §16, §18.2; RFC 7084 §4.2).
 
 mod exchange;
 mod lease;
@@ -10,7 +10,7 @@ pub mod subnets;
 mod tests;
 
 pub use lease::{Lease, MAX_LEASES};
-pub use message::Client;
+pub use message::{Client, Names, Request};
 pub use subnets::Subnets;
 
 use crate::engine::Outbox;
@@ -32,6 +32,8 @@ pub const MAX_OFFERS: usize = 8;
 /// RFC 8415 §7.6: SOL_MAX_RT, and what a server may make of it (§21.24).
 const SOLICIT_MAX: Duration = Duration::from_secs(3600);
 const SOLICIT_MAX_RANGE: core::ops::RangeInclusive<u32> = 60..=86_400;
+/// Time before servers that gave no address are asked again: without one the uplink is of no use.
+const ADDRESS_RETRY: Duration = Duration::from_secs(30);
 /// A server with this preference is taken at once (RFC 8415 §18.2.1).
 const TAKE_AT_ONCE: u8 = 255;
 
@@ -45,6 +47,8 @@ pub struct Delegation {
     leases: Leases,
     /// Who granted the leases, or is asked to.
     server: Option<Duid>,
+    /// What the server that granted the leases has said of DNS.
+    names: Names,
     solicit_max: Duration,
     /// It was told already that there is nothing to be had.
     given_up: bool,
@@ -126,6 +130,7 @@ impl Delegation {
             exchange: None,
             leases: Leases::default(),
             server: None,
+            names: Names::default(),
             solicit_max: SOLICIT_MAX,
             given_up: false,
         };
@@ -136,6 +141,11 @@ impl Delegation {
     /// The prefixes that are ours.
     pub fn leases(&self) -> &[Lease] {
         self.leases.all()
+    }
+
+    /// What the network says of DNS, as long as there are leases.
+    pub fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Whether it was stopped and has nothing more to say.
@@ -175,6 +185,11 @@ impl Delegation {
             _ => {}
         }
         self.repeat(now, entropy, out).or(event)
+    }
+
+    /// Whether a packet to the client port answers what this client has asked.
+    pub fn is_answered_by(&self, datagram: &Datagram<'_>) -> bool {
+        matches!(message::read(datagram, &self.client), Ok(Some(answer)) if self.waits_for(&answer))
     }
 
     /// Takes a packet to the client port. What is not an answer to this client is reported as dropped.
@@ -300,6 +315,7 @@ impl Delegation {
             return None;
         }
         self.server = Some(answer.server);
+        self.names = answer.names;
         self.exchange = None;
         self.stage = Stage::Bound;
         self.given_up = false;
@@ -368,7 +384,8 @@ impl Delegation {
     fn give_up(&mut self, now: Time, why: Why, entropy: &mut Entropy) -> Option<Event> {
         self.exchange = None;
         self.server = None;
-        self.stage = Stage::Resting { until: now + exchange::spread(self.solicit_max, entropy) };
+        let rest = if self.client.request == Request::Address { ADDRESS_RETRY } else { self.solicit_max };
+        self.stage = Stage::Resting { until: now + exchange::spread(rest, entropy) };
         let had = !self.leases.all().is_empty();
         self.leases = Leases::default();
         let told = std::mem::replace(&mut self.given_up, true);

@@ -1,7 +1,7 @@
 //! What must hold of a requesting router whatever servers, strangers and time do to it.
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
-use super::{Client, Delegation, Event, Interface, Lease, MAX_LEASES};
+use super::{Client, Delegation, Event, Interface, Lease, MAX_LEASES, Request};
 use crate::engine::Outbox;
 use crate::entropy::Entropy;
 use crate::input::LinkId;
@@ -67,7 +67,7 @@ impl World {
         let own = vec![prefix(0)];
         let interface = Interface { link: LinkId(2), source: SOURCE };
         let (duid, length) = (Duid::from_link_address(OWN), if seed & 1 == 0 { 0 } else { 56 });
-        let client = Client { duid, id: Iaid(2), length, own: own.clone() };
+        let client = Client { duid, id: Iaid(2), request: Request::Prefixes, length, own: own.clone() };
         let client = Delegation::new(Time::ZERO, interface, client, &mut entropy);
         let (told, granted) = (Vec::new(), Vec::new());
         let mut world = World { client, entropy, now: Time::ZERO, told, granted, heard: None, own, stopped: false };

@@ -36,7 +36,13 @@ impl Bench {
     fn new() -> Bench {
         let mut entropy = Entropy::from_number(8415);
         let duid = Duid::from_link_address(LinkAddress([2, 0, 0, 0, 0, 1]));
-        let client = Client { duid, id: Iaid(7), length: 56, own: vec![prefix("2001:db8:f00::/56")] };
+        let client = Client {
+            duid,
+            id: Iaid(7),
+            request: Request::Prefixes,
+            length: 56,
+            own: vec![prefix("2001:db8:f00::/56")],
+        };
         let interface = Interface { link: LinkId(2), source: SOURCE };
         let client = Delegation::new(Time::ZERO, interface, client, &mut entropy);
         let mut bench = Bench { client, entropy, now: Time::ZERO, said: Vec::new(), events: Vec::new() };

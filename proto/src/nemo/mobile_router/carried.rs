@@ -46,6 +46,8 @@ pub struct Ipv4Side {
     shuns: Option<Time>,
     /// When a silent path that cannot be probed is believed again.
     forgives: Option<Time>,
+    /// The operator was told that IPv4 alone is of no use here.
+    told_useless: bool,
 }
 
 /// How packets are carried, as the home agent has said last.
@@ -55,12 +57,14 @@ pub(super) struct Carriage {
     udp: bool,
     /// There is a NAT.
     pub(super) translated: bool,
+    /// The operator was told that updates over IPv4 are not answered.
+    told_unanswered: bool,
 }
 
 impl Default for Carriage {
     /// Until it is known, what always works.
     fn default() -> Carriage {
-        Carriage { udp: true, translated: false }
+        Carriage { udp: true, translated: false, told_unanswered: false }
     }
 }
 
@@ -135,9 +139,11 @@ impl MobileRouter {
     /// Decides for each uplink whether IPv4 stands in.
     pub(super) fn settle_carried(&mut self, now: Time, out: &mut Outbox) {
         if self.config.home_agents_ipv4.is_empty() {
+            self.report_ipv4_only(out);
             return self.forget_carried(now, out);
         }
         self.shun_unanswered(now);
+        self.report_unanswered(now, out);
         let served = self.agents.current(now).is_some_and(|home_agent| self.ipv4_of(home_agent).is_some());
         let native = self.uplinks.iter().any(|uplink| uplink.has_ipv6() || self.reaches_home(uplink));
         let held: Vec<CareOf> = self.registration.binding().map(|held| held.care_of().to_vec()).unwrap_or_default();
@@ -162,7 +168,8 @@ impl MobileRouter {
         for uplink in self.uplinks.iter_mut().filter(|uplink| uplink.ipv4.up.is_some()) {
             uplink.use_ipv4(now, false, out);
             let addresses = core::mem::take(&mut uplink.ipv4.addresses);
-            uplink.ipv4 = Ipv4Side { addresses, ..Ipv4Side::default() };
+            let told_useless = uplink.ipv4.told_useless;
+            uplink.ipv4 = Ipv4Side { addresses, told_useless, ..Ipv4Side::default() };
         }
     }
 
@@ -172,6 +179,40 @@ impl MobileRouter {
         if let Some(care_of) = unanswered.filter(|care_of| care_of.ipv4().is_none()) {
             let own = self.uplinks.iter_mut().find(|uplink| uplink.up() == Some(care_of.link));
             own.into_iter().for_each(|uplink| uplink.shun_ipv6(now));
+        }
+    }
+
+    /// Updates over IPv4 remain unanswered: the operator is told once what to look at.
+    fn report_unanswered(&mut self, now: Time, out: &mut Outbox) {
+        if self.carriage.told_unanswered {
+            return;
+        }
+        let wanted = self.registration.find_unanswered(now, ATTEMPTS);
+        let carried = wanted.filter(|wanted| wanted.first_away().is_some_and(|care_of| care_of.ipv4().is_some()));
+        let Some(address) = carried.and_then(|wanted| self.ipv4_of(wanted.home_agent)) else { return };
+        self.carriage.told_unanswered = true;
+        let text = format!(
+            "home agent {address} does not answer over IPv4: it needs [home_agent.ipv4], and firewalls on the way have to \
+             let UDP port {DSMIP_PORT} through"
+        );
+        out.report(Report::Notice { text });
+    }
+
+    /// Whether `uplink` has IPv4 alone, which is of no use without the IPv4 address of a home agent.
+    pub(super) fn lacks_ipv4_home_agent(&self, uplink: &Uplink) -> bool {
+        self.config.home_agents_ipv4.is_empty() && uplink.is_ipv4_only()
+    }
+
+    /// Tells the operator of such uplinks, once for each network.
+    fn report_ipv4_only(&mut self, out: &mut Outbox) {
+        for uplink in &mut self.uplinks {
+            let lacking = uplink.is_ipv4_only() && uplink.has_solicited_in_vain();
+            if lacking && !uplink.ipv4.told_useless {
+                let name = &uplink.config.interface;
+                let text = format!("{name}: IPv4 only; set home_agents_ipv4 to use it");
+                out.report(Report::Notice { text });
+            }
+            uplink.ipv4.told_useless = lacking;
         }
     }
 
@@ -285,7 +326,7 @@ impl MobileRouter {
         });
         let (force_udp, refresh) = told.unwrap_or((true, 0));
         let translated = refresh != NO_KEEPALIVE;
-        self.carriage = Carriage { udp: force_udp || translated, translated };
+        self.carriage = Carriage { udp: force_udp || translated, translated, told_unanswered: false };
         let keepalive = if refresh == 0 { KEEPALIVE } else { Duration::from_secs(refresh.into()) };
         let asked = advice.map(|RefreshAdvice(advice)| advice).filter(|advice| !advice.is_zero());
         if !translated {
@@ -296,6 +337,16 @@ impl MobileRouter {
 }
 
 impl Uplink {
+    /// Whether it has IPv4 addresses, and no router of IPv6.
+    fn is_ipv4_only(&self) -> bool {
+        self.is_up() && !self.ipv4.addresses.is_empty() && self.router().is_none() && !self.has_useless_router()
+    }
+
+    /// Whether its routers of IPv6 have had the time to answer.
+    fn has_solicited_in_vain(&self) -> bool {
+        self.attachment.as_ref().is_some_and(|attachment| attachment.has_solicited_in_vain())
+    }
+
     /// Whether its IPv6 can be relied upon.
     fn has_ipv6(&self) -> bool {
         self.is_up() && self.care_of().is_some() && self.ipv4.shuns.is_none() && !self.prober.is_silent()

@@ -4,6 +4,7 @@
 use super::MobileRouter;
 use super::care_of_prefix::Told;
 use super::forwarding::MIN_MTU;
+use super::resolvers::Advertised;
 use super::uplink::Interface;
 use crate::access::advertiser::{Advertiser, Content};
 use crate::engine::Outbox;
@@ -13,7 +14,7 @@ use crate::input::{LinkEvent, LinkId};
 use crate::nemo::config::Ingress;
 use crate::time::Time;
 use core::time::Duration;
-use roam6_wire::Prefix;
+use roam6_wire::{DomainName, Prefix};
 use std::net::Ipv6Addr;
 
 /// RFC 4389 §4.1.3.3: how long another router inside is remembered.
@@ -27,6 +28,10 @@ pub(super) struct Inside {
     pub(super) advertiser: Option<Advertiser>,
     /// Prefixes of visited networks its nodes may believe in.
     pub(super) told: few::Map<Prefix, Told>,
+    /// Recursive DNS servers its nodes may believe in.
+    pub(super) resolvers: Advertised<Ipv6Addr>,
+    /// DNS search domains its nodes may believe in.
+    pub(super) search: Advertised<DomainName>,
     /// Another router advertises here; forgotten then.
     pub(super) rival: Option<Time>,
 }
@@ -34,7 +39,15 @@ pub(super) struct Inside {
 impl Inside {
     /// An interface not seen yet.
     pub(super) fn new(config: Ingress) -> Inside {
-        Inside { config, interface: None, advertiser: None, told: few::Map::new(), rival: None }
+        Inside {
+            config,
+            interface: None,
+            advertiser: None,
+            told: few::Map::new(),
+            resolvers: Advertised::default(),
+            search: Advertised::default(),
+            rival: None,
+        }
     }
 
     /// The interface's number, once it exists.
@@ -92,13 +105,15 @@ impl MobileRouter {
         let tunnel = self.paths().iter().filter(|path| path.weight > 0).map(|path| path.mtu.max(MIN_MTU)).min();
         self.inside_mtu = if self.home.is_some() && !self.is_away_too() { None } else { tunnel.or(self.inside_mtu) };
         let mtu = self.inside_mtu;
+        let names = self.learnt_names(now);
         for (index, live) in self.advertisable(now).into_iter().enumerate() {
             let content = self.announce(now, index, live, out);
             let Some(inside) = self.ingress.get_mut(index) else { continue };
             let link_mtu = inside.interface.as_ref().map_or(u32::MAX, |interface| interface.mtu);
             // Said also when it is the link's own: an option left out would not undo an earlier one.
             let mtu = Some(mtu.unwrap_or(link_mtu).min(link_mtu)).filter(|mtu| *mtu < u32::MAX);
-            inside.advertise(now, Content { mtu, ..content });
+            let (resolvers, search) = inside.advertised_names(now, &names);
+            inside.advertise(now, Content { mtu, resolvers, search, ..content });
             inside.expire(now, &mut self.entropy, out);
         }
     }

@@ -2,6 +2,7 @@
 //! inside in step (RFC 3963 §5, RFC 6275 §11, RFC 5648 §5, RFC 5555 §4).
 
 pub mod acknowledgement;
+mod assignment;
 mod both;
 mod care_of_prefix;
 mod carried;
@@ -19,6 +20,7 @@ mod order;
 mod packet;
 pub mod probe;
 pub mod registration;
+mod resolvers;
 pub mod scenario;
 pub mod update;
 pub mod uplink;
@@ -167,7 +169,7 @@ impl MobileRouter {
     /// Another node has the address `address` on `link`.
     fn hear_duplicate(&mut self, now: Time, link: LinkId, address: Ipv6Addr, out: &mut Outbox) {
         let detection = self.config.duplicate_detection;
-        let policy = Policy { detection, entropy: &mut self.entropy };
+        let policy = Policy { detection, entropy: &mut self.entropy, own: &self.config.prefixes };
         if let Some(uplink) = self.uplinks.iter_mut().find(|uplink| uplink.up() == Some(link)) {
             uplink.conflict(now, address, policy, out);
         }
@@ -198,7 +200,8 @@ impl MobileRouter {
     fn settle(&mut self, now: Time, out: &mut Outbox) {
         for uplink in &mut self.uplinks {
             let home = (self.config.home_address, self.config.home_prefix);
-            let policy = Policy { detection: self.config.duplicate_detection, entropy: &mut self.entropy };
+            let (detection, own) = (self.config.duplicate_detection, &self.config.prefixes);
+            let policy = Policy { detection, entropy: &mut self.entropy, own };
             uplink.settle(now, home, policy, out);
         }
         self.settle_carried(now, out);

@@ -348,6 +348,7 @@ fn config(choice: u8) -> MobileRouterConfig {
         priority: if choice & 1 == 0 { number } else { 1 },
         weight: (choice >> 6).into(),
         care_of_prefix: true,
+        address: None,
     };
     let prefixes = vec![mobile_network()];
     MobileRouterConfig {
@@ -375,6 +376,8 @@ fn config(choice: u8) -> MobileRouterConfig {
                 interface: "if3".to_owned(),
                 prefix: *prefix,
                 advertise: Duration::from_millis(u64::from(choice) * 10),
+                dns: None,
+                search: None,
             })
             .collect(),
         prefixes,

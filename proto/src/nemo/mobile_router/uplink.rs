@@ -1,5 +1,6 @@
 //! One interface that may attach to visited networks: from carrier-up to a care-of address (RFC 6275 §11.5.2, §11.5.3).
 
+use super::assignment::{AddressLease, Assignment};
 use super::carried::Ipv4Side;
 use super::probe::Prober;
 use super::registration::CareOf;
@@ -30,6 +31,10 @@ pub struct Uplink {
     pub attachment: Option<Attachment>,
     /// The address formed on it.
     pub formed: Option<Formed>,
+    /// Asks for an address by DHCPv6 and keeps it, where the router in use assigns addresses so.
+    pub(super) lease: Option<AddressLease>,
+    /// The operator was told that no router of the link helps to an address.
+    pub(super) told_useless: bool,
     /// Addresses formed since the link came up, the latest last: a former one may still receive.
     had: Vec<CareOfAddress>,
     /// Whether it is on the home link.
@@ -89,6 +94,8 @@ impl Uplink {
             interface: None,
             attachment: None,
             formed: None,
+            lease: None,
+            told_useless: false,
             had: Vec::new(),
             home: false,
             prober: Prober::default(),
@@ -159,6 +166,8 @@ impl Uplink {
     /// Forgets everything about the link it was on.
     fn leave(&mut self, out: &mut Outbox) {
         self.attachment = None;
+        self.lease = None;
+        self.told_useless = false;
         self.had.clear();
         self.home = false;
         self.path_mtu = None;
@@ -175,30 +184,34 @@ impl Uplink {
         self.home = attachment
             .find_on_link(now, home.0.0)
             .is_some_and(|(_, known)| home.1.covers(known.prefix) || known.prefix == home.1);
-        let on_link = attachment.care_of_prefix(now).filter(|_| !self.home);
-        let Some((known, router)) = on_link.zip(attachment.router()) else {
+        self.settle_lease(now, home.0, &mut *policy.entropy, policy.own, out);
+        self.report_useless_router(out);
+        let Some(assignment) = self.assignment(now).filter(|_| !self.home) else {
             self.drop_formed(out);
             return;
         };
-        let (known, router) = (known.clone(), router.address);
-        if let Some(formed) = self.formed.as_mut().filter(|formed| formed.prefix == known.prefix) {
-            formed.on_link = known.on_link;
+        let Assignment { prefix, on_link, router, valid_until, .. } = assignment;
+        if let Some(formed) = self.formed.as_mut().filter(|formed| assignment.is_of(formed)) {
+            formed.on_link = on_link;
             formed.router = router;
-            formed.valid_until = known.valid_until;
+            formed.valid_until = valid_until;
             return;
         }
         self.drop_formed(out);
         let identifier = self.interface.as_ref().and_then(|interface| interface.address);
-        let identifier = identifier.map_or_else(|| policy.entropy.bits(), LinkAddress::interface_identifier);
-        let Some(address) = known.prefix.with_identifier(identifier) else {
+        let mut form = || {
+            let identifier = identifier.map_or_else(|| policy.entropy.bits(), LinkAddress::interface_identifier);
+            prefix.with_identifier(identifier)
+        };
+        let Some(address) = assignment.address.or_else(&mut form) else {
             return;
         };
         self.formed = Some(Formed {
             address: CareOfAddress(address),
-            prefix: known.prefix,
-            on_link: known.on_link,
+            prefix,
+            on_link,
             router,
-            valid_until: known.valid_until,
+            valid_until,
             usable: false,
             check: None,
             attempts: 0,
@@ -219,7 +232,8 @@ impl Uplink {
         formed.attempts = formed.attempts.saturating_add(1);
         formed.usable = false;
         formed.check = None;
-        let other = formed.prefix.with_identifier(policy.entropy.bits() & !UNIVERSAL);
+        let is_assigned = self.config.address.is_some() || self.lease.is_some();
+        let other = formed.prefix.with_identifier(policy.entropy.bits() & !UNIVERSAL).filter(|_| !is_assigned);
         if formed.attempts < MAX_ATTEMPTS
             && let Some(other) = other
         {
@@ -252,7 +266,8 @@ impl Uplink {
         let attachment = self.attachment.as_ref().and_then(Attachment::deadline);
         let check = self.formed.as_ref().and_then(|formed| formed.check.as_ref()).map(|check| check.until);
         let path_mtu = self.path_mtu.map(|(_, until)| until);
-        attachment.into_iter().chain(check).chain(path_mtu).chain(self.ipv4.deadline()).min()
+        let lease = self.lease.as_ref().and_then(AddressLease::deadline);
+        attachment.into_iter().chain(lease).chain(check).chain(path_mtu).chain(self.ipv4.deadline()).min()
     }
 
     /// Largest packet on the way to the home agent, octets: interface, advertised link MTU and path.
@@ -302,6 +317,8 @@ pub struct Policy<'a> {
     pub detection: DuplicateDetection,
     /// For identifiers that are not the interface's.
     pub entropy: &'a mut Entropy,
+    /// Prefixes of the mobile network: no care-of address is in them.
+    pub own: &'a [Prefix],
 }
 
 impl Formed {

@@ -146,7 +146,7 @@ impl MobileRouter {
     }
 
     fn show_uplink(&self, uplink: &Uplink) -> LinkView {
-        let router = uplink.attachment.as_ref().and_then(|attachment| attachment.router());
+        let router = uplink.router();
         let state = match (uplink.up(), uplink.home, router, &uplink.formed) {
             _ if uplink.interface.is_none() => NO_INTERFACE,
             (None, ..) => "down",
@@ -154,7 +154,10 @@ impl MobileRouter {
             _ if uplink.ipv4.in_use().is_some() && self.carriage.translated => "IPv4 behind NAT",
             _ if uplink.ipv4.in_use().is_some() => "IPv4",
             (_, true, ..) => "home",
+            (_, _, None, _) if uplink.has_useless_router() => "router without prefix",
+            (_, _, None, _) if self.lacks_ipv4_home_agent(uplink) => "IPv4 only, no home_agents_ipv4",
             (_, _, None, _) => "no router",
+            (_, _, _, None) if uplink.lease.is_some() => "waiting for DHCPv6",
             (_, _, _, None) => "no address",
             _ if uplink.prober.is_recovering() => "recovering",
             _ if uplink.prober.is_silent() => "silent",
@@ -166,7 +169,7 @@ impl MobileRouter {
             role: if uplink.home { "home" } else { "uplink" }.to_owned(),
             up: uplink.up().is_some(),
             mtu: uplink.mtu(),
-            router: router.map(|router| router.address),
+            router,
             addresses: uplink
                 .formed
                 .iter()

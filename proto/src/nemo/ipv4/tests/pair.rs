@@ -56,7 +56,8 @@ pub(super) fn key() -> SharedKey {
 }
 
 pub(super) fn router_config() -> MobileRouterConfig {
-    let uplink = Uplink { interface: "up0".into(), bid: Bid(1), priority: 1, weight: 1, care_of_prefix: true };
+    let uplink =
+        Uplink { interface: "up0".into(), bid: Bid(1), priority: 1, weight: 1, care_of_prefix: true, address: None };
     let prefix = net("2001:db8:f00::/64");
     MobileRouterConfig {
         home_address: home(),
@@ -71,7 +72,13 @@ pub(super) fn router_config() -> MobileRouterConfig {
         uplinks: vec![uplink],
         sharing: Sharing::Single,
         home_and_away: false,
-        ingress: vec![Ingress { interface: "lan0".into(), prefix, advertise: Duration::from_secs(10) }],
+        ingress: vec![Ingress {
+            interface: "lan0".into(),
+            prefix,
+            advertise: Duration::from_secs(10),
+            dns: None,
+            search: None,
+        }],
         duplicate_detection: DuplicateDetection::Off,
         probe: Some(Probe::default()),
         flows: Vec::new(),

@@ -159,7 +159,7 @@ impl MobileRouter {
         let link = inside.link();
         let proxy = self.sources.values().any(|source| link.is_some() && source.proxied_inside() == link);
         let brisk = prefer.is_some() || inside.told.values().any(|told| told.over);
-        Content { prefixes, routes, mtu: None, interval, proxy, brisk }
+        Content { prefixes, routes, interval, proxy, brisk, ..Content::default() }
     }
 
     /// Every prefix of the nodes inside.

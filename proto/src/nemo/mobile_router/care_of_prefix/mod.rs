@@ -9,7 +9,7 @@ pub(super) use announcement::Told;
 pub(super) use source::{Source, Wanted};
 
 use super::MobileRouter;
-use crate::access::delegation::Client;
+use crate::access::delegation::{Client, Request};
 use crate::engine::Outbox;
 use crate::input::{LinkId, NeighbourEvent};
 use crate::nemo::config::CareOfPrefixes;
@@ -101,7 +101,8 @@ impl MobileRouter {
     fn client(&self, bid: Bid, config: CareOfPrefixes) -> Client {
         let mut own = self.config.prefixes.clone();
         own.push(self.config.home_prefix);
-        Client { duid: identifier(self.config.home_address), id: Iaid(bid.0.into()), length: config.length, own }
+        let (duid, request) = (identifier(self.config.home_address), Request::Prefixes);
+        Client { duid, id: Iaid(bid.0.into()), request, length: config.length, own }
     }
 
     /// The interface inside whose nodes may share a visited link: the first, unless another router advertises there, which
@@ -128,6 +129,10 @@ impl MobileRouter {
 
     /// A packet to the DHCPv6 client port.
     pub(super) fn hear_dhcp(&mut self, now: Time, link: LinkId, datagram: &Datagram<'_>, out: &mut Outbox) {
+        let uplink = self.uplinks.iter_mut().find(|uplink| uplink.up() == Some(link));
+        if uplink.is_some_and(|uplink| uplink.hear_dhcp(now, datagram, &mut self.entropy, out)) {
+            return;
+        }
         if let Some(source) = self.sources.values_mut().find(|source| source.link() == link) {
             source.hear(now, datagram, &mut self.entropy, out);
         }
@@ -192,7 +197,7 @@ impl MobileRouter {
 
 /// Who we are for DHCPv6 servers: the same on all uplinks and after every start, and no address (RFC 8415 §11.5; a name-based
 /// UUID, RFC 4122 §4.3).
-fn identifier(home_address: HomeAddress) -> Duid {
+pub(super) fn identifier(home_address: HomeAddress) -> Duid {
     let digest = Sha1::new().chain_update(b"roam6 mobile router").chain_update(home_address.0.octets()).finalize();
     let mut uuid = [0; 16];
     uuid.iter_mut().zip(digest).for_each(|(to, from)| *to = from);

@@ -48,10 +48,10 @@ impl MobileRouter {
         }
     }
 
-    /// The uplinks on which servers are asked for prefixes, or will be.
+    /// The uplinks on which servers are asked for prefixes, or will be, or for an address.
     fn asking_links(&self) -> impl Iterator<Item = LinkId> {
         let asks = self.config.care_of_prefixes.is_some_and(|config| config.delegation);
-        let may = move |uplink: &&Uplink| asks && uplink.config.care_of_prefix;
+        let may = move |uplink: &&Uplink| asks && uplink.config.care_of_prefix || uplink.lease.is_some();
         self.uplinks.iter().filter(may).filter_map(Uplink::up)
     }
 

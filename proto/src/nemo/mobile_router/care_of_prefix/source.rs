@@ -1,7 +1,7 @@
 //! Where the prefixes of one visited network come from: delegated, or shared with the visited link where nobody delegates.
 
 use super::{Grant, Kind};
-use crate::access::delegation::{Client, Delegation, Event, Interface, Why};
+use crate::access::delegation::{Client, Delegation, Event, Interface, Names, Why};
 use crate::access::nd_proxy::NdProxy;
 use crate::access::neighbour;
 use crate::engine::Outbox;
@@ -211,6 +211,13 @@ impl Source {
             valid_until: sharing.valid_until,
         }));
         grants
+    }
+
+    /// What the server that has delegated prefixes says of DNS, until the first lease ends.
+    pub(in super::super) fn names(&self) -> Option<(&Names, Time)> {
+        let delegation = self.delegation.as_ref()?;
+        let until = delegation.leases().iter().map(|lease| lease.valid_until).min()?;
+        Some((delegation.names(), until))
     }
 
     /// When [`Source::settle`] has something to do, or a grant changes.

@@ -270,6 +270,8 @@ fn a_new_configuration_disturbs_nothing_that_remains() {
         interface: "cell".to_owned(),
         prefix: net("2001:db8:f00:1::/64"),
         advertise: Duration::from_secs(10),
+        dns: None,
+        search: None,
     });
     config.uplinks.remove(0);
     bench.now = at(3000);

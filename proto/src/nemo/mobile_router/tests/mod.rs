@@ -1,5 +1,6 @@
 //! A mobile router on a bench: what goes in by hand, what comes out looked at.
 
+mod addresses;
 mod attach;
 mod both;
 mod care_of_prefix;
@@ -11,6 +12,7 @@ mod interfaces;
 mod ipsec;
 mod multiple;
 mod renumbering;
+mod resolvers;
 mod restart;
 
 use super::*;
@@ -56,6 +58,7 @@ fn config() -> MobileRouterConfig {
         priority,
         weight: 1,
         care_of_prefix: true,
+        address: None,
     };
     MobileRouterConfig {
         home_address: HomeAddress(ip("2001:db8::100")),
@@ -74,6 +77,8 @@ fn config() -> MobileRouterConfig {
             interface: "lan".to_owned(),
             prefix: net("2001:db8:f00::/64"),
             advertise: Duration::from_secs(10),
+            dns: None,
+            search: None,
         }],
         duplicate_detection: DuplicateDetection::Optimistic,
         probe: None,

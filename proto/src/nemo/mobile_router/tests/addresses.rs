@@ -1,0 +1,221 @@
+//! Care-of addresses that are not formed in an advertised prefix: assigned by DHCPv6, or set by the operator.
+
+use super::*;
+use crate::view::View;
+use roam6_wire::dhcp6::{self, AddressAssociation, CLIENT_PORT, DhcpOption, Duid, Exchange, Kind, SERVER_PORT, Timers};
+use roam6_wire::udp::Udp;
+
+const LEASED: &str = "2001:db8:5::77";
+const RESOLVER: &str = "2001:db8:5::53";
+const SERVER: &str = "fe80::547";
+const OWN: &str = "fe80::ff:fe00:2";
+
+/// An advertisement of a router whose addresses are assigned by DHCPv6, or of one that says nothing of addresses.
+fn without_prefix(managed: bool) -> icmp6::Message {
+    icmp6::Message::RouterAdvertisement(RouterAdvertisement {
+        lifetime: 1800,
+        managed,
+        ..RouterAdvertisement::default()
+    })
+}
+
+/// The DHCPv6 messages among `outputs`.
+fn requests(outputs: &[Output]) -> Vec<Exchange> {
+    let datagrams = transmits(outputs).into_iter().map(|transmit| Datagram::parse(&transmit.bytes).unwrap());
+    let udp = datagrams
+        .filter(|datagram| datagram.protocol == protocol::UDP)
+        .map(|datagram| Udp::parse(datagram.payload, datagram.source, datagram.destination).unwrap().payload.to_vec());
+    let exchange = |payload: Vec<u8>| match dhcp6::Message::parse(&payload).unwrap() {
+        dhcp6::Message::Exchange(exchange) => exchange,
+        other => panic!("{other:?}"),
+    };
+    udp.map(exchange).collect()
+}
+
+/// What a server answers: the address for a hundred seconds.
+fn reply(to: &Exchange, kind: Kind) -> Vec<u8> {
+    let mut options: Vec<DhcpOption> =
+        to.options.iter().filter(|option| matches!(option, DhcpOption::ClientId(_))).cloned().collect();
+    let asked = to.options.iter().find_map(|option| match option {
+        DhcpOption::Addresses(association) => Some(association.id),
+        _ => None,
+    });
+    let lease =
+        DhcpOption::Address(dhcp6::Address { address: ip(LEASED), preferred: 60, valid: 100, options: Vec::new() });
+    options.push(DhcpOption::ServerId(Duid::from_uuid([7; 16])));
+    options.push(DhcpOption::RapidCommit);
+    options.push(DhcpOption::DnsServers(vec![ip(RESOLVER)]));
+    let association = AddressAssociation { id: asked.unwrap(), timers: Timers::default(), options: vec![lease] };
+    options.push(DhcpOption::Addresses(association));
+    dhcp6::Message::Exchange(Exchange { kind, transaction: to.transaction, options }).emit()
+}
+
+impl Bench {
+    fn hear_server(&mut self, payload: &[u8]) -> Vec<Output> {
+        let (server, own) = (ip(SERVER), ip(OWN));
+        let udp = Udp { source: SERVER_PORT, destination: CLIENT_PORT, payload };
+        let bytes = ip6::emit(&Header::new(server, own), protocol::UDP, &udp.emit(server, own));
+        self.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }))
+    }
+
+    fn hear_managed(&mut self, managed: bool) -> Vec<Output> {
+        self.neighbour(WIFI, ip("fe80::1"), icmp6::ALL_NODES, &without_prefix(managed))
+    }
+
+    fn state_of_wifi(&self) -> String {
+        let mut view = View::default();
+        self.router.show(self.now, &mut view);
+        view.links.iter().find(|link| link.name == "wifi").unwrap().state.clone()
+    }
+}
+
+fn notices(outputs: &[Output]) -> Vec<String> {
+    let notices = reports(outputs).into_iter().filter(|report| report.name() == "notice");
+    notices.map(ToString::to_string).collect()
+}
+
+#[test]
+fn an_address_is_leased_where_the_router_says_so_and_registered() {
+    let mut bench = Bench::new(config());
+    bench.link(LAN, true);
+    bench.link(WIFI, true);
+    let asked = requests(&bench.hear_managed(true));
+    assert_eq!(asked.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Solicit]);
+    assert!(asked[0].options.iter().any(|option| matches!(option, DhcpOption::Addresses(_))), "{asked:?}");
+    assert_eq!(bench.state_of_wifi(), "waiting for DHCPv6");
+    let outputs = bench.hear_server(&reply(&asked[0], Kind::Reply));
+    let update = update(&outputs);
+    assert_eq!((update.source, update.care_of()), (ip(LEASED), vec![ip(LEASED)]));
+    let address = bench.plan.find(&Key::Address(WIFI, ip(LEASED)));
+    assert!(matches!(address, Some(Item::Address(held)) if held.prefix_length == 128), "{address:?}");
+    bench.answer(&update, Status::ACCEPTED);
+    assert_eq!(bench.paths(), [(ip(LEASED), 1)]);
+    assert_eq!(bench.state_of_wifi(), "visited");
+    let told = messages(&bench.wait(20_000));
+    let resolver = |message: &icmp6::Message| match message {
+        icmp6::Message::RouterAdvertisement(message) => message.options.iter().any(
+            |option| matches!(option, NeighbourOption::RecursiveDns { servers, .. } if *servers == [ip(RESOLVER)]),
+        ),
+        _ => false,
+    };
+    assert!(told.iter().any(resolver), "nodes inside are told of its resolver");
+}
+
+#[test]
+fn a_lease_is_renewed_and_without_an_answer_the_address_is_given_up() {
+    let mut bench = Bench::new(config());
+    bench.link(WIFI, true);
+    let asked = requests(&bench.hear_managed(true));
+    bench.hear_server(&reply(&asked[0], Kind::Reply));
+    let outputs = bench.wait(31_000);
+    let renewal = requests(&outputs);
+    assert_eq!(renewal.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Renew]);
+    bench.hear_server(&reply(&renewal[0], Kind::Reply));
+    bench.wait(110_000);
+    assert!(bench.plan.find(&Key::Address(WIFI, ip(LEASED))).is_some());
+    let outputs = bench.wait(135_000);
+    assert!(bench.plan.find(&Key::Address(WIFI, ip(LEASED))).is_none());
+    assert!(requests(&outputs).iter().any(|one| one.kind == Kind::Solicit), "and another is asked for");
+}
+
+#[test]
+fn without_a_server_the_operator_is_told_and_it_is_asked_again_within_a_minute() {
+    let mut bench = Bench::new(config());
+    bench.link(WIFI, true);
+    bench.hear_managed(true);
+    let outputs = bench.wait(30_000);
+    assert!(notices(&outputs).iter().any(|told| told.starts_with("wifi: no DHCPv6 server")), "{:?}", notices(&outputs));
+    assert!(!requests(&bench.wait(80_000)).is_empty());
+}
+
+#[test]
+fn an_advertised_prefix_comes_first_and_the_lease_is_given_back() {
+    let mut bench = Bench::new(config());
+    bench.link(WIFI, true);
+    let asked = requests(&bench.hear_managed(true));
+    bench.hear_server(&reply(&asked[0], Kind::Reply));
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    assert_eq!(update(&outputs).care_of(), [ip("2001:db8:1::ff:fe00:2")]);
+    assert_eq!(requests(&outputs).iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Release]);
+}
+
+#[test]
+fn an_address_of_our_own_mobile_network_is_not_taken_from_a_server() {
+    let mut bench = Bench::new(MobileRouterConfig { prefixes: vec![net("2001:db8:5::/48")], ..config() });
+    bench.link(WIFI, true);
+    let asked = requests(&bench.hear_managed(true));
+    let outputs = bench.hear_server(&reply(&asked[0], Kind::Reply));
+    assert!(updates(&outputs).is_empty());
+    assert!(bench.plan.find(&Key::Address(WIFI, ip(LEASED))).is_none());
+}
+
+#[test]
+fn a_router_that_helps_to_no_address_is_named() {
+    let mut bench = Bench::new(config());
+    bench.link(WIFI, true);
+    let outputs = bench.hear_managed(false);
+    assert_eq!(bench.state_of_wifi(), "router without prefix");
+    assert!(notices(&outputs).iter().any(|told| told.contains("wifi: the router advertises neither")), "{outputs:?}");
+    assert!(notices(&bench.hear_managed(false)).is_empty(), "once");
+}
+
+fn with_static_address() -> MobileRouterConfig {
+    let mut config = config();
+    let (address, prefix, gateway) = (ip("2001:db8:5::5"), net("2001:db8:5::/64"), ip("fe80::9"));
+    config.uplinks[0].address = Some(config::StaticAddress { address, prefix, gateway });
+    config
+}
+
+#[test]
+fn a_configured_address_needs_no_router_advertisement() {
+    let mut bench = Bench::new(with_static_address());
+    let outputs = bench.link(WIFI, true);
+    let update = update(&outputs);
+    assert_eq!(update.care_of(), [ip("2001:db8:5::5")]);
+    let default = Key::Route(Table(6_275_001), Prefix::ALL, Prefix::ALL, 512);
+    let target = Target::Gateway { link: WIFI, router: ip("fe80::9") };
+    assert!(matches!(bench.plan.find(&default), Some(Item::Route(route)) if route.target == target));
+    bench.answer(&update, Status::ACCEPTED);
+    let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
+    assert!(updates(&outputs).is_empty(), "the operator's word counts");
+    assert_eq!(bench.state_of_wifi(), "visited");
+    bench.link(WIFI, false);
+    assert!(bench.plan.find(&Key::Address(WIFI, ip("2001:db8:5::5"))).is_none());
+}
+
+#[test]
+fn a_configured_address_may_come_and_go_by_a_reload() {
+    let mut bench = Bench::new(config());
+    bench.attach(WIFI, "2001:db8:1::/64");
+    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(with_static_address()))));
+    let moved = update(&outputs);
+    assert_eq!(moved.care_of(), [ip("2001:db8:5::5")]);
+    bench.answer(&moved, Status::ACCEPTED);
+    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(config()))));
+    assert_eq!(update(&outputs).care_of(), [ip("2001:db8:1::ff:fe00:2")]);
+}
+
+#[test]
+fn ipv4_without_an_ipv4_address_of_a_home_agent_is_named() {
+    let mut bench = Bench::new(config());
+    bench.link(WIFI, true);
+    let address = core::net::Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped();
+    let event = crate::input::AddressEvent { link: WIFI, address, state: AddressState::Assigned };
+    bench.feed(Input::Address(event));
+    assert_eq!(bench.state_of_wifi(), "IPv4 only, no home_agents_ipv4");
+    let outputs = bench.wait(60_000);
+    let told: Vec<_> = notices(&outputs).into_iter().filter(|told| told.contains("home_agents_ipv4")).collect();
+    assert_eq!(told, ["wifi: IPv4 only; set home_agents_ipv4 to use it"]);
+}
+
+#[test]
+fn updates_over_ipv4_that_nobody_answers_are_named_once() {
+    let agents = vec![core::net::Ipv4Addr::new(203, 0, 113, 1)];
+    let mut bench = Bench::new(MobileRouterConfig { home_agents_ipv4: agents, ..config() });
+    bench.link(WIFI, true);
+    let address = core::net::Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped();
+    bench.feed(Input::Address(crate::input::AddressEvent { link: WIFI, address, state: AddressState::Assigned }));
+    let outputs = bench.wait(60_000);
+    let told: Vec<_> = notices(&outputs).into_iter().filter(|told| told.contains("203.0.113.1")).collect();
+    assert!(matches!(&told[..], [one] if one.contains("[home_agent.ipv4]") && one.contains("4191")), "{told:?}");
+}

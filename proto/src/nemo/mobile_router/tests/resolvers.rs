@@ -1,0 +1,132 @@
+//! DNS resolvers and search domains for the nodes inside (RFC 8106).
+
+use super::*;
+use crate::nemo::config::{CareOfPrefixes, Prefer, Share};
+use roam6_wire::DomainName;
+
+const FIRST: &str = "2001:db8:1::53";
+const SECOND: &str = "2001:db8:2::53";
+
+/// An advertisement of `prefix` with resolvers and the search domain `example.org`, for a minute.
+fn advertisement(prefix: &str, servers: &[&str]) -> icmp6::Message {
+    let servers = servers.iter().map(|server| ip(server)).collect();
+    icmp6::Message::RouterAdvertisement(RouterAdvertisement {
+        hop_limit: 64,
+        lifetime: 1800,
+        options: vec![
+            information(prefix),
+            NeighbourOption::RecursiveDns { lifetime: 60, servers },
+            NeighbourOption::DnsSearchList { lifetime: 60, domains: vec![domain("example.org")] },
+        ],
+        ..RouterAdvertisement::default()
+    })
+}
+
+fn domain(text: &str) -> DomainName {
+    text.parse().unwrap()
+}
+
+impl Bench {
+    fn resolvers_at(&mut self, link: LinkId, router: &str, prefix: &str, servers: &[&str]) -> Vec<Output> {
+        self.neighbour(link, ip(router), icmp6::ALL_NODES, &advertisement(prefix, servers))
+    }
+}
+
+/// Resolvers and their lifetimes, and search domains and theirs, in the last advertisement sent inside.
+type Told = (Vec<(Ipv6Addr, u32)>, Vec<(String, u32)>);
+
+fn told(outputs: &[Output]) -> Told {
+    let last = messages(outputs).into_iter().rev().find_map(|message| match message {
+        icmp6::Message::RouterAdvertisement(message) => Some(message),
+        _ => None,
+    });
+    let (mut resolvers, mut search) = (Vec::new(), Vec::new());
+    for option in last.unwrap().options {
+        match option {
+            NeighbourOption::RecursiveDns { lifetime, servers } => {
+                resolvers.extend(servers.into_iter().map(|server| (server, lifetime)));
+            }
+            NeighbourOption::DnsSearchList { lifetime, domains } => {
+                search.extend(domains.into_iter().map(|domain| (domain.to_string(), lifetime)));
+            }
+            _ => {}
+        }
+    }
+    (resolvers, search)
+}
+
+#[test]
+fn those_of_the_uplinks_are_advertised_for_three_intervals_and_withdrawn_with_their_network() {
+    let mut bench = Bench::new(config());
+    bench.link(LAN, true);
+    bench.link(WIFI, true);
+    let outputs = bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &[FIRST, "fe80::1", "fd00::53"]);
+    let only = vec![(ip(FIRST), 30)];
+    assert_eq!(told(&outputs), (only, vec![("example.org".to_owned(), 30)]), "none that only visitors reach");
+    bench.now = at(1000);
+    let outputs = bench.resolvers_at(WIFI, "fe80::2", "2001:db8:2::/64", &[SECOND]);
+    assert_eq!(told(&outputs).0, [(ip(SECOND), 30), (ip(FIRST), 0)]);
+    assert_eq!(told(&outputs).1, [("example.org".to_owned(), 30)], "told by both");
+    bench.now = at(32_000);
+    let outputs = bench.resolvers_at(WIFI, "fe80::2", "2001:db8:2::/64", &[SECOND]);
+    let outputs = if transmits(&outputs).is_empty() { bench.wait(45_000) } else { outputs };
+    assert_eq!(told(&outputs).0, [(ip(SECOND), 30)], "no node can still believe in the first");
+}
+
+#[test]
+fn without_any_network_they_expire_and_are_not_withdrawn() {
+    let mut bench = Bench::new(config());
+    bench.link(LAN, true);
+    bench.link(WIFI, true);
+    bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &[FIRST]);
+    bench.wait(10_000);
+    bench.link(WIFI, false);
+    let outputs = bench.wait(27_000);
+    assert!(matches!(told(&outputs).0[..], [(_, lifetime)] if (1..30).contains(&lifetime)), "{:?}", told(&outputs));
+    let outputs = bench.wait(80_000);
+    assert_eq!(told(&outputs), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn both_uplinks_count_the_preferred_first_and_a_short_lifetime_is_not_made_longer() {
+    let mut bench = Bench::new(MobileRouterConfig { sharing: Sharing::Standby, ..config() });
+    bench.link(LAN, true);
+    for link in [CELL, WIFI] {
+        bench.link(link, true);
+    }
+    bench.resolvers_at(CELL, "fe80::2", "2001:db8:2::/64", &[SECOND]);
+    let outputs = bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &[FIRST, SECOND]);
+    assert_eq!(told(&outputs).0, [(ip(FIRST), 30), (ip(SECOND), 30)]);
+    let outputs = bench.wait(50_000);
+    assert!(matches!(told(&outputs).0[..], [(_, lifetime), (_, other)] if lifetime < 30 && other < 30));
+}
+
+#[test]
+fn those_of_the_configuration_take_their_place_also_by_a_reload() {
+    let mut set = config();
+    set.ingress[0].dns = Some(vec![ip("2001:db8::53")]);
+    set.ingress[0].search = Some(vec![domain("fleet.example")]);
+    let mut bench = Bench::new(set.clone());
+    bench.link(WIFI, true);
+    bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &[FIRST]);
+    let outputs = bench.link(LAN, true);
+    assert_eq!(told(&outputs), (vec![(ip("2001:db8::53"), 30)], vec![("fleet.example".to_owned(), 30)]));
+    set.ingress[0].dns = Some(Vec::new());
+    set.ingress[0].search = None;
+    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(set))));
+    assert_eq!(told(&outputs).0, [(ip("2001:db8::53"), 0)]);
+    assert_eq!(told(&outputs).1, [("example.org".to_owned(), 30), ("fleet.example".to_owned(), 0)]);
+    let outputs = bench.feed(Input::Order(Order::Stop));
+    assert!(told(&outputs).1.iter().all(|(_, lifetime)| *lifetime == 0), "none is left at the end");
+}
+
+#[test]
+fn nodes_with_addresses_of_the_visited_network_may_use_its_unique_local_resolvers() {
+    let (delegation, length, share, prefer) = (true, 0, Share::Proxy, Prefer::Home);
+    let prefixes = Some(CareOfPrefixes { delegation, length, share, prefer });
+    let mut bench = Bench::new(MobileRouterConfig { care_of_prefixes: prefixes, ..config() });
+    bench.link(LAN, true);
+    bench.link(WIFI, true);
+    let outputs = bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &["fd00::53"]);
+    assert_eq!(told(&outputs).0, [(ip("fd00::53"), 30)]);
+}
