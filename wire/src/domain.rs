@@ -36,6 +36,11 @@ impl DomainName {
         &self.0
     }
 
+    /// Octets it has on the wire.
+    pub(crate) fn octets(&self) -> usize {
+        self.0.len() + 2
+    }
+
     /// Reads names up to the end of `reader`; zero octets after the last one are padding. `None` if one of them has
     /// another alphabet, which resolvers do not search in.
     pub(crate) fn read_list(reader: &mut Reader<'_>) -> Result<Option<Vec<DomainName>>, Malformed> {

@@ -256,9 +256,11 @@ const TABLE: [Row; 17] = [
     }),
     row(kind::DOMAIN_LIST, 0, |body, _| {
         let octets = body.rest();
-        let domains = DomainName::read_list(&mut Reader::new("domain list", octets))?;
+        let domains = DomainName::read_list(&mut Reader::new("domain list", octets)).ok().flatten();
+        // There is no padding here (RFC 3646 §4).
+        let whole = |domains: &Vec<DomainName>| domains.iter().map(DomainName::octets).sum::<usize>() == octets.len();
         let unknown = || DhcpOption::Unknown { kind: kind::DOMAIN_LIST, body: octets.to_vec() };
-        Ok(domains.map_or_else(unknown, DhcpOption::DomainList))
+        Ok(domains.filter(whole).map_or_else(unknown, DhcpOption::DomainList))
     }),
     row(kind::IA_PD, 12, |body, depth| {
         let (id, timers) = read_association(body)?;

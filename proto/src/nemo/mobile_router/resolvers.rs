@@ -26,6 +26,9 @@ pub(super) struct Learnt {
     attached: bool,
 }
 
+/// Values and how long each is advertised for.
+type Lifetimes<T> = Vec<(T, Lifetime)>;
+
 /// Values that nodes of one interface were told of.
 #[derive(Debug, Clone)]
 pub(super) struct Advertised<T> {
@@ -50,7 +53,7 @@ impl<T> Default for Advertised<T> {
 impl<T: Clone + PartialEq> Advertised<T> {
     /// Advertises `offered` from now on, each value for `longest` at most and no longer than it is offered. What is no
     /// longer offered is withdrawn with lifetime 0 if `others` take its place, else it expires.
-    fn update(&mut self, now: Time, offered: &[(T, Time)], longest: Duration, others: bool) -> Vec<(T, Lifetime)> {
+    fn update(&mut self, now: Time, offered: &[(T, Time)], longest: Duration, others: bool) -> Lifetimes<T> {
         let is_offered = |value: &T| offered.iter().any(|(one, _)| one == value);
         self.known.retain(|known| known.until > now && !is_offered(&known.value));
         self.known.iter_mut().for_each(|known| known.withdrawn |= others);
@@ -59,8 +62,7 @@ impl<T: Clone + PartialEq> Advertised<T> {
             .map(|(value, until)| Known { value: value.clone(), until: (*until).min(now + longest), withdrawn: false })
             .collect();
         let lifetimes = offered.iter().map(|(_, until)| Lifetime::Until(*until, longest));
-        let mut advertised: Vec<(T, Lifetime)> =
-            current.iter().map(|known| known.value.clone()).zip(lifetimes).collect();
+        let mut advertised: Lifetimes<T> = current.iter().map(|known| known.value.clone()).zip(lifetimes).collect();
         self.known.splice(0..0, current);
         self.known.truncate(MAX_ADVERTISED);
         for known in self.known.iter().filter(|known| !is_offered(&known.value)) {
@@ -114,7 +116,7 @@ impl Inside {
         &mut self,
         now: Time,
         learnt: &Learnt,
-    ) -> (Vec<(Ipv6Addr, Lifetime)>, Vec<(DomainName, Lifetime)>) {
+    ) -> (Lifetimes<Ipv6Addr>, Lifetimes<DomainName>) {
         let longest = Duration::from_secs(router_lifetime(self.config.advertise).into());
         let (dns, search) = (self.config.dns.as_ref(), self.config.search.as_ref());
         let resolvers = dns.map(|set| set.iter().map(|server| (*server, FOREVER)).collect());
