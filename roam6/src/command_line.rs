@@ -99,7 +99,11 @@ Examples:
     #[command(subcommand, after_help = "Example: roam6 denm send accident circle 48.1 11.5 500")]
     Denm(crate::denm::words::Denm),
     /// Make a key that a mobile router and its home agent share, and print it
-    #[command(after_help = "Example: (umask 077; roam6 keygen > mr1.key)")]
+    #[command(after_help = "\
+To change a key without an outage, add the new one to the home agent's row as [mobile.next], then give it to the mobile
+router, then let it replace the old one in the row.
+
+Example: (umask 077; roam6 keygen > mr1.key)")]
     Keygen {
         /// Security parameter index, 256 or more; random if left out
         #[arg(long, value_parser = clap::value_parser!(u32).range(256..))]

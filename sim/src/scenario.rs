@@ -476,6 +476,7 @@ fn row(index: u16, kind: Kind, dice: &mut Dice) -> PrefixTableRow {
         false => Authentication::SharedKey(SharedKey { spi: 256 + u32::from(index), secret }),
     };
     PrefixTableRow {
+        next_key: None,
         home_address: map::home_address(index),
         prefixes: [map::mobile_prefix(index)].into(),
         authentication,

@@ -126,6 +126,7 @@ fn agent() -> HomeAgentConfig {
         home_link: Some(map::FIRST_INTERFACE.to_owned()),
         table: PrefixTable {
             rows: vec![PrefixTableRow {
+                next_key: None,
                 home_address: map::home_address(0),
                 prefixes: [map::mobile_prefix(0)].into(),
                 authentication: shared_key(KEY),

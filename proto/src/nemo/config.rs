@@ -138,6 +138,20 @@ pub struct PrefixTableRow {
     pub prefixes: Arc<[Prefix]>,
     /// How its messages are authenticated.
     pub authentication: Authentication,
+    /// A second key that proves updates as well, while the mobile router changes from one to the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_key: Option<SharedKey>,
+}
+
+impl PrefixTableRow {
+    /// The shared keys that prove an update of this router, if it has shared keys.
+    pub fn shared_keys(&self) -> impl Iterator<Item = &SharedKey> {
+        let key = match &self.authentication {
+            Authentication::SharedKey(key) => Some(key),
+            Authentication::None | Authentication::Ipsec(_) => None,
+        };
+        key.into_iter().chain(self.next_key.as_ref().filter(|_| key.is_some()))
+    }
 }
 
 /// A mobile router.

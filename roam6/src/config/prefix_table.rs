@@ -6,7 +6,7 @@ use crate::config::home_agent::MAX_BINDINGS;
 use crate::config::ipsec::Ipsec;
 use crate::config::key::{Keying, Method};
 use crate::config::source::{Problem, Review, Source};
-use roam6_proto::nemo::config::{HomeAgentConfig, PrefixTable, PrefixTableRow};
+use roam6_proto::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
 use roam6_wire::{HomeAddress, Prefix};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -33,6 +33,17 @@ pub(crate) struct Mobile {
     spi: Option<Spanned<u32>>,
     key: Option<Spanned<String>>,
     ipsec: Option<Spanned<Ipsec>>,
+    /// A second shared key that is accepted too, while the mobile router changes to it.
+    next: Option<Spanned<NextKey>>,
+}
+
+/// A `[mobile.next]` table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NextKey {
+    key_file: Option<Spanned<PathBuf>>,
+    spi: Option<Spanned<u32>>,
+    key: Option<Spanned<String>>,
 }
 
 /// What the rows must fit to.
@@ -100,7 +111,8 @@ pub(crate) fn settle(rows: Vec<Spanned<Mobile>>, home: &Home<'_>, review: &mut R
         let prefixes = prefixes.into();
         let keying = Keying { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
         if let Some(authentication) = keying.settle(span, review) {
-            table.rows.push(PrefixTableRow { home_address, prefixes, authentication });
+            let next_key = row.next.and_then(|next| settle_next(next, &authentication, review));
+            table.rows.push(PrefixTableRow { home_address, prefixes, authentication, next_key });
         }
     }
     if known.len() > MAX_BINDINGS {
@@ -114,6 +126,26 @@ pub(crate) fn settle(rows: Vec<Spanned<Mobile>>, home: &Home<'_>, review: &mut R
     table.rows.shrink_to_fit();
     table.rows.sort_by_key(|row| row.home_address);
     table
+}
+
+/// The second key of a row; `None` after a problem was remembered.
+fn settle_next(next: Spanned<NextKey>, first: &Authentication, review: &mut Review<'_>) -> Option<SharedKey> {
+    let span = next.span();
+    let NextKey { key_file, spi, key } = next.into_inner();
+    let found = Keying { key_file, spi, key, ..Keying::default() }.settle(span.clone(), review)?;
+    match (first, found) {
+        (Authentication::SharedKey(first), Authentication::SharedKey(next)) if *first == next => {
+            let what = "the next key is the same as the row's own";
+            review.blame(span, what, "make another with `roam6 keygen`, or remove [mobile.next]");
+            None
+        }
+        (Authentication::SharedKey(_), Authentication::SharedKey(next)) => Some(next),
+        _ => {
+            let what = "[mobile.next] with a row or key that is not shared-key";
+            review.blame(span, what, "change other keys at both ends at once; only shared keys can overlap");
+            None
+        }
+    }
 }
 
 fn check_address(row: &Mobile, home: &Home<'_>, known: &mut BTreeSet<Ipv6Addr>, review: &mut Review<'_>) {

@@ -357,6 +357,25 @@ fn a_shim_is_a_role_alone_and_must_make_sense() {
 }
 
 #[test]
+fn a_row_may_have_a_second_shared_key() {
+    let (first, second) = ("01".repeat(20), "02".repeat(20));
+    let row = |next: &str| {
+        let keys = format!("spi = 300\nkey = \"{first}\"\n[home_agent.mobile.next]\n{next}");
+        HA.replace("auth = \"none\"\n", &keys)
+    };
+    let config = read(&row(&format!("spi = 301\nkey = \"{second}\"\n"))).unwrap();
+    let table = config.home_agent.unwrap().config.table.clone();
+    assert_eq!(table.rows[0].shared_keys().map(|key| key.spi).collect::<Vec<_>>(), [300, 301]);
+    let wrong = |text: &str| read(text).unwrap_err().join("\n");
+    let same = wrong(&row(&format!("spi = 300\nkey = \"{first}\"\n")));
+    assert!(same.contains("r.toml:9:1: the next key is the same as the row's own; make another with"), "{same}");
+    let short = wrong(&row("spi = 301\nkey = \"0202\"\n"));
+    assert!(short.contains("a key of 2 octets; 16 to 64 are allowed"), "{short}");
+    let open = wrong(&format!("{HA}[home_agent.mobile.next]\nspi = 301\nkey = \"{second}\"\n"));
+    assert!(open.contains("[mobile.next] with a row or key that is not shared-key; change other keys"), "{open}");
+}
+
+#[test]
 fn a_home_agent_must_make_sense() {
     let row = "[[home_agent.mobile]]\nhome_address = \"2001:db8:1::101\"\nauth = \"none\"\n";
     let cases = [

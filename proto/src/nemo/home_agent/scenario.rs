@@ -408,6 +408,7 @@ fn pair() -> SecurityPair {
 /// Five mobile routers, two of which share a prefix; one has a shared key, one uses ESP.
 fn config(kind: u8) -> HomeAgentConfig {
     let row = |who: u16| PrefixTableRow {
+        next_key: None,
         home_address: HomeAddress(home_address(who)),
         prefixes: [who, who.max(3)].iter().filter_map(|who| network(*who)).collect(),
         authentication: match who {

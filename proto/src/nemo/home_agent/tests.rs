@@ -9,6 +9,7 @@ mod ipsec;
 mod path;
 mod registration;
 mod restart;
+mod rollover;
 mod router;
 mod several;
 mod statuses;

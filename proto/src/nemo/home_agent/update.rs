@@ -9,7 +9,7 @@ use super::request::Request;
 use super::{HomeAgent, flows};
 use crate::crypto::authenticator::{Timestamp, verify};
 use crate::engine::Outbox;
-use crate::nemo::config::{Authentication, PrefixTableRow};
+use crate::nemo::config::{Authentication, PrefixTableRow, SharedKey};
 use crate::plan::{Key, OLD_PATH_LINGER};
 use crate::report::{DropReason, Report};
 use crate::time::Time;
@@ -84,12 +84,12 @@ impl HomeAgent {
         let Some(row) = row else {
             return Err(Refusal::Silence(DropReason::NoAssociation, "the home address is not in the prefix table"));
         };
-        answer.authentication = row.authentication.clone();
+        answer.authentication = authentication_of(request, row);
         check_protection(request, row)?;
         if self.last_sequence(request.home).is_some_and(|last| !request.sequence.is_newer_than(last)) {
             return Err(Refusal::Unproven(Status::SEQUENCE_OUT_OF_WINDOW, DropReason::StaleSequence));
         }
-        self.authenticate(now, request, row, binding)?;
+        self.authenticate(now, request, &answer.authentication, binding)?;
         if !request.home_registration && !request.router {
             return Err(match binding.filter(|binding| binding.current.is_some()) {
                 Some(_) => Refusal::Answer(Status::REGISTRATION_TYPE_CHANGE),
@@ -107,10 +107,10 @@ impl HomeAgent {
         &self,
         now: Time,
         request: &Request,
-        row: &PrefixTableRow,
+        authentication: &Authentication,
         binding: Option<&Binding>,
     ) -> Result<(), Refusal> {
-        let Authentication::SharedKey(key) = &row.authentication else { return Ok(()) };
+        let Authentication::SharedKey(key) = authentication else { return Ok(()) };
         let Some(proof) = &request.proof else {
             return Err(Refusal::Silence(DropReason::NotAuthenticated, "the authentication option is missing"));
         };
@@ -349,6 +349,16 @@ impl HomeAgent {
         out.report(Report::Deregistered { home_address: home, why: "de-registered".into() });
         self.schedule(home);
     }
+}
+
+/// What authenticates the answer: of a row with two keys the one that proves the update, else one with its SPI.
+fn authentication_of(request: &Request, row: &PrefixTableRow) -> Authentication {
+    let Some(proof) = &request.proof else { return row.authentication.clone() };
+    let named = || row.shared_keys().filter(|key| key.spi == proof.spi);
+    let proves =
+        |key: &&SharedKey| verify(&key.secret, request.care_of, request.home, &proof.part, &proof.authenticator);
+    let key = named().find(proves).or_else(|| named().next());
+    key.map_or_else(|| row.authentication.clone(), |key| Authentication::SharedKey(key.clone()))
 }
 
 /// With ESP only what ESP covers counts: neither a message in the clear, nor the source address, which is a care-of

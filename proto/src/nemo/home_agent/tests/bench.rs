@@ -44,6 +44,7 @@ pub(super) fn key() -> SharedKey {
 /// One mobile router with a key, one without, one whose home address is not of the home network.
 pub(super) fn config() -> HomeAgentConfig {
     let row = |home_address: &str, prefixes: &[&str], authentication| PrefixTableRow {
+        next_key: None,
         home_address: HomeAddress(address(home_address)),
         prefixes: prefixes.iter().map(|text| prefix(text)).collect(),
         authentication,

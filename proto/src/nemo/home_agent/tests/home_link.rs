@@ -158,6 +158,7 @@ fn a_link_local_address_in_use_refuses_the_whole_update() {
     let mut config = HomeAgentConfig { duplicate_detection: false, ..config() };
     config.home_prefixes.push(prefix("2001:db8:77::/64"));
     let twin = PrefixTableRow {
+        next_key: None,
         home_address: HomeAddress(address("2001:db8:77::100")),
         prefixes: [prefix("2001:db8:d00::/56")].into(),
         ..config.table.rows.iter().find(|row| row.home_address == home()).unwrap().clone()

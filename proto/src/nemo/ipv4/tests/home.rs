@@ -191,6 +191,7 @@ fn open(pool: Option<(&str, u8)>, own: &[&str]) -> Pair {
     let mut rows = config.table.rows.clone();
     rows[0].authentication = Authentication::None;
     rows.push(PrefixTableRow {
+        next_key: None,
         home_address: HomeAddress(ip("2001:db8::200")),
         prefixes: [net("2001:db8:e00::/56")].into(),
         authentication: Authentication::None,
