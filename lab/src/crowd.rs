@@ -138,7 +138,8 @@ impl Crowd {
     }
 }
 
-fn registrant(number: u32) -> Registrant {
+/// One of them, as whoever has its key.
+pub(crate) fn registrant(number: u32) -> Registrant {
     Registrant { home_agent: HOME_AGENT, home: home(number), care_of: care_of(number), spi: 1000, secret: KEY.to_vec() }
 }
 

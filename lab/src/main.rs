@@ -2,6 +2,7 @@
 //!
 //! Never part of a router. It runs the built `roam6` as a process, as a user would.
 
+mod attacks;
 mod bed;
 mod chain;
 mod chart;

@@ -1,6 +1,8 @@
-//! A million malformed, forged and replayed mobility messages against a live home agent (RFC 6275 §15, RFC 4285 §8).
+//! A million malformed, forged and replayed mobility messages against a live home agent (RFC 6275 §15, RFC 4285 §8), and
+//! attacks that need more than one message.
 
 use super::Experiment;
+use crate::attacks::{acknowledgements, lengths, loops, restarts, sources};
 use crate::bed::Daemon;
 use crate::bed::tap::Tap;
 use crate::clock;
@@ -21,8 +23,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// See the file's head.
-pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "nemo/hostile", about: "a million hostile messages against a live home agent", run };
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "nemo/hostile",
+    about: "a million hostile messages and seven attacks against live daemons",
+    run,
+};
 
 /// Messages sent before the attacker rests, and its rate.
 const BURST: u32 = 100;
@@ -31,6 +36,11 @@ const PER_SECOND: u32 = 20_000;
 const DIGEST: Duration = Duration::from_secs(2);
 /// Memory may waver by this much, octets: allocator, not messages.
 const WAVER: u64 = 512 * 1024;
+
+/// Attacks besides the flood, each in a world of its own.
+const SCENES: u64 = 6;
+/// Encapsulated twice and cut twice is what one packet may need.
+const MOST_FORWARDED: u64 = 4;
 
 /// Octets before the Mobility Header: IPv6 header, destination options with a Home Address option.
 const MESSAGE_AT: u64 = 64;
@@ -51,9 +61,60 @@ const ATTACKS: [Attack; 9] = [
 ];
 
 fn run(quick: bool) -> Result<Findings> {
+    let mut progress = Progress::new(ATTACKS.len() as u64 + SCENES);
+    let mut findings = flood(quick, &mut progress)?;
+    attack(quick, &mut progress, &mut findings)?;
+    Ok(findings)
+}
+
+/// Attacks each in a world of its own: each figure is 0 when its attack fails, and one is small.
+fn attack(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
+    let scene = |name: &str, progress: &mut Progress| {
+        progress.step();
+        progress.say(name);
+    };
+    scene("signed refusals", progress);
+    let unbound = acknowledgements::unbound_seconds(Duration::from_secs(if quick { 10 } else { 60 }))?;
+    findings.sum_up("unbound_by_outsider_s", round(unbound));
+    findings.require(unbound <= 0.0, || format!("an outsider kept a mobile router unbound for {unbound:.1} s"));
+    scene("loops", progress);
+    let rows = loops::forwarded_per_packet()?;
+    let most = rows.iter().filter_map(|row| row.get("forwarded").and_then(Value::as_u64)).max().unwrap_or(0);
+    findings.rows.extend(rows);
+    findings.sum_up("forwarded_per_packet_max", most);
+    findings.require(most <= MOST_FORWARDED, || format!("one packet was forwarded {most} times"));
+    scene("spoofed sources", progress);
+    let (count, rows) = sources::forwarded()?;
+    findings.rows.extend(rows);
+    let counted: [(&str, &str, fn() -> Result<(usize, Value)>); 3] = [
+        ("insider_locks_out", "mobile routers were locked out by an insider", lengths::locked_out),
+        ("full_disk_farewells_undone", "acknowledged de-registrations were undone", restarts::farewells_undone),
+        (
+            "accepted_replays_after_restart",
+            "replayed updates were accepted after a restart",
+            restarts::replays_accepted,
+        ),
+    ];
+    judge(findings, "foreign_source_forwarded", "packets with a spoofed source were forwarded", count);
+    for (name, what, run) in counted {
+        scene(name, progress);
+        let (count, row) = run()?;
+        findings.rows.push(row);
+        judge(findings, name, what, count);
+    }
+    progress.step();
+    Ok(())
+}
+
+/// A figure that has to be 0.
+fn judge(findings: &mut Findings, name: &str, what: &str, count: usize) {
+    findings.sum_up(name, count);
+    findings.require(count == 0, || format!("{count} {what}"));
+}
+
+fn flood(quick: bool, progress: &mut Progress) -> Result<Findings> {
     let total: u32 = if quick { 90_000 } else { 1_000_000 };
     let each = total.div_ceil(u32::try_from(ATTACKS.len())?);
-    let mut progress = Progress::new(ATTACKS.len() as u64);
     let world = World::build(Duration::ZERO, 1, "duplicate_detection = false")?;
     let vehicle = world.vehicle(0, &["up0"])?;
     world.air.plug(vehicle.uplink(0)?, world.visited[0].link)?;

@@ -40,6 +40,11 @@ const DIGEST: Duration = Duration::from_secs(1);
 const WAVER: u64 = 512 * 1024;
 /// A validator lives so long (RFC 5533 §14: VALIDATOR_MIN_LIFETIME), and a little longer.
 const STALE: Duration = Duration::from_secs(32);
+/// Contexts the victim has room for, and what else it is told.
+const CONTEXTS: u32 = 1000;
+const SETTINGS: &str = "return_after = \"0s\"\nmax_contexts = 1000\n";
+/// Somebody else's address behind the same router.
+const SECOND_PEER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 0x77);
 /// A P-256 key in PKCS #8, the attacker's own.
 const KEY: &str = "304102010030 1306072a8648ce3d020106082a8648ce3d030107 0427 3025020101 0420\
                    45462e1db76f80efa5b408fb57c6e95430a87bab45e6a563b91089d7409f046d";
@@ -67,7 +72,7 @@ fn run(quick: bool) -> Result<Findings> {
     let total: u32 = if quick { 60_000 } else { 1_000_000 };
     let each = total.div_ceil(u32::try_from(ATTACKS.len())?);
     let mut progress = Progress::new(ATTACKS.len() as u64);
-    let world = Providers::build(Settings { delay: Duration::ZERO, shim: "return_after = \"0s\"\n", label: "" })?;
+    let world = Providers::build(Settings { delay: Duration::ZERO, shim: SETTINGS, label: "" })?;
     let transfer = Transfer::carry(world.ends(), Load::steady(Protocol::Tcp, 9700, 100_000))?;
     let established = |report: &Report| matches!(report, Report::ContextUp { .. });
     let began = world.await_both(0, "a context", established)?;
@@ -97,19 +102,24 @@ fn run(quick: bool) -> Result<Findings> {
     let contexts: Vec<Value> = serde_json::from_str(&victim.ask(&["show", "contexts", "--json"])?)?;
     let moved = |report: &Report| matches!(report, Report::PathLost { .. } | Report::PathChanged { .. });
     let hijacked = victim.events().first(began, moved).is_some() || !attacker.has_only_its_own(&contexts);
-    let whole = transfer.finish(Duration::from_secs(20))?.iter().all(|delivery| delivery.is_whole());
     let memory_after = victim.memory()?;
+    progress.say("a full context table");
+    attacker.fill(CONTEXTS + CONTEXTS / 10)?;
+    let locked_out = u8::from(!attacker.second_peer_gets_context()?);
+    findings.require(locked_out == 0, || "one address keeps another peer from getting a context".to_owned());
+    let whole = transfer.finish(Duration::from_secs(20))?.iter().all(|delivery| delivery.is_whole());
     let grown = memory_after.saturating_sub(memory_before);
     findings.require(whole, || "the transfer did not survive".to_owned());
     findings.require(!hijacked, || "a context was led elsewhere".to_owned());
     findings.require(grown <= WAVER, || format!("memory grew by {grown} octets"));
-    let figures: [(&str, Value); 7] = [
+    let figures: [(&str, Value); 8] = [
         ("sent", json!(each * u32::try_from(ATTACKS.len())?)),
         ("processor_seconds", json!(round((victim.processor_time()? - processor_before).as_secs_f64()))),
         ("memory_before_kb", json!(memory_before / 1024)),
         ("memory_after_kb", json!(memory_after / 1024)),
         ("contexts", json!(contexts.len())),
         ("hijacked", json!(u8::from(hijacked))),
+        ("second_peer_locked_out", json!(locked_out)),
         ("tcp_survived", json!(u8::from(whole))),
     ];
     for (name, value) in figures {
@@ -148,12 +158,17 @@ struct Attacker {
 const TAG: Tag = Tag::of_low(0x0bad_0bad);
 /// That of its own context: an I1 that names it would be answered by an R2 (RFC 5533 §7.9).
 const OWN_TAG: Tag = Tag::of_low(0x0600_d600);
+/// That of the second peer's.
+const OTHER_TAG: Tag = Tag::of_low(0x0077_0077);
 
 impl Attacker {
     fn new(world: &Providers) -> Result<Attacker> {
         let router = &world.routers[0];
         let tap = Tap::open(router, "evil0")?;
-        router.ip(&["route add 2001:db8:bad::/48 via fe80::1 dev evil0"])?;
+        router.ip(&[
+            "route add 2001:db8:bad::/48 via fe80::1 dev evil0",
+            "route add 2001:db8:5::/48 via fe80::1 dev evil0",
+        ])?;
         let prefix: Prefix = "2001:db8:bad::/64".parse().map_err(|_| anyhow::anyhow!("no prefix"))?;
         let sec = Sec::new(0).context("no such level")?;
         let set = hba::parameters([7; 16], &[prefix], KeyField::Random(&[7; 48])).context("no set")?;
@@ -192,6 +207,36 @@ impl Attacker {
         self.send(self.own, &replay)?;
         let granted = self.await_message(|message| matches!(message, Message::R2 { .. }).then_some(()));
         granted.context("no context for the attacker itself")
+    }
+
+    /// Completes handshakes for forked contexts of one address, without proving anything.
+    fn fill(&mut self, count: u32) -> Result<()> {
+        for number in 0..count {
+            // One tag for each: a peer that gives a tag twice has lost the first context (RFC 5533 §7.15).
+            let (tag, fork) = (Tag::of_low(0x1000_0000 + u64::from(number)), ShimOption::Fork(Fork(number + 1)));
+            let (responder_nonce, validator) = self.ask_for_validator(tag, vec![fork.clone()])?;
+            let options = vec![validator, fork];
+            let second = Message::I2 { tag, initiator_nonce: Nonce(1000 + number), responder_nonce, options };
+            self.send(self.own, &second)?;
+        }
+        Ok(())
+    }
+
+    /// Does what any other peer does, from an address in another prefix.
+    fn second_peer_gets_context(&mut self) -> Result<bool> {
+        let own = core::mem::replace(&mut self.own, SECOND_PEER);
+        let (responder_nonce, validator) = self.ask_for_validator(OTHER_TAG, Vec::new())?;
+        let nonce = Nonce(2);
+        let options = vec![validator];
+        let second = Message::I2 { tag: OTHER_TAG, initiator_nonce: nonce, responder_nonce, options };
+        self.send(SECOND_PEER, &second)?;
+        // Answers to the attacker's own messages may still come.
+        let answer = self.await_message(|message| match message {
+            Message::R2 { nonce: answered, .. } if answered == nonce => Some(()),
+            _ => None,
+        });
+        self.own = own;
+        Ok(answer.is_some())
     }
 
     fn ask_for_validator(&mut self, tag: Tag, options: Vec<ShimOption>) -> Result<(Nonce, ShimOption)> {

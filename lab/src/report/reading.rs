@@ -61,7 +61,11 @@ const READING: &[(&str, &str)] = &[
          and can be no shorter than that and one round trip to the home agent.",
     ),
     ("nemo/home-and-away", "One uplink at home and one abroad, both in use (RFC 5648 §5.6)."),
-    ("nemo/hostile", "A million bad messages, each of them accounted for, while the legitimate router works on."),
+    (
+        "nemo/hostile",
+        "A million bad messages, each of them accounted for, while the legitimate router works on; and attacks by \
+         outsiders and insiders, whose figures are 0, or the few times one packet may be forwarded.",
+    ),
     ("nemo/nested", "A router in the network of a router in the network of a router: each tunnel takes 40 octets."),
     (
         "nemo/scale",

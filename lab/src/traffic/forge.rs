@@ -24,6 +24,9 @@ pub(crate) struct Registrant {
 
 /// Lifetime asked for, units of four seconds.
 const LIFETIME_UNITS: u16 = 900;
+/// A, H and R.
+const FLAGS: UpdateFlags =
+    UpdateFlags(UpdateFlags::ACKNOWLEDGE.0 | UpdateFlags::HOME_REGISTRATION.0 | UpdateFlags::ROUTER.0);
 
 impl Registrant {
     /// An authenticated update in implicit mode, dated now: a whole IPv6 packet.
@@ -33,13 +36,32 @@ impl Registrant {
 
     /// The same, dated `unix_micros`.
     pub(crate) fn update_at(&self, sequence: Sequence, unix_micros: u64) -> Vec<u8> {
-        let timestamp = Timestamp::from_unix_micros(unix_micros);
-        let message = update(sequence, vec![MobilityOption::ReplayProtection(timestamp.0)]);
+        self.request(&Request { unix_micros, ..Request::new(sequence) })
+    }
+
+    /// An authenticated update: a whole IPv6 packet from the care-of address.
+    pub(crate) fn request(&self, request: &Request) -> Vec<u8> {
+        self.request_from(self.care_of.0, request)
+    }
+
+    /// The same from any source; unless that is the care-of address, it is told as an alternate one (RFC 6275 §6.2.5).
+    pub(crate) fn request_from(&self, source: Ipv6Addr, request: &Request) -> Vec<u8> {
+        let mut options = request.options.clone();
+        if source != self.care_of.0 {
+            options.push(MobilityOption::AlternateCareOf(self.care_of.0));
+        }
+        options.push(MobilityOption::ReplayProtection(Timestamp::from_unix_micros(request.unix_micros).0));
+        let message = Message::BindingUpdate(BindingUpdate {
+            sequence: request.sequence,
+            flags: request.flags,
+            lifetime_units: request.lifetime_units,
+            options,
+        });
         let (home, agent) = (self.home.0, self.home_agent);
-        let header = message.emit_authenticated(home, agent, self.spi, |part| {
+        let bytes = message.emit_authenticated(home, agent, self.spi, |part| {
             authenticate(&self.secret, self.care_of, self.home, part)
         });
-        self.packet(&header)
+        ip6::emit(&Header::new(source, agent).with_home_address(home), protocol::MOBILITY, &bytes)
     }
 
     /// The same without proof.
@@ -51,6 +73,34 @@ impl Registrant {
     pub(crate) fn packet(&self, mobility_header: &[u8]) -> Vec<u8> {
         let header = Header::new(self.care_of.0, self.home_agent).with_home_address(self.home.0);
         ip6::emit(&header, protocol::MOBILITY, mobility_header)
+    }
+}
+
+/// What a forged update asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// Its number.
+    pub(crate) sequence: Sequence,
+    /// Acknowledge, home registration and mobile router; explicit prefixes and identifiers make themselves known.
+    pub(crate) flags: UpdateFlags,
+    /// Units of four seconds; 0 ends the binding.
+    pub(crate) lifetime_units: u16,
+    /// Options before those of the proof.
+    pub(crate) options: Vec<MobilityOption>,
+    /// Its timestamp, microseconds since 1970.
+    pub(crate) unix_micros: u64,
+}
+
+impl Request {
+    /// A registration in implicit mode, dated now.
+    pub(crate) fn new(sequence: Sequence) -> Request {
+        let (unix_micros, options) = (clock::unix_micros(), Vec::new());
+        Request { sequence, flags: FLAGS, lifetime_units: LIFETIME_UNITS, options, unix_micros }
+    }
+
+    /// A de-registration.
+    pub(crate) fn end(sequence: Sequence) -> Request {
+        Request { lifetime_units: 0, ..Request::new(sequence) }
     }
 }
 
@@ -66,6 +116,5 @@ pub(crate) fn acknowledgement(packet: &[u8]) -> Option<(CareOfAddress, u8, Seque
 }
 
 fn update(sequence: Sequence, options: Vec<MobilityOption>) -> Message {
-    let flags = UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER;
-    Message::BindingUpdate(BindingUpdate { sequence, flags, lifetime_units: LIFETIME_UNITS, options })
+    Message::BindingUpdate(BindingUpdate { sequence, flags: FLAGS, lifetime_units: LIFETIME_UNITS, options })
 }

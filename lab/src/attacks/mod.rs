@@ -1,0 +1,94 @@
+//! Attacks on home agents and mobile routers by outsiders, who have no key, and insiders, who have that of one router.
+//!
+//! Each attack returns one figure that is 0, or small, when the attack fails. The daemons are real, the attackers are
+//! played by this program: off the path behind the core router, or on a visited link.
+
+pub(crate) mod acknowledgements;
+pub(crate) mod lengths;
+pub(crate) mod loops;
+pub(crate) mod restarts;
+pub(crate) mod sources;
+
+use crate::bed::tap::Tap;
+use crate::clock;
+use crate::topology::{self, HOME_AGENT, World};
+use crate::traffic::forge::{Registrant, Request, acknowledgement};
+use anyhow::Result;
+use roam6_wire::{CareOfAddress, HomeAddress, Sequence};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The network of the attacker, behind the core router.
+pub(crate) const fn own_address(number: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, number)
+}
+
+/// An attacker off the path: it may send packets with any source address, and receives those for its own network.
+pub(crate) struct Outsider {
+    tap: Tap,
+    sequence: Sequence,
+}
+
+impl Outsider {
+    /// Connects to the core router.
+    pub(crate) fn connect(world: &World) -> Result<Outsider> {
+        let tap = Tap::open(&world.core, "evil0")?;
+        world.core.ip(&["route add 2001:db8:bad::/48 via fe80::1 dev evil0"])?;
+        Ok(Outsider { tap, sequence: Sequence(0) })
+    }
+
+    /// Sends a packet.
+    pub(crate) fn send(&mut self, packet: &[u8]) -> Result<()> {
+        Ok(self.tap.send(packet)?)
+    }
+
+    /// What `read` makes of the next packet that it makes anything of, within `patience`.
+    pub(crate) fn hear<T>(&mut self, patience: Duration, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+        let end = clock::now() + patience;
+        loop {
+            while let Some(packet) = self.tap.receive() {
+                if let Some(found) = read(packet) {
+                    return Some(found);
+                }
+            }
+            if clock::now() >= end {
+                return None;
+            }
+            self.tap.wait(10);
+        }
+    }
+
+    /// The status a registrant's request is answered with, which is sent from the attacker's network; `None` without
+    /// answer. The request's number is chosen here, and chosen again when the home agent tells the last one.
+    pub(crate) fn ask(&mut self, registrant: &Registrant, request: &Request) -> Result<Option<u8>> {
+        for _ in 0..3 {
+            self.sequence = self.sequence.next();
+            let request = Request { sequence: self.sequence, unix_micros: clock::unix_micros(), ..request.clone() };
+            self.send(&registrant.request_from(own_address(1), &request))?;
+            let answer = self.hear(PATIENCE, acknowledgement);
+            match answer {
+                Some((_, OUT_OF_WINDOW, last)) => self.sequence = last,
+                Some((_, status, _)) => return Ok(Some(status)),
+                None => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Status: sequence number out of window (RFC 6275 §6.1.8).
+pub(crate) const OUT_OF_WINDOW: u8 = 135;
+
+/// Vehicle `number` as whoever has its key, with this care-of address.
+pub(crate) fn insider(number: u8, care_of: Ipv6Addr) -> Registrant {
+    Registrant {
+        home_agent: HOME_AGENT,
+        home: HomeAddress(topology::home_address(number)),
+        care_of: CareOfAddress(care_of),
+        spi: topology::FIRST_SPI + u32::from(number),
+        secret: topology::key(),
+    }
+}

@@ -1,0 +1,127 @@
+//! What a home agent still knows after `kill -9`: of de-registrations it acknowledged on a full disk, and of updates that
+//! an eavesdropper repeats.
+
+use crate::bed::Daemon;
+use crate::clock;
+use crate::crowd::{Crowd, registrant};
+use crate::traffic::forge::{Request, acknowledgement};
+use anyhow::{Context, Result};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use roam6_proto::view::BindingView;
+use roam6_wire::Sequence;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const ROUTERS: u32 = 100;
+/// Answers awaited for so long; a home agent that cannot write may refuse, or not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Options of the small file system.
+const SIZE: &str = "size=128k";
+
+/// A small file system in memory that can be full.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(path: &Path) -> Result<SmallDisk> {
+        fs::create_dir_all(path)?;
+        mount(Some("lab"), path, Some("tmpfs"), MsFlags::empty(), Some(SIZE))?;
+        Ok(SmallDisk(path.to_owned()))
+    }
+
+    /// Writes until there is no room.
+    fn fill(&self) -> Result<()> {
+        let mut file = fs::File::create(self.0.join("filler"))?;
+        while file.write_all(&[0; 512]).is_ok() {}
+        Ok(())
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        umount2(&self.0, MntFlags::MNT_DETACH).ok();
+    }
+}
+
+/// Acknowledged de-registrations on a full disk that a restart undoes, and a row that tells of them.
+pub(crate) fn farewells_undone() -> Result<(usize, Value)> {
+    let folder = Path::new(crate::bed::cage::WORK).join("small-disk");
+    let disk = SmallDisk::mount(&folder)?;
+    let mut crowd = Crowd::gather(ROUTERS, Some(&folder))?;
+    let all: Vec<u32> = (0..ROUTERS).collect();
+    crowd.register(&all, 10)?;
+    disk.fill()?;
+    let left = leave(&mut crowd, &all)?;
+    crowd.daemon.kill();
+    fs::remove_file(folder.join("filler"))?;
+    crowd.daemon.run()?;
+    let bound = bound(&crowd.daemon)?;
+    let undone = left.iter().filter(|number| bound.contains(&registrant(**number).home.0)).count();
+    let row = json!({
+        "attack": "de-registrations on a full disk, kill -9",
+        "routers": ROUTERS, "acknowledged": left.len(), "bound_after_restart": bound.len(), "undone": undone,
+    });
+    Ok((undone, row))
+}
+
+/// Recorded updates of ended bindings that are accepted after a restart, and a row that tells of them.
+pub(crate) fn replays_accepted() -> Result<(usize, Value)> {
+    let count = 10;
+    let mut crowd = Crowd::gather(count, None)?;
+    let mut recorded = Vec::new();
+    for number in 0..count {
+        let packet = registrant(number).request(&Request::new(Sequence(100)));
+        crowd.sides.uplink.send(&packet)?;
+        recorded.push(packet);
+        answers(&mut crowd, 1).context("no binding to begin with")?;
+        crowd.sides.uplink.send(&registrant(number).request(&Request::end(Sequence(101))))?;
+        answers(&mut crowd, 1).context("no de-registration")?;
+    }
+    crowd.daemon.kill();
+    crowd.daemon.run()?;
+    for packet in &recorded {
+        crowd.sides.uplink.send(packet)?;
+    }
+    let statuses: Vec<u8> = answers(&mut crowd, recorded.len()).unwrap_or_default().into_values().collect();
+    let accepted = bound(&crowd.daemon)?.len();
+    let row = json!({ "attack": "replays after kill -9", "sent": count, "statuses": statuses, "bound": accepted });
+    Ok((accepted, row))
+}
+
+/// De-registers all of these; those whose de-registration was acknowledged as accepted.
+fn leave(crowd: &mut Crowd, who: &[u32]) -> Result<Vec<u32>> {
+    let mut waiting: BTreeMap<_, u32> = BTreeMap::new();
+    for number in who {
+        let next = crowd.sequences.get(usize::try_from(*number)?).context("no such router")?.next();
+        let leaving = registrant(*number);
+        crowd.sides.uplink.send(&leaving.request(&Request::end(next)))?;
+        waiting.insert(leaving.care_of, *number);
+    }
+    let accepted = answers(crowd, who.len()).unwrap_or_default();
+    let left = accepted.into_iter().filter(|(_, status)| *status < 128);
+    Ok(left.filter_map(|(care_of, _)| waiting.remove(&care_of)).collect())
+}
+
+/// The statuses of the next `count` acknowledgements, by care-of address; of fewer if no more come. `None` if none comes.
+fn answers(crowd: &mut Crowd, count: usize) -> Option<BTreeMap<roam6_wire::CareOfAddress, u8>> {
+    let mut told = BTreeMap::new();
+    let end = clock::now() + PATIENCE;
+    while told.len() < count && clock::now() < end {
+        crowd.sides.uplink.wait(20);
+        while let Some(packet) = crowd.sides.uplink.receive() {
+            if let Some((to, status, _)) = acknowledgement(packet) {
+                told.insert(to, status);
+            }
+        }
+    }
+    (!told.is_empty()).then_some(told)
+}
+
+/// Home addresses of what is bound.
+fn bound(daemon: &Daemon) -> Result<Vec<std::net::Ipv6Addr>> {
+    let bindings: Vec<BindingView> = serde_json::from_str(&daemon.ask(&["show", "bindings", "--json"])?)?;
+    Ok(bindings.iter().filter(|binding| binding.care_of.is_some()).map(|binding| binding.home_address.0).collect())
+}

@@ -1,0 +1,80 @@
+//! A host on the visited link sends packets to the mobile router whose sources are of the mobile network, or the home
+//! address.
+
+use crate::bed::Host;
+use crate::clock;
+use crate::topology::{CORRESPONDENT, World};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
+use std::time::Duration;
+
+const PORT: u16 = 9400;
+/// Packets of each source.
+const COUNT: usize = 9;
+/// How long packets may take to arrive; later ones are not counted.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How many such packets were forwarded, to the correspondent or to the node inside, and rows that tell of each source.
+pub(crate) fn forwarded() -> Result<(usize, Vec<Value>)> {
+    let world = World::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+    let vehicle = world.vehicle(0, &["up0"])?;
+    world.air.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+    vehicle.wait_until_connected(CORRESPONDENT)?;
+    let evil = Host::new("evil")?;
+    evil.set("ipv6/conf/default/accept_dad", "0")?;
+    evil.set("ipv6/conf/default/accept_ra", "0")?;
+    let port = world.air.port(&evil, "eth0")?;
+    world.air.plug(port, world.visited[0].link)?;
+    let node = vehicle.mnn_address;
+    let dead = Ipv6Addr::from_bits(node.to_bits() ^ 0xdead);
+    let victim = world.air.link_local(vehicle.uplink(0)?)?;
+    let mac = world.air.mac(vehicle.uplink(0)?).context("no such port")?;
+    evil.ip(&[
+        &format!("neighbour replace {victim} lladdr {mac} dev eth0 nud permanent"),
+        &format!("route add {CORRESPONDENT}/128 via {victim} dev eth0"),
+        &format!("route add {node}/128 via {victim} dev eth0"),
+    ])?;
+    let correspondent = world.cn.inside(|| UdpSocket::bind(SocketAddrV6::new(CORRESPONDENT, PORT, 0, 0)))??;
+    let inside = vehicle.mnn.inside(|| UdpSocket::bind(SocketAddrV6::new(node, PORT, 0, 0)))??;
+    // The mobile network to the Internet, and to itself.
+    let cases = [
+        ("the node inside", node, CORRESPONDENT, &correspondent),
+        ("the mobile network", dead, CORRESPONDENT, &correspondent),
+        ("the home address", vehicle.home_address, CORRESPONDENT, &correspondent),
+        ("the mobile network, to the node inside", dead, node, &inside),
+    ];
+    let (mut total, mut rows) = (0, Vec::new());
+    for (name, source, to, receiver) in cases {
+        // The node's own address cannot be on this host while packets to it leave by the link.
+        if source == node {
+            evil.ip(&[&format!("route delete {node}/128 via {victim} dev eth0")])?;
+        }
+        evil.ip(&[&format!("address add {source}/128 dev eth0 nodad")])?;
+        let sender = evil.inside(|| UdpSocket::bind(SocketAddrV6::new(source, 0, 0, 0)))??;
+        for _ in 0..COUNT {
+            sender.send_to(b"spoofed", SocketAddrV6::new(to, PORT, 0, 0))?;
+        }
+        let arrived = count(receiver)?;
+        evil.ip(&[&format!("address delete {source}/128 dev eth0")])?;
+        if source == node {
+            evil.ip(&[&format!("route add {node}/128 via {victim} dev eth0")])?;
+        }
+        total += arrived;
+        rows.push(
+            json!({ "attack": format!("from the visited link, source: {name}"), "sent": COUNT, "forwarded": arrived }),
+        );
+    }
+    Ok((total, rows))
+}
+
+/// Datagrams that arrive at a socket, all that were sent or those of a while.
+fn count(receiver: &UdpSocket) -> Result<usize> {
+    receiver.set_read_timeout(Some(Duration::from_millis(100)))?;
+    let end = clock::now() + PATIENCE;
+    let mut arrived = 0;
+    while arrived < COUNT && clock::now() < end {
+        arrived += usize::from(receiver.recv(&mut [0; 16]).is_ok());
+    }
+    Ok(arrived)
+}
