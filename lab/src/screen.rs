@@ -7,6 +7,10 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+/// A space that is as wide as any other and never collapses: programs that draw SVG do not agree on `xml:space` and
+/// `white-space`.
+const NO_BREAK: &str = "\u{a0}";
+
 /// How a line is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
@@ -59,20 +63,24 @@ impl Screen {
 
     /// Writes everything shown as a picture of a terminal.
     pub(crate) fn draw(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, self.picture()?).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn picture(&self) -> Result<String> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let columns = lines.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
         let (width, height) = (columns * 8 + 40, lines.len() * 18 + 40);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
              <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#101418\"/>\n\
-             <g font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"13\" style=\"white-space:pre\">\n"
+             <g font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"13\">\n"
         );
         for (row, (tone, text)) in lines.iter().enumerate() {
-            let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace(' ', NO_BREAK);
             writeln!(svg, "<text x=\"20\" y=\"{}\" fill=\"{}\">{text}</text>", row * 18 + 32, tone.fill())?;
         }
         svg += "</g>\n</svg>\n";
-        std::fs::write(path, svg).with_context(|| format!("cannot write {}", path.display()))
+        Ok(svg)
     }
 }
 
@@ -97,5 +105,28 @@ impl Tone {
             Tone::Good => "#7ed67e",
             Tone::Bad => "#ff7b72",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_kept_in_the_picture() {
+        let screen = Screen::new();
+        screen.line(Tone::Plain, "STATION  KIND           STATE");
+        screen.line(Tone::Plain, "  a<b    passenger-car  own");
+        let svg = screen.picture().unwrap();
+        let texts: Vec<&str> = svg.lines().filter(|line| line.starts_with("<text")).collect();
+        let shown = |line: &str| line.split_once('>').unwrap().1.split_once("</text>").unwrap().0.replace("&lt;", "<");
+        let columns: Vec<Option<usize>> = ["STATE", "own"]
+            .iter()
+            .zip(&texts)
+            .map(|(word, line)| shown(line).split_once(word).map(|(before, _)| before.chars().count()))
+            .collect();
+        assert_eq!(columns, [Some(24), Some(24)]);
+        // Ordinary spaces would be drawn as one.
+        assert!(texts.iter().all(|line| !shown(line).contains(' ')), "{svg}");
     }
 }
