@@ -6,6 +6,11 @@ use super::{Point, Series, Style};
 use anyhow::Result;
 use std::fmt::Write;
 
+/// What the range of a value takes to either side.
+const WHISKER: f64 = 4.0;
+/// A range that ends so far above its value is long.
+const FAR: f64 = 14.0;
+
 impl Series {
     /// Draws it; `bar` is which of how many series of bars it is, `floor` what areas before it were piled up to.
     pub(super) fn draw(
@@ -50,15 +55,24 @@ impl Series {
                 "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>",
                 width * 0.92
             )?;
-            let middle = left + width * 0.46;
-            let above = scale.y(point.top()) - 5.0;
+            let (middle, right) = (left + width * 0.46, left + width * 0.92);
             let text = number(point.y);
-            // A figure that would run into its neighbour's is left to the axis.
-            if width > text.len() as f64 * LETTER * 0.8 {
-                let place = format!("x=\"{middle:.1}\" y=\"{above:.1}\" text-anchor=\"middle\"");
+            let room = text.len() as f64 * LETTER * 0.8;
+            // Above a long range a number would read as that of the range's end: it stands on the bar, beside the range.
+            let highest = scale.y(point.top());
+            let beside = top - highest > FAR;
+            let whisker = if beside { middle.max(left + room + WHISKER * 2.0).min(right - WHISKER) } else { middle };
+            // A number that would run into its neighbour's is left to the axis.
+            if width > room + if beside { WHISKER * 3.0 } else { 0.0 } {
+                let (x, y, anchor) = if beside {
+                    (whisker - WHISKER * 1.5, top - 5.0, "end")
+                } else {
+                    (middle, highest - 5.0, "middle")
+                };
+                let place = format!("x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\"");
                 writeln!(svg, "<text {place} font-size=\"11\">{text}</text>")?;
             }
-            point.draw_spread(svg, scale, middle, INK)?;
+            point.draw_spread(svg, scale, whisker, INK)?;
         }
         Ok(())
     }
@@ -84,10 +98,39 @@ impl Point {
 
     fn draw_spread(&self, svg: &mut String, scale: Scale, x: f64, colour: &str) -> Result<()> {
         let Some((low, high)) = self.spread else { return Ok(()) };
-        let (low, high, left) = (scale.y(low), scale.y(high), x - 4.0);
+        let (low, high, left) = (scale.y(low), scale.y(high), x - WHISKER);
         let lines = format!("M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}h8M{left:.1} {high:.1}h8");
         let ink = if colour == INK { "class=\"ink\"" } else { "" };
         writeln!(svg, "<path {ink} d=\"{lines}\" stroke=\"{colour}\" fill=\"none\"/>")?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::Chart;
+
+    /// The value of an attribute in the line of `svg` that begins so.
+    fn attribute(svg: &str, begins: &str, name: &str) -> f64 {
+        let line = svg.lines().find(|line| line.starts_with(begins)).unwrap();
+        let (_, rest) = line.split_once(&format!(" {name}=\"")).unwrap();
+        rest.split_once('"').unwrap().0.parse().unwrap()
+    }
+
+    #[test]
+    fn the_number_of_a_bar_stands_on_it_and_not_on_its_range() {
+        let points = vec![Point { x: 0.0, y: 2.23, spread: Some((1.0, 98.0)) }];
+        let series = Series { name: "all".to_owned(), style: Style::Bar, points };
+        let chart = Chart { places: vec!["moves".to_owned()], series: vec![series], ..Chart::default() };
+        let scale = Scale::of(&chart, 900.0, 330.0);
+        let mut svg = String::new();
+        chart.series[0].draw(&mut svg, scale, "red", (0, 1), &mut Vec::new()).unwrap();
+        let bar = attribute(&svg, "<rect", "y");
+        let text = attribute(&svg, "<text", "y");
+        assert!((0.0..10.0).contains(&(bar - text)), "{svg}");
+        let (_, range) = svg.split_once("d=\"M").unwrap();
+        let whisker: f64 = range.split_once(' ').unwrap().0.parse().unwrap();
+        assert!(attribute(&svg, "<text", "x") <= whisker - WHISKER, "{svg}");
     }
 }
