@@ -30,7 +30,7 @@ const ETHERNET_LEAST: usize = 46;
 /// A packet without security envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// 0 up to V1.2.1, else 1.
+    /// Always [`VERSION`] in a packet that was parsed.
     pub version: u8,
     /// How long it may live.
     pub lifetime: Lifetime,
@@ -65,11 +65,17 @@ pub enum Upper {
 
 /// The traffic class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct TrafficClass(pub u8);
 
 impl TrafficClass {
     const STORE: u8 = 0x80;
     const OFFLOAD: u8 = 0x40;
+
+    /// Class `id`, 0 the most urgent and 63 the least; `store_carry_forward`: see [`TrafficClass::store_carry_forward`].
+    pub fn new(id: u8, store_carry_forward: bool) -> TrafficClass {
+        TrafficClass(id & 0x3f | if store_carry_forward { Self::STORE } else { 0 })
+    }
 
     /// Whether it is to be carried along while there is nobody to forward it to (SCF).
     pub fn store_carry_forward(self) -> bool {
@@ -128,7 +134,8 @@ impl<'a> Packet<'a> {
         let mut reader = Reader::new("GeoNetworking packet", bytes);
         let first = reader.u8()?;
         let version = first >> 4;
-        if version > VERSION {
+        // Packets of any other version are discarded (EN 302 636-4-1 §10.3.3).
+        if version != VERSION {
             return Err(Malformed { what: "version", at: 0, why: Why::Value(u64::from(version)) });
         }
         if first & 15 != next::COMMON {
