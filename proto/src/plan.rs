@@ -354,6 +354,9 @@ pub struct Heard {
     pub link: LinkId,
     /// The kind.
     pub ethertype: u16,
+    /// A link-layer address beside the interface's own for which frames are received.
+    #[serde(default)]
+    pub address: Option<LinkAddress>,
 }
 
 /// A UDP port of one interface that the engines answer: the kernel says nothing of what comes there (RFC 4443 §3.1, code 4).

@@ -205,6 +205,8 @@ pub enum DropReason {
     NoPosition,
     /// Longer than can be sent.
     TooLong,
+    /// A position that its source cannot have: of a time to come, or too far away for a neighbour.
+    Implausible,
 }
 
 impl Report {
@@ -451,7 +453,7 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
 
 impl DropReason {
     /// Every reason there is.
-    pub const ALL: [DropReason; 21] = [
+    pub const ALL: [DropReason; 22] = [
         DropReason::Malformed,
         DropReason::NotForUs,
         DropReason::NotOnLink,
@@ -473,6 +475,7 @@ impl DropReason {
         DropReason::NoNeighbour,
         DropReason::NoPosition,
         DropReason::TooLong,
+        DropReason::Implausible,
     ];
 
     /// The name of its counter.
@@ -499,6 +502,7 @@ impl DropReason {
             DropReason::NoNeighbour => "no_neighbour",
             DropReason::NoPosition => "no_position",
             DropReason::TooLong => "too_long",
+            DropReason::Implausible => "implausible",
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::error::{Context, Error};
 use crate::netlink::link::Wish;
 use crate::netlink::message::Message;
 use crate::netlink::socket::{Netlink, Request};
-use crate::sys;
+use crate::sys::{self, PacketMembership};
 use crate::tunnel::device::{ask, find};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
@@ -26,6 +26,8 @@ const HEADER: usize = 14;
 const LARGEST: usize = HEADER + 9216;
 /// The bit of an epoll token that says that the lower half is the interface of a door.
 const DOOR: u64 = 1 << 63;
+/// A unicast address of a packet socket's interface (packet(7)); `libc` has it for some systems only.
+const PACKET_MR_UNICAST: u16 = 3;
 /// Frames that one system call takes from a packet socket, or sends by it.
 const AT_ONCE: usize = 32;
 
@@ -33,12 +35,18 @@ const AT_ONCE: usize = 32;
 pub(crate) struct Frames {
     /// The host's epoll.
     waits: Epoll,
-    heard: few::Map<(LinkId, u16), OwnedFd>,
+    heard: few::Map<(LinkId, u16), Ear>,
     made: few::Map<String, Made>,
     /// Room for as many frames as are taken at once.
     buffers: Vec<Vec<u8>>,
     /// What packet sockets will send, oldest first.
     leaving: Vec<Frame>,
+}
+
+/// A packet socket, and the link-layer address beside the interface's own that it receives frames for.
+struct Ear {
+    socket: OwnedFd,
+    address: Option<LinkAddress>,
 }
 
 /// An interface of our own making. It goes with its descriptor.
@@ -60,10 +68,10 @@ impl Frames {
         u32::try_from(token.checked_sub(DOOR)?).ok().map(LinkId)
     }
 
-    /// Hears frames of one kind on an interface from now on.
+    /// Hears frames of one kind on an interface from now on, or for another address.
     pub(crate) fn hear(&mut self, heard: &Heard) -> Result<(), Error> {
-        if self.heard.contains_key(&(heard.link, heard.ethertype)) {
-            return Ok(());
+        if let Some(ear) = self.heard.get_mut(&(heard.link, heard.ethertype)) {
+            return ear.receive_for(heard.link, heard.address);
         }
         let what = format!("hear frames of type {:#06x} on {}", heard.ethertype, heard.link);
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -73,7 +81,9 @@ impl Frames {
         let _ = sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
         sys::bind_frames(&socket, heard.link, heard.ethertype).context(&what)?;
         self.watch(&socket, heard.link)?;
-        self.heard.insert((heard.link, heard.ethertype), socket);
+        let mut ear = Ear { socket, address: None };
+        ear.receive_for(heard.link, heard.address)?;
+        self.heard.insert((heard.link, heard.ethertype), ear);
         Ok(())
     }
 
@@ -109,8 +119,8 @@ impl Frames {
     /// Takes frames of the doors of an interface, `most` of each at most.
     pub(crate) fn receive(&mut self, link: LinkId, most: usize) -> Vec<Frame> {
         let mut frames = Vec::new();
-        for (_, socket) in self.heard.iter().filter(|((heard, _), _)| *heard == link) {
-            take_many(socket, link, most, &mut self.buffers, &mut frames);
+        for (_, ear) in self.heard.iter().filter(|((heard, _), _)| *heard == link) {
+            take_many(&ear.socket, link, most, &mut self.buffers, &mut frames);
         }
         if let Some(buffer) = self.buffers.first_mut() {
             for made in self.made.values().filter(|made| made.link == link) {
@@ -141,7 +151,7 @@ impl Frames {
         let batches = leaving.chunk_by(|one, other| door(one) == door(other)).flat_map(|batch| batch.chunks(AT_ONCE));
         for batch in batches {
             let Some((link, protocol)) = batch.first().map(door) else { continue };
-            let Some(socket) = self.heard.get(&(link, protocol)) else { continue };
+            let Some(Ear { socket, .. }) = self.heard.get(&(link, protocol)) else { continue };
             let mut rest = batch;
             while !rest.is_empty() {
                 let sent = send_many(socket, rest).unwrap_or_else(|error| {
@@ -156,6 +166,37 @@ impl Frames {
     fn watch(&self, door: &OwnedFd, link: LinkId) -> Result<(), Error> {
         self.waits.add(door, EpollEvent::new(EpollFlags::EPOLLIN, DOOR + u64::from(link.0))).context("epoll")
     }
+}
+
+impl Ear {
+    /// Has the interface receive frames for `address` too, and no longer for the one before.
+    fn receive_for(&mut self, link: LinkId, address: Option<LinkAddress>) -> Result<(), Error> {
+        if self.address == address {
+            return Ok(());
+        }
+        if let Some(former) = self.address.take() {
+            // Of an interface that is gone nothing has to be taken away.
+            let _ = membership(&self.socket, link, former, libc::PACKET_DROP_MEMBERSHIP);
+        }
+        if let Some(new) = address {
+            let what = format_args!("receive frames for {new} on {link}");
+            membership(&self.socket, link, new, libc::PACKET_ADD_MEMBERSHIP).context(what)?;
+        }
+        self.address = address;
+        Ok(())
+    }
+}
+
+/// Adds a unicast address to those an interface receives frames for, or takes it away; it ends with the socket.
+fn membership(socket: &OwnedFd, link: LinkId, address: LinkAddress, change: libc::c_int) -> io::Result<()> {
+    let [a, b, c, d, e, f] = address.0;
+    let membership = PacketMembership {
+        mr_ifindex: link.0.cast_signed(),
+        mr_type: PACKET_MR_UNICAST,
+        mr_alen: 6,
+        mr_address: [a, b, c, d, e, f, 0, 0],
+    };
+    sys::set_option(socket, libc::SOL_PACKET, change, &membership)
 }
 
 /// Takes frames from a packet socket, many with one system call, until there is none left.

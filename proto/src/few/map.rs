@@ -46,6 +46,11 @@ impl<K, V> Map<K, V> {
         self.0.iter().map(|(_, value)| value)
     }
 
+    /// The entries in the order of their keys, with values that may be changed.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&K, &mut V)> {
+        self.0.iter_mut().map(|(key, value)| (&*key, value))
+    }
+
     /// All values, which may be changed, in the order of their keys.
     pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut V> {
         self.0.iter_mut().map(|(_, value)| value)

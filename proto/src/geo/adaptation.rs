@@ -3,12 +3,14 @@
 //! frame's destination says is all there is to know: one station, or everybody the link reaches.
 
 use super::config::{Reach, VirtualLink};
+use super::geometry;
+use super::link_choice::LinkChoice;
 use super::listeners::Listeners;
 use super::request::{Delivery, Request, To};
 use crate::few;
-use crate::input::{Frame, LinkId};
+use crate::input::{AddressEvent, AddressState, Frame, LinkId};
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{Area, Extended, GeoAddress, Place, Station, TrafficClass, Upper};
+use roam6_wire::geo::{Area, Extended, GeoAddress, Packet, Place, Station, Upper};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
@@ -36,6 +38,7 @@ pub struct GeoDestination {
 pub struct Adaptation {
     links: Vec<Virtual>,
     destinations: few::Map<Ipv6Addr, Area>,
+    choice: LinkChoice,
 }
 
 #[derive(Debug)]
@@ -52,7 +55,7 @@ impl Adaptation {
     pub fn new(links: Vec<VirtualLink>) -> Adaptation {
         let links =
             links.into_iter().map(|config| Virtual { config, link: None, listeners: Listeners::default() }).collect();
-        Adaptation { links, destinations: few::Map::new() }
+        Adaptation { links, destinations: few::Map::new(), choice: LinkChoice::default() }
     }
 
     /// Their names.
@@ -71,6 +74,15 @@ impl Adaptation {
             if known.link != link {
                 (known.link, known.listeners) = (link, Listeners::default());
             }
+        }
+    }
+
+    /// An address of the host came or went, on any interface.
+    pub fn set_address(&mut self, event: &AddressEvent) {
+        let present = !matches!(event.state, AddressState::Gone | AddressState::Duplicated);
+        // The link of an address that is gone may be too.
+        if !present || self.has(event.link) {
+            self.choice.set_address(event.link, event.address, present);
         }
     }
 
@@ -102,6 +114,7 @@ impl Adaptation {
     pub fn overhear(&mut self, frame: &Frame) {
         if let Some(known) = self.links.iter_mut().find(|known| known.link == Some(frame.link)) {
             known.listeners.hear(&frame.bytes);
+            self.choice.sent(frame.link, frame.destination, &frame.bytes);
         }
     }
 
@@ -119,7 +132,7 @@ impl Adaptation {
 
     /// What a frame that the host sent into a virtual link asks for; `None` if it is no IPv6, or its link knows no place
     /// to send it to. `own` is where this station is.
-    pub fn request(&self, frame: Frame, own: Option<Place>, class: TrafficClass) -> Option<Request> {
+    pub fn request(&self, frame: Frame, own: Option<Place>) -> Option<Request> {
         let virtual_link = self.links.iter().find(|known| known.link == Some(frame.link))?;
         let destination = destination(&frame.bytes).filter(|_| frame.ethertype == IPV6)?;
         let to = match self.destinations.get(&destination) {
@@ -129,34 +142,80 @@ impl Adaptation {
             None => everybody(virtual_link.config.reach, own)?,
         };
         let (upper, payload) = (Upper::Ipv6, frame.bytes);
-        Some(Request { to, upper, payload, class, lifetime: None, hops: None, repetition: None })
+        let VirtualLink { class, lifetime, .. } = virtual_link.config;
+        Some(Request { to, upper, payload, class, lifetime, hops: None, repetition: None })
     }
 
     /// The frame by which the host receives what was delivered; `None` if it is no IPv6 packet, or for no link of ours.
-    pub fn frame(&self, delivery: &Delivery<'_>, own: LinkAddress) -> Option<Frame> {
+    /// `own` is this station's link-layer address, `here` where it is.
+    pub fn frame(&mut self, delivery: &Delivery<'_>, own: LinkAddress, here: Option<Place>) -> Option<Frame> {
         let packet = &delivery.packet;
         let is_ours = packet.upper == Upper::Ipv6 && !delivery.ends_here;
         let destination = destination(packet.payload).filter(|_| is_ours)?;
-        let link = self.receiver(&packet.extended)?;
         let source = packet.extended.source().address.mid;
+        let link = match packet.extended {
+            Extended::GeoUnicast { .. } | Extended::GeoAnycast { .. } => self.of_unicast(packet, here)?,
+            _ => self.of_multicast(packet)?,
+        };
+        if destination.is_multicast() {
+            self.choice.received(link, source, packet.payload);
+        }
         let destination = if destination.is_multicast() { group(destination) } else { own };
         Some(Frame { link, source, destination, ethertype: IPV6, bytes: packet.payload.to_vec() })
     }
 
-    /// The link a packet came by: that of its area, else the first that is bounded in the same way, else the first.
-    fn receiver(&self, extended: &Extended) -> Option<LinkId> {
-        let of_area = |known: &&Virtual| match (known.config.reach, extended) {
-            (Reach::Area(area), Extended::GeoBroadcast { area: named, .. }) => area == *named,
-            _ => false,
-        };
-        let of_kind = |known: &&Virtual| match extended {
-            Extended::TopoBroadcast(_) | Extended::SingleHop { .. } => matches!(known.config.reach, Reach::Hops(_)),
-            Extended::GeoBroadcast { .. } => matches!(known.config.reach, Reach::Around(_)),
-            _ => false,
-        };
-        let up = || self.links.iter().filter(|known| known.link.is_some());
-        up().find(of_area).or_else(|| up().find(of_kind)).or_else(|| up().next())?.link
+    /// The links that are there, and what each reaches.
+    fn up(&self) -> impl Iterator<Item = (LinkId, Reach)> + '_ {
+        self.links.iter().filter_map(|known| Some((known.link?, known.config.reach)))
     }
+
+    /// The link of a packet to this station (EN 302 636-6-1 §8.2.2): that of the IPv6 destination address or of what was
+    /// exchanged before; else that with the smallest area that holds the source; else that with the prefix of the
+    /// destination; else the first without an area of its own.
+    fn of_unicast(&self, packet: &Packet<'_>, here: Option<Place>) -> Option<LinkId> {
+        let source = packet.extended.source();
+        let is_up = |link| self.up().any(|(up, _)| up == link);
+        let holds = |reach: Reach| match reach {
+            Reach::Area(area) => Some(area),
+            Reach::Around(radius) => here.map(|here| Area::circle(here, radius)),
+            Reach::Hops(_) => None,
+        };
+        let around = |(link, reach)| Some((link, holds(reach).filter(|area| geometry::holds(area, source.place))?));
+        let smallest = || {
+            let areas = self.up().filter_map(around).map(|(link, area)| (link, geometry::size(&area)));
+            areas.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(link, _)| link)
+        };
+        let dynamic = || self.up().find(|(_, reach)| matches!(reach, Reach::Around(_)));
+        let known = self.choice.of(source.address.mid, packet.payload, is_up);
+        known
+            .or_else(smallest)
+            .or_else(|| self.choice.by_prefix(packet.payload, is_up))
+            .or_else(|| dynamic().or_else(|| self.up().next()).map(|(link, _)| link))
+    }
+
+    /// The link of a packet for many: that of its area, radius or hops, else the first that is bounded in the same way,
+    /// else the first.
+    fn of_multicast(&self, packet: &Packet<'_>) -> Option<LinkId> {
+        let is_same = |reach: Reach| match (reach, &packet.extended) {
+            (Reach::Area(own), Extended::GeoBroadcast { area, .. }) => own == *area,
+            (Reach::Around(radius), Extended::GeoBroadcast { area, .. }) => is_around(area, radius, packet),
+            (Reach::Hops(hops), Extended::TopoBroadcast(_) | Extended::SingleHop { .. }) => hops.max(1) == packet.most,
+            _ => false,
+        };
+        let is_like = |reach: Reach| match &packet.extended {
+            Extended::TopoBroadcast(_) | Extended::SingleHop { .. } => matches!(reach, Reach::Hops(_)),
+            Extended::GeoBroadcast { .. } => matches!(reach, Reach::Around(_)),
+            _ => false,
+        };
+        let find = |fits: &dyn Fn(Reach) -> bool| self.up().find(|(_, reach)| fits(*reach));
+        let found = find(&is_same).or_else(|| find(&is_like)).or_else(|| self.up().next());
+        found.map(|(link, _)| link)
+    }
+}
+
+/// Whether an area is the circle of this radius around the source of the packet.
+fn is_around(area: &Area, radius: u16, packet: &Packet<'_>) -> bool {
+    *area == Area::circle(packet.extended.source().place, radius)
 }
 
 fn everybody(reach: Reach, own: Option<Place>) -> Option<To> {
@@ -182,3 +241,6 @@ fn group(destination: Ipv6Addr) -> LinkAddress {
     let [.., a, b, c, d] = destination.octets();
     LinkAddress([0x33, 0x33, a, b, c, d])
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 use crate::facilities::FacilitiesConfig;
 use crate::few;
 use core::time::Duration;
-use roam6_wire::geo::{Area, Station};
+use roam6_wire::geo::{Area, Station, TrafficClass};
 use serde::{Deserialize, Serialize};
 
 /// A station.
@@ -30,6 +30,21 @@ pub struct VirtualLink {
     pub name: String,
     /// Where its multicast goes.
     pub reach: Reach,
+    /// The traffic class of its packets (EN 302 636-4-1 §9.7.5).
+    #[serde(default = "ipv6_class")]
+    pub class: TrafficClass,
+    /// How long they may live; `None` for itsGnDefaultPacketLifetime.
+    #[serde(default)]
+    pub lifetime: Option<Duration>,
+}
+
+impl VirtualLink {
+    /// The traffic class of IPv6 unless another is set: less urgent than DENM (1) and CAM (2).
+    pub const CLASS: TrafficClass = TrafficClass(3);
+}
+
+fn ipv6_class() -> TrafficClass {
+    VirtualLink::CLASS
 }
 
 /// How far a virtual link reaches.

@@ -87,7 +87,7 @@ impl Ego {
     }
 
     /// Milliseconds of TAI since 2004, modulo 2^32 (§9.5.2).
-    fn timestamp(&self, now: Time) -> Timestamp {
+    pub fn timestamp(&self, now: Time) -> Timestamp {
         Timestamp((self.its_time(now) & u64::from(u32::MAX)) as u32)
     }
 

@@ -21,10 +21,17 @@ pub struct Lookups {
 #[derive(Debug)]
 struct Lookup {
     address: GeoAddress,
-    waiting: VecDeque<Request>,
+    waiting: VecDeque<Waiting>,
     octets: usize,
     asked: u32,
     next: Time,
+}
+
+/// A request that waits, and when its packet's lifetime ends.
+#[derive(Debug)]
+struct Waiting {
+    request: Request,
+    until: Time,
 }
 
 /// What is to be done about a station looked for.
@@ -38,7 +45,7 @@ pub enum Turn {
 
 /// What became of a request for a station that is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
+pub enum Accepted {
     /// It waits with others; so many older ones were given up for it.
     Joined(usize),
     /// It waits, and is the first: time to ask.
@@ -49,21 +56,34 @@ pub enum Waiting {
 
 impl Lookups {
     /// Lets a request wait for the position of the station.
-    pub fn put(&mut self, now: Time, address: GeoAddress, request: Request, mib: &Mib) -> Waiting {
+    pub fn put(&mut self, now: Time, address: GeoAddress, request: Request, mib: &Mib) -> Accepted {
         let is_new = !self.sought.contains_key(&address.mid);
         if is_new && self.sought.len() >= MAX_LOOKUPS {
-            return Waiting::Full;
+            return Accepted::Full;
         }
         let next = now + mib.location_service_timer;
         let fresh = || Lookup { address, waiting: VecDeque::new(), octets: 0, asked: 1, next };
         let lookup = self.sought.entry(address.mid).or_insert_with(fresh);
-        let given_up = lookup.put(request, mib.location_service_buffer);
-        if is_new { Waiting::First } else { Waiting::Joined(given_up) }
+        let until = now + request.lifetime.unwrap_or(mib.default_lifetime).min(mib.max_lifetime);
+        let given_up = lookup.put(Waiting { request, until }, mib.location_service_buffer);
+        if is_new { Accepted::First } else { Accepted::Joined(given_up) }
     }
 
-    /// The station has been heard of: what waited for it.
-    pub fn found(&mut self, mid: LinkAddress) -> VecDeque<Request> {
-        self.sought.remove(&mid).map(|lookup| lookup.waiting).unwrap_or_default()
+    /// The station has been heard of: the requests that waited for it, each with the lifetime that is left, and how many
+    /// packets have outlived theirs (§10.3.7.1.3).
+    pub fn found(&mut self, now: Time, mid: LinkAddress) -> (Vec<Request>, usize) {
+        let waiting = self.sought.remove(&mid).map(|lookup| lookup.waiting).unwrap_or_default();
+        let count = waiting.len();
+        let alive = waiting.into_iter().filter(|one| one.until > now);
+        let requests: Vec<Request> =
+            alive.map(|one| Request { lifetime: Some(one.until.since(now)), ..one.request }).collect();
+        let expired = count - requests.len();
+        (requests, expired)
+    }
+
+    /// Forgets the requests whose packets have outlived their lifetime; how many. The station is looked for all the same.
+    pub fn forget_expired(&mut self, now: Time) -> usize {
+        self.sought.values_mut().map(|lookup| lookup.forget_expired(now)).sum()
     }
 
     /// Takes one station whose timer has ended.
@@ -71,7 +91,7 @@ impl Lookups {
         let lookup = self.sought.values_mut().find(|lookup| lookup.next <= now)?;
         let address = lookup.address;
         if lookup.asked > mib.location_service_retransmissions {
-            let waiting = self.found(address.mid).len();
+            let waiting = self.sought.remove(&address.mid).map_or(0, |lookup| lookup.waiting.len());
             return Some(Turn::GiveUp(address, waiting));
         }
         lookup.asked += 1;
@@ -92,15 +112,22 @@ impl Lookups {
 
 impl Lookup {
     /// The newest request always waits, the oldest go when octets run out (§10.3.7.1.2).
-    fn put(&mut self, request: Request, limit: usize) -> usize {
-        self.octets += request.payload.len();
-        self.waiting.push_back(request);
+    fn put(&mut self, waiting: Waiting, limit: usize) -> usize {
+        self.octets += waiting.request.payload.len();
+        self.waiting.push_back(waiting);
         let mut given_up = 0;
         while self.octets > limit && self.waiting.len() > 1 {
             let oldest = self.waiting.pop_front();
-            self.octets -= oldest.map_or(0, |request| request.payload.len());
+            self.octets -= oldest.map_or(0, |oldest| oldest.request.payload.len());
             given_up += 1;
         }
         given_up
+    }
+
+    fn forget_expired(&mut self, now: Time) -> usize {
+        let before = self.waiting.len();
+        self.waiting.retain(|one| one.until > now);
+        self.octets = self.waiting.iter().map(|one| one.request.payload.len()).sum();
+        before - self.waiting.len()
     }
 }

@@ -7,6 +7,7 @@ pub mod contention;
 pub mod echo;
 pub mod ego;
 pub mod geometry;
+pub mod link_choice;
 pub mod listeners;
 pub mod lookup;
 mod planar;

@@ -1,37 +1,36 @@
-//! How much a source sends, so that forwarders need not carry the flood of one: EN 302 636-4-1 annex B.2. The average
-//! moves once a window, not with each packet: two copies a millisecond apart would look like a flood.
+//! How much of one source is forwarded: EN 302 636-4-1 annex B.2. The standard averages what a source sends and forwards
+//! nothing of it while the average is above itsGnMaxPacketDataRate. Here a token bucket of the same rate and memory drops
+//! the excess and no more, and fills with the time that passes, whether the source sends or not.
 
 use crate::time::Time;
 use core::time::Duration;
 
+/// The window of the average that annex B.2 weighs with itsGnMaxPacketDataRateEmaBeta.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// The packet data rate of one source, an exponential moving average.
+/// Token bucket of one source.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rate {
-    /// Octets a second.
-    average: f64,
-    /// When the present window began, and the octets in it.
-    since: Time,
-    octets: u64,
+    /// When the bucket is full again.
+    full: Time,
 }
 
 impl Rate {
-    /// Counts a packet of `octets`; `beta` is the weight of what was before (itsGnMaxPacketDataRateEmaBeta),
-    /// hundredths.
-    pub fn put(&mut self, now: Time, octets: usize, beta: u8) {
-        let window = now.since(self.since);
-        if window >= WINDOW {
-            let beta = f64::from(beta) / 100.0;
-            self.average = beta * self.average + (1.0 - beta) * self.octets as f64 / window.as_secs_f64();
-            (self.since, self.octets) = (now, 0);
-        }
-        self.octets = self.octets.saturating_add(octets as u64);
+    /// How long a source may send at any rate: the memory of an average with weight `beta`, in hundredths, of what was
+    /// before.
+    pub fn burst(beta: u8) -> Duration {
+        WINDOW * 100 / u32::from(100_u8.saturating_sub(beta).max(1))
     }
 
-    /// Octets a second.
-    pub fn average(&self) -> f64 {
-        self.average
+    /// Takes `octets` out of the bucket; `false` if it is empty and the packet is not to be forwarded. `rate` in octets a
+    /// second; `burst` is the time in which the bucket fills. The last packet may be larger than what is left.
+    pub fn take(&mut self, now: Time, octets: usize, rate: u32, burst: Duration) -> bool {
+        if self.full > now + burst {
+            return false;
+        }
+        let micros = (octets as u64).saturating_mul(1_000_000) / u64::from(rate.max(1));
+        self.full = self.full.max(now) + Duration::from_micros(micros);
+        true
     }
 }
 
@@ -39,30 +38,39 @@ impl Rate {
 mod tests {
     use super::*;
 
-    /// Sends `octets` every `interval` for three seconds.
-    fn steady(octets: usize, interval: Duration) -> f64 {
-        let mut rate = Rate::default();
-        let mut now = Time::ZERO;
+    const BURST: Duration = Duration::from_secs(1);
+
+    /// Octets forwarded of one who sends `octets` every `interval` for ten seconds.
+    fn steady(octets: usize, interval: Duration) -> usize {
+        let (mut rate, mut now, mut forwarded) = (Rate::default(), Time::ZERO, 0);
         while now < Time::ZERO + Duration::from_secs(10) {
-            rate.put(now, octets, 90);
+            forwarded += if rate.take(now, octets, 100_000, BURST) { octets } else { 0 };
             now = now + interval;
         }
-        rate.average()
+        forwarded
     }
 
     #[test]
-    fn a_steady_source_is_known_for_what_it_sends() {
-        let rate = steady(1_000, Duration::from_millis(5));
-        assert!((195_000.0..205_000.0).contains(&rate), "{rate} octets a second");
-        assert!(steady(300, Duration::from_secs(1)) < 300.0);
+    fn what_is_within_the_rate_passes_and_of_more_the_excess_is_dropped() {
+        assert_eq!(Rate::burst(90), BURST);
+        assert_eq!(steady(1_000, Duration::from_millis(10)), 1_000_000);
+        // The bucket holds what may be sent in a second.
+        let excess = steady(1_000, Duration::from_millis(1));
+        assert!((1_095_000..1_105_000).contains(&excess), "{excess} octets");
     }
 
     #[test]
-    fn two_copies_at_once_are_no_flood() {
+    fn the_bucket_fills_while_nothing_is_sent() {
         let mut rate = Rate::default();
-        for micros in [1_000_000, 1_000_300, 1_200_000] {
-            rate.put(Time::from_micros(micros), 1_400, 90);
-        }
-        assert!(rate.average() < 2_000.0, "{} octets a second", rate.average());
+        while rate.take(Time::ZERO, 1_400, 100_000, BURST) {}
+        let later = Time::ZERO + Duration::from_millis(14) * 10;
+        assert_eq!((0..100).filter(|_| rate.take(later, 1_400, 100_000, BURST)).count(), 10);
+    }
+
+    #[test]
+    fn a_packet_larger_than_the_bucket_passes_when_that_is_full() {
+        let mut rate = Rate::default();
+        assert!(rate.take(Time::ZERO, 1_400, 100, BURST) && !rate.take(Time::ZERO, 1_400, 100, BURST));
+        assert!(rate.take(Time::ZERO + Duration::from_secs(13), 1_400, 100, BURST));
     }
 }

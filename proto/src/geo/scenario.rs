@@ -70,7 +70,12 @@ impl World {
         let config = GeoConfig {
             interfaces: ["radio0".to_owned()].into(),
             station: Station::BUS,
-            virtual_links: vec![VirtualLink { name: "gn0".to_owned(), reach }],
+            virtual_links: vec![VirtualLink {
+                name: "gn0".to_owned(),
+                reach,
+                class: VirtualLink::CLASS,
+                lifetime: None,
+            }],
             facilities: None,
             mib,
         };

@@ -1,58 +1,74 @@
-//! Which packets of one source were received before: EN 302 636-4-1 annex A, with a longer memory. The standard's eight
-//! numbers are too few where a source sends more than eight packets within the time that a contention takes.
+//! Duplicate packet detection: EN 302 636-4-1 annex A, with a longer memory. The standard compares sequence numbers alone
+//! and remembers eight of them: too few where a source sends more than eight packets within the time that a contention
+//! takes, and wrong where a source has restarted and counts from its first number again. A copy of a packet has the source
+//! position vector of the original, so the sequence number and the timestamp of that vector tell copies from new packets.
 
-/// Numbers remembered behind the highest.
-pub const MEMORY: u16 = 256;
+use roam6_wire::geo::Timestamp;
 
-/// The packets of one source.
+/// Packets remembered for each source, at most.
+pub const MEMORY: usize = 256;
+/// Packets remembered before more room is made.
+const FIRST: usize = 16;
+
+/// The packets of one source that were received before.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// The highest number, in the order of a count that wraps; `None` before the first.
-    highest: Option<u16>,
-    /// Bit n says whether the number n below the highest was seen.
-    bits: [u64; MEMORY as usize / 64],
+    /// Indexed by the sequence number modulo their count, which is 0 or a power of 2.
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    /// Timestamp of the source position vector.
+    time: Timestamp,
+    number: u16,
+    used: bool,
+}
+
+impl Slot {
+    const FREE: Slot = Slot { time: Timestamp(0), number: 0, used: false };
+
+    /// Whether a packet was sent after the one in this slot.
+    fn is_before(&self, number: u16, time: Timestamp) -> bool {
+        let ahead = number.wrapping_sub(self.number);
+        time.is_newer_than(self.time) || (time == self.time && (1..=i16::MAX.unsigned_abs()).contains(&ahead))
+    }
 }
 
 impl Seen {
-    /// Whether this is the first time of `number`, which from now on has been seen. A number beyond memory counts as
-    /// seen, unless what came with it is `recent`: then the source has begun anew.
-    pub fn put(&mut self, number: u16, recent: bool) -> bool {
-        let Some(highest) = self.highest else { return self.begin(number) };
-        let ahead = number.wrapping_sub(highest);
-        let behind = highest.wrapping_sub(number);
-        if behind < MEMORY {
-            return self.mark(behind);
+    /// Records a packet by its sequence number and the timestamp of its source position vector; whether it is new. A
+    /// packet older than one that has taken its slot counts as a duplicate, unless its position vector is the `latest`
+    /// of the source: then the clock of the source was set back.
+    pub fn put(&mut self, number: u16, time: Timestamp, latest: bool) -> bool {
+        if self.slots.is_empty() {
+            self.slots = vec![Slot::FREE; FIRST];
         }
-        if ahead <= i16::MAX.unsigned_abs() {
-            self.shift(ahead);
-            self.highest = Some(number);
-            return self.mark(0);
+        loop {
+            let count = self.slots.len();
+            let Some(slot) = self.slots.get_mut(usize::from(number) % count) else { return false };
+            if slot.used && slot.number == number && slot.time == time {
+                return false;
+            }
+            if slot.used && slot.number != number && count < MEMORY {
+                self.grow();
+                continue;
+            }
+            let is_new = !slot.used || slot.is_before(number, time) || latest;
+            if is_new {
+                *slot = Slot { time, number, used: true };
+            }
+            return is_new;
         }
-        recent && self.begin(number)
     }
 
-    fn begin(&mut self, number: u16) -> bool {
-        *self = Seen { highest: Some(number), ..Seen::default() };
-        self.mark(0)
-    }
-
-    fn mark(&mut self, behind: u16) -> bool {
-        let Some(word) = self.bits.get_mut(usize::from(behind / 64)) else { return false };
-        let bit = 1 << (behind % 64);
-        let first = *word & bit == 0;
-        *word |= bit;
-        first
-    }
-
-    /// Moves all bits `count` further behind.
-    fn shift(&mut self, count: u16) {
-        let (words, bits) = (usize::from(count / 64), u32::from(count % 64));
-        let old = self.bits;
-        let at = |index: Option<usize>| index.and_then(|index| old.get(index)).copied().unwrap_or(0);
-        for (index, word) in self.bits.iter_mut().enumerate() {
-            let from = index.checked_sub(words);
-            let carried = at(from.and_then(|from| from.checked_sub(1))).checked_shr(64 - bits).unwrap_or(0);
-            *word = at(from) << bits | carried;
+    /// Doubles the number of slots. Numbers that differ in the old count of slots differ in the new one too.
+    fn grow(&mut self) {
+        let count = self.slots.len() * 2;
+        let old = std::mem::replace(&mut self.slots, vec![Slot::FREE; count]);
+        for slot in old.into_iter().filter(|slot| slot.used) {
+            if let Some(place) = self.slots.get_mut(usize::from(slot.number) % count) {
+                *place = slot;
+            }
         }
     }
 }
@@ -71,16 +87,40 @@ mod tests {
         for _ in 0..5_000 {
             base = base.wrapping_add(u16::try_from(entropy.below(3)).unwrap());
             let number = base.wrapping_sub(u16::try_from(entropy.below(100)).unwrap());
-            assert_eq!(seen.put(number, false), reference.insert(number), "{number}");
+            // A packet has one timestamp, whenever its copies come.
+            let time = Timestamp(u32::from(number.wrapping_sub(60_000)));
+            assert_eq!(seen.put(number, time, false), reference.insert(number), "{number}");
+        }
+        assert_eq!(seen.slots.len(), MEMORY);
+    }
+
+    #[test]
+    fn a_packet_whose_slot_was_taken_by_a_later_one_is_old_unless_the_clock_was_set_back() {
+        let mut seen = Seen::default();
+        let time = |number: u16| Timestamp(1_000_000 + u32::from(number));
+        for number in 0..600 {
+            assert!(seen.put(number, time(number), true));
+        }
+        assert!((0..600).all(|number| !seen.put(number, time(number), false)));
+        assert!(seen.put(5, Timestamp(10), true) && !seen.put(5, Timestamp(10), true));
+    }
+
+    #[test]
+    fn numbers_used_again_with_a_later_time_are_new() {
+        let mut seen = Seen::default();
+        for life in 0..5 {
+            for number in 0..60 {
+                let time = Timestamp(life * 1_000 + u32::from(number));
+                assert!(seen.put(number, time, true), "life {life}: {number}");
+                assert!(!seen.put(number, time, true));
+            }
         }
     }
 
     #[test]
-    fn what_is_beyond_memory_is_old_unless_its_source_has_begun_anew() {
+    fn many_packets_with_one_time_are_told_apart_by_their_numbers() {
         let mut seen = Seen::default();
-        assert!(seen.put(5_000, false) && seen.put(5_000 + 300, false));
-        assert!(!seen.put(5_000, false) && !seen.put(5_000 + 300, true));
-        assert!(seen.put(5_000 + 301 - MEMORY, false));
-        assert!(seen.put(0, true) && !seen.put(0, true));
+        assert!((0..1_000).all(|number| seen.put(number, Timestamp(7), true)));
+        assert!(!seen.put(999, Timestamp(7), true));
     }
 }

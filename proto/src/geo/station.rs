@@ -1,7 +1,7 @@
 //! A whole GeoNetworking station as an engine: the router, and IPv6 over it.
 
 use super::adaptation::{Adaptation, GeoDestination, MAX_DESTINATIONS};
-use super::config::GeoConfig;
+use super::config::{GeoConfig, VirtualLink};
 use super::echo::{Echoes, Question};
 use super::geometry;
 use super::request::{Refused, Request};
@@ -23,7 +23,6 @@ use roam6_wire::geo::{Area, ETHERTYPE, TrafficClass};
 pub struct GeoStation {
     interfaces: few::Set<String>,
     max_sdu: u16,
-    class: TrafficClass,
     max_area: f64,
     router: Router,
     adaptation: Adaptation,
@@ -31,12 +30,26 @@ pub struct GeoStation {
     facilities: Option<Facilities>,
     /// When those have something to say.
     speaks_at: Option<Time>,
-    /// Interfaces that are up, and the frames they carry.
-    links: few::Map<LinkId, u32>,
+    /// Interfaces that are up.
+    links: few::Map<LinkId, Radio>,
     /// The virtual links as they were asked for last.
     asked: Option<(LinkAddress, u32)>,
     stopped: bool,
 }
+
+/// An interface that carries GeoNetworking frames.
+#[derive(Debug, Clone, Copy)]
+struct Radio {
+    /// Octets of the largest frame.
+    mtu: u32,
+    /// Its link-layer address.
+    device: LinkAddress,
+    /// As it was asked for last: frames are received for this address too.
+    asked: Option<LinkAddress>,
+}
+
+/// The traffic class of echoes.
+const ECHO: TrafficClass = VirtualLink::CLASS;
 
 impl GeoStation {
     /// A station that has seen nothing yet.
@@ -47,7 +60,6 @@ impl GeoStation {
         GeoStation {
             interfaces: config.interfaces,
             max_sdu: config.mib.max_sdu_size,
-            class: TrafficClass(config.mib.traffic_class),
             max_area: f64::from(config.mib.max_area_size),
             router: Router::new(config.station, config.mib, entropy),
             adaptation: Adaptation::new(config.virtual_links),
@@ -73,25 +85,39 @@ impl GeoStation {
         if !self.interfaces.contains(&event.name) {
             return;
         }
-        let was = self.links.contains_key(&event.link);
-        let up = event.up && event.address.is_some();
-        match (was, up) {
-            (false, true) => out.put(Item::Heard(Heard { link: event.link, ethertype: ETHERTYPE })),
-            (true, false) => out.drop(Key::Heard(event.link, ETHERTYPE)),
-            _ => {}
-        }
-        if up {
-            self.links.insert(event.link, event.mtu);
-        } else {
-            self.links.remove(&event.link);
+        let before = self.links.get(&event.link).copied();
+        match event.address.filter(|_| event.up) {
+            Some(device) => {
+                let asked = before.and_then(|before| before.asked);
+                self.links.insert(event.link, Radio { mtu: event.mtu, device, asked });
+                if before.is_none() {
+                    out.put(Item::Heard(Heard { link: event.link, ethertype: ETHERTYPE, address: None }));
+                }
+            }
+            None => {
+                if self.links.remove(&event.link).is_some() {
+                    out.drop(Key::Heard(event.link, ETHERTYPE));
+                }
+            }
         }
         self.router.set_link(now, event);
     }
 
+    /// Where frames carry another address than the interface's own, those to it are received too.
+    fn ask_for_addresses(&mut self, out: &mut Outbox) {
+        for (link, radio) in self.links.iter_mut() {
+            let address = self.router.link_address(*link).filter(|address| *address != radio.device);
+            if radio.asked != address {
+                radio.asked = address;
+                out.put(Item::Heard(Heard { link: *link, ethertype: ETHERTYPE, address }));
+            }
+        }
+    }
+
     /// Makes the virtual links as the station's address and its interfaces want them.
     fn ask_for_links(&mut self, out: &mut Outbox) {
-        let Some(mtu) = self.links.values().min() else { return };
-        let wanted = (self.router.address().mid, Adaptation::mtu(self.max_sdu, *mtu));
+        let Some(mtu) = self.links.values().map(|radio| radio.mtu).min() else { return };
+        let wanted = (self.router.address().mid, Adaptation::mtu(self.max_sdu, mtu));
         if self.asked == Some(wanted) {
             return;
         }
@@ -106,7 +132,7 @@ impl GeoStation {
         if self.adaptation.has(frame.link) {
             self.adaptation.overhear(frame);
             let place = self.router.position(now).map(|position| position.place);
-            if let Some(request) = self.adaptation.request(frame.clone(), place, self.class) {
+            if let Some(request) = self.adaptation.request(frame.clone(), place) {
                 self.send(now, request, out);
             }
             return;
@@ -115,7 +141,8 @@ impl GeoStation {
             return;
         }
         let Some(delivery) = self.router.hear(now, frame, out) else { return };
-        if let Some(frame) = self.adaptation.frame(&delivery, self.router.address().mid) {
+        let here = self.router.position(now).map(|position| position.place);
+        if let Some(frame) = self.adaptation.frame(&delivery, self.router.address().mid, here) {
             self.hand_up(frame, out);
         }
         if let Some(report) = self.echoes.hear(now, &delivery) {
@@ -160,7 +187,7 @@ impl GeoStation {
     }
 
     fn ask(&mut self, now: Time, question: &Question, out: &mut Outbox) {
-        let request = self.echoes.ask(now, question, self.class);
+        let request = self.echoes.ask(now, question, ECHO);
         if let Err(refused) = self.router.request(now, request, out) {
             let (identifier, sequence) = (question.probe.identifier, question.probe.sequence);
             out.report(Report::EchoRefused { identifier, sequence, why: refused.to_string() });
@@ -225,6 +252,7 @@ impl Engine for GeoStation {
         }
         match input {
             Input::Link(event) => self.take_link(now, event, out),
+            Input::Address(event) => self.adaptation.set_address(event),
             Input::Frame(frame) => self.take_frame(now, frame, out),
             Input::Fix(fix) => self.router.set_fix(now, *fix),
             Input::Clock(clock) => self.router.set_clock(now, *clock),
@@ -235,11 +263,12 @@ impl Engine for GeoStation {
             return;
         }
         self.router.expire(now, out);
-        while let Some(answer) = self.echoes.answer(now, self.class) {
+        while let Some(answer) = self.echoes.answer(now, ECHO) {
             self.send(now, answer, out);
         }
         self.speak(now, out);
         self.ask_for_links(out);
+        self.ask_for_addresses(out);
     }
 
     fn deadline(&self) -> Option<Time> {

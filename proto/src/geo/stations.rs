@@ -14,8 +14,8 @@ use crate::input::LinkId;
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
-use roam6_wire::geo::{LongPosition, Place, ShortPosition};
-use std::collections::BTreeMap;
+use roam6_wire::geo::{GeoAddress, LongPosition, Place, ShortPosition, Timestamp};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Stations known at once.
 pub const MAX_STATIONS: usize = 4096;
@@ -23,6 +23,11 @@ pub const MAX_STATIONS: usize = 4096;
 pub const MAX_INTRODUCED: usize = 512;
 /// Choices of a next hop remembered.
 const MAX_CHOSEN: usize = 256;
+/// Addresses of stations remembered after their entries have ended.
+const MAX_FORMER: usize = 1024;
+/// Milliseconds by which the clock of another station may be ahead of ours: clocks are set by satellites, and some stacks
+/// count the leap seconds since 2004 and others do not. Shorter than itsGnLifetimeLocTE.
+const CLOCKS_DIFFER: u32 = 10_000;
 /// How long it is good enough to think of neighbours where they were: at 50 m/s they have gone 10 m.
 const GUESS: Duration = Duration::from_millis(200);
 
@@ -37,9 +42,11 @@ pub struct Stations {
     /// For when it says where the neighbours are.
     guessed: Time,
     /// What it has chosen lately, by the place; forgotten when a neighbour comes, goes or moves.
-    chosen: few::Map<(i32, i32), Option<(Hop, f64)>>,
+    chosen: few::Map<(i32, i32), Option<Chosen>>,
     /// How many entries are stale.
     stale: usize,
+    /// Addresses of entries that have ended, the oldest first.
+    former: VecDeque<GeoAddress>,
 }
 
 /// An entry of the location table.
@@ -55,8 +62,10 @@ pub struct Station {
     pub heard: Time,
     /// Packets received of it.
     pub seen: Seen,
-    /// What it sends.
+    /// How much of what it sends may be forwarded.
     pub rate: Rate,
+    /// When its last request of the location service was answered.
+    pub answered: Option<Time>,
     /// Until when packets of it may be about.
     pub packets_until: Time,
     /// Whether its position is too old to be used.
@@ -83,6 +92,15 @@ struct Near {
     in_range: bool,
 }
 
+/// A next hop.
+#[derive(Debug, Clone, Copy)]
+struct Chosen {
+    mid: LinkAddress,
+    hop: Hop,
+    /// Square of its distance to the target, square metres.
+    square: f64,
+}
+
 /// This station, as the choice of a next hop sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Vantage {
@@ -90,6 +108,21 @@ pub struct Vantage {
     pub place: Option<Place>,
     /// itsGnDefaultMaxCommunicationRange, metres.
     pub range: u32,
+}
+
+/// Where a packet came from that is forwarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// Its source.
+    pub source: LinkAddress,
+    /// Link-layer address of who has sent the frame.
+    pub sender: LinkAddress,
+}
+
+impl Origin {
+    fn is(self, mid: LinkAddress, hop: Hop) -> bool {
+        mid == self.source || hop.address == self.sender
+    }
 }
 
 /// What hearing of a station has changed.
@@ -103,6 +136,8 @@ pub enum Heard {
     Known,
     /// The table, or the sender's share of it, is full.
     Full,
+    /// Its time is too far ahead of ours, and that of the station so far was not: nothing has changed.
+    Implausible,
 }
 
 /// From where one looks for the next hop round a gap.
@@ -115,22 +150,36 @@ pub enum Bearing {
 }
 
 impl Stations {
-    /// Hears a source's position from a frame that came by `hop`; `direct` if the source itself sent the frame and says
-    /// so by a packet of one hop. `own` is where this station is, if it knows.
-    pub fn put(&mut self, now: Time, position: &LongPosition, hop: Hop, direct: bool, own: Option<Place>) -> Heard {
+    /// Takes in a source's position vector from a frame that came by `hop`; `direct` if the source itself has sent the frame
+    /// and says so by a packet of one hop. `own` is where this station is, if it knows; `clock` is its time.
+    ///
+    /// The newer position vector counts (annex C.2). One from the future is not taken instead of one that is not, and gives
+    /// way to it; after itsGnLifetimeLocTE the entry is made anew with whatever comes (§8.1.3).
+    pub fn put(
+        &mut self,
+        now: Time,
+        position: &LongPosition,
+        (hop, direct): (Hop, bool),
+        own: Option<Place>,
+        clock: Timestamp,
+    ) -> Heard {
         let mid = position.address.mid;
         let is_new = !self.table.contains_key(&mid);
         if is_new && !self.make_room(hop.address, direct) {
             return Heard::Full;
         }
         let station = self.table.entry(mid).or_insert_with(|| Station::new(now, position, hop.address));
-        let moved = position.timestamp.is_newer_than(station.position.timestamp);
+        let plausible = |time| is_plausible(time, clock);
+        let revived = std::mem::take(&mut station.stale);
+        self.stale -= usize::from(revived);
+        let moved = match (plausible(position.timestamp), plausible(station.position.timestamp)) {
+            _ if revived => true,
+            (true, false) => true,
+            (false, true) => return Heard::Implausible,
+            _ => position.timestamp.is_newer_than(station.position.timestamp),
+        };
         if moved {
             (station.position, station.heard) = (*position, now);
-        }
-        if std::mem::take(&mut station.stale) {
-            station.heard = now;
-            self.stale -= 1;
         }
         let was_near = station.near.is_some();
         if direct {
@@ -152,9 +201,11 @@ impl Stations {
     }
 
     /// Learns where a packet's destination is said to be; only of a station that is known already.
-    pub fn learn(&mut self, now: Time, position: &ShortPosition) {
+    /// `clock` is this station's time.
+    pub fn learn(&mut self, now: Time, position: &ShortPosition, clock: Timestamp) {
         let Some(station) = self.find_mut(position.address.mid) else { return };
-        if station.near.is_none() && position.timestamp.is_newer_than(station.position.timestamp) {
+        let is_newer = position.timestamp.is_newer_than(station.position.timestamp);
+        if station.near.is_none() && is_newer && is_plausible(position.timestamp, clock) {
             let ShortPosition { address, timestamp, place } = *position;
             station.position = LongPosition { address, timestamp, place, accurate: false, speed: 0, heading: 0 };
             station.heard = now;
@@ -171,6 +222,12 @@ impl Stations {
         self.table.get_mut(&mid).filter(|station| !station.stale)
     }
 
+    /// The whole address of a station that is known, or was once.
+    pub fn address(&self, mid: LinkAddress) -> Option<GeoAddress> {
+        let entry = self.table.get(&mid).map(|station| station.position.address);
+        entry.or_else(|| self.former.iter().rev().find(|address| address.mid == mid).copied())
+    }
+
     /// The station that sends with this link-layer address: mostly it is in the station's address too.
     pub fn sender(&self, address: LinkAddress) -> Option<&Station> {
         let found = self.find(address);
@@ -178,23 +235,31 @@ impl Stations {
     }
 
     /// The neighbour in range that is nearest to the place where `target` touches the earth, and the square of its distance
-    /// in square metres.
-    pub fn nearest(&mut self, now: Time, target: &Plane, own: Vantage) -> Option<(Hop, f64)> {
+    /// in square metres; not one that is `from` where the packet came.
+    pub fn nearest(&mut self, now: Time, target: &Plane, own: Vantage, from: Option<Origin>) -> Option<(Hop, f64)> {
         if now.since(self.guessed) >= GUESS {
             self.guess(now, own);
         }
         let Place { latitude, longitude } = target.origin();
-        if let Some(chosen) = self.chosen.get(&(latitude, longitude)) {
-            return *chosen;
+        let known = self.chosen.get(&(latitude, longitude)).copied();
+        let nearest = known.unwrap_or_else(|| self.search(target, None));
+        if known.is_none() {
+            if self.chosen.len() >= MAX_CHOSEN {
+                self.chosen.clear();
+            }
+            self.chosen.insert((latitude, longitude), nearest);
         }
-        let in_range = self.near.iter().filter(|near| near.in_range);
-        let distances = in_range.map(|near| (near.hop, target.square(near.place)));
-        let nearest = distances.min_by(|one, other| one.1.total_cmp(&other.1));
-        if self.chosen.len() >= MAX_CHOSEN {
-            self.chosen.clear();
-        }
-        self.chosen.insert((latitude, longitude), nearest);
-        nearest
+        let comes_back = nearest.zip(from).is_some_and(|(nearest, from)| from.is(nearest.mid, nearest.hop));
+        let found = if comes_back { self.search(target, from) } else { nearest };
+        found.map(|found| (found.hop, found.square))
+    }
+
+    /// Looks for it among all neighbours.
+    fn search(&self, target: &Plane, from: Option<Origin>) -> Option<Chosen> {
+        let is_other = |near: &&Near| near.in_range && !from.is_some_and(|from| from.is(near.mid, near.hop));
+        let chosen = |near: &Near| Chosen { mid: near.mid, hop: near.hop, square: target.square(near.place) };
+        let distances = self.near.iter().filter(is_other).map(chosen);
+        distances.min_by(|one, other| one.square.total_cmp(&other.square))
     }
 
     /// The next hop round a gap: the first neighbour counterclockwise of where `from` leads, among those whose lines do
@@ -314,6 +379,10 @@ impl Stations {
 
     fn drop(&mut self, mid: LinkAddress) {
         let Some(station) = self.table.remove(&mid) else { return };
+        if self.former.len() >= MAX_FORMER {
+            self.former.pop_front();
+        }
+        self.former.push_back(station.position.address);
         self.stale -= usize::from(station.stale);
         if station.near.is_some() {
             self.near.retain(|near| near.mid != mid);
@@ -343,11 +412,26 @@ impl Stations {
     }
 }
 
+/// Whether a station with a good clock can have a position vector of this time when it is `clock` here.
+fn is_plausible(time: Timestamp, clock: Timestamp) -> bool {
+    !time.is_newer_than(Timestamp(clock.0.wrapping_add(CLOCKS_DIFFER)))
+}
+
 impl Station {
     fn new(now: Time, position: &LongPosition, introduced_by: LinkAddress) -> Station {
         let (seen, rate) = (Seen::default(), Rate::default());
-        let (reach, packets_until, stale) = (0.0, now, false);
-        Station { position: *position, near: None, reach, heard: now, seen, rate, packets_until, stale, introduced_by }
+        Station {
+            position: *position,
+            near: None,
+            reach: 0.0,
+            heard: now,
+            seen,
+            rate,
+            answered: None,
+            packets_until: now,
+            stale: false,
+            introduced_by,
+        }
     }
 
     /// Where it is if it has gone on since as it said then.
@@ -360,7 +444,10 @@ impl Station {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roam6_wire::geo::{GeoAddress, Station as Kind, Timestamp};
+    use roam6_wire::geo::Station as Kind;
+
+    /// This station's time.
+    const CLOCK: Timestamp = Timestamp(0);
 
     fn mid(number: usize) -> LinkAddress {
         let [.., a, b] = number.to_be_bytes();
@@ -386,29 +473,32 @@ mod tests {
     fn one_sender_cannot_fill_the_table() {
         let mut stations = Stations::default();
         for number in 100..100 + 2 * MAX_INTRODUCED {
-            let heard = stations.put(Time::ZERO, &position(number, 1, 0), hop(1), false, None);
+            let heard = stations.put(Time::ZERO, &position(number, 1, 0), (hop(1), false), None, CLOCK);
             assert_eq!(heard == Heard::Full, number >= 100 + MAX_INTRODUCED);
         }
-        assert_eq!(stations.put(Time::ZERO, &position(2, 1, 0), hop(2), true, None), Heard::Neighbour);
+        assert_eq!(stations.put(Time::ZERO, &position(2, 1, 0), (hop(2), true), None, CLOCK), Heard::Neighbour);
     }
 
     #[test]
     fn in_a_full_table_a_neighbour_takes_the_place_of_who_is_far() {
         let mut stations = Stations::default();
         for number in 0..MAX_STATIONS {
-            stations.put(Time::ZERO, &position(100 + number, 1, 0), hop(number % 50), false, None);
+            stations.put(Time::ZERO, &position(100 + number, 1, 0), (hop(number % 50), false), None, CLOCK);
         }
         assert_eq!(stations.len(), MAX_STATIONS);
-        assert_eq!(stations.put(Time::ZERO, &position(60_000, 1, 0), hop(60_000), false, None), Heard::Full);
-        assert_eq!(stations.put(Time::ZERO, &position(60_000, 1, 0), hop(60_000), true, None), Heard::Neighbour);
+        assert_eq!(stations.put(Time::ZERO, &position(60_000, 1, 0), (hop(60_000), false), None, CLOCK), Heard::Full);
+        assert_eq!(
+            stations.put(Time::ZERO, &position(60_000, 1, 0), (hop(60_000), true), None, CLOCK),
+            Heard::Neighbour
+        );
         assert_eq!(stations.len(), MAX_STATIONS);
     }
 
     #[test]
     fn an_older_position_changes_nothing_and_silence_ends_it_all() {
         let (mut stations, mib) = (Stations::default(), Mib::default());
-        stations.put(Time::ZERO, &position(1, 10, 5), hop(1), true, None);
-        stations.put(Time::ZERO, &position(1, 9, 6), hop(1), true, None);
+        stations.put(Time::ZERO, &position(1, 10, 5), (hop(1), true), None, CLOCK);
+        stations.put(Time::ZERO, &position(1, 9, 6), (hop(1), true), None, CLOCK);
         assert_eq!(stations.find(mid(1)).unwrap().position.place.latitude, 5);
         let later = Time::ZERO + mib.neighbour_lifetime;
         stations.expire(later - Duration::from_millis(1), &mib);
@@ -422,16 +512,16 @@ mod tests {
     #[test]
     fn whose_packets_may_be_about_is_known_again() {
         let (mut stations, mib) = (Stations::default(), Mib::default());
-        stations.put(Time::ZERO, &position(1, 10, 5), hop(1), true, None);
+        stations.put(Time::ZERO, &position(1, 10, 5), (hop(1), true), None, CLOCK);
         let station = stations.find_mut(mid(1)).unwrap();
         station.packets_until = Time::ZERO + Duration::from_secs(60);
-        assert!(station.seen.put(7, true));
+        assert!(station.seen.put(7, Timestamp(10), true));
         stations.expire(Time::ZERO + mib.lifetime_loc_te, &mib);
         assert!(stations.find(mid(1)).is_none() && stations.len() == 1);
         // Its packet comes by another way, with the position of then.
         let later = Time::ZERO + Duration::from_secs(50);
-        assert_eq!(stations.put(later, &position(1, 10, 5), hop(2), false, None), Heard::Known);
-        assert!(!stations.find_mut(mid(1)).unwrap().seen.put(7, false));
+        assert_eq!(stations.put(later, &position(1, 10, 5), (hop(2), false), None, CLOCK), Heard::Known);
+        assert!(!stations.find_mut(mid(1)).unwrap().seen.put(7, Timestamp(10), false));
         stations.expire(later + mib.lifetime_loc_te, &mib);
         assert!(stations.is_empty() && stations.introduced.is_empty() && stations.stale == 0);
     }
@@ -442,12 +532,12 @@ mod tests {
     fn the_nearest_neighbour_to_the_target_is_found_after_it_moved() {
         let mut stations = Stations::default();
         for (number, latitude) in [(1, 1_000), (2, 2_000), (3, 3_000)] {
-            stations.put(Time::ZERO, &position(number, 1, latitude), hop(number), true, None);
+            stations.put(Time::ZERO, &position(number, 1, latitude), (hop(number), true), None, CLOCK);
         }
         let target = Plane::at(Place { latitude: 10_000, longitude: 0 });
-        let nearest = |stations: &mut Stations| stations.nearest(Time::ZERO, &target, OWN).unwrap().0;
+        let nearest = |stations: &mut Stations| stations.nearest(Time::ZERO, &target, OWN, None).unwrap().0;
         assert_eq!(nearest(&mut stations), hop(3));
-        stations.put(Time::ZERO, &position(1, 2, 9_000), hop(1), false, None);
+        stations.put(Time::ZERO, &position(1, 2, 9_000), (hop(1), false), None, CLOCK);
         assert_eq!(nearest(&mut stations), hop(1));
         stations.lose(|lost| lost == hop(1));
         assert_eq!(nearest(&mut stations), hop(3));
@@ -458,15 +548,15 @@ mod tests {
         let mut stations = Stations::default();
         // 990 m to the north and going on northwards at 10 m/s; 500 m to the north and standing.
         let leaving = LongPosition { speed: 1_000, ..position(1, 1, 89_500) };
-        stations.put(Time::ZERO, &leaving, hop(1), true, None);
-        stations.put(Time::ZERO, &position(2, 1, 45_200), hop(2), true, None);
+        stations.put(Time::ZERO, &leaving, (hop(1), true), None, CLOCK);
+        stations.put(Time::ZERO, &position(2, 1, 45_200), (hop(2), true), None, CLOCK);
         let target = Plane::at(Place { latitude: 1_000_000, longitude: 0 });
         let later = Time::ZERO + Duration::from_secs(2);
-        assert_eq!(stations.nearest(Time::ZERO, &target, OWN).unwrap().0, hop(1));
-        assert_eq!(stations.nearest(later, &target, OWN).unwrap().0, hop(2));
+        assert_eq!(stations.nearest(Time::ZERO, &target, OWN, None).unwrap().0, hop(1));
+        assert_eq!(stations.nearest(later, &target, OWN, None).unwrap().0, hop(2));
         assert_eq!((stations.reach(later, mid(1), OWN), stations.reach(later, mid(2), OWN)), (None, Some(hop(2))));
-        stations.put(later, &LongPosition { speed: 0, ..position(1, 2, 89_500) }, hop(1), true, None);
-        assert_eq!(stations.nearest(later, &target, OWN).unwrap().0, hop(1));
+        stations.put(later, &LongPosition { speed: 0, ..position(1, 2, 89_500) }, (hop(1), true), None, CLOCK);
+        assert_eq!(stations.nearest(later, &target, OWN, None).unwrap().0, hop(1));
     }
 
     #[test]
@@ -475,7 +565,7 @@ mod tests {
         let vantage = |latitude| Vantage { place: Some(Place { latitude, longitude: 0 }), range: 1000 };
         // Heard over 990 m, and over 1110 m: as far as that it is reached.
         for (number, latitude) in [(1, 89_500), (2, 100_000)] {
-            stations.put(Time::ZERO, &position(number, 1, latitude), hop(number), true, OWN.place);
+            stations.put(Time::ZERO, &position(number, 1, latitude), (hop(number), true), OWN.place, CLOCK);
         }
         let mut reached = |seconds: u64, latitude| {
             let later = Time::ZERO + Duration::from_secs(seconds);
@@ -485,7 +575,7 @@ mod tests {
         assert_eq!(reached(2, -500), [true, false]);
         assert_eq!(reached(3, -1_000), [false, false]);
         let later = Time::ZERO + Duration::from_secs(3);
-        stations.put(later, &position(1, 2, 89_500), hop(2), false, OWN.place);
+        stations.put(later, &position(1, 2, 89_500), (hop(2), false), OWN.place, CLOCK);
         assert_eq!(stations.reach(later, mid(1), vantage(-1_000)), None, "what others relay of it proves no reach");
     }
 }

@@ -35,6 +35,8 @@ pub struct World {
     /// Who has received what, and has not seen it yet.
     received: VecDeque<(StationId, Rc<Frame>)>,
     entropy: Entropy,
+    /// Whether sequence numbers begin with 0 whenever a station is switched on, as in other stacks.
+    numbers_from_zero: bool,
 }
 
 /// A station.
@@ -109,6 +111,7 @@ impl World {
             agenda: Agenda::new(),
             received: VecDeque::new(),
             entropy: Entropy::from_number(seed ^ 0x6e0),
+            numbers_from_zero: (seed / 10).is_multiple_of(2),
         }
     }
 
@@ -169,6 +172,9 @@ impl World {
         let mut seed = [0; 32];
         self.entropy.fill(&mut seed);
         let mut router = Router::new(Station::PASSENGER_CAR, peer.mib.clone(), Entropy::from_seed(seed));
+        if self.numbers_from_zero {
+            router = router.beginning_with(0);
+        }
         router.set_clock(self.now, Clock { unix_micros: WALL_AT_START + self.now.as_micros() });
         let name = "radio0".to_owned();
         let event = LinkEvent { link: LINK, name, address: Some(address(id)), up: true, mtu: 1500 };

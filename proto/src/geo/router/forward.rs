@@ -5,7 +5,7 @@ use crate::engine::Outbox;
 use crate::geo::config::{InArea, NonArea};
 use crate::geo::contention::PacketId;
 use crate::geo::geometry::{self, Plane};
-use crate::geo::stations::{Hop, Vantage};
+use crate::geo::stations::{Hop, Origin, Vantage};
 use crate::geo::store::Owner;
 use crate::report::DropReason;
 use crate::time::Time;
@@ -104,7 +104,7 @@ impl Router {
         let step = match (self.mib.non_area, goal) {
             (NonArea::Greedy, _) => {
                 let Passing { id, class, sender, ref mut bytes, .. } = passing;
-                self.advance(now, &goal, (id, class, Some(sender)), bytes)
+                self.advance(now, &goal, (id, class, Some(Origin { source: id.0, sender })), bytes)
             }
             (NonArea::Contention, Goal::Station(_, place) | Goal::Place(place)) => {
                 self.contend(now, place, passing.sender)
@@ -139,9 +139,8 @@ impl Router {
 
     /// A copy to the neighbour nearest to the middle of the area, if one is nearer than this station (§F.4).
     fn hand_on(&mut self, now: Time, area: &Area, passing: &Passing, out: &mut Outbox) {
-        if let Step::To(hop) = self.greedy(now, &Goal::Place(area.center), passing.class)
-            && hop.address != passing.sender
-        {
+        let from = Origin { source: passing.id.0, sender: passing.sender };
+        if let Step::To(hop) = self.greedy(now, &Goal::Place(area.center), passing.class, Some(from)) {
             self.send_to(hop, passing.bytes.clone(), out);
         }
     }
@@ -224,14 +223,14 @@ impl Router {
     pub(super) fn flush(&mut self, now: Time, out: &mut Outbox) {
         for _ in 0..self.unicast.len() {
             let Some(stored) = self.unicast.take() else { break };
-            match self.offer(now, stored.with, stored.owner.sender) {
+            match self.offer(now, stored.with, stored.owner) {
                 Step::To(hop) => self.send_to(hop, stored.leave(now).1, out),
                 _ => self.unicast.restore(stored),
             }
         }
         for _ in 0..self.broadcast.len() {
             let Some(stored) = self.broadcast.take() else { break };
-            match self.offer(now, stored.with, stored.owner.sender) {
+            match self.offer(now, stored.with, stored.owner) {
                 Step::To(hop) => self.send_to(hop, stored.leave(now).1, out),
                 Step::Everywhere => self.send_everywhere(&stored.leave(now).1, out),
                 _ => self.broadcast.restore(stored),
@@ -239,19 +238,18 @@ impl Router {
         }
     }
 
-    /// To whom a packet that waits may go now. Not back to who has handed it over: there it is a duplicate.
-    fn offer(&mut self, now: Time, goal: Goal, from: LinkAddress) -> Step {
+    /// To whom a packet that waits may go now.
+    fn offer(&mut self, now: Time, goal: Goal, owner: Owner) -> Step {
+        let from = Origin { source: owner.source, sender: owner.sender };
         match (goal, self.stations.has_neighbours()) {
             (Goal::Everybody, false) => Step::Keep,
-            _ => match self.greedy(now, &goal, TrafficClass(u8::MAX)) {
-                Step::To(hop) if hop.address == from => Step::Keep,
-                step => step,
-            },
+            _ => self.greedy(now, &goal, TrafficClass(u8::MAX), Some(from)),
         }
     }
 
-    /// To the neighbour that is nearest to the goal, if it is nearer than this station (§E.2).
-    pub(super) fn greedy(&mut self, now: Time, goal: &Goal, class: TrafficClass) -> Step {
+    /// To the neighbour that is nearest to the goal, if it is nearer than this station (§E.2). A packet does not go back to
+    /// its source or to who has sent it, where it would be a duplicate: where only those are nearer it ends.
+    pub(super) fn greedy(&mut self, now: Time, goal: &Goal, class: TrafficClass, from: Option<Origin>) -> Step {
         let own = self.vantage(now);
         let place = match goal {
             Goal::Everybody => return Step::Everywhere,
@@ -263,10 +261,12 @@ impl Router {
         };
         let plane = Plane::at(place);
         let away = own.place.map_or(f64::INFINITY, |own| plane.square(own));
-        match self.stations.nearest(now, &plane, own) {
-            Some((hop, square)) if square < away => Step::To(hop),
-            _ if class.store_carry_forward() => Step::Keep,
-            _ => Step::Everywhere,
+        let mut nearer = |from| self.stations.nearest(now, &plane, own, from).filter(|(_, square)| *square < away);
+        match nearer(from) {
+            Some((hop, _)) => Step::To(hop),
+            None if class.store_carry_forward() => Step::Keep,
+            None if from.is_some() && nearer(None).is_some() => Step::Stop,
+            None => Step::Everywhere,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The GeoNetworking router of one station: EN 302 636-4-1 §10. A plain value driven by its owner; what it hands up is
 //! returned, what it sends and reports goes to the outbox.
 
+mod duplicate_address;
 mod forward;
 mod receive;
 mod recovery;
@@ -15,6 +16,7 @@ use super::lookup::{Lookups, Turn};
 use super::request::Request;
 use super::stations::{Hop, Stations};
 use super::store::Store;
+use crate::access::limiter::Limiter;
 use crate::engine::Outbox;
 use crate::entropy::Entropy;
 use crate::facilities::Own;
@@ -24,6 +26,7 @@ use crate::report::{DropReason, Report};
 use crate::time::Time;
 use crate::view::PositionView;
 use core::time::Duration;
+use duplicate_address::{GivenUp, Interface, OwnPositions};
 use forward::Goal;
 use recovery::Detours;
 use roam6_wire::LinkAddress;
@@ -34,6 +37,8 @@ pub const EVERYBODY: LinkAddress = LinkAddress([0xff; 6]);
 /// Packets repeated at once.
 pub const MAX_REPEATED: usize = 64;
 
+/// Replies of the location service: so many at once, then one each interval.
+const REPLIES: (u32, Duration) = (50, Duration::from_millis(20));
 /// How often the location table is looked through, and packets that wait for a neighbour are looked at.
 const SWEEP: Duration = Duration::from_millis(500);
 /// Time from a new neighbour to when what waits is offered to it: others may be new at the same time.
@@ -44,8 +49,8 @@ const FLUSH: Duration = Duration::from_millis(10);
 pub struct Router {
     mib: Mib,
     address: GeoAddress,
-    /// Interfaces that are up, and their link-layer addresses.
-    links: few::Map<LinkId, LinkAddress>,
+    /// Interfaces that are up.
+    links: few::Map<LinkId, Interface>,
     ego: Ego,
     stations: Stations,
     sequence: u16,
@@ -58,8 +63,12 @@ pub struct Router {
     next_repeated: u32,
     agenda: few::Agenda<Timer>,
     entropy: Entropy,
-    /// Whether an address was given up to another station, since when no other was.
-    moved_address: Option<Time>,
+    /// An address that another station has too.
+    given_up: Option<GivenUp>,
+    own_positions: OwnPositions,
+    /// Replies of the location service.
+    replies: Limiter,
+    has_told_of_secured: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +98,8 @@ impl Router {
             links: few::Map::new(),
             ego: Ego::default(),
             stations: Stations::default(),
-            // A number of one's own to begin with, so that a station that restarts is not taken for its former self.
+            // The standard begins with 0 (§8.3). By a random number, stations that tell copies by the number alone do not
+            // take the packets of a station that has restarted for copies of those before.
             sequence: (entropy.bits() & 0xffff) as u16,
             lookups: Lookups::default(),
             unicast,
@@ -100,7 +110,10 @@ impl Router {
             next_repeated: 0,
             agenda: few::Agenda::default(),
             entropy,
-            moved_address: None,
+            given_up: None,
+            own_positions: OwnPositions::default(),
+            replies: Limiter::new(REPLIES.0, REPLIES.1),
+            has_told_of_secured: false,
         }
     }
 
@@ -111,7 +124,21 @@ impl Router {
 
     /// This station's position vector now; `None` before the first fix.
     pub fn position(&self, now: Time) -> Option<LongPosition> {
-        self.ego.position(now, self.address, self.mib.pai_interval)
+        let position = self.ego.position(now, self.address, self.mib.pai_interval)?;
+        // What does not move has neither (itsGnIsMobile).
+        let (speed, heading) = if self.mib.is_mobile { (position.speed, position.heading) } else { (0, 0) };
+        Some(LongPosition { speed, heading, ..position })
+    }
+
+    /// The link-layer address that frames of this station carry on an interface.
+    pub fn link_address(&self, link: LinkId) -> Option<LinkAddress> {
+        self.links.get(&link).map(|interface| interface.address)
+    }
+
+    /// The same router with another first sequence number: other stacks begin with 0.
+    pub fn beginning_with(mut self, sequence: u16) -> Router {
+        self.sequence = sequence.wrapping_sub(1);
+        self
     }
 
     /// Whether it knows where it is now.
@@ -152,10 +179,11 @@ impl Router {
             self.stations.lose(|hop| hop.link == event.link);
             return;
         };
-        if self.links.is_empty() && self.moved_address.is_none() {
+        if self.links.is_empty() && self.given_up.is_none() {
             self.address.mid = address;
         }
-        if self.links.insert(event.link, address).is_none() {
+        let interface = self.interface(self.links.get(&event.link).copied(), address);
+        if self.links.insert(event.link, interface).is_none() {
             self.beacon_soon(now);
         }
     }
@@ -222,13 +250,16 @@ impl Router {
                 out,
             );
         }
+        let expired = self.lookups.forget_expired(now);
+        self.count_expired(expired, out);
         // Neighbours have moved, and this station too.
         self.flush(now, out);
         self.keep_sweeping(now);
     }
 
     fn keep_sweeping(&mut self, now: Time) {
-        let idle = self.stations.is_empty() && self.unicast.is_empty() && self.broadcast.is_empty();
+        let is_waiting = !self.unicast.is_empty() || !self.broadcast.is_empty() || self.lookups.iter().next().is_some();
+        let idle = self.stations.is_empty() && !is_waiting;
         if !idle && self.agenda.find(&Timer::Sweep).is_none() {
             self.agenda.put(Timer::Sweep, now + SWEEP);
         }
@@ -257,9 +288,9 @@ impl Router {
 
     /// Sends to one neighbour.
     fn send_to(&self, hop: Hop, bytes: Vec<u8>, out: &mut Outbox) {
-        if let Some(source) = self.links.get(&hop.link) {
+        if let Some(source) = self.link_address(hop.link) {
             let (link, destination) = (hop.link, hop.address);
-            out.frame(Frame { link, source: *source, destination, ethertype: ETHERTYPE, bytes });
+            out.frame(Frame { link, source, destination, ethertype: ETHERTYPE, bytes });
         }
     }
 

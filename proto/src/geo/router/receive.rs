@@ -2,34 +2,37 @@
 //! packet heard before is known for one at once and only ends a contention.
 
 use super::forward::{Goal, Passing};
-use super::{EVERYBODY, Router, random_mid};
+use super::{EVERYBODY, Router};
 use crate::engine::Outbox;
 use crate::geo::geometry;
+use crate::geo::rate::Rate;
 use crate::geo::request::Delivery;
 use crate::geo::stations::{Heard, Hop};
 use crate::input::Frame;
 use crate::report::{DropReason, Report};
 use crate::time::Time;
-use core::time::Duration;
-use roam6_wire::LinkAddress;
 use roam6_wire::geo::echo::Echo;
 use roam6_wire::geo::{
-    Area, Extended, GeoAddress, Packet, Sequenced, ShortPosition, is_secured, set_destination, set_remaining,
+    Area, Extended, GeoAddress, LongPosition, Packet, Sequenced, ShortPosition, is_secured, set_destination,
+    set_remaining,
 };
 
-/// An address is given up to another station once in so long: who wants ever more is no station.
-const PATIENCE_WITH_DUPLICATES: Duration = Duration::from_secs(60);
+/// Octets of the headers of a packet that is forwarded, about.
+const HEADERS: usize = 40;
+/// No station is heard over so many times the range of a radio.
+const FARTHEST: f64 = 10.0;
 
 impl Router {
     /// Hears a frame. What it carries for this station is returned.
     pub fn hear<'a>(&mut self, now: Time, frame: &'a Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
-        let own = *self.links.get(&frame.link)?;
-        let is_for = frame.destination == own || frame.destination == EVERYBODY;
-        if frame.source == own || !is_for {
+        let own = self.link_address(frame.link)?;
+        if frame.destination != own && frame.destination != EVERYBODY {
             return None;
         }
         if is_secured(&frame.bytes) {
-            self.drop_counted(DropReason::Secured, "a secured packet", out);
+            if frame.source != own {
+                self.drop_secured(out);
+            }
             return None;
         }
         let packet = match Packet::parse(&frame.bytes) {
@@ -39,11 +42,12 @@ impl Router {
                 return None;
             }
         };
-        if packet.extended.source().address.mid == self.address.mid {
-            if self.goes_round(now, &packet, &frame.bytes) {
+        let is_ours = packet.extended.source().address.mid == self.address.mid;
+        if frame.source == own || is_ours {
+            if frame.source != own && self.goes_round(now, &packet, &frame.bytes) {
                 return self.act(now, packet, frame, out);
             }
-            self.meet_oneself(now, &packet.extended, frame.source, out);
+            self.meet_duplicate(now, &packet.extended, frame, out);
             return None;
         }
         let first = self.learn(now, &packet, frame, out);
@@ -54,31 +58,35 @@ impl Router {
         self.act(now, packet, frame, out)
     }
 
-    /// One's own packet comes back from forwarders, which is nothing; one hop away it is another station's (§10.2.1.5).
-    fn meet_oneself(&mut self, now: Time, extended: &Extended, from: LinkAddress, out: &mut Outbox) {
-        let lately = self.moved_address.is_some_and(|at| now.since(at) < PATIENCE_WITH_DUPLICATES);
-        if !extended.is_single_hop() || !self.mib.automatic_address || lately {
-            return;
+    /// Secured packets are neither read nor forwarded: nothing here verifies them. The first is told of.
+    fn drop_secured(&mut self, out: &mut Outbox) {
+        if !std::mem::replace(&mut self.has_told_of_secured, true) {
+            let text = "secured GeoNetworking packets (TS 103 097) are received; roam6 drops them, so the stations that send \
+                        them are not known here and their packets are not forwarded: see the counter dropped_secured";
+            out.report(Report::Notice { text: text.to_owned() });
         }
-        let former = self.address;
-        self.address.mid = random_mid(&mut self.entropy);
-        self.moved_address = Some(now);
-        let text = format!("{from} has our GeoNetworking address {former}: from now on it is {}", self.address);
-        out.report(Report::Notice { text });
-        self.beacon_soon(now);
+        self.drop_counted(DropReason::Secured, "a secured packet", out);
     }
 
     /// Takes in what the packet says of its source; whether it is one to act on.
     fn learn(&mut self, now: Time, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> bool {
-        let source = packet.extended.source();
+        let source = &source_of(packet);
         let mid = source.address.mid;
         let direct = packet.extended.is_single_hop();
+        if direct && self.is_too_far(now, source) {
+            self.drop_counted(DropReason::Implausible, "a neighbour cannot be so far away", out);
+            return false;
+        }
         let own = if direct { self.ego.place(now) } else { None };
-        let heard = self.stations.put(now, source, hop_of(frame), direct, own);
+        let heard = self.stations.put(now, source, (hop_of(frame), direct), own, self.ego.timestamp(now));
         match heard {
             Heard::Full => {
                 let limit = crate::geo::stations::MAX_STATIONS;
                 out.report(Report::TableFull { table: "stations".to_owned(), limit });
+                return false;
+            }
+            Heard::Implausible => {
+                self.drop_counted(DropReason::Implausible, "a position vector from the future", out);
                 return false;
             }
             Heard::Neighbour => self.flush_soon(now),
@@ -91,11 +99,9 @@ impl Router {
         };
         let lifetime = packet.lifetime.duration().min(self.mib.max_lifetime);
         station.packets_until = station.packets_until.max(now + lifetime);
-        let recent = station.position.timestamp == source.timestamp;
-        let first = station.seen.put(number, recent);
+        let latest = station.position.timestamp == source.timestamp;
+        let first = station.seen.put(number, source.timestamp, latest);
         if first {
-            let octets = packet.payload.len() + 40;
-            station.rate.put(now, octets, self.mib.packet_data_rate_beta);
             self.release(now, source.address, out);
         } else if self.goes_round(now, packet, &frame.bytes) {
             return true;
@@ -114,7 +120,7 @@ impl Router {
             Extended::Beacon { .. } => None,
             Extended::SingleHop { .. } => delivery,
             Extended::TopoBroadcast(_) => {
-                if let Some(passing) = self.passing(&packet, frame, out) {
+                if let Some(passing) = self.passing(now, &packet, frame, out) {
                     self.send_everywhere(&passing.bytes, out);
                 }
                 delivery
@@ -161,7 +167,7 @@ impl Router {
     ) {
         if self.is_own(sought) {
             self.answer(now, origin, out);
-        } else if let Some(passing) = self.passing(packet, frame, out) {
+        } else if let Some(passing) = self.passing(now, packet, frame, out) {
             self.send_everywhere(&passing.bytes, out);
         }
     }
@@ -175,7 +181,7 @@ impl Router {
         frame: &Frame,
         out: &mut Outbox,
     ) {
-        let Some(mut passing) = self.passing(packet, frame, out) else { return };
+        let Some(mut passing) = self.passing(now, packet, frame, out) else { return };
         let mid = destination.address.mid;
         let known = self.stations.find(mid).map(|station| station.position.short());
         let place = match known {
@@ -184,7 +190,7 @@ impl Router {
                 known.place
             }
             _ => {
-                self.stations.learn(now, destination);
+                self.stations.learn(now, destination, self.ego.timestamp(now));
                 destination.place
             }
         };
@@ -200,7 +206,7 @@ impl Router {
             self.drop_counted(DropReason::AreaTooLarge, "its area is too large to forward it", out);
             return inside;
         }
-        let Some(passing) = self.passing(packet, frame, out) else { return inside };
+        let Some(passing) = self.passing(now, packet, frame, out) else { return inside };
         if inside {
             self.spread(now, area, passing, out);
             return true;
@@ -213,11 +219,13 @@ impl Router {
     }
 
     /// The packet as it would leave again; `None` if it may not: it has made its last hop, or its source sends too much.
-    fn passing(&self, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> Option<Passing> {
+    fn passing(&mut self, now: Time, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> Option<Passing> {
         let remaining = packet.remaining.checked_sub(1).filter(|remaining| *remaining > 0)?;
         let mid = packet.extended.source().address.mid;
-        let rate = self.stations.find(mid).map_or(0.0, |station| station.rate.average());
-        if rate > f64::from(self.mib.max_packet_data_rate) {
+        let octets = packet.payload.len() + HEADERS;
+        let (most, burst) = (self.mib.max_packet_data_rate, Rate::burst(self.mib.packet_data_rate_beta));
+        let station = self.stations.find_mut(mid);
+        if station.is_some_and(|station| !station.rate.take(now, octets, most, burst)) {
             self.drop_counted(DropReason::RateLimited, "its source sends too much to be forwarded", out);
             return None;
         }
@@ -228,9 +236,22 @@ impl Router {
         Some(Passing { id, class: packet.class, sender: frame.source, was_handed, bytes })
     }
 
+    /// Whether a station says to be so far away that its frames cannot reach this one.
+    fn is_too_far(&self, now: Time, source: &LongPosition) -> bool {
+        let most = FARTHEST * f64::from(self.mib.max_range);
+        let own = self.ego.place(now).filter(|_| self.ego.has_fix());
+        own.is_some_and(|own| geometry::distance(own, source.place) > most)
+    }
+
     pub(super) fn is_own(&self, address: GeoAddress) -> bool {
         address.mid == self.address.mid
     }
+}
+
+/// The source's position vector, without speed and heading if the source says that it does not move (itsGnIsMobile).
+fn source_of(packet: &Packet<'_>) -> LongPosition {
+    let source = *packet.extended.source();
+    if packet.is_mobile() { source } else { LongPosition { speed: 0, heading: 0, ..source } }
 }
 
 /// By whom a frame came.

@@ -8,9 +8,8 @@ use super::forward::{Goal, Step};
 use crate::few;
 use crate::geo::contention::PacketId;
 use crate::geo::geometry;
-use crate::geo::stations::Bearing;
+use crate::geo::stations::{Bearing, Origin};
 use crate::time::Time;
-use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Extended, Packet, TrafficClass, detour, set_detour};
 use std::collections::VecDeque;
 
@@ -43,21 +42,21 @@ impl Detours {
 }
 
 impl Router {
-    /// Where a packet goes next that `sender` has handed over; `None`: one of this station's own.
+    /// Where a packet goes next that came `from` there; `None`: one of this station's own.
     pub(super) fn advance(
         &mut self,
         now: Time,
         goal: &Goal,
-        (id, class, sender): (PacketId, TrafficClass, Option<LinkAddress>),
+        (id, class, from): (PacketId, TrafficClass, Option<Origin>),
         bytes: &mut [u8],
     ) -> Step {
         let (true, Some(away)) = (self.mib.recovery, self.away(now, goal)) else {
-            return self.greedy(now, goal, class);
+            return self.greedy(now, goal, class, from);
         };
         let begun = detour(bytes).filter(|begun| away >= f64::from(*begun) && !self.is_near(now, goal));
-        let (step, begun) = match (begun, sender) {
-            (Some(begun), Some(sender)) => (self.around(now, Bearing::Sender(sender)), Some(begun)),
-            _ => match (self.greedy(now, goal, class), goal.place()) {
+        let (step, begun) = match (begun, from) {
+            (Some(begun), Some(from)) => (self.around(now, Bearing::Sender(from.sender)), Some(begun)),
+            _ => match (self.greedy(now, goal, class, from), goal.place()) {
                 // Rounded down: the next to come nearer is nearer than here.
                 (Step::Everywhere, Some(place)) => {
                     let step = self.around(now, Bearing::Goal(place));

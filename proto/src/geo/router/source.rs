@@ -5,7 +5,7 @@ use super::forward::{Goal, Target};
 use super::{MAX_REPEATED, Repeated, Router, Timer};
 use crate::engine::Outbox;
 use crate::geo::geometry;
-use crate::geo::lookup::{MAX_LOOKUPS, Waiting};
+use crate::geo::lookup::{Accepted, MAX_LOOKUPS};
 use crate::geo::request::{Refused, Request, To};
 use crate::geo::store::Owner;
 use crate::report::{DropReason, Report};
@@ -80,6 +80,7 @@ impl Router {
                 let source = self.position(now).ok_or(Refused::NoPosition)?;
                 let packet = self.packet(&request, Extended::SingleHop { source, media: [0; 4] }, 1);
                 self.restart_beacon(now);
+                self.own_positions.note(&source);
                 self.send_out(now, packet, out);
                 Ok(())
             }
@@ -104,17 +105,20 @@ impl Router {
         out: &mut Outbox,
     ) -> Result<(), Refused> {
         let Some(station) = self.stations.find(address.mid) else {
+            // Others compare the whole address, with the kind of station in it.
+            let address = self.stations.address(address.mid).unwrap_or(address);
             return match self.lookups.put(now, address, request, &self.mib) {
-                Waiting::First => {
+                Accepted::First => {
                     self.ask(now, address, out);
+                    self.keep_sweeping(now);
                     Ok(())
                 }
-                Waiting::Joined(0) => Ok(()),
-                Waiting::Joined(count) => {
+                Accepted::Joined(0) => Ok(()),
+                Accepted::Joined(count) => {
                     self.drop_counted(DropReason::BufferFull, &format!("{count} for {address}"), out);
                     Ok(())
                 }
-                Waiting::Full => {
+                Accepted::Full => {
                     out.report(Report::TableFull { table: "lookups".to_owned(), limit: MAX_LOOKUPS });
                     Err(Refused::Busy(MAX_LOOKUPS))
                 }
@@ -194,6 +198,7 @@ impl Router {
     pub(super) fn beacon(&mut self, now: Time, out: &mut Outbox) {
         let Some(source) = self.position(now).filter(|_| !self.links.is_empty()) else { return };
         self.restart_beacon(now);
+        self.own_positions.note(&source);
         let bytes = self.control(Extended::Beacon { source }, 1);
         self.send_everywhere(&bytes, out);
         if self.mib.beacon_hops > 1 {
@@ -210,8 +215,16 @@ impl Router {
         self.send_everywhere(&bytes, out);
     }
 
-    /// Answers whoever asks for this station (§10.3.7.3).
+    /// Answers whoever asks for this station (§10.3.7.3); each as often as the standard has it ask, and not more than the
+    /// limit in all.
     pub(super) fn answer(&mut self, now: Time, asker: &Sequenced, out: &mut Outbox) {
+        let least = self.mib.location_service_timer / 2;
+        let Some(station) = self.stations.find_mut(asker.source.address.mid) else { return };
+        let was_answered = station.answered.is_some_and(|at| now.since(at) < least);
+        if was_answered || !self.replies.take(now) {
+            return self.drop_counted(DropReason::RateLimited, "a request of the location service", out);
+        }
+        station.answered = Some(now);
         let Ok(origin) = self.origin(now) else { return };
         let destination = asker.source.short();
         let bytes = self.control(Extended::LocationReply { origin, destination }, self.mib.default_hop_limit);
@@ -219,9 +232,18 @@ impl Router {
         self.route_own(now, target, bytes, TrafficClass(self.mib.traffic_class), out);
     }
 
+    pub(super) fn count_expired(&self, packets: usize, out: &mut Outbox) {
+        if packets > 0 {
+            let detail = format!("{packets} waited for the location service until their lifetime ended");
+            self.drop_counted(DropReason::Expired, &detail, out);
+        }
+    }
+
     /// Sends what waited for a station that is known now.
     pub(super) fn release(&mut self, now: Time, address: GeoAddress, out: &mut Outbox) {
-        for request in self.lookups.found(address.mid) {
+        let (requests, expired) = self.lookups.found(now, address.mid);
+        self.count_expired(expired, out);
+        for request in requests {
             if let Err(refused) = self.send(now, request, out) {
                 self.drop_counted(DropReason::NoPosition, &format!("for {address}: {refused}"), out);
             }

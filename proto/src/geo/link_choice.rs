@@ -1,0 +1,143 @@
+//! Which virtual link a unicast packet belongs to: EN 302 636-6-1 §8.2.2. All virtual links of a station have its
+//! link-layer address, so the kernel gives all of them the same link-local address, and the GeoNetworking header of a
+//! unicast packet names no link. What this station and the other have exchanged lately tells it then: the link on which a
+//! neighbour was solicited is the link of its advertisement.
+
+use crate::few;
+use crate::input::LinkId;
+use roam6_wire::LinkAddress;
+use roam6_wire::icmp6::{Message, kind};
+use roam6_wire::ip6::{Datagram, protocol};
+use std::collections::VecDeque;
+use std::net::Ipv6Addr;
+
+/// Addresses of this host told apart; the kernel allows an interface 16 by advertisement.
+const MAX_ADDRESSES: usize = 256;
+/// Stations and solicited addresses whose link is remembered, each.
+pub const MAX_REMEMBERED: usize = 512;
+
+/// What is known of the links on which this host and others talk.
+#[derive(Debug, Default)]
+pub struct LinkChoice {
+    /// Addresses of the host's interfaces.
+    addresses: few::Set<(Ipv6Addr, LinkId)>,
+    /// The link by which each station was talked to.
+    talked: Recent<(LinkAddress, Ipv6Addr)>,
+    /// The link on which each address was solicited.
+    solicited: Recent<Ipv6Addr>,
+}
+
+/// The newest entries of a map; the oldest give way.
+#[derive(Debug)]
+struct Recent<K> {
+    links: few::Map<K, Talked>,
+    order: VecDeque<K>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Talked {
+    link: LinkId,
+    /// This host has spoken; what only others have said does not change it.
+    by_us: bool,
+}
+
+impl<K> Default for Recent<K> {
+    fn default() -> Recent<K> {
+        Recent { links: few::Map::new(), order: VecDeque::new() }
+    }
+}
+
+impl<K: Ord + Copy> Recent<K> {
+    fn note(&mut self, key: K, link: LinkId, by_us: bool) {
+        if self.links.get(&key).is_some_and(|known| known.by_us && !by_us) {
+            return;
+        }
+        if self.links.insert(key, Talked { link, by_us }).is_none() {
+            self.order.push_back(key);
+        }
+        if self.order.len() > MAX_REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.links.remove(&oldest);
+        }
+    }
+
+    fn get(&self, key: &K) -> Option<LinkId> {
+        self.links.get(key).map(|talked| talked.link)
+    }
+}
+
+impl LinkChoice {
+    /// An address of this host came or went.
+    pub fn set_address(&mut self, link: LinkId, address: Ipv6Addr, present: bool) {
+        if !present {
+            self.addresses.remove(&(address, link));
+        } else if self.addresses.len() < MAX_ADDRESSES {
+            self.addresses.insert((address, link));
+        }
+    }
+
+    /// This host has sent a packet to a station, or to all, on a link.
+    pub fn sent(&mut self, link: LinkId, station: LinkAddress, packet: &[u8]) {
+        let Ok(datagram) = Datagram::parse(packet) else { return };
+        if station.is_unicast() {
+            self.talked.note((station, end(datagram.destination)), link, true);
+        }
+        if let Some(Message::NeighbourSolicitation(message)) = discovery(&datagram)
+            && !datagram.source.is_unspecified()
+        {
+            self.solicited.note(message.target, link, true);
+        }
+    }
+
+    /// A station has sent a packet to a group on a link.
+    pub fn received(&mut self, link: LinkId, station: LinkAddress, packet: &[u8]) {
+        if let Ok(datagram) = Datagram::parse(packet) {
+            self.talked.note((station, end(datagram.source)), link, false);
+        }
+    }
+
+    /// The link of a unicast packet from a station, if addresses or what was exchanged before tell it; `is_up` says which
+    /// links there are.
+    pub fn of(&self, station: LinkAddress, packet: &[u8], is_up: impl Fn(LinkId) -> bool) -> Option<LinkId> {
+        let datagram = Datagram::parse(packet).ok()?;
+        let destination = datagram.destination;
+        let mut with_address = self.addresses.iter().filter(|(address, link)| *address == destination && is_up(*link));
+        let one = with_address.next().filter(|_| with_address.next().is_none()).map(|(_, link)| *link);
+        let solicited = || match discovery(&datagram) {
+            Some(Message::NeighbourAdvertisement(message)) => self.solicited.get(&message.target),
+            _ => None,
+        };
+        let talked = || self.talked.get(&(station, end(datagram.source)));
+        one.or_else(solicited).or_else(talked).filter(|link| is_up(*link))
+    }
+
+    /// The link one of whose addresses has the prefix, 64 bits, of the packet's destination.
+    pub fn by_prefix(&self, packet: &[u8], is_up: impl Fn(LinkId) -> bool) -> Option<LinkId> {
+        let destination = Datagram::parse(packet).ok()?.real_destination();
+        let prefix = |address: Ipv6Addr| address.to_bits() >> 64;
+        let is_on = |address: Ipv6Addr| !address.is_unicast_link_local() && prefix(address) == prefix(destination);
+        self.addresses.iter().find(|(address, link)| is_on(*address) && is_up(*link)).map(|(_, link)| *link)
+    }
+}
+
+#[cfg(test)]
+impl LinkChoice {
+    /// How many stations, and how many solicited addresses, are remembered.
+    pub fn remembered(&self) -> (usize, usize) {
+        (self.talked.links.len(), self.solicited.links.len())
+    }
+}
+
+/// A link-local address is one of the station itself; behind any other there may be many.
+fn end(address: Ipv6Addr) -> Ipv6Addr {
+    if address.is_unicast_link_local() { address } else { Ipv6Addr::UNSPECIFIED }
+}
+
+/// A solicitation or an advertisement of a neighbour.
+fn discovery(datagram: &Datagram<'_>) -> Option<Message> {
+    let kinds = [kind::NEIGHBOUR_SOLICITATION, kind::NEIGHBOUR_ADVERTISEMENT];
+    let is_meant =
+        datagram.protocol == protocol::ICMPV6 && datagram.payload.first().is_some_and(|it| kinds.contains(it));
+    if is_meant { Message::parse(datagram).ok() } else { None }
+}

@@ -1,0 +1,87 @@
+//! Duplicate address detection: EN 302 636-4-1 §10.2.1.5. A single-hop packet whose source address or link-layer sender is
+//! ours comes from another station with our address, unless it is one of ours that the medium has sent back. Then this
+//! station takes a new address, and its frames carry it.
+
+use super::{Router, random_mid};
+use crate::engine::Outbox;
+use crate::input::Frame;
+use crate::report::Report;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::LinkAddress;
+use roam6_wire::geo::{Extended, LongPosition, Place, Timestamp};
+use std::collections::VecDeque;
+
+/// An address is given up to another station once in so long: who wants ever more is no station.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// Position vectors of our own remembered: those of the last second, at ten messages a second, and more.
+const REMEMBERED: usize = 16;
+
+/// The address that was given up last, and when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GivenUp {
+    pub(super) address: LinkAddress,
+    at: Time,
+}
+
+/// An interface that carries frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Interface {
+    /// Its own link-layer address.
+    device: LinkAddress,
+    /// The one that frames carry.
+    pub(super) address: LinkAddress,
+}
+
+/// What this station has last said of its position in single-hop packets.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OwnPositions(VecDeque<(Timestamp, Place)>);
+
+impl OwnPositions {
+    pub(super) fn note(&mut self, position: &LongPosition) {
+        if self.0.len() >= REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back((position.timestamp, position.place));
+    }
+
+    fn holds(&self, position: &LongPosition) -> bool {
+        self.0.contains(&(position.timestamp, position.place))
+    }
+}
+
+impl Router {
+    /// The interface with this link-layer address: as it was, if the address is the one it had, and not with an address
+    /// that was given up.
+    pub(super) fn interface(&self, before: Option<Interface>, device: LinkAddress) -> Interface {
+        let is_given_up = self.given_up.is_some_and(|given_up| given_up.address == device);
+        let made = Interface { device, address: if is_given_up { self.address.mid } else { device } };
+        before.filter(|before| before.device == device).unwrap_or(made)
+    }
+
+    /// Looks at a packet whose source address or link-layer sender is this station's.
+    pub(super) fn meet_duplicate(&mut self, now: Time, extended: &Extended, frame: &Frame, out: &mut Outbox) {
+        let source = extended.source();
+        let is_echo = source.address.mid == self.address.mid && self.own_positions.holds(source);
+        let lately = self.given_up.is_some_and(|given_up| now.since(given_up.at) < INTERVAL);
+        if !extended.is_single_hop() || is_echo || !self.mib.automatic_address || lately {
+            return;
+        }
+        let former = self.address;
+        self.address.mid = random_mid(&mut self.entropy);
+        self.given_up = Some(GivenUp { address: former.mid, at: now });
+        let new = self.address.mid;
+        if let Some(interface) = self.links.get_mut(&frame.link).filter(|interface| interface.address == frame.source) {
+            interface.address = new;
+        }
+        for interface in self.links.values_mut().filter(|interface| interface.address == former.mid) {
+            interface.address = new;
+        }
+        let text = format!(
+            "another station has our GeoNetworking address {former} (frame from {}): from now on ours is {}",
+            frame.source, self.address
+        );
+        out.report(Report::Notice { text });
+        self.beacon_soon(now);
+    }
+}

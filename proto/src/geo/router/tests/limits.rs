@@ -1,0 +1,143 @@
+//! What is limited by time and by rate: the packet data rate of one source (annex B.2), packets that wait for the location
+//! service (§10.3.7.1), its replies (§10.3.7.3), and where greedy forwarding may send a packet (§E.2).
+
+use super::*;
+
+/// A payload of `octets` to everybody within three hops.
+fn flood(octets: usize) -> Request {
+    Request { payload: vec![7; octets], ..data(To::Hops(3)) }
+}
+
+/// Frames with a payload that station 2 has sent since the last call.
+fn forwarded(air: &mut Air) -> usize {
+    air.transmissions().iter().filter(|by| **by == 2).count()
+}
+
+#[test]
+fn a_source_that_has_calmed_down_is_forwarded_again() {
+    let mut air = Air::row(3, 250.0, &Mib::default());
+    for _ in 0..3_000 {
+        air.request(1, flood(1_398)).unwrap();
+        air.run(MILLISECOND);
+    }
+    air.run(Duration::from_secs(10));
+    air.sent.clear();
+    for _ in 0..25 {
+        air.request(1, flood(100)).unwrap();
+        air.run(Duration::from_secs(1));
+    }
+    assert_eq!(forwarded(&mut air), 25);
+}
+
+#[test]
+fn of_a_source_that_sends_too_much_only_the_excess_is_dropped() {
+    let mut air = Air::row(3, 250.0, &Mib::default());
+    air.run(Duration::from_secs(5));
+    // Twice what is allowed, for 20 s.
+    let mut each_second = Vec::new();
+    for _ in 0..20 {
+        air.sent.clear();
+        for _ in 0..200 {
+            air.request(1, flood(1_000)).unwrap();
+            air.run(5 * MILLISECOND);
+        }
+        each_second.push(forwarded(&mut air));
+    }
+    // 100 kB/s are 96 such packets a second; the bucket holds as many at the beginning.
+    assert!(each_second.iter().all(|count| *count >= 90), "{each_second:?}");
+    assert!(each_second.iter().sum::<usize>() <= 21 * 100, "{each_second:?}");
+}
+
+fn wait_for_nine(air: &mut Air, payload: &[u8], seconds: u64) {
+    let lifetime = Some(Duration::from_secs(seconds));
+    let request = Request { payload: payload.to_vec(), lifetime, ..data(station(9)) };
+    air.request(1, request).unwrap();
+}
+
+#[test]
+fn packets_that_wait_for_the_location_service_end_with_their_lifetime() {
+    let mut air = Air::row(1, 0.0, &Mib::default());
+    air.run(Duration::from_secs(5));
+    wait_for_nine(&mut air, b"short", 2);
+    wait_for_nine(&mut air, b"long", 30);
+    air.run(Duration::from_secs(5));
+    air.add(9, east(200.0), &Mib::default());
+    air.sent.clear();
+    air.run(Duration::from_secs(5));
+    assert_eq!(air.stations[&9].delivered, [b"long"]);
+    assert!(air.stations[&1].drops.contains(&DropReason::Expired));
+    let is_data = |frame: &&Frame| Packet::parse(&frame.bytes).is_ok_and(|packet| packet.payload == b"long");
+    let frame = air.sent.iter().map(|(_, frame)| frame).find(is_data).unwrap();
+    let left = Packet::parse(&frame.bytes).unwrap().lifetime.duration();
+    assert!(left < Duration::from_secs(26), "the time it has waited counts: {left:?}");
+}
+
+/// The LS replies that station 2 sends when it is asked `count` times within a second.
+fn replies(count: u64, askers: impl Fn(u64) -> u8) -> usize {
+    let mut air = Air::row(2, 250.0, &Mib::default());
+    air.run(Duration::from_secs(5));
+    air.sent.clear();
+    let place = air.stations[&1].place;
+    for number in 0..count {
+        let asker = askers(number);
+        if !air.stations.contains_key(&asker) {
+            air.add(asker, place, &Mib::default());
+        }
+        let (now, mut out) = (air.now, Outbox::new());
+        let router = &mut air.stations.get_mut(&asker).unwrap().router;
+        router.ask(now, GeoAddress::new(Station::PASSENGER_CAR, mac(2)), &mut out);
+        air.carry(asker, out);
+        air.run(Duration::from_micros(1_000_000 / count));
+    }
+    let is_reply = |(by, frame): &&(u8, Frame)| {
+        *by == 2 && matches!(Packet::parse(&frame.bytes).unwrap().extended, Extended::LocationReply { .. })
+    };
+    air.sent.iter().filter(is_reply).count()
+}
+
+#[test]
+fn replies_of_the_location_service_are_limited_for_each_asker_and_in_all() {
+    let of_one = replies(300, |_| 1);
+    assert!((1..=3).contains(&of_one), "{of_one} replies in a second to one that asks 300 times");
+    let of_many = replies(200, |number| 10 + u8::try_from(number).unwrap());
+    assert!((50..=101).contains(&of_many), "{of_many} replies in a second to 200 that ask once each");
+}
+
+#[test]
+fn a_request_names_the_kind_of_a_station_that_was_known_once() {
+    let mut air = Air::row(2, 250.0, &Mib::default());
+    air.run(Duration::from_secs(5));
+    air.stations.remove(&2);
+    air.run(Duration::from_secs(90));
+    air.sent.clear();
+    air.request(1, data(To::Station(GeoAddress::new(Station::UNKNOWN, mac(2))))).unwrap();
+    let sought = air.sent.iter().find_map(|(_, frame)| match Packet::parse(&frame.bytes).unwrap().extended {
+        Extended::LocationRequest { sought, .. } => Some(sought),
+        _ => None,
+    });
+    assert_eq!(sought, Some(GeoAddress::new(Station::PASSENGER_CAR, mac(2))));
+}
+
+/// Station 1 sends to station 9, of which all know that it is 2 km to the east, and does not know station 2, which hears it.
+#[test]
+fn a_packet_that_was_broadcast_is_not_handed_back_to_who_sent_it() {
+    let mib = Mib::default();
+    let mut air = Air::row(0, 0.0, &mib);
+    air.add(1, east(200.0), &mib);
+    air.add(9, east(300.0), &mib);
+    air.run(Duration::from_secs(5));
+    air.stations.remove(&9);
+    air.run(Duration::from_secs(9));
+    air.add(2, east(0.0), &mib);
+    let now = air.now;
+    air.stations.get_mut(&1).unwrap().router.beacon(now, &mut Outbox::new());
+    air.run(Duration::from_millis(1));
+    let mut out = Outbox::new();
+    air.stations.get_mut(&1).unwrap().router.beacon(now, &mut out);
+    air.carry(1, out);
+    air.stations.get_mut(&1).unwrap().router.lose(mac(2));
+    air.sent.clear();
+    air.request(1, data(station(9))).unwrap();
+    let hops: Vec<(u8, LinkAddress)> = air.sent.iter().map(|(by, frame)| (*by, frame.destination)).collect();
+    assert_eq!(hops, [(1, EVERYBODY)], "not handed back");
+}

@@ -1,0 +1,230 @@
+//! Stations that restart, stations whose clock or position is wrong, and two stations with one link-layer address
+//! (EN 302 636-4-1 §8.1.3, §10.2.1.5, annex A).
+
+use super::*;
+use crate::engine::Engine;
+use crate::geo::GeoStation;
+use crate::input::Input;
+use crate::plan::{Heard, Item, VirtualInterface};
+use roam6_wire::geo::{ETHERTYPE, Lifetime, LongPosition, Sequenced, Timestamp, VERSION};
+
+/// Milliseconds in an hour.
+const HOUR: u32 = 3_600_000;
+
+/// The position vector of a station now, so many milliseconds of its clock ahead of the right time.
+fn position(air: &Air, number: u8, place: Place, ahead: u32) -> LongPosition {
+    let right = air.stations.values().next().unwrap().router.its_time(air.now) as u32;
+    LongPosition {
+        address: GeoAddress::new(Station::PASSENGER_CAR, mac(number)),
+        timestamp: Timestamp(right.wrapping_add(ahead)),
+        place,
+        accurate: true,
+        speed: 0,
+        heading: 0,
+    }
+}
+
+/// A frame that another station sends to everybody.
+fn frame(sender: u8, extended: Extended, hops: u8) -> Frame {
+    let (upper, payload): (_, &[u8]) =
+        if matches!(extended, Extended::Beacon { .. }) { (Upper::Any, b"") } else { (Upper::BtpB, b"data") };
+    let (lifetime, class) = (Lifetime::of(Duration::from_secs(60)), TrafficClass(0));
+    let packet = Packet {
+        version: VERSION,
+        lifetime,
+        remaining: hops,
+        upper,
+        class,
+        flags: 0x80,
+        most: hops,
+        extended,
+        payload,
+    };
+    Frame { link: LINK, source: mac(sender), destination: EVERYBODY, ethertype: ETHERTYPE, bytes: packet.emit() }
+}
+
+/// Lets station `number` receive a frame.
+fn hear(air: &mut Air, number: u8, frame: &Frame) {
+    let (now, mut out) = (air.now, Outbox::new());
+    let peer = air.stations.get_mut(&number).unwrap();
+    if let Some(delivery) = peer.router.hear(now, frame, &mut out) {
+        peer.delivered.push(delivery.packet.payload.to_vec());
+    }
+    air.carry(number, out);
+}
+
+fn known_place(air: &Air, of: u8, at: u8) -> Option<Place> {
+    air.stations[&at].router.stations().find(mac(of)).map(|station| station.position.place)
+}
+
+/// The station begins again: it has forgotten everything, and its sequence numbers start at 0 (§8.3).
+fn restart(air: &mut Air, number: u8, mib: &Mib) {
+    let place = air.stations[&number].place;
+    air.add(number, place, mib);
+    air.stations.get_mut(&number).unwrap().router.sequence = 0;
+}
+
+#[test]
+fn a_station_that_restarts_is_heard_and_forwarded_although_it_uses_its_numbers_again() {
+    let mib = Mib::default();
+    for silence in [Duration::from_secs(1), Duration::from_secs(25)] {
+        let mut air = Air::row(3, 250.0, &mib);
+        restart(&mut air, 1, &mib);
+        for life in 1..=3 {
+            air.run(Duration::from_secs(5));
+            for _ in 0..60 {
+                air.request(1, data(To::Hops(5))).unwrap();
+                air.run(Duration::from_millis(100));
+            }
+            let received = |number| air.delivered().iter().filter(|by| **by == number).count();
+            assert_eq!((received(2), received(3)), (60 * life, 60 * life), "life {life}, {silence:?} of silence");
+            restart(&mut air, 1, &mib);
+            air.stations.get_mut(&1).unwrap().router.links.clear();
+            air.run(silence);
+            restart(&mut air, 1, &mib);
+        }
+    }
+}
+
+#[test]
+fn a_position_from_the_future_gives_way_to_the_right_one() {
+    for hops in [1, 5] {
+        let mut air = Air::row(1, 0.0, &Mib::default());
+        let extended = |source, sequence| match hops {
+            1 => Extended::Beacon { source },
+            _ => Extended::TopoBroadcast(Sequenced { sequence, source }),
+        };
+        let wrong = position(&air, 9, east(500.0), HOUR);
+        hear(&mut air, 1, &frame(9, extended(wrong, 1), hops));
+        for second in 1..45_u16 {
+            air.run(Duration::from_secs(1));
+            let right = position(&air, 9, east(100.0), 0);
+            hear(&mut air, 1, &frame(9, extended(right, 1 + second), hops));
+            assert_eq!(known_place(&air, 9, 1), Some(east(100.0)), "after {second} s, {hops} hops");
+        }
+    }
+}
+
+#[test]
+fn one_forged_time_does_not_move_a_station_that_is_known() {
+    let mut air = Air::row(1, 0.0, &Mib::default());
+    let right = position(&air, 9, east(100.0), 0);
+    hear(&mut air, 1, &frame(9, Extended::Beacon { source: right }, 1));
+    for ahead in [60_000, HOUR, 20 * 24 * HOUR] {
+        let forged = position(&air, 9, east(900.0), ahead);
+        hear(&mut air, 1, &frame(8, Extended::Beacon { source: forged }, 1));
+        assert_eq!(known_place(&air, 9, 1), Some(east(100.0)));
+        assert_eq!(air.stations.get_mut(&1).unwrap().drops.pop(), Some(DropReason::Implausible));
+    }
+}
+
+#[test]
+fn where_our_own_clock_is_an_hour_slow_stations_are_followed_all_the_same() {
+    let mut air = Air::row(1, 0.0, &Mib::default());
+    for second in 0..30_u8 {
+        let place = east(100.0 + f64::from(second));
+        let source = position(&air, 9, place, HOUR);
+        hear(&mut air, 1, &frame(9, Extended::Beacon { source }, 1));
+        assert_eq!(known_place(&air, 9, 1), Some(place));
+        air.run(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn after_its_lifetime_an_entry_takes_any_position_of_its_station() {
+    let mut air = Air::row(1, 0.0, &Mib::default());
+    let origin = |source, sequence| Extended::TopoBroadcast(Sequenced { sequence, source });
+    // Eight seconds ahead, which clocks may be; then right, by packets that others pass on.
+    let early = position(&air, 9, east(500.0), 8_000);
+    hear(&mut air, 1, &frame(8, origin(early, 1), 5));
+    let right = position(&air, 9, east(100.0), 0);
+    air.run(Duration::from_secs(21));
+    assert_eq!(known_place(&air, 9, 1), None);
+    hear(&mut air, 1, &frame(8, origin(right, 2), 5));
+    assert_eq!(known_place(&air, 9, 1), Some(east(100.0)));
+}
+
+#[test]
+fn no_neighbour_is_a_thousand_kilometres_away() {
+    let mut air = Air::row(1, 0.0, &Mib::default());
+    let source = position(&air, 9, east(1_000_000.0), 0);
+    hear(&mut air, 1, &frame(9, Extended::Beacon { source }, 1));
+    assert_eq!(known_place(&air, 9, 1), None);
+    assert_eq!(air.stations[&1].drops, [DropReason::Implausible]);
+    // By several hops a packet may have come from there.
+    let extended = Extended::TopoBroadcast(Sequenced { sequence: 1, source });
+    hear(&mut air, 1, &frame(8, extended, 5));
+    assert!(known_place(&air, 9, 1).is_some());
+}
+
+/// What the first station sends from now on: source MID and link-layer source of its next beacon.
+fn beacon_of_the_first(air: &mut Air) -> (LinkAddress, LinkAddress) {
+    air.sent.clear();
+    air.run(Duration::from_secs(5));
+    let of_first = |(by, frame): &&(u8, Frame)| *by == 1 && frame.destination == EVERYBODY;
+    let (_, frame) = air.sent.iter().find(of_first).unwrap();
+    (Packet::parse(&frame.bytes).unwrap().extended.source().address.mid, frame.source)
+}
+
+#[test]
+fn a_station_with_our_link_layer_address_is_noticed_and_frames_carry_the_new_one() {
+    for of_sender in [false, true] {
+        let mut air = Air::row(1, 0.0, &Mib::default());
+        air.run(Duration::from_secs(5));
+        // The same MID and sender; or the sender alone, under a MID of its own making.
+        let source = position(&air, if of_sender { 9 } else { 1 }, east(100.0), 0);
+        hear(&mut air, 1, &frame(1, Extended::Beacon { source }, 1));
+        let (mid, sender) = beacon_of_the_first(&mut air);
+        assert_ne!(mid, mac(1));
+        assert_eq!(sender, mid);
+        // What is sent to the new address is for this station, and to the former one no longer.
+        let source = position(&air, 8, east(100.0), 0);
+        let extended = Extended::SingleHop { source, media: [0; 4] };
+        for (destination, count) in [(mid, 1), (mac(1), 1)] {
+            hear(&mut air, 1, &Frame { destination, ..frame(8, extended, 1) });
+            assert_eq!(air.delivered().len(), count);
+        }
+    }
+}
+
+#[test]
+fn our_own_frames_that_come_back_are_no_other_station() {
+    let mut air = Air::row(1, 0.0, &Mib::default());
+    air.run(Duration::from_secs(12));
+    for (_, echo) in air.sent.clone() {
+        hear(&mut air, 1, &echo);
+    }
+    assert_eq!(air.stations[&1].router.address().mid, mac(1));
+}
+
+#[test]
+fn interfaces_and_virtual_links_get_the_new_address() {
+    let link = crate::geo::VirtualLink {
+        name: "gn0".to_owned(),
+        reach: crate::geo::config::Reach::Around(500),
+        class: TrafficClass(3),
+        lifetime: None,
+    };
+    let config = crate::geo::GeoConfig {
+        interfaces: ["radio0".to_owned()].into(),
+        station: Station::BUS,
+        virtual_links: vec![link],
+        facilities: None,
+        mib: Mib::default(),
+    };
+    let mut station = GeoStation::new(config, Entropy::from_number(1));
+    let event = LinkEvent { link: LINK, name: "radio0".to_owned(), address: Some(mac(1)), up: true, mtu: 1500 };
+    let source = position(&Air::row(1, 0.0, &Mib::default()), 1, east(100.0), 0);
+    let mut out = Outbox::new();
+    for input in
+        [Input::Link(event.clone()), Input::Frame(frame(1, Extended::Beacon { source }, 1)), Input::Link(event)]
+    {
+        station.handle(Time::from_micros(1), &input, &mut out);
+    }
+    let new = station.router().address().mid;
+    let items: Vec<Item> =
+        out.drain().filter_map(|output| if let Output::Put(item) = output { Some(item) } else { None }).collect();
+    let heard = |address| Item::Heard(Heard { link: LINK, ethertype: ETHERTYPE, address });
+    let made = |address| Item::Virtual(VirtualInterface { name: "gn0".to_owned(), address, mtu: 1398 });
+    assert_eq!(items, [heard(None), made(mac(1)), made(new), heard(Some(new))]);
+}
