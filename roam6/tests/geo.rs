@@ -7,15 +7,36 @@ mod road;
 
 use road::{BINARY, Place, Running, run, wait_for};
 use std::fs::{self, File};
-use std::net::{Ipv6Addr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+const ONE_LINK: &str = "[[geo.links]]\nname = \"gn0\"\naround = 1500\n";
+
+/// One of each kind, and two of one kind.
+const FOUR_LINKS: &str = "
+[[geo.links]]
+name = \"gn0\"
+area = { latitude = 48.0, longitude = 11.003, a = 1500 }
+[[geo.links]]
+name = \"gn1\"
+area = { latitude = 48.0, longitude = 11.003, a = 1200 }
+[[geo.links]]
+name = \"gn2\"
+around = 1500
+[[geo.links]]
+name = \"gn3\"
+hops = 3
+";
 
 /// Stations a, b and c, 223 m apart; b has a radio towards each of the others.
 struct Row {
     /// Where the first one is.
     first: &'static str,
+    /// The virtual links of each.
+    links: &'static str,
     places: Vec<Place>,
     folder: tempfile::TempDir,
     daemons: Vec<Running>,
@@ -23,10 +44,10 @@ struct Row {
 
 impl Row {
     fn new(test: &str) -> Option<Row> {
-        Row::from(test, "{ latitude = 48.0, longitude = 11.0 }")
+        Row::from(test, "{ latitude = 48.0, longitude = 11.0 }", ONE_LINK)
     }
 
-    fn from(test: &str, first: &'static str) -> Option<Row> {
+    fn from(test: &str, first: &'static str, links: &'static str) -> Option<Row> {
         let places: Option<Vec<Place>> = (0..3).map(|_| Place::new()).collect();
         let Some(places) = places else {
             println!("skipped: {test}: no network namespaces here (not root?)");
@@ -43,7 +64,7 @@ impl Row {
             places[place].shell(&format!("ip link set {radio} up"));
         }
         fs::write(folder.path().join("drive.csv"), DRIVE).unwrap();
-        let mut row = Row { first, places, folder, daemons: Vec::new() };
+        let mut row = Row { first, links, places, folder, daemons: Vec::new() };
         row.daemons = (0..3).map(|number| row.places[number].roam6(&row.write(number))).collect();
         Some(row)
     }
@@ -60,8 +81,9 @@ impl Row {
         let text = format!(
             "run_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n[geo]\ninterfaces = [{radios}]\nposition = {position}\n\
              busy_poll = \"50us\"\nfacilities = {{ station_id = {number}, length = 4.2, width = 1.8 }}\n\
-             [[geo.links]]\nname = \"gn0\"\naround = 1500\n{announced}",
-            folder.display()
+             {1}{announced}",
+            folder.display(),
+            self.links
         );
         let file = self.folder.path().join(format!("{number}.toml"));
         fs::write(&file, text).unwrap();
@@ -77,7 +99,11 @@ impl Row {
     }
 
     fn link_local(&self, number: usize) -> Option<String> {
-        let shown = self.places[number].command(&["ip", "-6", "-o", "address", "show", "dev", "gn0", "scope", "link"]);
+        self.link_local_on(number, "gn0")
+    }
+
+    fn link_local_on(&self, number: usize, link: &str) -> Option<String> {
+        let shown = self.places[number].command(&["ip", "-6", "-o", "address", "show", "dev", link, "scope", "link"]);
         let output = { shown }.output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let is_ready = !text.contains("tentative");
@@ -205,6 +231,75 @@ fn ipv6_travels_over_two_hops_at_every_size_and_longer_packets_are_answered() {
 }
 
 #[test]
+fn ipv6_unicast_travels_on_every_virtual_link() {
+    let test = "ipv6_unicast_travels_on_every_virtual_link";
+    let Some(row) = Row::from(test, "{ latitude = 48.0, longitude = 11.0 }", FOUR_LINKS) else { return };
+    let links = ["gn0", "gn1", "gn2", "gn3"];
+    for number in [0, 2] {
+        for link in links {
+            wait_for("a virtual link at each end", || row.link_local_on(number, link).is_some());
+            let address = format!("2001:db8:{}::{}", &link[2..], number + 1);
+            row.places[number].shell(&format!("ip -6 address add {address}/64 dev {link} nodad"));
+        }
+    }
+    // From one to the next and back, as the kernel still knows the neighbour or has to ask again.
+    for link in links.iter().chain(links.iter().rev()) {
+        let near = format!("{}%{link}", row.link_local_on(2, link).unwrap());
+        for to in [near, format!("2001:db8:{}::3", &link[2..])] {
+            wait_for(&to, || row.places[0].ping(1, "8", &to).contains("1 received"));
+            for _ in 0..3 {
+                let told = row.places[0].ping(20, "8", &to);
+                assert!(told.contains("1 received"), "{to}: {told}\n{}", row.counters());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_connection_through_one_forwarder_goes_on_at_the_packet_data_rate() {
+    let Some(row) = Row::new("a_connection_through_one_forwarder_goes_on_at_the_packet_data_rate") else { return };
+    wait_for("a virtual link at each end", || row.link_local(0).is_some() && row.link_local(2).is_some());
+    let far = row.link_local(2).unwrap();
+    wait_for("the far station", || row.places[0].ping(1, "8", &format!("{far}%gn0")).contains("1 received"));
+    let gn0 = row.places[0].shell("ip -o link show dev gn0 | cut -d: -f1").trim().parse().unwrap();
+    let listener = row.places[2].enter(|| TcpListener::bind("[::]:5020").unwrap());
+    let to = SocketAddrV6::new(far.parse().unwrap(), 5020, 0, gn0);
+    let mut speaker = row.places[0].enter(|| TcpStream::connect(to).unwrap());
+    std::thread::spawn(move || while speaker.write_all(&[7; 10_000]).is_ok() {});
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    // What has room in the bucket comes at once; then 100 kB a second can.
+    let (began, mut buffer, mut octets) = (Instant::now(), vec![0; 65_536], 0);
+    while began.elapsed() < Duration::from_secs(14) {
+        let read = stream.read(&mut buffer).unwrap_or(0);
+        octets += if began.elapsed() < Duration::from_secs(4) { 0 } else { read };
+    }
+    assert!((300_000..1_500_000).contains(&octets), "{octets} octets in 10 s\n{}", row.counters());
+}
+
+#[test]
+fn a_station_whose_link_layer_address_another_has_takes_a_new_one_and_is_reached_by_it() {
+    let test = "a_station_whose_link_layer_address_another_has_takes_a_new_one_and_is_reached_by_it";
+    let Some(row) = Row::new(test) else { return };
+    wait_for("a neighbour", || row.look(0, &["geo", "neighbours"]).contains("223 m"));
+    let before = [row.mid(0), row.mid(1)];
+    let taken = row.places[1].link_address("radio0");
+    row.places[0].shell(&format!("ip link set radio0 address {taken}"));
+    // Who notices first takes another.
+    let changed = || (0..2).find(|number| row.mid(*number) != before[*number]);
+    wait_for("a new address", || changed().is_some());
+    let number = changed().unwrap();
+    let new = row.mid(number);
+    wait_for("an answer", || {
+        let words = ["geo", "ping", &new, "--count", "1", "--timeout", "2"];
+        row.look(1 - number, &words).contains(&format!("from {new}"))
+    });
+    // The interface lets frames for the new address through.
+    let received = row.places[number].shell("bridge fdb show dev radio0");
+    assert!(received.contains(&new), "{new} is not among {received}");
+}
+
+#[test]
 fn stations_make_themselves_known_and_tell_of_events() {
     let Some(row) = Row::new("stations_make_themselves_known_and_tell_of_events") else { return };
     // Awareness goes one hop, events to all in their area.
@@ -258,7 +353,7 @@ fn who_drives_speaks_more_often_than_who_stands_and_tshark_understands_both() {
             return println!("skipped: {test}: {tool} is missing");
         }
     }
-    let Some(row) = Row::from(test, "{ track = \"drive.csv\", repeat = true }") else { return };
+    let Some(row) = Row::from(test, "{ track = \"drive.csv\", repeat = true }", ONE_LINK) else { return };
     wait_for("the driver on the map", || row.look(1, &["show", "ldm"]).contains("station  0"));
     let area = ["circle", "48.0", "11.003", "1000", "--repeat", "500ms"];
     row.ask(0, &[&["denm", "send", "obstacle"][..], &area].concat());

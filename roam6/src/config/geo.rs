@@ -7,12 +7,14 @@ use crate::config::check;
 use crate::config::duration::Span;
 use crate::config::source::{Problem, Review};
 use crate::daemon::position::track::Track;
+use core::f64::consts::PI;
+use core::ops::{Range, RangeInclusive};
 use core::time::Duration;
 use roam6_proto::Fix;
 use roam6_proto::facilities::{Announcement, FacilitiesConfig};
 use roam6_proto::few;
-use roam6_proto::geo::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
-use roam6_wire::geo::{Area, Place, Shape, Station};
+use roam6_proto::geo::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink, geometry};
+use roam6_wire::geo::{Area, Place, Shape, Station, TrafficClass};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -22,6 +24,9 @@ const MAX_LIST: usize = 16;
 const MAX_BUSY_POLL: Duration = Duration::from_millis(1);
 /// Longest time after a frame in which no core sleeps.
 const MAX_AWAKE: Duration = Duration::from_secs(10);
+
+/// Lifetimes of packets (itsGnMaxPacketLifetime).
+const LIFETIME: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(600);
 
 /// A station, and how it knows where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +75,7 @@ pub(crate) enum Position {
 pub(crate) struct Section {
     interfaces: Spanned<Vec<Spanned<String>>>,
     station: Option<Spanned<String>>,
+    is_mobile: Option<bool>,
     position: Spanned<PositionTable>,
     #[serde(default)]
     links: Vec<LinkTable>,
@@ -117,6 +123,9 @@ struct LinkTable {
     around: Option<Spanned<u16>>,
     hops: Option<Spanned<u8>>,
     area: Option<Spanned<AreaTable>>,
+    traffic_class: Option<Spanned<u8>>,
+    store_carry_forward: Option<bool>,
+    lifetime: Option<Spanned<Span>>,
 }
 
 #[derive(Deserialize)]
@@ -139,14 +148,17 @@ fn circle() -> Shape {
 
 /// Checks the table; what is wrong with it is remembered by `review`.
 pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> Option<Geo> {
-    let mib = mib(&section, review);
+    let mut mib = mib(&section, review);
     let interfaces = interfaces(&section.interfaces, review);
     let station = section.station.as_ref().map_or(Some(Station::PASSENGER_CAR), |name| station(name, review));
     let position = position(&section.position, review);
+    let is_fixed = matches!(position, Some(Position::Fixed(_)));
+    mib.is_mobile = section.is_mobile.unwrap_or(!is_fixed);
     if let Some(link) = section.links.get(MAX_LIST) {
         review.blame(link.name.span(), format!("more than {MAX_LIST} virtual links"), "list fewer");
     }
-    let virtual_links: Vec<VirtualLink> = section.links.iter().filter_map(|table| link(table, review)).collect();
+    let virtual_links: Vec<VirtualLink> =
+        section.links.iter().filter_map(|table| link(table, mib.max_area_size, review)).collect();
     let mut facilities = section.facilities.as_ref().and_then(|table| facilities(table, review));
     match (&section.announce, &mut facilities) {
         (Some(written), Some(facilities)) => facilities.announcement = Some(announce::settle(written, review)),
@@ -171,7 +183,7 @@ fn mib(section: &Section, review: &mut Review<'_>) -> Mib {
     let least = Duration::from_millis(200);
     check::duration(section.neighbour_lifetime.as_ref(), "neighbour_lifetime", least..=seconds(60), review);
     check::within(section.hop_limit.as_ref(), "hop_limit", 1..=255, review);
-    check::duration(section.lifetime.as_ref(), "lifetime", Duration::from_millis(50)..=seconds(600), review);
+    check::duration(section.lifetime.as_ref(), "lifetime", LIFETIME, review);
     check::within(section.range.as_ref(), "range", 1..=100_000, review);
     check::within(section.max_area.as_ref(), "max_area", 1..=u32::MAX, review);
     let standard = Mib::default();
@@ -284,7 +296,7 @@ fn facilities(table: &Spanned<FacilitiesTable>, review: &mut Review<'_>) -> Opti
     Some(FacilitiesConfig { station_id: *station_id, aware: *cam != Some(false), length, width, announcement: None })
 }
 
-fn link(table: &LinkTable, review: &mut Review<'_>) -> Option<VirtualLink> {
+fn link(table: &LinkTable, max_area: u32, review: &mut Review<'_>) -> Option<VirtualLink> {
     check::interface(&table.name, review);
     let name = table.name.get_ref().clone();
     let reach = match (&table.around, &table.hops, &table.area) {
@@ -297,7 +309,33 @@ fn link(table: &LinkTable, review: &mut Review<'_>) -> Option<VirtualLink> {
         let hint = "write one of around = 1000 (metres), hops = 3, area = { latitude = .., longitude = .., a = 500 }";
         review.blame(table.name.span(), format!("virtual link {name} does not say how far it reaches"), hint);
     }
-    Some(VirtualLink { name, reach: reach? })
+    let written = [table.around.as_ref().map(Spanned::span), table.area.as_ref().map(Spanned::span)];
+    if let (Some(reach), Some(span)) = (reach, written.into_iter().flatten().next()) {
+        size(&name, reach, span, max_area, review);
+    }
+    check::within(table.traffic_class.as_ref(), "traffic_class", 0..=63, review);
+    check::duration(table.lifetime.as_ref(), "lifetime", LIFETIME, review);
+    let id = table.traffic_class.as_ref().map_or(VirtualLink::CLASS.id(), |id| *id.get_ref());
+    let class = TrafficClass::new(id, table.store_carry_forward == Some(true));
+    let lifetime = table.lifetime.as_ref().map(|span| span.get_ref().0);
+    Some(VirtualLink { name, reach: reach?, class, lifetime })
+}
+
+/// Nothing is sent to an area larger than `max_area`, in square metres: neither is neighbour discovery.
+fn size(name: &str, reach: Reach, span: Range<usize>, max_area: u32, review: &mut Review<'_>) {
+    let size = match reach {
+        Reach::Area(area) => geometry::size(&area),
+        Reach::Around(radius) => PI * f64::from(radius).powi(2),
+        Reach::Hops(_) => return,
+    };
+    let most = f64::from(max_area);
+    if size <= most {
+        return;
+    }
+    let what = format!("virtual link {name} reaches {:.2} km², and max_area is {:.2} km²", size / 1e6, most / 1e6);
+    let radius = (most / PI).sqrt().floor();
+    let hint = format!("the largest circle has a radius of {radius} m; or write max_area = {} in [geo]", size.ceil());
+    review.blame(span, what, &hint);
 }
 
 /// An area that has an extent; a needs no b where it is a circle.

@@ -549,3 +549,52 @@ fn the_examples_are_right() {
         assert!(load(&path).is_ok(), "{:?}", load(&path));
     }
 }
+
+const LINKED: &str = "\
+[geo]
+interfaces = [\"wlan0\"]
+position = { latitude = 48.0, longitude = 11.0 }
+[[geo.links]]
+name = \"gn0\"
+around = 1784
+";
+
+#[test]
+fn a_virtual_link_larger_than_max_area_is_refused_with_the_largest_circle_named() {
+    assert!(read(LINKED).is_ok());
+    let wide = "area = { latitude = 48.0, longitude = 11.0, shape = \"rectangle\", a = 2000, b = 2000 }";
+    for (new, size) in [("around = 1785", "10.01"), ("around = 3000", "28.27"), (wide, "16.00")] {
+        let told = problems(LINKED, "around = 1784", new).join("\n");
+        for part in ["r.toml:6:", &format!("gn0 reaches {size} km², and max_area is 10.00 km²"), "a radius of 1784 m"]
+        {
+            assert!(told.contains(part), "no {part} in {told}");
+        }
+    }
+    let larger =
+        LINKED.replace("around = 1784", "around = 3000").replace("[[geo.links]]", "max_area = 30000000\n[[geo.links]]");
+    assert!(read(&larger).is_ok());
+}
+
+#[test]
+fn what_stands_still_says_so_unless_told_otherwise() {
+    let moves = |text: &str| read(text).unwrap().geo.unwrap().config.mib.is_mobile;
+    assert!(!moves(LINKED));
+    assert!(moves(&LINKED.replace("position", "is_mobile = true\nposition")));
+    let receiver = LINKED.replace("{ latitude = 48.0, longitude = 11.0 }", "{ gpsd = \"127.0.0.1:2947\" }");
+    assert!(moves(&receiver));
+    assert!(!moves(&receiver.replace("position", "is_mobile = false\nposition")));
+}
+
+#[test]
+fn a_virtual_link_has_a_traffic_class_and_a_lifetime() {
+    let link = |text: &str| read(text).unwrap().geo.unwrap().config.virtual_links[0].clone();
+    let plain = link(LINKED);
+    assert_eq!((plain.class.id(), plain.class.store_carry_forward(), plain.lifetime), (3, false, None));
+    let set = link(&format!("{LINKED}traffic_class = 5\nstore_carry_forward = true\nlifetime = \"5m\"\n"));
+    assert_eq!((set.class.id(), set.class.store_carry_forward()), (5, true));
+    assert_eq!(set.lifetime, Some(Duration::from_secs(300)));
+    for wrong in ["traffic_class = 64", "lifetime = \"11m\""] {
+        let told = problems(LINKED, "around = 1784", &format!("around = 1784\n{wrong}")).join("\n");
+        assert!(told.starts_with("r.toml:7:"), "{told}");
+    }
+}
