@@ -2,6 +2,7 @@
 
 mod common;
 
+use roam6_sim::vehicles::hosts;
 use roam6_sim::vehicles::play::{Tale, play};
 use roam6_sim::vehicles::scenario::Kind;
 use std::collections::BTreeMap;
@@ -18,6 +19,20 @@ fn in_every_world_of_vehicles_what_can_arrive_arrives_once() {
 #[test]
 fn one_world() {
     common::play_one(play);
+}
+
+/// How many worlds of hosts are played unless `ROAM6_WORLDS` says otherwise.
+const STREETS: u64 = 200;
+
+#[test]
+fn hosts_talk_on_every_virtual_link() {
+    common::play_all(STREETS, hosts::play, |done| println!("{} exchanges", done.iter().sum::<u64>()));
+}
+
+/// Plays the world of hosts of `ROAM6_SEED`.
+#[test]
+fn one_world_of_hosts() {
+    common::play_one(hosts::play);
 }
 
 fn report(tales: &[Tale]) {

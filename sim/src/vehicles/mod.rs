@@ -2,6 +2,7 @@
 
 pub mod attacker;
 pub mod check;
+pub mod hosts;
 pub mod ideal;
 pub mod play;
 pub mod scenario;
