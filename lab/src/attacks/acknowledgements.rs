@@ -73,10 +73,9 @@ impl Forger {
     /// Learns the last number, lets a refusal of the next one be signed, makes the mobile router send an update of that
     /// number, and shows it the refusal.
     fn round(&mut self) -> Result<()> {
-        // One of any two numbers half of the space apart is too old.
-        let guesses = self.last.map_or(vec![Sequence(0), Sequence(0x8000)], |last| vec![last.next(), last.next()]);
-        for sequence in guesses {
-            let request = Request::new(self.last.map_or(sequence, Sequence::next));
+        // Of two numbers half of the space apart one is too old.
+        for guess in [Sequence(0), Sequence(0x8000)] {
+            let request = Request::new(self.last.map_or(guess, Sequence::next));
             self.outsider.send(&self.victim.request_from(own_address(1), &request))?;
             match self.outsider.hear(ANSWER, |packet| acknowledgement(packet).map(|told| (told, packet.to_vec()))) {
                 Some(((_, OUT_OF_WINDOW, last), _)) => self.last = Some(last),
