@@ -26,7 +26,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use roam6_proto::few;
 use roam6_proto::input::{AddressEvent, AddressState};
 use roam6_proto::plan::Record;
-use roam6_proto::{Frame, Input, LinkEvent, LinkId, Outcome, Output, Packet, Report, Time, Transmit};
+use roam6_proto::{Frame, Input, LinkEvent, LinkId, Outcome, Output, Packet, Report, Time, Transmit, Via};
 use std::net::Ipv6Addr;
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
@@ -482,11 +482,15 @@ impl Host {
     fn transmit(&mut self, transmit: &Transmit) {
         self.executor.flush();
         let link = match transmit.via {
-            roam6_proto::Via::Link(link) => self.links.get(&link).and_then(|link| link.address),
+            Via::Link(link) => self.links.get(&link).and_then(|link| link.address),
             _ => None,
         };
         let Err(error) = self.exit.send(transmit, link) else { return };
-        self.tell_unsent(format!("packet not sent by {:?}: {error}", transmit.via));
+        let way = match transmit.via {
+            Via::Route => String::new(),
+            Via::Link(link) | Via::Neighbour { link, .. } => format!(" by {link}"),
+        };
+        self.tell_unsent(format!("packet not sent{way}: {error}"));
     }
 
     fn send_frame(&mut self, frame: Frame) {

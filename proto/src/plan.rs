@@ -103,6 +103,33 @@ pub enum Key {
     Record(RecordKey),
 }
 
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Setting(Some(link), knob) => write!(f, "setting {knob:?} of {link}"),
+            Key::Setting(None, knob) => write!(f, "setting {knob:?} of all interfaces"),
+            Key::Address(link, address) => write!(f, "address {address} on {link}"),
+            Key::Anycast(link, address) => write!(f, "anycast address {address} on {link}"),
+            Key::Neighbour(link, address) => write!(f, "neighbour {address} on {link}"),
+            Key::Proxy(link, address) => write!(f, "proxy for {address} on {link}"),
+            Key::Guard(link) => write!(f, "guard of {link}"),
+            Key::Tunnel(TunnelId(number)) => write!(f, "tunnel {number}"),
+            Key::Route(Table(table), to, Prefix::ALL, metric) => {
+                write!(f, "route to {to}, metric {metric}, in table {table}")
+            }
+            Key::Route(Table(table), to, from, metric) => {
+                write!(f, "route to {to} from {from}, metric {metric}, in table {table}")
+            }
+            Key::Shortcut(prefix) => write!(f, "shortcut to {prefix}"),
+            Key::Virtual(name) => write!(f, "interface {name}"),
+            Key::Port(link, number) => write!(f, "UDP port {number} on {link}"),
+            Key::Shimmed(link) => write!(f, "shim on {link}"),
+            Key::Context(context) => write!(f, "context {context}"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
 /// A kernel setting of one interface, or of all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {

@@ -5,6 +5,7 @@ use crate::plan::{ContextId, Key, Pair};
 use core::fmt;
 use core::time::Duration;
 use roam6_wire::geo::Place;
+use roam6_wire::mobility::{ErrorStatus, Status};
 use roam6_wire::{Bid, HomeAddress, Ipv4End, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv6Addr, SocketAddrV6};
@@ -269,7 +270,7 @@ impl Report {
     }
 }
 
-/// One line for the log, without time or level.
+/// One line for the log, without time or level. Interfaces are given by number, as [`LinkId`] displays it.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Report as R;
@@ -286,11 +287,11 @@ impl fmt::Display for Report {
             }
             R::Duplicate { link, address } => write!(f, "{link}: {address} is used by another node"),
             R::Dropped { reason, from: Some(from), detail } => {
-                write!(f, "dropped a packet from {from}: {}: {detail}", reason.name())
+                write!(f, "dropped a packet from {}: {}: {detail}", End(from), reason.name())
             }
             R::Dropped { reason, from: None, detail } => write!(f, "dropped a packet: {}: {detail}", reason.name()),
             R::TableFull { table, limit } => write!(f, "table {table} is full at {limit}"),
-            R::Failed { key, why } => write!(f, "the host refused {key:?}: {why}"),
+            R::Failed { key, why } => write!(f, "the host refused {key}: {why}"),
             R::Notice { text } => f.write_str(text),
             R::NetworkFound { link, router, prefix } => {
                 write!(f, "{link}: {prefix} is behind {router}, and reached directly")
@@ -321,6 +322,33 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// The interface the report is about, if it is about one.
+    pub fn link(&self) -> Option<LinkId> {
+        use Report as R;
+        match self {
+            R::LinkUp { link, .. }
+            | R::LinkDown { link, .. }
+            | R::Solicited { link }
+            | R::RouterFound { link, .. }
+            | R::RouterLost { link, .. }
+            | R::CareOfFormed { link, .. }
+            | R::CareOfGone { link, .. }
+            | R::Duplicate { link, .. }
+            | R::AtHome { link }
+            | R::PrefixDelegated { link, .. }
+            | R::PrefixShared { link, .. }
+            | R::PrefixLost { link, .. }
+            | R::PrefixUnavailable { link, .. }
+            | R::EndpointUp { link, .. }
+            | R::EndpointDown { link, .. }
+            | R::AddressMade { link, .. }
+            | R::AddressLeft { link, .. }
+            | R::NetworkFound { link, .. }
+            | R::NetworkLost { link, .. } => Some(*link),
+            _ => None,
+        }
+    }
+
     /// The lines about connections that take several paths.
     fn fmt_paths(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Report as R;
@@ -361,8 +389,8 @@ impl Report {
     fn fmt_shim(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Report as R;
         match self {
-            R::AddressMade { address, prefix, .. } => write!(f, "{address}: stands, in {prefix}"),
-            R::AddressLeft { address, .. } => write!(f, "{address}: stands no more"),
+            R::AddressMade { address, prefix, .. } => write!(f, "address {address} in {prefix} configured"),
+            R::AddressLeft { address, .. } => write!(f, "address {address} removed"),
             R::ContextUp { context, path, locators } => write!(f, "{context}: up by {path}, {locators} locators there"),
             R::ContextRenewed { context, path, locators } => {
                 write!(f, "{context}: renewed by {path}, {locators} locators there")
@@ -372,7 +400,7 @@ impl Report {
             R::PathChanged { context, path, after } => {
                 write!(f, "{context}: takes {path}, found after {} ms", after.as_millis())
             }
-            R::PathWorks { context, path } => write!(f, "{context}: {path} works after all"),
+            R::PathWorks { context, path } => write!(f, "{context}: path {path} recovered"),
             R::NoShim { peer, why } => write!(f, "{peer}: no context: {why}"),
             other => other.fmt_signalling(f),
         }
@@ -390,7 +418,7 @@ impl Report {
             }
             R::AckReceived { home_agent, status, sequence, lifetime } => {
                 let lifetime = lifetime.as_secs();
-                write!(f, "acknowledgement {sequence} from {home_agent}: status {status} for {lifetime}s")
+                write!(f, "acknowledgement {sequence} from {home_agent}: status {} for {lifetime}s", Status(*status))
             }
             R::Bound { home_agent, care_of, lifetime } => {
                 write!(f, "bound at {home_agent}: {} for {}s", ends(care_of), lifetime.as_secs())
@@ -399,7 +427,7 @@ impl Report {
             R::AtHome { link } => write!(f, "{link}: at home"),
             R::PathUp { bid, care_of } => write!(f, "path {bid} by {} is up", End(care_of)),
             R::PathDown { bid, care_of, why } => write!(f, "path {bid} by {} is down: {why}", End(care_of)),
-            R::PathMtu { remote, mtu } => write!(f, "path to {remote} carries {mtu} octets"),
+            R::PathMtu { remote, mtu } => write!(f, "path to {}: MTU {mtu} octets", End(remote)),
             R::HomeAgents { addresses } => write!(f, "home agents: {}", List(addresses)),
             R::HomePrefixes { home_agent, prefixes } => write!(f, "home prefixes by {home_agent}: {}", List(prefixes)),
             R::Registered { home_address, care_of, sequence, lifetime, moved } => {
@@ -408,10 +436,12 @@ impl Report {
             }
             R::Deregistered { home_address, why } => write!(f, "{home_address} deregistered: {why}"),
             R::Refused { home_address, care_of, status } => {
-                write!(f, "{home_address} by {care_of} refused: status {status}")
+                write!(f, "{home_address} by {} refused: status {}", End(care_of), Status(*status))
             }
-            R::BindingError { peer, status, sent: true } => write!(f, "binding error {status} to {peer}"),
-            R::BindingError { peer, status, sent: false } => write!(f, "binding error {status} from {peer}"),
+            R::BindingError { peer, status, sent } => {
+                let (status, way) = (ErrorStatus(*status), if *sent { "to" } else { "from" });
+                write!(f, "binding error {way} {}: {status}", End(peer))
+            }
             other => f.write_str(other.name()),
         }
     }

@@ -108,6 +108,9 @@ pub(crate) struct Line<'a> {
     pub(crate) unix_micros: u64,
     /// Microseconds since the daemon began.
     pub(crate) at: u64,
+    /// The name of the interface whose number an event has as `link`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) link_name: Option<&'a str>,
     /// What happened, or is so.
     #[serde(flatten)]
     pub(crate) what: What<'a>,
@@ -155,6 +158,6 @@ impl State {
         let contexts = self.view.contexts.iter().map(Part::Context);
         let parts =
             bindings.chain(links).chain(tunnels).chain(endpoints).chain(prefixes).chain(addresses).chain(contexts);
-        parts.map(|part| Line { unix_micros: self.unix_micros, at: self.at, what: What::State(part) })
+        parts.map(|part| Line { unix_micros: self.unix_micros, at: self.at, link_name: None, what: What::State(part) })
     }
 }

@@ -1,15 +1,20 @@
 //! Log lines on stderr: for the journal with its level, for a terminal with the time. A flood of one kind is summed up.
+//! Of the packets dropped for a reason that needs an operator, the first of each reason is a warning.
 
+use super::names::Names;
 use crate::render::event::timestamp;
 use core::fmt::Display;
 use core::time::Duration;
 use roam6_proto::few;
+use roam6_proto::report::DropReason;
 use roam6_proto::{Report, Time};
 use std::io::Write;
 
 /// Most lines of one kind in one [`PERIOD`].
 const MAX_LINES: u32 = 20;
 const PERIOD: Duration = Duration::from_secs(1);
+/// Packets dropped for the same reason within this time of a warning are counted, not logged.
+const DROP_PERIOD: Duration = Duration::from_secs(600);
 
 /// How much a line matters (the numbers of syslog).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,13 +31,15 @@ pub(crate) struct Log {
     least: Level,
     began: Time,
     counts: few::Map<&'static str, u32>,
+    /// The last warning for each reason and the drops since then; as many entries as there are reasons.
+    drops: few::Map<DropReason, (Time, u64)>,
 }
 
 impl Log {
     /// Writes to stderr, in the manner of whoever reads it. Lines that matter less than `least` are left out.
     pub(crate) fn to_stderr(least: Level) -> Log {
         let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-        Log { journal, least, began: Time::ZERO, counts: few::Map::new() }
+        Log { journal, least, began: Time::ZERO, counts: few::Map::new(), drops: few::Map::new() }
     }
 
     /// Writes one line.
@@ -50,16 +57,42 @@ impl Log {
     }
 
     /// Writes a report, unless there were too many of its kind.
-    pub(crate) fn report(&mut self, now: Time, unix_micros: u64, report: &Report) {
-        let level = level(report);
+    pub(crate) fn report(&mut self, now: Time, unix_micros: u64, report: &Report, names: &Names) {
+        let (level, more) = match report {
+            Report::Dropped { reason, .. } => self.level_of_drop(now, *reason),
+            report => (level(report), 0),
+        };
         if level > self.least {
             return;
         }
         self.sum_up(now, unix_micros);
         let count = self.counts.entry(report.name()).or_default();
         *count = count.saturating_add(1);
-        if *count <= MAX_LINES {
-            self.write(level, unix_micros, report);
+        if *count > MAX_LINES {
+            return;
+        }
+        let text = names.name_links(&report.to_string());
+        match more {
+            0 => self.write(level, unix_micros, &text),
+            more => self.write(level, unix_micros, &format_args!("{text} ({more} more since the last warning)")),
+        }
+    }
+
+    /// The level of a dropped packet, and how many were not logged since the last warning for this reason.
+    fn level_of_drop(&mut self, now: Time, reason: DropReason) -> (Level, u64) {
+        if !is_notable(reason) {
+            return (Level::Debug, 0);
+        }
+        match self.drops.get_mut(&reason) {
+            Some((last, count)) if now.since(*last) < DROP_PERIOD => {
+                *count = count.saturating_add(1);
+                (Level::Debug, 0)
+            }
+            known => {
+                let more = known.map_or(0, |(_, count)| *count);
+                self.drops.insert(reason, (now, 0));
+                (Level::Warning, more)
+            }
         }
     }
 
@@ -94,5 +127,36 @@ fn level(report: &Report) -> Level {
         | Report::SubflowDown { .. }
         | Report::Disconnected { .. } => Level::Debug,
         _ => Level::Info,
+    }
+}
+
+/// Whether packets dropped for this reason point at a mistake in a configuration, or at an attack. The others are part of
+/// normal operation: duplicates, late answers, packets of other roles.
+fn is_notable(reason: DropReason) -> bool {
+    use DropReason as D;
+    match reason {
+        D::Malformed | D::NoAssociation | D::BadAuthenticator | D::NotAuthenticated | D::Replayed => true,
+        D::RateLimited | D::Secured | D::AreaTooLarge | D::BufferFull | D::TooLong => true,
+        D::BadValidator | D::Unverified | D::PeerError => true,
+        D::NotForUs | D::NotOnLink | D::StaleSequence | D::Unsolicited | D::Duplicate => false,
+        D::Expired | D::NoNeighbour | D::NoPosition => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_drop_of_a_reason_is_a_warning_and_the_next_ones_are_counted() {
+        let mut log = Log::to_stderr(Level::Error);
+        let at = |seconds: u64| Time::from_micros(seconds * 1_000_000);
+        assert_eq!(log.level_of_drop(at(1), DropReason::BadAuthenticator), (Level::Warning, 0));
+        for second in 2..100 {
+            assert_eq!(log.level_of_drop(at(second), DropReason::BadAuthenticator), (Level::Debug, 0));
+        }
+        assert_eq!(log.level_of_drop(at(2), DropReason::Secured), (Level::Warning, 0), "another reason");
+        assert_eq!(log.level_of_drop(at(601), DropReason::BadAuthenticator), (Level::Warning, 98));
+        assert_eq!(log.level_of_drop(at(602), DropReason::Duplicate), (Level::Debug, 0));
     }
 }

@@ -3,6 +3,7 @@
 mod ages;
 mod errand;
 mod log;
+mod names;
 mod notify;
 pub(crate) mod position;
 mod recorder;
@@ -20,6 +21,7 @@ use ages::Ages;
 use core::time::Duration;
 pub(crate) use log::Level;
 use log::Log;
+use names::Names;
 use notify::Notify;
 use position::Positions;
 use recorder::Recorder;
@@ -124,6 +126,7 @@ struct Voice {
     clock: (Time, Clock),
     counters: few::Map<String, u64>,
     ages: Ages,
+    names: Names,
 }
 
 impl Daemon {
@@ -288,6 +291,7 @@ impl Daemon {
                 if let Input::Clock(clock) = &input {
                     self.voice.clock = (at, *clock);
                 }
+                self.voice.names.note(&input);
                 self.node.handle(at, &input, &mut out);
                 self.record(at, &input, out.outputs());
                 for output in out.drain() {
@@ -401,7 +405,8 @@ fn unforked(ulids: Pair) -> ContextId {
 impl Voice {
     fn new(least: Level) -> Voice {
         let clock = (Time::ZERO, Clock { unix_micros: 0 });
-        Voice { log: Log::to_stderr(least), clock, counters: few::Map::new(), ages: Ages::default() }
+        let (ages, names) = (Ages::default(), Names::default());
+        Voice { log: Log::to_stderr(least), clock, counters: few::Map::new(), ages, names }
     }
 
     fn unix_micros(&self, now: Time) -> u64 {
@@ -411,10 +416,11 @@ impl Voice {
 
     fn tell(&mut self, at: Time, report: &Report, server: &mut Server, reactor: &mut impl Reactor) {
         let unix_micros = self.unix_micros(at);
-        self.log.report(at, unix_micros, report);
+        self.log.report(at, unix_micros, report, &self.names);
         self.ages.note(at, report);
         if server.has_watchers() {
-            let line = Line { unix_micros, at: at.as_micros(), what: What::Event(report) };
+            let link_name = report.link().and_then(|link| self.names.find(link));
+            let line = Line { unix_micros, at: at.as_micros(), link_name, what: What::Event(report) };
             server.publish(&serde_json::to_string(&line).unwrap_or_default(), at, reactor);
         }
     }

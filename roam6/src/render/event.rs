@@ -2,6 +2,8 @@
 
 use crate::config::duration::human;
 use core::time::Duration;
+use roam6_wire::Ipv4End;
+use roam6_wire::mobility::{ErrorStatus, Status};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
@@ -11,6 +13,16 @@ pub(crate) fn render(line: &str) -> String {
     let micros = values.remove("unix_micros").as_ref().and_then(Value::as_u64);
     values.remove("at");
     let event = values.remove("event");
+    if let Some(name) = values.remove("link_name") {
+        values.insert("link".to_owned(), name);
+    }
+    if let Some(status) = values.get("status").and_then(Value::as_u64).and_then(|status| u8::try_from(status).ok()) {
+        let text = match event.as_ref().and_then(Value::as_str) {
+            Some("binding_error") => format!("{status} ({})", ErrorStatus(status)),
+            _ => Status(status).to_string(),
+        };
+        values.insert("status".to_owned(), Value::String(text));
+    }
     let mut text = micros.map(timestamp).unwrap_or_default();
     if let Some(event) = event.as_ref().and_then(Value::as_str) {
         let _ = write!(text, " {event}");
@@ -44,12 +56,18 @@ fn date(days: u64) -> (u64, u64, u64) {
 
 fn word(value: &Value) -> String {
     match value {
+        Value::String(text) if ipv4_end(text).is_some() => ipv4_end(text).unwrap_or_default(),
         Value::String(text) if text.contains([' ', '"', '=']) || text.is_empty() => format!("{text:?}"),
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(word).collect::<Vec<_>>().join(","),
         Value::Object(fields) => duration(fields).map_or_else(|| value.to_string(), human),
         other => other.to_string(),
     }
+}
+
+/// An IPv4 end of a tunnel as people write it; JSON has it within an IPv6 address.
+fn ipv4_end(text: &str) -> Option<String> {
+    Some(Ipv4End::of(text.parse().ok()?)?.to_string())
 }
 
 /// Durations are written as seconds and nanoseconds.
@@ -88,7 +106,7 @@ mod tests {
             lifetime: Duration::from_secs(600),
             moved: true,
         };
-        let line = Line { unix_micros: 1_500_000, at: 7, what: What::Event(&report) };
+        let line = Line { unix_micros: 1_500_000, at: 7, link_name: None, what: What::Event(&report) };
         let line = serde_json::to_string(&line).unwrap();
         assert_eq!(
             render(&line),
@@ -96,6 +114,20 @@ mod tests {
              lifetime=10m moved=true sequence=3"
         );
         assert_eq!(render("not json"), "not json");
+    }
+
+    #[test]
+    fn interfaces_are_named_statuses_explained_and_ipv4_ends_written_as_such() {
+        let report = Report::CareOfGone {
+            link: roam6_proto::LinkId(20),
+            bid: roam6_wire::Bid(1),
+            address: "::105f:ffff:c0a8:10a".parse().unwrap(),
+        };
+        let line = Line { unix_micros: 0, at: 7, link_name: Some("wlan0"), what: What::Event(&report) };
+        let text = render(&serde_json::to_string(&line).unwrap());
+        assert!(text.ends_with(" care_of_gone address=192.168.1.10:4191 bid=1 link=wlan0"), "{text}");
+        let line = r#"{"unix_micros":0,"event":"refused","status":142}"#;
+        assert!(render(line).ends_with(" refused status=\"142 (not authorised for prefix)\""), "{}", render(line));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::config::duration::human;
 use crate::control::State;
 use crate::render::table::Table;
 use roam6_proto::view::BindingView;
-use roam6_wire::{Bid, Prefix};
+use roam6_wire::{Bid, Ipv4End, Prefix};
 use std::fmt::Display;
 use std::net::Ipv6Addr;
 
@@ -52,8 +52,8 @@ pub(crate) fn tunnels(state: &State) -> Table {
         table.push(vec![
             row.tunnel.to_string(),
             identifier(row.bid),
-            row.local.to_string(),
-            row.remote.to_string(),
+            end(row.local),
+            end(row.remote),
             row.mtu.to_string(),
             row.weight.to_string(),
             destinations(&row.far),
@@ -223,6 +223,11 @@ pub(crate) fn counters(state: &State) -> Table {
     table
 }
 
+/// An end of a tunnel; one of IPv4 as such.
+fn end(address: Ipv6Addr) -> String {
+    Ipv4End::of(address).map_or_else(|| address.to_string(), |end| end.to_string())
+}
+
 fn identifier(bid: Bid) -> String {
     if bid.0 == 0 { String::new() } else { bid.to_string() }
 }
@@ -280,6 +285,14 @@ TUNNEL  BID  LOCAL          REMOTE         MTU   WEIGHT  TO                     
 9       1    2001:db8:1::1  2001:db8:2::1  1460  1       2001:db8:1::100/128,2001:db8:100::/56  up
 ";
         assert_eq!(tunnels(&sample::state()).render(Paint::Plain), expected);
+    }
+
+    #[test]
+    fn ipv4_ends_of_a_tunnel_are_written_as_such() {
+        let mut state = sample::state();
+        state.view.tunnels[0].local = "::105f:ffff:c0a8:10a".parse().unwrap();
+        let text = tunnels(&state).render(Paint::Plain);
+        assert!(text.contains(" 192.168.1.10:4191 "), "{text}");
     }
 
     #[test]

@@ -1,0 +1,79 @@
+//! The names of interfaces, for log lines and events: engines know them by number.
+
+use roam6_proto::few;
+use roam6_proto::{Input, LinkId};
+
+/// Most interfaces whose names are kept.
+const MAX_NAMES: usize = 4096;
+/// How [`LinkId`] displays itself, in front of the number.
+const NUMBERED: &str = "link ";
+
+/// Interface names by number, as the kernel last told them.
+#[derive(Debug, Default)]
+pub(crate) struct Names(few::Map<LinkId, String>);
+
+impl Names {
+    /// Takes the name from a link event; an interface that is gone keeps its name, because reports about it follow.
+    pub(crate) fn note(&mut self, input: &Input) {
+        if let Input::Link(event) = input
+            && (self.0.len() < MAX_NAMES || self.0.get(&event.link).is_some())
+        {
+            self.0.insert(event.link, event.name.clone());
+        }
+    }
+
+    /// The name of an interface, if it is known.
+    pub(crate) fn find(&self, link: LinkId) -> Option<&str> {
+        self.0.get(&link).map(String::as_str)
+    }
+
+    /// `text` with each interface by name.
+    pub(crate) fn name_links(&self, text: &str) -> String {
+        let mut named = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once(NUMBERED) {
+            named.push_str(before);
+            let digits = after.len() - after.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
+            let (number, others) = after.split_at(digits);
+            let is_word = !before.ends_with(|letter: char| letter.is_ascii_alphanumeric());
+            let name = number.parse().ok().filter(|_| is_word).and_then(|number| self.find(LinkId(number)));
+            match name {
+                Some(name) => named.push_str(name),
+                None => {
+                    named.push_str(NUMBERED);
+                    named.push_str(number);
+                }
+            }
+            rest = others;
+        }
+        named.push_str(rest);
+        named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roam6_proto::{LinkEvent, Report};
+
+    fn names() -> Names {
+        let mut names = Names::default();
+        let event = LinkEvent { link: LinkId(20), name: "wlan0".to_owned(), address: None, up: true, mtu: 1500 };
+        names.note(&Input::Link(event));
+        names
+    }
+
+    #[test]
+    fn a_log_line_names_the_interface() {
+        let report = Report::Solicited { link: LinkId(20) };
+        assert_eq!(names().name_links(&report.to_string()), "wlan0: asked for routers");
+        assert_eq!(names().name_links("packet not sent by link 20: no route"), "packet not sent by wlan0: no route");
+    }
+
+    #[test]
+    fn unknown_numbers_and_other_words_stay() {
+        for text in ["link 2: up", "link 200", "a link down", "uplink 20", "link ", "link 99999999999999"] {
+            assert_eq!(names().name_links(text), text);
+        }
+    }
+}
