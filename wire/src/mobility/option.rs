@@ -43,6 +43,8 @@ pub mod kind {
     pub const AUTHENTICATION: u8 = 9;
     /// Mobility Message Replay Protection.
     pub const REPLAY_PROTECTION: u8 = 10;
+    /// Experimental Mobility Option (RFC 5096 §5).
+    pub const EXPERIMENTAL: u8 = 18;
     /// IPv4 Home Address.
     pub const IPV4_HOME_ADDRESS: u8 = 29;
     /// IPv4 Address Acknowledgement.
@@ -143,6 +145,13 @@ pub enum MobilityOption {
         /// What follows the length.
         body: Vec<u8>,
     },
+    /// The path MTU of a care-of address as its owner found it: an experimental option (RFC 5096) of roam6.
+    PathMtu {
+        /// The binding, 0 without RFC 5648.
+        bid: Bid,
+        /// Largest outer packet, octets.
+        mtu: u16,
+    },
     /// Any other option, to be passed over.
     Unknown {
         /// Option Type.
@@ -202,7 +211,7 @@ const fn answered(row: Row) -> Row {
     Row { answered: true, ..row }
 }
 
-const TABLE: [Row; 16] = [
+const TABLE: [Row; 17] = [
     row(kind::BINDING_REFRESH_ADVICE, 2, (2, 0), |body| Ok(MobilityOption::BindingRefreshAdvice(body.u16()?))),
     row(kind::ALTERNATE_CARE_OF, 16, (8, 6), |body| Ok(MobilityOption::AlternateCareOf(body.address()?))),
     row(kind::NONCE_INDICES, 4, (2, 0), |body| {
@@ -220,6 +229,7 @@ const TABLE: [Row; 16] = [
         Ok(MobilityOption::Authentication { subtype: body.u8()?, spi: body.u32()?, data: body.rest().to_vec() })
     }),
     row(kind::REPLAY_PROTECTION, 8, (8, 2), |body| Ok(MobilityOption::ReplayProtection(body.u64()?))),
+    row(kind::EXPERIMENTAL, 0, (2, 0), read_experimental),
     row(kind::IPV4_HOME_ADDRESS, 6, (4, 0), read_ipv4_home_address),
     row(kind::IPV4_ADDRESS_ACKNOWLEDGEMENT, 6, (4, 0), |body| {
         Ok(MobilityOption::Ipv4AddressAcknowledgement {
@@ -242,6 +252,8 @@ const TABLE: [Row; 16] = [
     })),
 ];
 
+/// What tells the experiment of [`MobilityOption::PathMtu`] from others: "PMTU".
+const PATH_MTU_EXPERIMENT: u32 = 0x504d_5455;
 const NAT_FORCE_UDP: u16 = 0x8000;
 const BID_SIMULTANEOUS_HOME: u8 = 0x80;
 const IPV4_PREFIX_WANTED: u16 = 0x0200;
@@ -337,6 +349,16 @@ fn closes(kind: u8) -> bool {
     matches!(kind, kind::AUTHENTICATION | kind::BINDING_AUTHORISATION)
 }
 
+/// The path MTU; an option of any other experiment is passed over.
+fn read_experimental(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed> {
+    let whole = body.rest();
+    let mut fields = Reader::new("experimental mobility option", whole);
+    if whole.len() == 8 && fields.u32()? == PATH_MTU_EXPERIMENT {
+        return Ok(MobilityOption::PathMtu { bid: Bid(fields.u16()?), mtu: fields.u16()? });
+    }
+    Ok(MobilityOption::Unknown { kind: kind::EXPERIMENTAL, body: whole.to_vec() })
+}
+
 fn read_prefix(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed> {
     body.skip(1)?;
     let length = body.u8()?;
@@ -399,6 +421,10 @@ impl MobilityOption {
             MobilityOption::AlternateCareOf(address) => {
                 body.address(*address);
                 kind::ALTERNATE_CARE_OF
+            }
+            MobilityOption::PathMtu { bid, mtu } => {
+                body.u32(PATH_MTU_EXPERIMENT).u16(bid.0).u16(*mtu);
+                kind::EXPERIMENTAL
             }
             MobilityOption::NonceIndices { home, care_of } => {
                 body.u16(*home).u16(*care_of);

@@ -203,13 +203,17 @@ impl HomeAgent {
 
     /// Believes again in the path MTU assumed of all paths.
     pub(super) fn expire_path_mtu(&mut self, now: Time, remote: Ipv6Addr, out: &mut Outbox) {
-        match self.mtu.expire(now, remote) {
-            Some(until) => self.agenda.put(Timer::PathMtu(remote), until),
-            None => self.path_mtu_changed(remote, self.mtu.find(remote), out),
+        let before = self.mtu.find(remote);
+        if let Some(until) = self.mtu.expire(now, remote) {
+            self.agenda.put(Timer::PathMtu(remote), until);
+        }
+        let mtu = self.mtu.find(remote);
+        if mtu != before {
+            self.path_mtu_changed(remote, mtu, out);
         }
     }
 
-    fn path_mtu_changed(&mut self, remote: Ipv6Addr, mtu: u32, out: &mut Outbox) {
+    pub(super) fn path_mtu_changed(&mut self, remote: Ipv6Addr, mtu: u32, out: &mut Outbox) {
         let homes = self.at(remote);
         for home in &homes {
             self.put_again(*home, out);

@@ -1,5 +1,11 @@
-//! Path MTU towards care-of addresses, learnt from Packet Too Big, forgotten after a while (RFC 2473 §7.1, RFC 8201 §5).
+//! Path MTU towards care-of addresses, learnt from Packet Too Big or from the mobile router, forgotten after a while
+//! (RFC 2473 §7.1, RFC 8201 §5).
 
+use super::HomeAgent;
+use super::binding::Registration;
+use super::request::Request;
+use super::timers::Timer;
+use crate::engine::Outbox;
 use crate::time::Time;
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -11,6 +17,9 @@ pub(super) const MAX_PATHS: usize = 4096;
 /// How long a Packet Too Big is believed.
 pub(super) const PATH_MTU_AGE: Duration = Duration::from_secs(600);
 
+/// How long the word of a mobile router counts: it probes for more after ten minutes, and tells the result.
+const TOLD_AGE: Duration = Duration::from_secs(1200);
+
 /// The least MTU of an IPv6 link (RFC 8200 §5).
 pub(super) const IPV6_MINIMUM_MTU: u32 = 1280;
 
@@ -19,17 +28,20 @@ pub(super) const IPV6_MINIMUM_MTU: u32 = 1280;
 pub(super) struct PathMtu {
     assumed: u32,
     learnt: BTreeMap<Ipv6Addr, (u32, Time)>,
+    /// Found by mobile routers, on paths without Packet Too Big.
+    told: BTreeMap<Ipv6Addr, (u32, Time)>,
 }
 
 impl PathMtu {
     /// All paths carry `assumed` octets.
     pub(super) fn new(assumed: u32) -> PathMtu {
-        PathMtu { assumed: assumed.max(IPV6_MINIMUM_MTU), learnt: BTreeMap::new() }
+        PathMtu { assumed: assumed.max(IPV6_MINIMUM_MTU), learnt: BTreeMap::new(), told: BTreeMap::new() }
     }
 
     /// Largest outer packet to `remote`, octets.
     pub(super) fn find(&self, remote: Ipv6Addr) -> u32 {
-        self.learnt.get(&remote).map_or(self.assumed, |(mtu, _)| *mtu)
+        let known = [self.learnt.get(&remote), self.told.get(&remote)];
+        known.into_iter().flatten().fold(self.assumed, |least, (mtu, _)| least.min(*mtu))
     }
 
     /// Whether nothing can be learnt of `remote` until something is forgotten of another.
@@ -47,13 +59,46 @@ impl PathMtu {
         Some(mtu)
     }
 
+    /// The mobile router at `remote` has found that packets of up to `told` octets reach it, or nothing of the kind. When
+    /// to forget it, if it counts.
+    pub(super) fn tell(&mut self, now: Time, remote: Ipv6Addr, told: Option<u32>) -> Option<Time> {
+        let room = self.told.len() < MAX_PATHS || self.told.contains_key(&remote);
+        let Some(told) = told.filter(|told| room && *told < self.assumed) else {
+            self.told.remove(&remote);
+            return None;
+        };
+        let until = now + TOLD_AGE;
+        self.told.insert(remote, (told.max(IPV6_MINIMUM_MTU), until));
+        Some(until)
+    }
+
     /// Forgets what was learnt of `remote` if it is too old; when it will be, otherwise.
     pub(super) fn expire(&mut self, now: Time, remote: Ipv6Addr) -> Option<Time> {
-        let (_, until) = *self.learnt.get(&remote)?;
-        if until <= now {
-            self.learnt.remove(&remote);
-            return None;
+        for known in [&mut self.learnt, &mut self.told] {
+            if known.get(&remote).is_some_and(|(_, until)| *until <= now) {
+                known.remove(&remote);
+            }
         }
-        Some(until)
+        let known = [self.learnt.get(&remote), self.told.get(&remote)];
+        known.into_iter().flatten().map(|(_, until)| *until).min()
+    }
+}
+
+impl HomeAgent {
+    /// Takes the path MTUs that an accepted update tells of the care-of addresses it registers.
+    pub(super) fn hear_path_mtus(&mut self, now: Time, request: &Request, next: &Registration, out: &mut Outbox) {
+        for care_of in next.away() {
+            let remote = care_of.address;
+            let told = request.path_mtus.iter().find(|(bid, _)| *bid == care_of.bid);
+            let before = self.mtu.find(remote);
+            let until = self.mtu.tell(now, remote, told.map(|(_, mtu)| u32::from(*mtu)));
+            if until.is_some() && let Some(until) = self.mtu.expire(now, remote) {
+                self.agenda.put(Timer::PathMtu(remote), until);
+            }
+            let mtu = self.mtu.find(remote);
+            if mtu != before {
+                self.path_mtu_changed(remote, mtu, out);
+            }
+        }
     }
 }

@@ -55,6 +55,8 @@ pub(super) struct Request {
     pub force_udp: bool,
     /// It has a Nonce Indices option, as those to correspondents have.
     pub nonces: bool,
+    /// Path MTUs the mobile router has found, octets.
+    pub path_mtus: Vec<(Bid, u16)>,
     /// Mobile Network Prefix options.
     pub prefixes: Vec<Prefix>,
     /// A Mobile Network Prefix option cannot be read.
@@ -126,6 +128,7 @@ impl Request {
             overwrite: update.flags.overwrite(),
             force_udp: update.flags.force_udp(),
             nonces: false,
+            path_mtus: Vec::new(),
             prefixes: Vec::new(),
             misshapen_prefix: false,
             ipv4: Vec::new(),
@@ -153,6 +156,7 @@ impl Request {
                 self.link_address = address.filter(|address| address.is_unicast());
             }
             MobilityOption::NonceIndices { .. } => self.nonces = true,
+            MobilityOption::PathMtu { bid, mtu } => self.path_mtus.push((*bid, *mtu)),
             MobilityOption::MobileNetworkPrefix(prefix) => self.prefixes.push(*prefix),
             MobilityOption::Ipv4HomeAddress { prefix_length, prefix_wanted, address } => {
                 let (prefix_length, prefix_wanted, address) = (*prefix_length, *prefix_wanted, *address);

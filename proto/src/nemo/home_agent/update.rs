@@ -48,7 +48,10 @@ impl HomeAgent {
             Ok(verdict) => {
                 self.remember(&request);
                 match verdict {
-                    Verdict::Register(registration) => self.accept(now, request.home, registration, answer, out),
+                    Verdict::Register(registration) => {
+                        self.hear_path_mtus(now, &request, &registration, out);
+                        self.accept(now, request.home, registration, answer, out)
+                    }
                     Verdict::Deregister => self.deregister(now, &request, &answer, out),
                 }
             }

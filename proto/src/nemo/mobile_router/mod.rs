@@ -18,6 +18,7 @@ mod ipv4_home;
 mod modes;
 mod order;
 mod packet;
+pub mod path_mtu;
 pub mod probe;
 pub mod registration;
 mod resolvers;
@@ -413,8 +414,12 @@ impl Engine for MobileRouter {
             return;
         }
         let probes = self.expire(now, out);
+        let sized = self.expire_searches(now, out);
         self.settle(now, out);
         self.send_probes(&probes, out);
+        for message in sized {
+            out.transmit(message);
+        }
     }
 
     fn deadline(&self) -> Option<Time> {

@@ -4,6 +4,7 @@
 use super::MobileRouter;
 use super::discovery;
 use super::forwarding::MIN_MTU;
+use super::path_mtu::packet_size;
 use super::probe::Change;
 use super::registration::CareOf;
 use super::uplink::Uplink;
@@ -228,11 +229,15 @@ impl MobileRouter {
 
     /// An answer to a probe.
     fn hear_echo(&mut self, datagram: &Datagram<'_>, echo: &Echo, out: &mut Outbox) {
-        let expected = self.cookie.to_be_bytes();
-        if !self.agents.contains(datagram.source) || echo.data != expected {
-            return;
+        let padding = echo.data.strip_prefix(self.cookie.to_be_bytes().as_slice());
+        let Some(padding) = padding.filter(|_| self.agents.contains(datagram.source)) else { return };
+        if !padding.is_empty() {
+            return self.hear_sized(self.now, echo.identifier, packet_size(&echo.data), out);
         }
-        let probed = self.uplinks.iter_mut().find(|uplink| uplink.config.bid.0 == echo.identifier);
+        let mut probed = self.uplinks.iter_mut().find(|uplink| uplink.config.bid.0 == echo.identifier);
+        if let Some(uplink) = probed.as_mut().filter(|_| datagram.destination == self.config.home_address.0) {
+            uplink.tunnelled = Some(self.now);
+        }
         if let Some((bid, change)) =
             probed.and_then(|uplink| Some((uplink.config.bid, uplink.prober.answer(echo.sequence)?)))
         {

@@ -50,6 +50,11 @@ impl Prober {
         self.silent && self.answered > 0
     }
 
+    /// Whether the path is alive and at least one probe was answered since the last change.
+    pub fn is_answered(&self) -> bool {
+        !self.silent && self.answered > 0
+    }
+
     /// Whether the last probe, and none before it, is unanswered.
     pub fn has_missed_one(&self) -> bool {
         self.missed == 1

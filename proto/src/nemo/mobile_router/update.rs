@@ -97,6 +97,7 @@ impl MobileRouter {
                 options.extend(prefixes.map(|prefix| MobilityOption::MobileNetworkPrefix(*prefix)));
             }
             if lifetime_units > 0 {
+                options.extend(care_of.iter().filter_map(|care_of| self.found_mtu(care_of)));
                 options.extend(self.ipv4_wishes(wanted.home_agent));
             }
         }
@@ -164,6 +165,15 @@ impl MobileRouter {
         let shortest = ends.map(|until| until.since(now)).fold(self.config.lifetime, Duration::min);
         let units = shortest.as_secs() / u64::from(LIFETIME_UNIT_SECONDS);
         u16::try_from(units).unwrap_or(u16::MAX).max(1)
+    }
+}
+
+impl MobileRouter {
+    /// The path MTU of a care-of address, if it was found by probes: the home agent sends by the same path and hears no
+    /// Packet Too Big either.
+    fn found_mtu(&self, care_of: &CareOf) -> Option<MobilityOption> {
+        let mtu = self.uplink_of(care_of).filter(|_| !care_of.home && care_of.ipv4().is_none())?.search.mtu()?;
+        Some(MobilityOption::PathMtu { bid: care_of.bid, mtu: u16::try_from(mtu).ok()? })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::assignment::{AddressLease, Assignment};
 use super::carried::Ipv4Side;
+use super::path_mtu::Search;
 use super::probe::Prober;
 use super::registration::CareOf;
 use crate::access::duplicate::DuplicateCheck;
@@ -43,6 +44,10 @@ pub struct Uplink {
     pub prober: Prober,
     /// Path MTU to the home agent as learnt from Packet Too Big, octets.
     pub path_mtu: Option<(u32, Time)>,
+    /// Path MTU to the home agent as found by probes of size.
+    pub search: Search,
+    /// When a probe was last answered through the tunnel.
+    pub tunnelled: Option<Time>,
     /// What it has of IPv4.
     pub ipv4: Ipv4Side,
 }
@@ -100,6 +105,8 @@ impl Uplink {
             home: false,
             prober: Prober::default(),
             path_mtu: None,
+            search: Search::default(),
+            tunnelled: None,
             ipv4: Ipv4Side::default(),
         }
     }
@@ -170,7 +177,7 @@ impl Uplink {
         self.told_useless = false;
         self.had.clear();
         self.home = false;
-        self.path_mtu = None;
+        self.forget_path();
         self.prober.stop();
         self.drop_formed(out);
     }
@@ -272,6 +279,11 @@ impl Uplink {
 
     /// Largest packet on the way to the home agent, octets: interface, advertised link MTU and path.
     pub fn mtu(&self) -> u32 {
+        self.search.mtu().into_iter().fold(self.mtu_by_routers(), u32::min)
+    }
+
+    /// The same as far as routers tell it: without what was found by probes of size, octets.
+    pub fn mtu_by_routers(&self) -> u32 {
         let interface = self.interface.as_ref().map_or(1280, |interface| interface.mtu);
         let advertised = self.attachment.as_ref().and_then(|attachment| attachment.router()?.mtu);
         let path = self.path_mtu.map(|(mtu, _)| mtu);
@@ -295,8 +307,15 @@ impl Uplink {
             self.had.remove(0);
         }
         self.had.push(formed.address);
-        self.path_mtu = None;
+        self.forget_path();
         self.prober.restart(now);
+    }
+
+    /// Forgets what is known of the path to the home agent: it begins at another address now.
+    fn forget_path(&mut self) {
+        self.path_mtu = None;
+        self.search = Search::default();
+        self.tunnelled = None;
     }
 
     fn drop_formed(&mut self, out: &mut Outbox) {

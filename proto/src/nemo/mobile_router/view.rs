@@ -18,7 +18,11 @@ impl MobileRouter {
     fn timers(&self, now: Time) -> impl Iterator<Item = (&str, &'static str, Time)> {
         let uplinks = self.uplinks.iter().flat_map(|uplink| {
             let name = uplink.config.interface.as_str();
-            [(name, "link", uplink.deadline()), (name, "probe", self.probe_deadline(uplink))]
+            [
+                (name, "link", uplink.deadline()),
+                (name, "probe", self.probe_deadline(uplink)),
+                (name, "path MTU", self.search_deadline(uplink)),
+            ]
         });
         let ingress = self.ingress.iter().map(|inside| {
             let deadline = inside.advertiser.as_ref().map(|advertiser| advertiser.deadline());
