@@ -71,6 +71,13 @@ pub enum Report {
     Deregistered { home_address: HomeAddress, why: String },
     /// Home agent: an update was answered with an error status (RFC 6275 §6.1.8).
     Refused { home_address: HomeAddress, care_of: Ipv6Addr, status: u8 },
+    /// Signalling or a path does not work: with a mobile router, by uplink `bid` if it is about one path, or at a mobile
+    /// router with its home agent. Reported when it begins, not each time it shows.
+    Fault { home_address: HomeAddress, peer: Ipv6Addr, bid: Option<Bid>, why: String },
+    /// It works again, after so long.
+    FaultCleared { home_address: HomeAddress, peer: Ipv6Addr, bid: Option<Bid>, after: Duration },
+    /// Items were missing in the kernel and were put back.
+    Restored { items: usize },
     /// A Binding Error was sent (1) or received.
     BindingError { peer: Ipv6Addr, status: u8, sent: bool },
     /// An address became one the kernel's MPTCP makes subflows from.
@@ -239,6 +246,9 @@ impl Report {
             Report::Registered { .. } => "registered",
             Report::Deregistered { .. } => "deregistered",
             Report::Refused { .. } => "refused",
+            Report::Fault { .. } => "fault",
+            Report::FaultCleared { .. } => "fault_cleared",
+            Report::Restored { .. } => "restored",
             Report::BindingError { .. } => "binding_error",
             Report::EndpointUp { .. } => "endpoint_up",
             Report::EndpointDown { .. } => "endpoint_down",
@@ -438,6 +448,15 @@ impl Report {
             R::Refused { home_address, care_of, status } => {
                 write!(f, "{home_address} by {} refused: status {}", End(care_of), Status(*status))
             }
+            R::Fault { home_address, peer, bid: None, why } => write!(f, "{home_address}, {}: {why}", End(peer)),
+            R::Fault { peer, bid: Some(bid), why, .. } => write!(f, "path {bid} to {}: {why}", End(peer)),
+            R::FaultCleared { home_address, peer, bid: None, after } => {
+                write!(f, "{home_address}, {}: works again after {}s", End(peer), after.as_secs())
+            }
+            R::FaultCleared { peer, bid: Some(bid), after, .. } => {
+                write!(f, "path {bid} to {}: works again after {}s", End(peer), after.as_secs())
+            }
+            R::Restored { items } => write!(f, "restored {items} items that the kernel or another program had removed"),
             R::BindingError { peer, status, sent } => {
                 let (status, way) = (ErrorStatus(*status), if *sent { "to" } else { "from" });
                 write!(f, "binding error {way} {}: {status}", End(peer))

@@ -89,6 +89,15 @@ pub struct BindingView {
     pub remaining: Duration,
     /// `bound`, `registering`, `home`, `refused`, ...
     pub state: String,
+    /// Prefixes the home agent refused to serve; they are not among `prefixes`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused_prefixes: Vec<Prefix>,
+    /// What does not work, in words; `None` while nothing is known to be wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// For how long it has not worked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Duration>,
 }
 
 impl BindingView {
@@ -138,8 +147,15 @@ pub struct LinkView {
     pub router: Option<Ipv6Addr>,
     /// Addresses the node formed on it.
     pub addresses: Vec<Ipv6Addr>,
-    /// `home`, `visited`, `no router`, `down`, ...
+    /// `visited` while its care-of address is registered, `registering`, `refused`, `standby`, `home`, `no router`,
+    /// `down`, ...
     pub state: String,
+    /// What does not work, in words; `None` while nothing is known to be wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// For how long it has not worked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Duration>,
 }
 
 /// One prefix of the nodes inside, on one interface.

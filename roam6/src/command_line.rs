@@ -40,8 +40,8 @@ Example: roam6 run --config /etc/roam6/roam6.toml")]
     /// Check a configuration file without starting anything
     #[command(after_help = "Example: roam6 check /etc/roam6/roam6.toml")]
     Check {
-        /// The configuration file
-        file: PathBuf,
+        #[command(flatten)]
+        file: ConfigFile,
         /// Summary as JSON
         #[arg(long)]
         json: bool,
@@ -315,9 +315,8 @@ Example: roam6 mptcp run -- curl https://example.org/")]
 /// See [`Verb::Run`].
 #[derive(Args)]
 pub(crate) struct Run {
-    /// The configuration file
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    file: ConfigFile,
     /// Write down all that happens, as a file the tests replay; it contains keys
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -327,6 +326,25 @@ pub(crate) struct Run {
     /// Log each update, acknowledgement and dropped packet too
     #[arg(long, short)]
     verbose: bool,
+}
+
+/// A configuration file, as `FILE` or as `--config FILE`.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct ConfigFile {
+    /// The configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The same
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+impl ConfigFile {
+    /// Its path.
+    pub(crate) fn path(self) -> PathBuf {
+        self.config.or(self.file).unwrap_or_default()
+    }
 }
 
 /// See [`Verb::Enroll`].
@@ -405,7 +423,7 @@ impl Socket {
 impl From<Run> for Options {
     fn from(run: Run) -> Options {
         let level = if run.verbose { Level::Debug } else { Level::Info };
-        Options { config: run.config, record: run.record, level, keep: run.keep }
+        Options { config: run.file.path(), record: run.record, level, keep: run.keep }
     }
 }
 

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
                 ExitCode::from(FAILED)
             }
         },
-        Verb::Check { file, json } => match config::load(&file) {
+        Verb::Check { file, json } => match config::load(&file.path()) {
             Ok(config) => client::print(&render::summary::render(&config, json)),
             Err(problems) => wrong(&problems),
         },

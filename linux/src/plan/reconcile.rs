@@ -55,7 +55,7 @@ impl Executor {
     pub(crate) fn repair(&mut self) -> usize {
         let repaired = self.put_again();
         if repaired > 0 {
-            self.notice(format!("put {repaired} items again that others had removed"));
+            self.reports.push(Report::Restored { items: repaired });
         }
         repaired
     }

@@ -425,6 +425,8 @@ impl Engine for PathManager {
         for (id, link) in self.used_links() {
             let addresses = self.held.values().filter(|held| held.endpoint.link == id);
             view.links.push(LinkView {
+                last_error: None,
+                since: None,
                 name: link.name.clone(),
                 role: "mnn".to_owned(),
                 up: link.up,

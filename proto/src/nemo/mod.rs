@@ -2,6 +2,7 @@
 //! also where there is IPv4 only (RFC 5555).
 
 pub mod config;
+mod fault;
 pub mod flow;
 pub mod home_agent;
 pub mod ipv4;

@@ -38,6 +38,8 @@ impl Shim {
             });
         }
         view.links.extend(self.uplinks.iter().map(|(link, name, up, mtu, addresses)| LinkView {
+            last_error: None,
+            since: None,
             name: name.to_owned(),
             role: "shim".to_owned(),
             up,

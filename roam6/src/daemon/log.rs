@@ -117,6 +117,7 @@ fn level(report: &Report) -> Level {
         | Report::Refused { .. }
         | Report::Unbound { .. }
         | Report::PathDown { .. }
+        | Report::Fault { .. }
         | Report::BindingError { .. } => Level::Warning,
         Report::Dropped { .. } | Report::Solicited { .. } | Report::UpdateSent { .. } | Report::AckReceived { .. } => {
             Level::Debug

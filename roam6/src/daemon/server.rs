@@ -417,10 +417,10 @@ impl Kind {
         match self {
             Kind::Control => {
                 let end = inbox.iter().position(|octet| *octet == b'\n');
-                let Some(line) = end.and_then(|end| inbox.get(..end)) else {
-                    let why = format!("a request is one line of at most {MAX_REQUEST} octets");
-                    return (inbox.len() > MAX_REQUEST).then_some(Err(why));
-                };
+                if end.unwrap_or(inbox.len()) > MAX_REQUEST {
+                    return Some(Err(format!("a request is one line of at most {MAX_REQUEST} octets")));
+                }
+                let line = end.and_then(|end| inbox.get(..end))?;
                 let request = serde_json::from_slice(line).map(Asked::Control);
                 Some(request.map_err(|error| format!("not a request: {error}; ask \"view\" or \"watch\"")))
             }

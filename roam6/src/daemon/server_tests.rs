@@ -108,6 +108,17 @@ fn garbage_is_answered_by_an_error() {
 }
 
 #[test]
+fn a_request_that_is_too_long_is_told_the_limit() {
+    let mut bench = Bench::new();
+    for end in ["", "\n"] {
+        let client = bench.client(&format!("{}{end}", "x".repeat(MAX_REQUEST + 2)));
+        bench.serve();
+        let answer: Answer = serde_json::from_str(&all(client)).unwrap();
+        assert_eq!(answer, Answer::Error(format!("a request is one line of at most {MAX_REQUEST} octets")));
+    }
+}
+
+#[test]
 fn watchers_hear_the_state_and_then_events() {
     let mut bench = Bench::new();
     let mut client = io::BufReader::new(bench.client("\"watch\"\n"));

@@ -9,6 +9,9 @@ use roam6_wire::{Bid, HomeAddress, Sequence};
 /// A home agent with two bindings.
 pub(crate) fn state() -> State {
     let binding = |home: &str, prefix: &str| BindingView {
+        refused_prefixes: Vec::new(),
+        last_error: None,
+        since: None,
         role: "home_agent".to_owned(),
         home_address: HomeAddress(home.parse().unwrap()),
         bid: Bid(0),
@@ -31,6 +34,8 @@ pub(crate) fn state() -> State {
     let view = View {
         bindings: vec![away, binding("2001:db8:1::101", "2001:db8:101::/64")],
         links: vec![LinkView {
+            last_error: None,
+            since: None,
             name: "eth1".to_owned(),
             role: "home".to_owned(),
             up: true,

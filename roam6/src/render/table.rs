@@ -13,6 +13,7 @@ pub(crate) enum Paint {
 pub(crate) struct Table {
     head: Vec<&'static str>,
     rows: Vec<Vec<String>>,
+    notes: Vec<String>,
 }
 
 const BOLD: &str = "1";
@@ -23,12 +24,19 @@ const RED: &str = "31";
 impl Table {
     /// A table without rows. The column `STATE`, if there is one, is coloured by what it says.
     pub(crate) fn new(head: &[&'static str]) -> Table {
-        Table { head: head.to_vec(), rows: Vec::new() }
+        Table { head: head.to_vec(), rows: Vec::new(), notes: Vec::new() }
     }
 
     /// Adds a row; an empty cell is shown as `-`.
     pub(crate) fn push(&mut self, row: Vec<String>) {
         self.rows.push(row);
+    }
+
+    /// Adds a line below the table, once.
+    pub(crate) fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
     }
 
     /// The table as text. Without rows it says `none`.
@@ -44,6 +52,10 @@ impl Table {
                 (cell, (*head == "STATE").then(|| colour(cell)).flatten())
             });
             text.push_str(&line(&widths, cells, paint));
+        }
+        for note in &self.notes {
+            text.push_str(note);
+            text.push('\n');
         }
         text
     }
@@ -72,8 +84,8 @@ fn line<'a>(widths: &[usize], cells: impl Iterator<Item = (&'a str, Option<&'sta
 fn colour(state: &str) -> Option<&'static str> {
     match state {
         "bound" | "up" | "fix" | "home" | "visited" | "registered" => Some(GREEN),
-        "registering" | "standby" | "no fix" | "no router" | "refreshing" => Some(YELLOW),
-        "down" | "never" | "silent" | "refused" => Some(RED),
+        "registering" | "standby" | "no fix" | "no router" | "refreshing" | "recovering" => Some(YELLOW),
+        "down" | "no such interface" | "never" | "silent" | "refused" => Some(RED),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 use crate::config::duration::human;
 use crate::control::State;
 use crate::render::table::Table;
+use core::time::Duration;
 use roam6_proto::view::BindingView;
 use roam6_wire::{Bid, Ipv4End, Prefix};
 use std::fmt::Display;
@@ -18,12 +19,13 @@ pub(crate) fn bindings(state: &State) -> Table {
             identifier(row.bid),
             care_of(row),
             row.home_agent.to_string(),
-            list(&row.prefixes),
+            prefixes_of(row),
             row.sequence.to_string(),
             human(row.remaining),
             row.role.clone(),
             row.state.clone(),
         ]);
+        note(&mut table, &row.home_address.to_string(), &row.last_error, row.since);
     }
     table
 }
@@ -41,6 +43,7 @@ pub(crate) fn links(state: &State) -> Table {
             list(&row.addresses),
             row.state.clone(),
         ]);
+        note(&mut table, &row.name, &row.last_error, row.since);
     }
     table
 }
@@ -72,6 +75,21 @@ pub(crate) fn firewall(state: &State) -> String {
         (true, false) => format!("firewall: {chains}; packets take the kernel's path through it\n"),
         (false, _) => format!("firewall: {chains}; not applied to packets on the fast path (firewall = \"bypass\")\n"),
     }
+}
+
+/// Says below the table what does not work, and since when.
+fn note(table: &mut Table, name: &str, error: &Option<String>, since: Option<Duration>) {
+    if let Some(error) = error {
+        let since = since.map(|since| format!(" (for {})", human(since))).unwrap_or_default();
+        table.note(format!("{name}: {error}{since}"));
+    }
+}
+
+/// The prefixes of a binding; those that were refused are marked.
+fn prefixes_of(row: &BindingView) -> String {
+    let served = row.prefixes.iter().map(ToString::to_string);
+    let refused = row.refused_prefixes.iter().map(|prefix| format!("{prefix}(refused)"));
+    served.chain(refused).collect::<Vec<_>>().join(",")
 }
 
 /// The care-of address; one of IPv4 as the home agent sees it.
@@ -271,6 +289,18 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
             let line = firewall(&state);
             assert!(line.starts_with("firewall: nftables inet filter forward; ") && line.contains(expected), "{line}");
         }
+    }
+
+    #[test]
+    fn what_does_not_work_is_told_below_the_table() {
+        let mut state = sample::state();
+        let binding = &mut state.view.bindings[0];
+        binding.refused_prefixes = std::mem::take(&mut binding.prefixes);
+        binding.last_error = Some("refuses: 142 (not authorised for prefix)".to_owned());
+        binding.since = Some(Duration::from_secs(72));
+        let text = bindings(&state).render(Paint::Plain);
+        assert!(text.contains(" 2001:db8:100::/56(refused) "), "{text}");
+        assert!(text.ends_with("2001:db8:1::100: refuses: 142 (not authorised for prefix) (for 1m12s)\n"), "{text}");
     }
 
     #[test]

@@ -44,6 +44,7 @@ use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::input::{Input, Order};
+use crate::nemo::fault::Faults;
 use crate::plan::{Record, TunnelId};
 use crate::time::Time;
 use crate::view::View;
@@ -70,11 +71,16 @@ pub struct HomeAgent {
     home: HomeLink,
     discovery: Discovery,
     errors: Limiter,
+    /// Home addresses whose last update was not accepted.
+    faults: Faults<HomeAddress>,
     /// ESP sequence number last sent, of all security associations together: it grows in each of them (RFC 4303 §2.2).
     sealed: u32,
     spent: Spent,
     recalled: Vec<Record>,
 }
+
+/// Home addresses whose failed updates are remembered: strangers can make as many as they like.
+const MAX_FAULTS: usize = 64;
 
 impl HomeAgent {
     /// A home agent without bindings. Whoever builds `config` has checked it.
@@ -85,6 +91,7 @@ impl HomeAgent {
             home: HomeLink::default(),
             discovery: Discovery::default(),
             errors: Limiter::new(packet::BINDING_ERRORS_PER_SECOND),
+            faults: Faults::new(MAX_FAULTS),
             sealed: 0,
             config,
             entropy,

@@ -92,7 +92,9 @@ impl HomeAgent {
             let told = request.path_mtus.iter().find(|(bid, _)| *bid == care_of.bid);
             let before = self.mtu.find(remote);
             let until = self.mtu.tell(now, remote, told.map(|(_, mtu)| u32::from(*mtu)));
-            if until.is_some() && let Some(until) = self.mtu.expire(now, remote) {
+            if until.is_some()
+                && let Some(until) = self.mtu.expire(now, remote)
+            {
                 self.agenda.put(Timer::PathMtu(remote), until);
             }
             let mtu = self.mtu.find(remote);

@@ -47,6 +47,7 @@ impl HomeAgent {
         match self.judge(now, &request, &mut answer) {
             Ok(verdict) => {
                 self.remember(&request);
+                self.clear_fault(now, &request, out);
                 match verdict {
                     Verdict::Register(registration) => {
                         self.hear_path_mtus(now, &request, &registration, out);
@@ -57,6 +58,9 @@ impl HomeAgent {
             }
             Err(Refusal::Silence(reason, why)) => {
                 let from = Some(request.source);
+                if matches!(reason, DropReason::NoAssociation | DropReason::NotAuthenticated) {
+                    self.note_fault(now, &request, why.to_owned(), out);
+                }
                 out.report(Report::Dropped { reason, from, detail: format!("Binding Update: {why}") });
             }
             Err(Refusal::Answer(status)) => {
@@ -66,14 +70,45 @@ impl HomeAgent {
                 if status == Status::INSUFFICIENT_RESOURCES {
                     out.report(Report::TableFull { table: "bindings".into(), limit: self.config.max_bindings });
                 }
+                self.note_refused(now, &request, status, out);
                 self.refuse(&answer, status, out);
             }
             Err(Refusal::Unproven(status, reason)) => {
                 let detail = format!("Binding Update of {}: answered with status {status}", request.home);
+                self.note_refused(now, &request, status, out);
                 self.prepare(now, &request, &mut answer, status);
                 self.reply(&answer, status, out);
                 out.report(Report::Dropped { reason, from: Some(request.source), detail });
             }
+        }
+    }
+
+    /// Notes an update that is refused. Some statuses only make the mobile router send another update at once.
+    fn note_refused(&mut self, now: Time, request: &Request, status: Status, out: &mut Outbox) {
+        let prefixes = || request.prefixes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let why = match status {
+            Status::SEQUENCE_OUT_OF_WINDOW | Status::MESSAGE_ID_MISMATCH | Status::NOT_HOME_AGENT => return,
+            Status::AUTHENTICATION_FAILED => format!("{status}: its key is not that of its row in the prefix table"),
+            Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX => {
+                format!("{status}: it asks for {}, which its row in the prefix table does not allow", prefixes())
+            }
+            Status::NOT_HOME_SUBNET => format!("{status}: it is in none of home_prefixes"),
+            status => status.to_string(),
+        };
+        self.note_fault(now, request, why, out);
+    }
+
+    fn note_fault(&mut self, now: Time, request: &Request, why: String, out: &mut Outbox) {
+        let (home_address, peer) =
+            (request.home, request.observed.map_or(request.source, |seen| seen.source.to_ipv6()));
+        if self.faults.put(now, home_address, why.clone()) {
+            out.report(Report::Fault { home_address, peer, bid: None, why });
+        }
+    }
+
+    fn clear_fault(&mut self, now: Time, request: &Request, out: &mut Outbox) {
+        if let Some(after) = self.faults.clear(now, request.home) {
+            out.report(Report::FaultCleared { home_address: request.home, peer: request.source, bid: None, after });
         }
     }
 

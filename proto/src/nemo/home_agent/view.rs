@@ -7,7 +7,8 @@ use crate::plan::Item;
 use crate::time::Time;
 use crate::view::{BindingView, LinkView, TimerView, TunnelView, View};
 use core::ops::Bound;
-use roam6_wire::HomeAddress;
+use core::time::Duration;
+use roam6_wire::{Bid, HomeAddress, Sequence};
 
 /// So many of the nearest timers are shown.
 const TIMERS_SHOWN: usize = 16;
@@ -18,6 +19,7 @@ impl HomeAgent {
     /// Adds the home link and the nearest timers to `view`.
     pub(super) fn show(&self, now: Time, view: &mut View) {
         view.links.extend(self.config.home_link.iter().map(|name| self.show_link(name)));
+        view.bindings.extend(self.show_unbound(now));
         view.timers.extend(
             self.agenda
                 .iter()
@@ -71,6 +73,26 @@ impl HomeAgent {
         }));
     }
 
+    /// Home addresses that are not bound because their updates are not accepted.
+    fn show_unbound(&self, now: Time) -> impl Iterator<Item = BindingView> {
+        let unbound = self.faults.iter().filter(|(home, _)| !self.bindings.contains_key(home));
+        unbound.map(move |(home, fault)| BindingView {
+            role: "home_agent".into(),
+            home_address: *home,
+            bid: Bid(0),
+            care_of: None,
+            udp_port: None,
+            home_agent: self.config.address,
+            prefixes: Vec::new(),
+            sequence: Sequence(0),
+            remaining: Duration::ZERO,
+            state: "refused".into(),
+            refused_prefixes: Vec::new(),
+            last_error: Some(fault.why.clone()),
+            since: Some(now.since(fault.since)),
+        })
+    }
+
     fn show_binding(
         &self,
         now: Time,
@@ -90,12 +112,17 @@ impl HomeAgent {
             sequence: binding.sequence,
             remaining: care_of.expires.since(now),
             state: if binding.pending.is_some() { "registering" } else { "bound" }.into(),
+            refused_prefixes: Vec::new(),
+            last_error: self.faults.find(home).map(|fault| fault.why.clone()),
+            since: self.faults.find(home).map(|fault| now.since(fault.since)),
         }
         .at(Some(care_of.address))
     }
 
     fn show_link(&self, name: &str) -> LinkView {
         LinkView {
+            last_error: None,
+            since: None,
             name: name.into(),
             role: "home".into(),
             up: self.home.link().is_some(),

@@ -119,10 +119,12 @@ impl MobileRouter {
         };
         let (wanted, sent) = (wanted.clone(), sent);
         if let Err(reason) = self.verify(datagram, message, &wanted, protected) {
+            self.diagnosis.note_unproven(message.status, reason);
             return drop(reason, out);
         }
         let (home_agent, status, sequence) = (wanted.home_agent, message.status.0, message.sequence);
         let granted = lifetime(message.lifetime_units);
+        self.diagnosis.note_answered();
         out.report(Report::AckReceived { home_agent, status, sequence, lifetime: granted });
         match self.consequence(now, message, &wanted) {
             Consequence::Accepted => self.accept(now, message, wanted, sent, out),
@@ -149,6 +151,7 @@ impl MobileRouter {
             }
             Consequence::Refused => {
                 self.begun = true;
+                self.note_refused(now, home_agent, message.status, out);
                 if message.status.is_accepted()
                     && let Some(message) = self.goodbye(now, &wanted, out)
                 {
@@ -265,6 +268,7 @@ impl MobileRouter {
         self.registration.accept(held, sent, granted, advice);
         self.linger(now, &before);
         self.refused = false;
+        self.note_accepted(now, home_agent, out);
         if asked.care_of().is_empty() {
             self.arrive_home(out);
             if message.status.is_accepted() {

@@ -6,6 +6,7 @@ mod assignment;
 mod both;
 mod care_of_prefix;
 mod carried;
+mod diagnosis;
 pub mod discovery;
 mod flows;
 pub mod forwarding;
@@ -42,6 +43,7 @@ use crate::view::View;
 use care_of_prefix::Source;
 use carried::Carriage;
 use core::time::Duration;
+use diagnosis::Diagnosis;
 use discovery::HomeAgents;
 use flows::FlowAnswers;
 use forwarding::Left;
@@ -82,6 +84,7 @@ pub struct MobileRouter {
     ingress: Vec<Inside>,
     agents: HomeAgents,
     registration: Registration,
+    diagnosis: Diagnosis,
     home: Option<HomeLink>,
     home_prefixes: HomePrefixes,
     left: Vec<Left>,
@@ -124,6 +127,7 @@ impl MobileRouter {
             ingress: config.ingress.iter().cloned().map(Inside::new).collect(),
             agents: HomeAgents::new(&config.home_agents),
             registration: Registration::new(sequence),
+            diagnosis: Diagnosis::default(),
             modes: Modes::new(config.mode),
             config,
             cookie: entropy.bits(),
@@ -420,6 +424,7 @@ impl Engine for MobileRouter {
         for message in sized {
             out.transmit(message);
         }
+        self.diagnose(now, out);
     }
 
     fn deadline(&self) -> Option<Time> {

@@ -104,6 +104,9 @@ impl MobileRouter {
             Message::NeighbourSolicitation(message) => self.hear_solicitation(now, from, &message, out),
             Message::NeighbourAdvertisement(message) => self.hear_neighbour(now, from, &message, out),
             Message::EchoReply(echo) => self.hear_echo(datagram, &echo, out),
+            Message::DestinationUnreachable { .. } | Message::ParameterProblem { .. } => {
+                self.hear_unreachable(datagram.source, &message);
+            }
             Message::PacketTooBig { mtu, invoking } => self.hear_too_big(now, mtu, &invoking, out),
             Message::HomeAgentReply { identifier, router, addresses } => {
                 self.hear_home_agents(datagram, identifier, router, addresses, out);

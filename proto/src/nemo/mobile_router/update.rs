@@ -29,6 +29,7 @@ impl MobileRouter {
             Place::Away { .. } => self.lifetime_units(now, wanted),
         };
         let sequence = self.registration.put_sent(now, lifetime(units));
+        self.diagnosis.note_sent(now, wanted.home_agent);
         self.build(now, wanted, sequence, units, out)
     }
 

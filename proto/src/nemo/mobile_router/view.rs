@@ -73,7 +73,7 @@ impl MobileRouter {
     /// Adds all there is to see to `view`.
     pub(super) fn show(&self, now: Time, view: &mut View) {
         view.bindings.extend(self.show_bindings(now));
-        view.links.extend(self.uplinks.iter().map(|uplink| self.show_uplink(uplink)));
+        view.links.extend(self.uplinks.iter().map(|uplink| self.show_uplink(now, uplink)));
         view.links.extend(self.ingress.iter().map(|inside| {
             LinkView {
                 name: inside.config.interface.clone(),
@@ -88,6 +88,8 @@ impl MobileRouter {
                     (_, None) => "down",
                 }
                 .to_owned(),
+                last_error: None,
+                since: None,
             }
         }));
         view.tunnels.extend(self.paths().iter().map(|path| TunnelView {
@@ -115,6 +117,7 @@ impl MobileRouter {
     }
 
     fn show_bindings(&self, now: Time) -> Vec<BindingView> {
+        let fault = self.diagnosis.registration();
         let row =
             |home_agent: Ipv6Addr, bid: Bid, care_of: Option<Ipv6Addr>, remaining: Duration, state: &str| BindingView {
                 role: "mobile_router".to_owned(),
@@ -123,10 +126,13 @@ impl MobileRouter {
                 care_of: care_of.map(without_port),
                 udp_port: None,
                 home_agent,
-                prefixes: self.networks().collect(),
+                prefixes: self.networks().filter(|prefix| !self.diagnosis.refused_prefixes.contains(prefix)).collect(),
                 sequence: self.registration.sequence(),
                 remaining,
                 state: state.to_owned(),
+                refused_prefixes: self.diagnosis.refused_prefixes.clone(),
+                last_error: fault.map(|fault| fault.why.clone()),
+                since: fault.map(|fault| now.since(fault.since)),
             };
         let in_use = self.agents.in_use().unwrap_or(Ipv6Addr::UNSPECIFIED);
         if self.home.as_ref().is_some_and(|home| home.done) {
@@ -146,17 +152,40 @@ impl MobileRouter {
                 }
             }
         }
+        if rows.is_empty() && fault.is_some() {
+            let state = if self.diagnosis.is_refused { "refused" } else { "registering" };
+            rows.push(row(in_use, Bid(0), None, Duration::ZERO, state));
+        }
         rows
     }
 
-    fn show_uplink(&self, uplink: &Uplink) -> LinkView {
+    /// What an uplink that could carry packets does: `visited` only once the home agent knows of it.
+    fn use_of(&self, uplink: &Uplink) -> &'static str {
+        let own = self.care_of_on(uplink).map(|care_of| care_of.address);
+        let mine = |care_of: &CareOf| Some(care_of.address) == own;
+        let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
+        let pending = self.registration.pending().map(|wanted| wanted.care_of()).unwrap_or_default();
+        let ipv4 = uplink.ipv4.in_use().is_some();
+        match (held.iter().any(mine), pending.iter().any(mine)) {
+            (true, _) if ipv4 && self.carriage.translated => "IPv4 behind NAT",
+            (true, _) if ipv4 => "IPv4",
+            (true, _) => "visited",
+            (false, true) => "registering",
+            (false, false) if self.diagnosis.is_refused => "refused",
+            (false, false) if self.registration.binding().is_some() => "standby",
+            (false, false) => "registering",
+        }
+    }
+
+    fn show_uplink(&self, now: Time, uplink: &Uplink) -> LinkView {
+        let registering = || self.diagnosis.registration().filter(|_| uplink.is_up() && uplink.care_of().is_some());
+        let fault = self.diagnosis.path(uplink.config.bid).or_else(registering);
         let router = uplink.router();
         let state = match (uplink.up(), uplink.home, router, &uplink.formed) {
             _ if uplink.interface.is_none() => NO_INTERFACE,
             (None, ..) => "down",
             _ if uplink.ipv4.in_use().is_some() && uplink.prober.is_silent() => "silent",
-            _ if uplink.ipv4.in_use().is_some() && self.carriage.translated => "IPv4 behind NAT",
-            _ if uplink.ipv4.in_use().is_some() => "IPv4",
+            _ if uplink.ipv4.in_use().is_some() => self.use_of(uplink),
             (_, true, ..) => "home",
             (_, _, None, _) if uplink.has_useless_router() => "router without prefix",
             (_, _, None, _) if self.lacks_ipv4_home_agent(uplink) => "IPv4 only, no home_agents_ipv4",
@@ -166,9 +195,11 @@ impl MobileRouter {
             _ if uplink.prober.is_recovering() => "recovering",
             _ if uplink.prober.is_silent() => "silent",
             (_, _, _, Some(formed)) if !formed.usable => "checking address",
-            _ => "visited",
+            _ => self.use_of(uplink),
         };
         LinkView {
+            last_error: fault.map(|fault| fault.why.clone()),
+            since: fault.map(|fault| now.since(fault.since)),
             name: uplink.config.interface.clone(),
             role: if uplink.home { "home" } else { "uplink" }.to_owned(),
             up: uplink.up().is_some(),

@@ -277,11 +277,24 @@ pub(super) fn sent(outputs: &[Output]) -> Vec<&Transmit> {
         .collect()
 }
 
+/// The reports among `outputs`, those of [`faults`] aside.
 pub(super) fn reports(outputs: &[Output]) -> Vec<&Report> {
     outputs
         .iter()
         .filter_map(|output| match output {
+            Output::Report(Report::Fault { .. } | Report::FaultCleared { .. }) => None,
             Output::Report(report) => Some(report),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The lines about faults that began or ended.
+pub(super) fn faults(outputs: &[Output]) -> Vec<String> {
+    outputs
+        .iter()
+        .filter_map(|output| match output {
+            Output::Report(report @ (Report::Fault { .. } | Report::FaultCleared { .. })) => Some(report.to_string()),
             _ => None,
         })
         .collect()

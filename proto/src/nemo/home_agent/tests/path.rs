@@ -5,9 +5,10 @@ use crate::input::{Input, Packet};
 use crate::output::Output;
 use crate::report::{DropReason, Report};
 use core::time::Duration;
+use roam6_wire::Bid;
 use roam6_wire::icmp6;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
-use roam6_wire::mobility::{ErrorStatus, Message};
+use roam6_wire::mobility::{ErrorStatus, Message, MobilityOption};
 use std::net::Ipv6Addr;
 
 fn received(bytes: Vec<u8>) -> Input {
@@ -46,6 +47,28 @@ fn a_narrow_path_is_learnt_and_forgotten() {
         bench.send(&Update::new(sequence, "2001:db8:1::100").lifetime(300));
     }
     assert_eq!(mtu(&bench), 1460, "forgotten after ten minutes");
+}
+
+#[test]
+fn the_path_mtu_that_a_mobile_router_has_found_counts_until_it_tells_otherwise() {
+    let mut bench = Bench::new(config());
+    let update = |sequence| Update::new(sequence, "2001:db8:1::100").lifetime(300);
+    let mtu = |bench: &Bench| bench.tunnel().unwrap().paths[0].mtu;
+    bench.send(&update(1));
+    let found = |mtu| MobilityOption::PathMtu { bid: Bid(0), mtu };
+    let outputs = bench.send(&update(2).with(found(1400)));
+    assert!(reports(&outputs).contains(&&Report::PathMtu { remote: address("2001:db8:1::100"), mtu: 1400 }));
+    assert_eq!(mtu(&bench), 1360);
+    let stranger = Update { key: None, ..update(3).with(found(1300)) };
+    bench.send(&stranger);
+    assert_eq!(mtu(&bench), 1360, "only who proves to be the mobile router is believed");
+    bench.send(&update(3).with(found(68)));
+    assert_eq!(mtu(&bench), 1240, "every link carries 1280");
+    bench.send(&update(4).with(found(9000)));
+    assert_eq!(mtu(&bench), 1460, "more than assumed says nothing");
+    bench.send(&update(5).with(found(1400)));
+    bench.send(&update(6));
+    assert_eq!(mtu(&bench), 1460, "no longer told");
 }
 
 #[test]

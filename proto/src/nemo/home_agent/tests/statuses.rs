@@ -1,6 +1,7 @@
 //! Every status a home agent answers with, and every update it answers with silence.
 
 use super::bench::*;
+use crate::engine::Engine;
 use crate::input::{AddressEvent, AddressState, Input};
 use crate::nemo::config::HomeAgentConfig;
 use crate::output::{Output, hex};
@@ -41,6 +42,29 @@ fn silence(update: &Update) -> DropReason {
         [Report::Dropped { reason, .. }] => *reason,
         ref other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn failed_updates_are_told_of_once_with_their_cause_and_shown() {
+    let mut bench = Bench::new(config());
+    let wrong = crate::nemo::config::SharedKey { spi: 256, secret: vec![9; 16] };
+    let forged = |sequence| Update { key: Some(wrong.clone()), ..Update::new(sequence, "2001:db8:1::2") };
+    let lines = faults(&bench.send(&forged(1)));
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].starts_with("2001:db8::100, 2001:db8:1::2: 146 (authentication failed)"), "{lines:?}");
+    assert!((2..50).all(|sequence| faults(&bench.send(&forged(sequence))).is_empty()));
+    let mut view = crate::view::View::default();
+    bench.agent.view(bench.now, &mut view);
+    assert_eq!((view.bindings.len(), view.bindings[0].state.as_str()), (1, "refused"));
+    assert!(view.bindings[0].last_error.as_ref().is_some_and(|error| error.contains("146")));
+
+    let lines = faults(&bench.send(&Update::new(50, "2001:db8:1::2")));
+    assert!(lines.len() == 1 && lines[0].contains("works again"), "{lines:?}");
+    let lines = faults(&bench.send(&of("2001:db8::999", Update::open(1, "2001:db8:1::3"))));
+    assert!(lines.len() == 1 && lines[0].contains("not in the prefix table"), "{lines:?}");
+    let update = Update::new(51, "2001:db8:1::2").with(network("2001:db8:aa00::/56"));
+    let lines = faults(&bench.send(&update));
+    assert!(lines.len() == 1 && lines[0].contains("asks for 2001:db8:aa00::/56"), "{lines:?}");
 }
 
 #[test]

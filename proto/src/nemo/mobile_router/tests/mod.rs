@@ -5,6 +5,7 @@ mod attach;
 mod both;
 mod care_of_prefix;
 mod damping;
+mod faults;
 mod home;
 mod home_prefix;
 mod hostile;

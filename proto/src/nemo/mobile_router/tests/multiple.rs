@@ -178,7 +178,10 @@ fn probes(outputs: &[Output]) -> Vec<(Echo, bool)> {
         let outer = Datagram::parse(&transmit.bytes).unwrap();
         let tunnelled = outer.protocol == protocol::IPV6;
         let inner = if tunnelled { Datagram::parse(outer.payload).unwrap() } else { outer };
-        if let Ok(icmp6::Message::EchoRequest(echo)) = icmp6::Message::parse(&inner) {
+        // Probes of size are another matter.
+        if let Ok(icmp6::Message::EchoRequest(echo)) = icmp6::Message::parse(&inner)
+            && echo.data.len() == 8
+        {
             found.push((echo, tunnelled));
         }
     }

@@ -1,0 +1,239 @@
+//! Why the mobile router is not bound, or a path carries nothing, in words for the operator: concluded from refusals,
+//! ICMPv6 errors, and from what is answered and what is not (RFC 6275 §6.1.8 and §11.7.3, RFC 4443 §3).
+
+use super::MobileRouter;
+use super::registration::CareOf;
+use super::uplink::Uplink;
+use crate::engine::Outbox;
+use crate::nemo::fault::{Fault, Faults};
+use crate::report::{DropReason, Report};
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::icmp6::Message;
+use roam6_wire::ip4::DSMIP_PORT;
+use roam6_wire::ip6::protocol;
+use roam6_wire::mobility::Status;
+use roam6_wire::{Bid, Prefix};
+use std::net::Ipv6Addr;
+
+/// Updates that go unanswered for this long are a fault.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// One for the home agent, one for each uplink.
+const MAX_FAULTS: usize = 65;
+
+/// What is known of the causes.
+#[derive(Debug, Clone)]
+pub(super) struct Diagnosis {
+    /// By uplink; `None` for the registration itself.
+    faults: Faults<Option<Bid>>,
+    /// The home agent has refused to serve us.
+    pub(super) is_refused: bool,
+    /// The home agent that does not answer, and since when.
+    unanswered: Option<(Ipv6Addr, Time)>,
+    /// What an error or an answer that proves nothing said of signalling, and of the tunnel.
+    clue: Option<String>,
+    tunnel_clue: Option<String>,
+    /// When the home agent last accepted an update.
+    accepted: Time,
+    /// Prefixes that were refused when an update listed them (RFC 3963 §5.4.3).
+    pub(super) refused_prefixes: Vec<Prefix>,
+}
+
+impl Default for Diagnosis {
+    fn default() -> Diagnosis {
+        Diagnosis {
+            faults: Faults::new(MAX_FAULTS),
+            is_refused: false,
+            unanswered: None,
+            clue: None,
+            tunnel_clue: None,
+            accepted: Time::ZERO,
+            refused_prefixes: Vec::new(),
+        }
+    }
+}
+
+impl Diagnosis {
+    /// What is wrong with the registration, if anything.
+    pub(super) fn registration(&self) -> Option<&Fault> {
+        self.faults.find(None)
+    }
+
+    /// What is wrong with the path of an uplink, if anything.
+    pub(super) fn path(&self, bid: Bid) -> Option<&Fault> {
+        self.faults.find(Some(bid))
+    }
+
+    /// An update left for `home_agent`.
+    pub(super) fn note_sent(&mut self, now: Time, home_agent: Ipv6Addr) {
+        if self.unanswered.is_none_or(|(asked, _)| asked != home_agent) {
+            self.unanswered = Some((home_agent, now));
+            self.clue = None;
+        }
+    }
+
+    /// The home agent answered: it is reachable, and shares our key.
+    pub(super) fn note_answered(&mut self) {
+        (self.unanswered, self.clue) = (None, None);
+    }
+
+    /// An acknowledgement of an update that is outstanding proves nothing: the keys differ, or somebody forges.
+    pub(super) fn note_unproven(&mut self, status: Status, reason: DropReason) {
+        let why = match reason {
+            DropReason::NoAssociation => "its SPI is not ours",
+            DropReason::NotAuthenticated => "it is not authenticated",
+            _ => "it does not verify with our key",
+        };
+        let cure = "compare key_file here with the row of this home address in the home agent's prefix table";
+        self.clue = Some(format!("an answer with status {status} came, but {why}: {cure}"));
+    }
+}
+
+impl MobileRouter {
+    /// The home agent refuses an update. Statuses that are answered by another update are no fault.
+    pub(super) fn note_refused(&mut self, now: Time, home_agent: Ipv6Addr, status: Status, out: &mut Outbox) {
+        let prefixes = matches!(status, Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX);
+        if prefixes && self.modes.is_explicit() {
+            self.diagnosis.refused_prefixes = self.config.prefixes.clone();
+        }
+        let networks = || self.config.prefixes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let cure = match status {
+            Status::AUTHENTICATION_FAILED => "compare key_file here with the row in its prefix table".to_owned(),
+            Status::INVALID_PREFIX | Status::NOT_AUTHORISED_FOR_PREFIX => {
+                format!("not all of {} are in the row of this router in its prefix table", networks())
+            }
+            Status::NOT_HOME_SUBNET => {
+                format!("home address {} is in none of its home_prefixes", self.config.home_address)
+            }
+            Status::MOBILE_ROUTER_NOT_PERMITTED => "it does not serve mobile routers".to_owned(),
+            Status::DUPLICATE_ADDRESS => {
+                format!("another node on the home link has {}", self.config.home_address)
+            }
+            Status::INSUFFICIENT_RESOURCES => "it has no room, on disk or in a table; see its log".to_owned(),
+            Status::FORWARDING_SETUP_FAILED => "it could not set up forwarding; see its log".to_owned(),
+            Status::INVALID_CARE_OF => "it does not accept the care-of address".to_owned(),
+            _ => "see its log".to_owned(),
+        };
+        self.diagnosis.is_refused = true;
+        self.put_fault(now, (home_agent, None), format!("refuses: {status}: {cure}"), out);
+    }
+
+    /// The home agent has accepted an update.
+    pub(super) fn note_accepted(&mut self, now: Time, home_agent: Ipv6Addr, out: &mut Outbox) {
+        self.diagnosis.accepted = now;
+        self.diagnosis.is_refused = false;
+        if self.modes.is_explicit() || self.diagnosis.refused_prefixes.is_empty() {
+            self.diagnosis.refused_prefixes.clear();
+            self.clear_fault(now, (home_agent, None), out);
+        }
+    }
+
+    /// An ICMPv6 error about a packet of ours to a home agent. Anybody may send one: it is no more than a hint.
+    pub(super) fn hear_unreachable(&mut self, from: Ipv6Addr, message: &Message) {
+        let (Message::DestinationUnreachable { invoking, .. } | Message::ParameterProblem { invoking, .. }) = message
+        else {
+            return;
+        };
+        let address = |at: usize| Some(Ipv6Addr::from(*invoking.get(at..)?.first_chunk::<16>()?));
+        let Some((source, destination)) = address(8).zip(address(24)) else { return };
+        let ours = |uplink: &Uplink| uplink.care_of().is_some_and(|care_of| care_of.address.0 == source);
+        if !self.agents.contains(destination) || !self.uplinks.iter().any(ours) {
+            return;
+        }
+        let said = match message {
+            Message::DestinationUnreachable { code: 0, .. } => "no route to the home agent",
+            Message::DestinationUnreachable { code: 1, .. } => "administratively prohibited",
+            Message::DestinationUnreachable { code: 3, .. } => "home agent address unreachable",
+            Message::DestinationUnreachable { code: 5 | 6, .. } => "rejected by a policy or route",
+            Message::ParameterProblem { code: 1 | 2, .. } if from == destination => "no home agent runs there",
+            _ => return,
+        };
+        let clue = Some(format!("{from} says: {said}"));
+        match invoking.get(6) {
+            Some(&protocol::IPV6) => self.diagnosis.tunnel_clue = clue,
+            Some(&(protocol::MOBILITY | protocol::DESTINATION | protocol::ESP)) => self.diagnosis.clue = clue,
+            _ => {}
+        }
+    }
+
+    /// Looks for faults that show by what does not happen.
+    pub(super) fn diagnose(&mut self, now: Time, out: &mut Outbox) {
+        self.diagnose_registration(now, out);
+        for index in 0..self.uplinks.len() {
+            self.diagnose_path(now, index, out);
+        }
+    }
+
+    fn diagnose_registration(&mut self, now: Time, out: &mut Outbox) {
+        let Some((home_agent, since)) = self.diagnosis.unanswered else { return };
+        let Some(wanted) = self.registration.pending() else {
+            // Nothing is asked of it: there is no care-of address, or another home agent has its turn.
+            self.diagnosis.note_answered();
+            return;
+        };
+        if now.since(since) < PATIENCE && self.diagnosis.clue.is_none() {
+            return;
+        }
+        let carried = wanted.first_away().and_then(CareOf::ipv4).is_some();
+        let pinged = wanted.care_of().iter().filter_map(|care_of| self.uplink_of(care_of));
+        let pinged = pinged.map(|uplink| uplink.prober.is_answered()).max();
+        let why = match (&self.diagnosis.clue, carried, pinged.filter(|_| self.config.probe.is_some())) {
+            (Some(clue), ..) => format!("updates are not answered; {clue}"),
+            (None, true, _) => format!(
+                "updates over IPv4 are not answered: is [home_agent.ipv4] configured there, and is UDP port {DSMIP_PORT} \
+                 let through?"
+            ),
+            (None, _, Some(true)) => format!(
+                "updates are not answered, pings are: no home agent runs there, {} is not in its prefix table, or mobility \
+                 headers (IPv6 protocol 135) are filtered on the way",
+                self.config.home_address
+            ),
+            (None, _, Some(false)) => "neither updates nor pings are answered: it is down, or unreachable".to_owned(),
+            (None, _, None) => "updates are not answered".to_owned(),
+        };
+        self.put_fault(now, (home_agent, None), why, out);
+    }
+
+    /// Updates are answered, so the path works; the tunnel on it may not.
+    fn diagnose_path(&mut self, now: Time, index: usize, out: &mut Outbox) {
+        let Some(uplink) = self.uplinks.get(index) else { return };
+        let bid = uplink.config.bid;
+        let (Some(home_agent), Some(probe)) = (self.agents.in_use(), self.config.probe) else { return };
+        if let Some(fault) = self.diagnosis.path(bid) {
+            let over = uplink.formed.is_none() || uplink.tunnelled.is_some_and(|at| at > fault.since);
+            if over {
+                self.clear_fault(now, (home_agent, Some(bid)), out);
+            }
+            return;
+        }
+        let Some(care_of) = self.care_of_on(uplink).filter(|care_of| !care_of.home && care_of.ipv4().is_none()) else {
+            return;
+        };
+        let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
+        let accepted = self.diagnosis.accepted;
+        let unheard = uplink.tunnelled.is_none_or(|at| at < accepted);
+        let waited = now.since(accepted) >= probe.interval * probe.lost;
+        if !(uplink.prober.is_silent() && unheard && waited && held.iter().any(|held| held.address == care_of.address))
+        {
+            return;
+        }
+        let clue = self.diagnosis.tunnel_clue.as_ref().map(|clue| format!("; {clue}")).unwrap_or_default();
+        let why = format!(
+            "updates are answered, probes through the tunnel are not: is IPv6-in-IPv6 (protocol 41) let through in both \
+             directions?{clue}"
+        );
+        self.put_fault(now, (home_agent, Some(bid)), why, out);
+    }
+
+    fn put_fault(&mut self, now: Time, (peer, bid): (Ipv6Addr, Option<Bid>), why: String, out: &mut Outbox) {
+        if self.diagnosis.faults.put(now, bid, why.clone()) {
+            out.report(Report::Fault { home_address: self.config.home_address, peer, bid, why });
+        }
+    }
+
+    fn clear_fault(&mut self, now: Time, (peer, bid): (Ipv6Addr, Option<Bid>), out: &mut Outbox) {
+        if let Some(after) = self.diagnosis.faults.clear(now, bid) {
+            out.report(Report::FaultCleared { home_address: self.config.home_address, peer, bid, after });
+        }
+    }
+}

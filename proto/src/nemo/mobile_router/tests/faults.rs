@@ -1,0 +1,218 @@
+//! What the operator is told when signalling or a path does not work, and black holes of the path MTU.
+
+use super::*;
+use crate::report::Report;
+use roam6_wire::icmp6::Echo;
+
+const HOME_AGENT: &str = "2001:db8::1";
+const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
+
+/// What is between the mobile router and its home agent.
+#[derive(Clone, Copy)]
+struct Way {
+    /// The home agent answers pings.
+    echo: bool,
+    /// The tunnel is let through.
+    tunnel: bool,
+    /// Largest packet, octets; there is no Packet Too Big.
+    mtu: usize,
+    /// Updates are answered so; not at all if `None`.
+    status: Option<Status>,
+}
+
+const GOOD: Way = Way { echo: true, tunnel: true, mtu: 1500, status: Some(Status::ACCEPTED) };
+
+impl Bench {
+    /// Lets time pass to `millis` with a home agent behind `way`.
+    fn run(&mut self, millis: u64, way: Way) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        while let Some(next) = self.router.deadline().filter(|next| *next <= at(millis)) {
+            self.now = self.now.max(next);
+            let mut todo = self.feed(Input::Tick);
+            while !todo.is_empty() {
+                let round = std::mem::take(&mut todo);
+                for answer in self.answers(&round, way) {
+                    todo.extend(self.feed(answer));
+                }
+                for update in updates(&round) {
+                    outputs.push(Output::Report(Report::Notice { text: format!("{:?}", update.message.options) }));
+                    if let Some(status) = way.status {
+                        todo.extend(self.answer(&update, status));
+                    }
+                }
+                outputs.extend(round);
+            }
+        }
+        self.now = at(millis);
+        outputs
+    }
+
+    /// The echo replies to what was sent, and acknowledgements.
+    fn answers(&mut self, outputs: &[Output], way: Way) -> Vec<Input> {
+        let mut answers = Vec::new();
+        for transmit in transmits(outputs).into_iter().filter(|transmit| transmit.bytes.len() <= way.mtu) {
+            let outer = Datagram::parse(&transmit.bytes).unwrap();
+            let tunnelled = outer.protocol == protocol::IPV6;
+            let inner = if tunnelled { Datagram::parse(outer.payload).unwrap() } else { outer.clone() };
+            let passes = if tunnelled { way.tunnel } else { way.echo };
+            if let Ok(icmp6::Message::EchoRequest(echo)) = icmp6::Message::parse(&inner)
+                && passes
+            {
+                answers.push(reply(echo, inner.source));
+            }
+        }
+        answers
+    }
+
+    fn seen(&self) -> View {
+        let mut view = View::default();
+        self.router.view(self.now, &mut view);
+        view
+    }
+}
+
+fn reply(echo: Echo, to: Ipv6Addr) -> Input {
+    let from = ip(HOME_AGENT);
+    let message = icmp6::Message::EchoReply(echo).emit(from, to);
+    let bytes = ip6::emit(&Header::new(from, to), protocol::ICMPV6, &message);
+    Input::Packet(Packet { link: WIFI, sender: None, bytes })
+}
+
+fn faults(outputs: &[Output]) -> Vec<String> {
+    let is_fault = |report: &&&Report| matches!(report, Report::Fault { .. } | Report::FaultCleared { .. });
+    reports(outputs).iter().filter(is_fault).map(ToString::to_string).collect()
+}
+
+/// On the Wi-Fi with probes, its first update sent and not answered yet.
+fn begun(mode: PrefixMode) -> (Bench, Update) {
+    let mut bench = Bench::new(MobileRouterConfig { probe: Some(config::Probe::default()), mode, ..config() });
+    bench.link(WIFI, true);
+    let update = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
+    (bench, update)
+}
+
+fn registered() -> Bench {
+    let (mut bench, update) = begun(PrefixMode::Implicit);
+    bench.answer(&update, Status::ACCEPTED);
+    bench
+}
+
+#[test]
+fn a_link_is_visited_only_once_the_home_agent_knows_of_it() {
+    let (mut bench, update) = begun(PrefixMode::Implicit);
+    assert_eq!(bench.seen().links[0].state, "registering");
+    bench.answer(&update, Status::ACCEPTED);
+    assert_eq!(bench.seen().links[0].state, "visited");
+}
+
+#[test]
+fn updates_that_nobody_answers_are_told_of_once_and_so_is_the_end_of_it() {
+    let (mut bench, _) = begun(PrefixMode::Implicit);
+    let outputs = bench.run(100_000, Way { status: None, ..GOOD });
+    let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
+    assert!(fault.contains("pings are") && fault.contains("protocol 135"), "{fault}");
+    let view = bench.seen();
+    assert!(view.bindings[0].last_error.as_ref().is_some_and(|error| error.contains("protocol 135")));
+    assert!(view.bindings[0].since.is_some_and(|since| since > Duration::from_secs(90)));
+    assert_eq!(view.links[0].last_error, view.bindings[0].last_error);
+
+    let outputs = bench.run(200_000, GOOD);
+    let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
+    assert!(fault.contains("works again"), "{fault}");
+    assert_eq!(bench.seen().bindings[0].last_error, None);
+}
+
+#[test]
+fn a_home_agent_that_answers_nothing_is_unreachable() {
+    let (mut bench, _) = begun(PrefixMode::Implicit);
+    let outputs = bench.run(20_000, Way { echo: false, status: None, ..GOOD });
+    let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
+    assert!(fault.contains("unreachable"), "{fault}");
+}
+
+#[test]
+fn what_a_router_says_of_our_updates_is_told() {
+    let (mut bench, update) = begun(PrefixMode::Implicit);
+    let header = Header::new(update.source, update.home_agent).with_home_address(ip("2001:db8::100"));
+    let invoking = ip6::emit(&header, protocol::MOBILITY, &[0; 40]);
+    let router = ip("2001:db8:99::1");
+    let message = icmp6::Message::DestinationUnreachable { code: 1, invoking }.emit(router, update.source);
+    let bytes = ip6::emit(&Header::new(router, update.source), protocol::ICMPV6, &message);
+    let outputs = bench.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }));
+    let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
+    assert!(fault.contains("2001:db8:99::1 says: administratively prohibited"), "{fault}");
+}
+
+#[test]
+fn an_answer_made_with_another_key_is_told_of() {
+    let (mut bench, update) = begun(PrefixMode::Implicit);
+    let home = bench.router.config.home_address;
+    let message = mobility::Message::BindingAcknowledgement(BindingAcknowledgement {
+        status: Status::AUTHENTICATION_FAILED,
+        flags: AckFlags::ROUTER,
+        sequence: update.message.sequence,
+        lifetime_units: 0,
+        options: vec![MobilityOption::ReplayProtection(0)],
+    });
+    let care_of = CareOfAddress(update.source);
+    let payload = message
+        .emit_authenticated(update.home_agent, home.0, 256, |part| authenticate(b"another key", care_of, home, part));
+    let header = Header::new(update.home_agent, update.source).with_routing_home(home.0);
+    let bytes = ip6::emit(&header, protocol::MOBILITY, &payload);
+    let outputs = bench.feed(Input::Packet(Packet { link: WIFI, sender: Some(ROUTER_MAC), bytes }));
+    let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
+    assert!(fault.contains("146 (authentication failed)") && fault.contains("key_file"), "{fault}");
+}
+
+#[test]
+fn a_tunnel_that_is_filtered_is_told_from_a_dead_path() {
+    let mut bench = registered();
+    let outputs = bench.run(5_000, Way { tunnel: false, ..GOOD });
+    let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
+    assert!(fault.contains("protocol 41"), "{fault}");
+    assert!(bench.seen().links[0].last_error.as_ref().is_some_and(|error| error.contains("protocol 41")));
+    let outputs = bench.run(60_000, GOOD);
+    assert!(faults(&outputs).iter().any(|fault| fault.contains("works again")), "{:?}", faults(&outputs));
+
+    let mut bench = registered();
+    bench.run(5_000, GOOD);
+    let outputs = bench.run(7_000, Way { echo: false, tunnel: false, status: None, ..GOOD });
+    assert!(faults(&outputs).iter().all(|fault| !fault.contains("protocol 41")), "{:?}", faults(&outputs));
+}
+
+#[test]
+fn refused_prefixes_are_not_shown_as_served() {
+    let (mut bench, update) = begun(PrefixMode::Explicit);
+    let outputs = bench.answer(&update, Status::NOT_AUTHORISED_FOR_PREFIX);
+    let [fault] = &faults(&outputs)[..] else { panic!("{:?}", faults(&outputs)) };
+    assert!(fault.contains("142 (not authorised for prefix)") && fault.contains("2001:db8:f00::/56"), "{fault}");
+    assert_eq!((bench.seen().bindings[0].state.as_str(), bench.seen().links[0].state.as_str()), ("refused", "refused"));
+    bench.run(10_000, GOOD);
+    let binding = &bench.seen().bindings[0];
+    assert_eq!(binding.state, "bound", "in implicit mode");
+    assert_eq!((binding.prefixes.len(), &binding.refused_prefixes[..]), (0, &[net("2001:db8:f00::/56")][..]));
+    assert!(binding.last_error.as_ref().is_some_and(|error| error.contains("142")));
+}
+
+#[test]
+fn a_black_hole_of_the_path_mtu_is_found_clamped_and_told_to_the_home_agent() {
+    let mut bench = registered();
+    bench.run(1_000, GOOD);
+    assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1460);
+
+    let mut bench = registered();
+    let narrow = Way { mtu: 1400, ..GOOD };
+    bench.run(2_500, narrow);
+    assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1240, "clamped at once");
+    let outputs = bench.run(15_000, narrow);
+    assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1360, "then found to the octet");
+    let found = Report::PathMtu { remote: ip(HOME_AGENT), mtu: 1400 };
+    assert!(reports(&outputs).contains(&&found));
+    let told = format!("{:?}", MobilityOption::PathMtu { bid: Bid(0), mtu: 1400 });
+    let is_told = |report: &&&Report| matches!(report, Report::Notice { text } if text.contains(&told));
+    assert_eq!(reports(&outputs).iter().filter(is_told).count(), 1);
+
+    // A move to another network begins anew.
+    bench.advertise(WIFI, "2001:db8:5::/64");
+    assert!(bench.tunnel().unwrap().paths.iter().all(|path| path.local == ip(CARE_OF) || path.mtu == 1460));
+}
