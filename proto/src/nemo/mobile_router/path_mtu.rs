@@ -82,7 +82,12 @@ impl Search {
             self.found.take_if(|found| *found >= top);
             (self.step, self.next) = (Step::Idle, Some(now));
         }
-        if top <= BASE || self.next.is_some_and(|next| next > now) {
+        if top <= BASE {
+            // There is nothing to find; a wider link begins anew.
+            (self.step, self.next) = (Step::Idle, None);
+            return Vec::new();
+        }
+        if self.next.is_some_and(|next| next > now) {
             return Vec::new();
         }
         match self.step {
@@ -335,6 +340,15 @@ mod tests {
         path.mtu = 1500;
         path.run(&mut search, at(180_000), at(180_000 + 700_000));
         assert_eq!(search.mtu(), None);
+    }
+
+    #[test]
+    fn a_link_of_the_least_mtu_needs_no_search() {
+        let mut search = Search::default();
+        search.expire(at(0), 1500, true);
+        assert!(search.expire(at(10), 1280, true).is_empty());
+        assert_eq!(search.deadline(), None, "nothing is ever due");
+        assert!(!search.expire(at(20), 1500, true).is_empty());
     }
 
     #[test]
