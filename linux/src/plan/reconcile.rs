@@ -10,7 +10,7 @@ use crate::netlink::socket::Request;
 use crate::netlink::{address, family, neighbour, rule};
 use netlink_packet_route::AddressFamily;
 use roam6_proto::plan::Address;
-use roam6_proto::{Item, Key, LinkId};
+use roam6_proto::{Item, Key, LinkId, Report};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something of ours, in the terms in which the kernel shows it.
