@@ -9,6 +9,7 @@ use crate::door::ears::Ears;
 use crate::door::frames::Frames;
 use crate::door::packet::{Kind, Tap};
 use crate::door::raw::Exit;
+use crate::door::unsent::Unsent;
 use crate::error::{Context, Error};
 use crate::firewall::{self, Firewall, Watch};
 use crate::journal::Journal;
@@ -138,6 +139,7 @@ pub struct Host {
     queue: Vec<Wake>,
     repair_at: Option<Time>,
     repair_pause: Duration,
+    unsent: Unsent,
     unsent_told: Option<Time>,
     /// When to compare next; not before the host has settled.
     compare_at: Option<Time>,
@@ -200,6 +202,7 @@ impl Host {
             shim_watched: false,
             repair_at: None,
             repair_pause: REPAIR.0,
+            unsent: Unsent::default(),
             unsent_told: None,
             compare_at: None,
         };
@@ -228,7 +231,8 @@ impl Host {
         self.schedule_repair();
         let look_at = self.carriers.look_at(self.now());
         let own = [self.repair_at, self.compare_at, look_at, self.cores.look_at(), self.executor.wake_transport_at()];
-        let until_any = own.into_iter().chain([until, self.firewall.look_at()]).flatten().min();
+        let others = [until, self.firewall.look_at(), self.unsent.due()];
+        let until_any = own.into_iter().chain(others).flatten().min();
         let pending = !self.queue.is_empty() || until_any.is_some_and(|time| time <= self.now());
         self.clock.set_alarm(until_any)?;
         let mut events = [EpollEvent::empty(); READY];
@@ -244,6 +248,7 @@ impl Host {
         let looked = self.cores.look(self.now());
         looked.unwrap_or_else(|error| self.executor.notice(error));
         self.executor.flush();
+        self.send_again();
         self.executor.wake_transport(self.clock.now());
         self.repair()?;
         if until.is_some_and(|until| until <= self.now()) {
@@ -481,11 +486,26 @@ impl Host {
 
     fn transmit(&mut self, transmit: &Transmit) {
         self.executor.flush();
+        self.try_to_send(transmit, 0);
+    }
+
+    /// Packets the kernel would not send a moment ago.
+    fn send_again(&mut self) {
+        for waiting in self.unsent.take_due(self.clock.now()) {
+            self.try_to_send(&waiting.transmit, waiting.attempts + 1);
+        }
+    }
+
+    /// Sends a packet after so many failed attempts, or keeps it for another one.
+    fn try_to_send(&mut self, transmit: &Transmit, attempts: u32) {
         let link = match transmit.via {
             Via::Link(link) => self.links.get(&link).and_then(|link| link.address),
             _ => None,
         };
         let Err(error) = self.exit.send(transmit, link) else { return };
+        if self.unsent.keep(self.clock.now(), transmit, attempts, &error) {
+            return;
+        }
         let way = match transmit.via {
             Via::Route => String::new(),
             Via::Link(link) | Via::Neighbour { link, .. } => format!(" by {link}"),

@@ -7,8 +7,9 @@ mod place;
 use place::{Capture, Place, await_own, host, link, listen, put, run};
 use roam6_linux::Host;
 use roam6_proto::input::{AddressState, NeighbourEvent};
-use roam6_proto::plan::{Address, Knob, Proxy, Setting};
+use roam6_proto::plan::{Address, Knob, Proxy, Route, Setting, Table, Target};
 use roam6_proto::{Input, Item, LinkEvent, LinkId, Output, Packet, Transmit, Via};
+use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
@@ -218,6 +219,22 @@ fn feedback_is_heard_only_if_it_is_for_us() {
     let received = packets(listen(&mut two.near, SOON));
     let replies: Vec<&Vec<u8>> = received.iter().map(|packet| &packet.bytes).filter(|bytes| bytes[40] == 129).collect();
     assert_eq!(replies, [&reply("2001:db8::1")]);
+}
+
+#[test]
+fn a_packet_without_a_route_leaves_as_soon_as_there_is_one() {
+    let Some(mut two) = Two::new("a_packet_without_a_route_leaves_as_soon_as_there_is_one") else { return };
+    let update = packet("2001:db8::2", "2001:db8:7::1", &[mobility()]);
+    let link = two.far_link.link;
+    two.send(Via::Link(link), &update);
+    two.there.enter();
+    let (table, destination, source) = (Table::MAIN, "2001:db8:7::/64".parse().unwrap(), Prefix::ALL);
+    let target = Target::Gateway { link, router: address("2001:db8::1") };
+    put(&mut two.far, &[Item::Route(Route { table, destination, source, metric: 512, target, mtu: None })]);
+    listen(&mut two.far, SOON * 4);
+    two.here.enter();
+    let received = packets(listen(&mut two.near, SOON));
+    assert!(received.iter().any(|packet| packet.bytes == update), "{received:?}");
 }
 
 #[test]

@@ -7,3 +7,4 @@ pub(crate) mod packet;
 pub(crate) mod port;
 pub(crate) mod quiet;
 pub(crate) mod raw;
+pub(crate) mod unsent;
