@@ -138,7 +138,7 @@ fn is_notable(reason: DropReason) -> bool {
     match reason {
         D::Malformed | D::NoAssociation | D::BadAuthenticator | D::NotAuthenticated | D::Replayed => true,
         D::RateLimited | D::Secured | D::AreaTooLarge | D::BufferFull | D::TooLong => true,
-        D::BadValidator | D::Unverified | D::PeerError => true,
+        D::BadValidator | D::Unverified | D::PeerError | D::Implausible => true,
         D::NotForUs | D::NotOnLink | D::StaleSequence | D::Unsolicited | D::Duplicate => false,
         D::Expired | D::NoNeighbour | D::NoPosition => false,
     }
