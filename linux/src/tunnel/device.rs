@@ -87,5 +87,9 @@ pub(crate) fn all(netlink: &mut Netlink) -> Result<Vec<Link>, Error> {
 /// Has the kernel carry out a request about a device.
 pub(crate) fn ask(netlink: &mut Netlink, device: &str, request: Request) -> Result<(), Error> {
     let answers = netlink.carry_out(&[request]);
-    answers.into_iter().collect::<Result<(), String>>().map_err(|why| Error::new(format_args!("set up {device}"), why))
+    answers.into_iter().collect::<Result<(), String>>().map_err(|why| {
+        let unknown = why.contains("Unknown device type");
+        let hint = if unknown { "; load the kernel module ip6_tunnel: modprobe ip6_tunnel" } else { "" };
+        Error::new(format_args!("set up {device}"), format_args!("{why}{hint}"))
+    })
 }

@@ -40,7 +40,7 @@ impl Pieces {
         let what = "a thread for tunnelled packets in fragments";
         let (end, ended) = UnixStream::pair().context(what)?;
         let mut worker = Worker {
-            device: sys::open_tun(device, libc::IFF_TUN).context(format_args!("open {device}"))?.into(),
+            device: open(device)?.into(),
             link,
             joined: [joined_packets(protocol::IPV6)?, joined_packets(protocol::IPV4)?],
             exit: Exit::open()?,
@@ -53,6 +53,16 @@ impl Pieces {
         let thread = named.spawn(move || while worker.turn().is_some() {}).context(what)?;
         Ok(Pieces { end: Some(end), thread: Some(thread) })
     }
+}
+
+/// Opens the tunnel device, which one process at a time may do.
+fn open(device: &str) -> Result<OwnedFd, Error> {
+    sys::open_tun(device, libc::IFF_TUN).map_err(|error| {
+        let busy = error.raw_os_error() == Some(libc::EBUSY);
+        let hint =
+            if busy { "; another process has it open: does another roam6 run, with another run_dir?" } else { "" };
+        Error::new(format_args!("open {device}"), format_args!("{error}{hint}"))
+    })
 }
 
 impl Drop for Pieces {
