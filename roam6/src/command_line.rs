@@ -362,6 +362,9 @@ pub(crate) struct Enroll {
     /// Where to write the key for the mobile router; must not be there yet
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: PathBuf,
+    /// The home agent's configuration, to check the row by; if left out, the one beside the table that names it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Security parameter index, 256 or more; random if left out
     #[arg(long, value_parser = clap::value_parser!(u32).range(256..))]
     pub(crate) spi: Option<u32>,

@@ -1,14 +1,18 @@
 //! Keys for mobile routers: `roam6 keygen`, and `roam6 enroll`, which writes both ends of one.
 
 use crate::command_line::Enroll;
+use crate::config::home_agent::Outline;
 use crate::config::ipsec;
 use crate::config::key::{KEY_LENGTH, MIN_SPI};
+use crate::config::prefix_table::Rows;
+use crate::config::source::{Problem, Source};
 use crate::{FAILED, client};
 use roam6_proto::crypto::esp::Integrity;
+use roam6_proto::nemo::config::PrefixTable;
 use roam6_proto::output::hex;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -51,6 +55,10 @@ pub(crate) fn enroll(wanted: &Enroll) -> ExitCode {
 }
 
 fn try_enroll(wanted: &Enroll) -> Result<(), String> {
+    let folder = folder_of(&wanted.table);
+    // From reading the table to replacing it: of several at once each adds its row.
+    let lock = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
+    let _lock = lock.map_err(|error| format!("{}: {error}", folder.display()))?;
     let former = match fs::read_to_string(&wanted.table) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => TABLE_HEAD.to_owned(),
@@ -62,10 +70,47 @@ fn try_enroll(wanted: &Enroll) -> Result<(), String> {
         return Err(format!("{table} already holds {address}; remove its [[mobile]] table first to give it a new key"));
     }
     let keys = Keys::generate(wanted.spi, wanted.ipsec)?;
-    write_new(&wanted.key_file, &keys.file())?;
-    let added = replace(&wanted.table, &format!("{former}{}", keys.row(wanted)));
+    let row = keys.row(wanted);
+    check(wanted, &former, &row)?;
+    write_new(&wanted.key_file, &keys.file()).map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::AlreadyExists => "; choose another --key-file, or remove it if no mobile router uses it",
+            _ => "",
+        };
+        format!("{}: {error}{hint}", wanted.key_file.display())
+    })?;
+    let added = replace(&wanted.table, &format!("{former}{row}"));
     // A key nobody knows is of no use.
     added.inspect_err(|_| drop(fs::remove_file(&wanted.key_file)))
+}
+
+/// Refuses a row that the home agent would refuse. Its settings are those of `--config`, or of a file beside the table that
+/// names the table; without any, the row is only compared with the others.
+fn check(wanted: &Enroll, former: &str, row: &str) -> Result<(), String> {
+    let outline = match &wanted.config {
+        Some(config) => Some(
+            Outline::read(config)
+                .ok_or_else(|| format!("{}: no [home_agent] to be read; run: roam6 check {0}", config.display()))?,
+        ),
+        None => Outline::find(&wanted.table),
+    };
+    let home = || outline.as_ref().map(Outline::home).unwrap_or_default();
+    let what = |problem: &Problem| format!("{} not added: {}", wanted.home_address, problem.advice());
+    let mut rows = Rows::new(home(), &PrefixTable::default());
+    rows.read_source(&Source::of_text(&wanted.table, former))
+        .map_err(|problems| problems.iter().map(what).collect::<String>())?;
+    let (known, _) = rows.finish(&wanted.table);
+    let mut rows = Rows::new(home(), &known);
+    let read = rows.read_source(&Source::of_text(&wanted.table, row)).map(drop);
+    let refused = read.map_or_else(|problems| problems, |()| rows.finish(&wanted.table).1);
+    match refused.first() {
+        Some(problem) => Err(what(problem)),
+        None => Ok(()),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 const TABLE_HEAD: &str = "# Who may register what at this home agent. It holds keys: keep it secret.\n";
@@ -138,21 +183,28 @@ impl Keys {
     }
 }
 
-fn write_new(path: &Path, text: &str) -> Result<(), String> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| format!("{}: {error}", path.display()))
+/// Writes a file that must not be there yet, and has it on the disk.
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    // Half a file would be in the way of the next attempt.
+    written.and_then(|()| File::open(folder_of(path))?.sync_all()).inspect_err(|_| drop(fs::remove_file(path)))
 }
 
-/// Puts a whole new file in place of the old, so that the daemon never reads half of one; permissions stay.
+/// Puts a whole new file in place of the old, so that nobody ever reads half of one; permissions stay.
 fn replace(path: &Path, text: &str) -> Result<(), String> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let new = Path::new(&name);
-    write_new(new, text)?;
-    let placed = match fs::metadata(path) {
-        Ok(meta) => fs::set_permissions(new, meta.permissions()).and_then(|()| fs::rename(new, path)),
-        Err(_) => fs::rename(new, path),
-    };
+    // Left by one that was killed: whoever holds the lock is alone.
+    let _ = fs::remove_file(new);
+    let placed = write_new(new, text).and_then(|()| {
+        if let Ok(meta) = fs::metadata(path) {
+            fs::set_permissions(new, meta.permissions())?;
+        }
+        fs::rename(new, path)?;
+        File::open(folder_of(path))?.sync_all()
+    });
     placed.map_err(|error| format!("{}: {error}", path.display()))
 }
 
@@ -164,7 +216,8 @@ fn failed(why: &str) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{key, prefix_table};
+    use crate::config::key;
+    use crate::config::prefix_table::Home;
     use roam6_proto::nemo::config::Authentication;
 
     #[test]
@@ -175,6 +228,7 @@ mod tests {
             home_address: "2001:db8:1::100".parse().unwrap(),
             prefix: vec!["2001:db8:100::/56".parse().unwrap()],
             key_file: folder.path().join("mr1.key"),
+            config: None,
             spi: None,
             ipsec: false,
         };
@@ -184,19 +238,16 @@ mod tests {
             home_address: "2001:db8:1::101".parse().unwrap(),
             prefix: vec!["2001:db8:101::/64".parse().unwrap(), "2001:db8:102::/64".parse().unwrap()],
             key_file: folder.path().join("mr2.key"),
+            config: None,
             spi: Some(777),
             ipsec: true,
         };
         try_enroll(&second).unwrap();
 
-        let prefixes = ["2001:db8:1::/64".parse().unwrap()];
-        let home = prefix_table::Home {
-            agent: "2001:db8:1::1".parse().unwrap(),
-            prefixes: &prefixes,
-            agent4: None,
-            pool: None,
-        };
-        let table = prefix_table::read(&wanted.table, &home).unwrap();
+        let mut rows = Rows::new(Home::default(), &PrefixTable::default());
+        rows.read(&wanted.table).unwrap();
+        let (table, refused) = rows.finish(&wanted.table);
+        assert_eq!(refused, []);
         assert_eq!(table.rows.len(), 2);
         for (row, wanted) in table.rows.iter().zip([&wanted, &second]) {
             assert_eq!(*row.prefixes, *wanted.prefix);

@@ -8,6 +8,7 @@ mod daemon;
 mod denm;
 mod enroll;
 mod geo;
+mod host_check;
 mod identity;
 #[cfg(any(test, feature = "manual"))]
 mod manual;
@@ -43,7 +44,14 @@ fn main() -> ExitCode {
             }
         },
         Verb::Check { file, json } => match config::load(&file.path()) {
-            Ok(config) => client::print(&render::summary::render(&config, json)),
+            // The daemon would serve the other rows.
+            Ok(config) if !config.refused_rows().is_empty() => wrong(config.refused_rows()),
+            Ok(config) => {
+                for warning in host_check::warnings(&config) {
+                    eprintln!("warning: {warning}");
+                }
+                client::print(&render::summary::render(&config, json))
+            }
             Err(problems) => wrong(&problems),
         },
         Verb::Show { what, json, socket } => client::show(what, json, &socket.path()),

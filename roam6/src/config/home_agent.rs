@@ -3,8 +3,8 @@
 use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::duration::Span;
-use crate::config::prefix_table::{self, Home, Mobile};
-use crate::config::source::{Problem, Review};
+use crate::config::prefix_table::{Home, Mobile, Rows};
+use crate::config::source::{Problem, Review, Source};
 use core::time::Duration;
 use roam6_proto::nemo::config::{HomeAgentConfig, Ipv4Pool, Ipv4Service, PrefixTable};
 use roam6_proto::nemo::ipv4::KEEPALIVE as DEFAULT_KEEPALIVE;
@@ -68,8 +68,19 @@ pub(crate) struct HomeAgent {
     pub(crate) config: HomeAgentConfig,
     /// The file of the prefix table, if it has one.
     pub(crate) table_file: Option<PathBuf>,
+    /// What is wrong with rows of the prefix table, which are not served.
+    pub(crate) refused: Vec<Problem>,
     /// The rows written in the main file.
-    inline: Arc<PrefixTable>,
+    inline: Inline,
+    /// The file says in so many words that it has no rows.
+    is_empty_on_purpose: bool,
+}
+
+/// The rows written in the main file, and what is wrong with others there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Inline {
+    table: Arc<PrefixTable>,
+    refused: Vec<Problem>,
 }
 
 impl HomeAgent {
@@ -77,16 +88,111 @@ impl HomeAgent {
     pub(crate) fn adopt_table(&mut self, other: HomeAgent) {
         self.config.table = other.config.table;
         self.table_file = other.table_file;
+        self.refused = other.refused;
         self.inline = other.inline;
+        self.is_empty_on_purpose = other.is_empty_on_purpose;
     }
 
-    /// Reads the prefix table file again; the rows of the main file stay.
-    pub(crate) fn reread_table(&self) -> Result<Arc<PrefixTable>, Vec<Problem>> {
-        let home = Home::of(&self.config);
-        match &self.table_file {
-            Some(path) => join(&self.inline, prefix_table::read(path, &home)?, path).map(Arc::new),
-            None => Ok(self.inline.clone()),
+    /// Reads the prefix table file again; the rows of the main file stay. Says how many rows of the former table stay too.
+    pub(crate) fn reread_table(&self) -> Result<(HomeAgent, usize), Vec<Problem>> {
+        self.clone().read_table().and_then(|agent| agent.succeed(self))
+    }
+
+    fn read_table(mut self) -> Result<HomeAgent, Vec<Problem>> {
+        let Some(path) = self.table_file.clone() else {
+            (self.config.table, self.refused) = (self.inline.table.clone(), self.inline.refused.clone());
+            return Ok(self);
+        };
+        let mut rows = Rows::new(Home::of(&self.config), &self.inline.table);
+        let told = rows.read(&path)?;
+        let (table, refused) = rows.finish(&path);
+        self.refused = self.inline.refused.iter().cloned().chain(refused).collect();
+        self.config.table = Arc::new(table);
+        self.is_empty_on_purpose = told.is_empty_on_purpose;
+        Ok(self)
+    }
+
+    /// This home agent in place of `former`. Nothing is removed by mistake: a file without any row is refused unless it says
+    /// so, and while a row is refused, those of `former` that are missing stay. Says how many these are.
+    pub(crate) fn succeed(mut self, former: &HomeAgent) -> Result<(HomeAgent, usize), Vec<Problem>> {
+        let rows_of_file =
+            |agent: &HomeAgent| agent.config.table.rows.len().saturating_sub(agent.inline.table.rows.len());
+        let before = rows_of_file(former);
+        if let Some(path) = self.table_file.as_ref().filter(|_| before > 0 && self.refused.is_empty())
+            && rows_of_file(&self) == 0
+            && !self.is_empty_on_purpose
+        {
+            let what = format!("no mobile router is left of {before}");
+            return Err(vec![Problem::of_file(path, what, "if this is meant, write: mobile = []")]);
         }
+        if self.refused.is_empty() || former.config.home_prefixes != self.config.home_prefixes {
+            return Ok((self, 0));
+        }
+        let mut rows = Rows::new(Home::of(&self.config), &self.config.table);
+        let kept = former.config.table.rows.iter().filter(|row| rows.keep(row)).count();
+        let (table, _) = rows.finish(Path::new(""));
+        self.config.table = Arc::new(table);
+        Ok((self, kept))
+    }
+}
+
+/// What a configuration says of the home agent, as far as a row of the prefix table must fit to it. All else may be wrong.
+pub(crate) struct Outline {
+    address: Ipv6Addr,
+    home_prefixes: Vec<Prefix>,
+    ipv4: Option<Ipv4Addr>,
+    pool: Option<Prefix>,
+    prefix_table: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct OutlineFile {
+    home_agent: OutlineSection,
+}
+
+#[derive(Deserialize)]
+struct OutlineSection {
+    address: Ipv6Addr,
+    home_prefixes: Vec<Prefix>,
+    ipv4: Option<Ipv4Table>,
+    ipv4_pool: Option<PoolTable>,
+    prefix_table: Option<PathBuf>,
+}
+
+impl Outline {
+    /// Reads a configuration; `None` if it has no home agent that could be read.
+    pub(crate) fn read(path: &Path) -> Option<Outline> {
+        let source = Source::read(path).ok()?;
+        let OutlineFile { home_agent: section } = source.parse().ok()?;
+        Some(Outline {
+            address: section.address,
+            home_prefixes: section.home_prefixes,
+            ipv4: section.ipv4.map(|table| *table.address.get_ref()),
+            pool: section.ipv4_pool.map(|table| *table.prefix.get_ref()),
+            prefix_table: section.prefix_table.map(|path| source.resolve(&path)),
+        })
+    }
+
+    /// That of the configuration in the same folder that names `table` as its prefix table.
+    pub(crate) fn find(table: &Path) -> Option<Outline> {
+        let folder = table.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+        let mut configs: Vec<PathBuf> =
+            files.filter(|path| path.extension().is_some_and(|kind| kind == "toml")).collect();
+        configs.sort();
+        let names_it = |outline: &Outline| {
+            outline.prefix_table.as_ref().is_some_and(|named| {
+                named.file_name() == table.file_name()
+                    && named.parent().and_then(|there| there.canonicalize().ok()) == folder.canonicalize().ok()
+            })
+        };
+        configs.iter().filter(|path| *path != table).filter_map(|path| Outline::read(path)).find(names_it)
+    }
+
+    /// What rows must fit to.
+    pub(crate) fn home(&self) -> Home<'_> {
+        let Outline { address, home_prefixes, ipv4, pool, .. } = self;
+        Home { agent: Some(*address), prefixes: Some(home_prefixes), agent4: *ipv4, pool: *pool }
     }
 }
 
@@ -114,14 +220,24 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
         ipv4_pool: section.ipv4_pool.and_then(|table| ipv4_pool(&table, review)),
         home_link,
     };
-    let inline = Arc::new(prefix_table::settle(section.mobile, &Home::of(&config), review));
-    config.table = inline.clone();
-    let mut agent = HomeAgent { config, table_file, inline };
-    match agent.reread_table() {
-        Ok(table) => agent.config.table = table,
-        Err(problems) => review.add(problems),
+    if section.mobile.iter().any(|row| row.get_ref().holds_key())
+        && let Err(problem) = review.source.keep_secret()
+    {
+        review.add(vec![problem]);
     }
-    agent
+    let mut rows = Rows::new(Home::of(&config), &PrefixTable::default());
+    section.mobile.into_iter().for_each(|row| rows.add(row, review.source));
+    let (table, refused) = rows.finish(review.source.path());
+    let inline = Inline { table: Arc::new(table), refused };
+    config.table = inline.table.clone();
+    let agent = HomeAgent { config, table_file, refused: Vec::new(), inline, is_empty_on_purpose: false };
+    match agent.clone().read_table() {
+        Ok(agent) => agent,
+        Err(problems) => {
+            review.add(problems);
+            agent
+        }
+    }
 }
 
 /// Uplinks that have IPv4 only. A NAT's mapping of UDP lives for 30 s at least with the worst of them (RFC 4787 §4.3).
@@ -176,18 +292,4 @@ fn check_values(section: &Section, review: &mut Review<'_>) {
     check::advertise(section.advertise.as_ref(), review);
     check::within(section.path_mtu.as_ref(), "path_mtu", 1280..=65_535, review);
     check::within(section.max_bindings.as_ref(), "max_bindings", 1..=MAX_BINDINGS, review);
-}
-
-/// Both tables as one, unless they disagree about a home address.
-fn join(inline: &PrefixTable, mut file: PrefixTable, path: &Path) -> Result<PrefixTable, Vec<Problem>> {
-    let mut problems = Vec::new();
-    for row in &inline.rows {
-        if file.rows.binary_search_by_key(&row.home_address, |other| other.home_address).is_ok() {
-            let what = format!("home_address {} is also written in the main file", row.home_address);
-            problems.push(Problem::of_file(path, what, "keep one of the two"));
-        }
-    }
-    file.rows.extend_from_slice(&inline.rows);
-    file.rows.sort_by_key(|row| row.home_address);
-    if problems.is_empty() { Ok(file) } else { Err(problems) }
 }

@@ -155,6 +155,11 @@ pub(crate) fn load(path: &Path) -> Result<Config, Vec<Problem>> {
 }
 
 impl Config {
+    /// What is wrong with rows of the prefix table; all else is served.
+    pub(crate) fn refused_rows(&self) -> &[Problem] {
+        self.home_agent.as_ref().map_or(&[], |agent| &agent.refused)
+    }
+
     /// What the engines are told, as a recording writes it.
     pub(crate) fn roles(&self) -> Vec<Role> {
         let home_agent = self.home_agent.as_ref().map(|agent| Role::HomeAgent(agent.config.clone()));

@@ -5,11 +5,11 @@ use crate::config::check;
 use crate::config::home_agent::MAX_BINDINGS;
 use crate::config::ipsec::Ipsec;
 use crate::config::key::{Keying, Method};
-use crate::config::source::{Problem, Review, Source};
+use crate::config::source::{Problem, Problems, Review, Source};
 use roam6_proto::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
 use roam6_wire::{HomeAddress, Prefix};
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,7 @@ use std::path::{Path, PathBuf};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    #[serde(default)]
-    mobile: Vec<Spanned<Mobile>>,
+    mobile: Option<Vec<Spanned<Mobile>>>,
 }
 
 /// One mobile router, as written.
@@ -46,12 +45,13 @@ pub(crate) struct NextKey {
     key: Option<Spanned<String>>,
 }
 
-/// What the rows must fit to.
+/// What the rows must fit to, as far as it is known.
+#[derive(Default)]
 pub(crate) struct Home<'a> {
     /// The home agent's address.
-    pub(crate) agent: Ipv6Addr,
+    pub(crate) agent: Option<Ipv6Addr>,
     /// Where home addresses lie.
-    pub(crate) prefixes: &'a [Prefix],
+    pub(crate) prefixes: Option<&'a [Prefix]>,
     /// Its IPv4 address.
     pub(crate) agent4: Option<Ipv4Addr>,
     /// Where IPv4 prefixes are taken from for those who have none.
@@ -62,8 +62,8 @@ impl<'a> Home<'a> {
     /// What these settings say.
     pub(crate) fn of(config: &'a HomeAgentConfig) -> Home<'a> {
         Home {
-            agent: config.address,
-            prefixes: &config.home_prefixes,
+            agent: Some(config.address),
+            prefixes: Some(&config.home_prefixes),
             agent4: config.ipv4.map(|service| service.address),
             pool: config.ipv4_pool.map(|pool| pool.prefix),
         }
@@ -71,7 +71,7 @@ impl<'a> Home<'a> {
 
     /// Whether `prefix` holds an address of the home agent's own.
     fn own_in(&self, prefix: Prefix) -> Option<IpAddr> {
-        let own = [Some(IpAddr::V6(self.agent)), self.agent4.map(IpAddr::V4)];
+        let own = [self.agent.map(IpAddr::V6), self.agent4.map(IpAddr::V4)];
         let within = |own: &IpAddr| match own {
             IpAddr::V4(own) => prefix.is_ipv4() && prefix.contains(own.to_ipv6_mapped()),
             IpAddr::V6(own) => prefix.contains(*own),
@@ -80,52 +80,188 @@ impl<'a> Home<'a> {
     }
 }
 
-/// Reads a prefix table file.
-pub(crate) fn read(path: &Path, home: &Home<'_>) -> Result<PrefixTable, Vec<Problem>> {
-    let source = Source::read(path).map_err(|problem| vec![problem])?;
-    let file: File = source.parse().map_err(|problem| vec![problem])?;
-    let mut review = Review::new(&source);
-    let table = settle(file.mobile, home, &mut review);
-    review.verdict(table)
+/// The rows of a prefix table. Each is checked by itself and against those before it: one that is wrong is refused, and the
+/// others are served.
+pub(crate) struct Rows<'a> {
+    home: Home<'a>,
+    table: PrefixTable,
+    addresses: BTreeSet<Ipv6Addr>,
+    /// None of them overlaps another.
+    prefixes: BTreeMap<Prefix, HomeAddress>,
+    refused: Problems,
 }
 
-/// Checks rows and makes the engine's table of them.
-pub(crate) fn settle(rows: Vec<Spanned<Mobile>>, home: &Home<'_>, review: &mut Review<'_>) -> PrefixTable {
-    let mut table = PrefixTable::default();
-    let mut places = Vec::new();
-    let mut known = BTreeSet::new();
-    for row in rows {
+/// What a prefix table file says beside its rows.
+pub(crate) struct Told {
+    /// It says in so many words that there are no rows (`mobile = []`).
+    pub(crate) is_empty_on_purpose: bool,
+}
+
+impl<'a> Rows<'a> {
+    /// Begins with rows that were checked before.
+    pub(crate) fn new(home: Home<'a>, known: &PrefixTable) -> Rows<'a> {
+        let (addresses, prefixes) = (BTreeSet::new(), BTreeMap::new());
+        let mut rows = Rows { home, table: PrefixTable::default(), addresses, prefixes, refused: Problems::default() };
+        known.rows.iter().for_each(|row| rows.accept(row.clone()));
+        rows
+    }
+
+    /// Adds the rows of a file. An error is one of the file as a whole.
+    pub(crate) fn read(&mut self, path: &Path) -> Result<Told, Vec<Problem>> {
+        let source = Source::read(path).map_err(|problem| vec![problem])?;
+        self.read_source(&source)
+    }
+
+    /// The same of a text.
+    pub(crate) fn read_source(&mut self, source: &Source) -> Result<Told, Vec<Problem>> {
+        let (mut written, mut is_empty_on_purpose) = (Vec::new(), false);
+        // Part by part, so that what cannot be read spoils no row but its own.
+        for part in source.parts("[[mobile]]") {
+            match source.parse_part::<File>(part) {
+                Ok(File { mobile: Some(rows) }) => {
+                    is_empty_on_purpose |= rows.is_empty();
+                    written.extend(rows);
+                }
+                Ok(File { mobile: None }) => {}
+                Err(problem) => self.refused.push(problem),
+            }
+        }
+        let holds_key = written.iter().any(|row| row.get_ref().holds_key());
+        if let Some(problem) = source.keep_secret().err().filter(|_| holds_key) {
+            return Err(vec![problem]);
+        }
+        written.into_iter().for_each(|row| self.add(row, source));
+        Ok(Told { is_empty_on_purpose })
+    }
+
+    /// Adds a row, unless something is wrong with it.
+    pub(crate) fn add(&mut self, row: Spanned<Mobile>, source: &Source) {
+        let mut review = Review::beside(source, &self.refused);
+        let checked = self.check(row, &mut review);
+        match review.into_problems() {
+            Some(problems) => self.refused.add(problems),
+            None => checked.into_iter().for_each(|row| self.accept(row)),
+        }
+    }
+
+    /// Adds a row of a former table, unless it overlaps one that is there. Says whether it was added.
+    pub(crate) fn keep(&mut self, row: &PrefixTableRow) -> bool {
+        let fits = row.prefixes.iter().all(|prefix| self.overlapping(*prefix).is_none());
+        let free = fits && !self.addresses.contains(&row.home_address.0);
+        if free {
+            self.accept(row.clone());
+        }
+        free
+    }
+
+    /// The table, and what was refused of the file at `path`.
+    pub(crate) fn finish(mut self, path: &Path) -> (PrefixTable, Vec<Problem>) {
+        self.table.rows.shrink_to_fit();
+        self.table.rows.sort_by_key(|row| row.home_address);
+        (self.table, self.refused.into_vec(path))
+    }
+
+    fn accept(&mut self, row: PrefixTableRow) {
+        self.addresses.insert(row.home_address.0);
+        self.prefixes.extend(row.prefixes.iter().map(|prefix| (*prefix, row.home_address)));
+        self.table.rows.push(row);
+    }
+
+    fn check(&self, row: Spanned<Mobile>, review: &mut Review<'_>) -> Option<PrefixTableRow> {
         let span = row.span();
         let row = row.into_inner();
-        check_address(&row, home, &mut known, review);
-        places.extend(row.prefixes.get_ref().iter().map(|prefix| (*prefix, row.prefixes.span())));
+        if self.table.rows.len() >= MAX_BINDINGS {
+            review.blame(span.clone(), format!("more than {MAX_BINDINGS} mobile routers"), "use a second home agent");
+        }
+        self.check_address(&row, review);
+        let written = row.prefixes.span();
+        check::networks(row.prefixes.get_ref().iter().map(|one| (one, written.clone())), written.clone(), review);
         let home_address = HomeAddress(*row.home_address.get_ref());
-        check::networks(
-            row.prefixes.get_ref().iter().map(|one| (one, row.prefixes.span())),
-            row.prefixes.span(),
-            review,
-        );
         let mut prefixes = row.prefixes.into_inner();
         // In the order in which a registration has them, to be kept once.
         prefixes.sort();
-        let prefixes = prefixes.into();
+        for prefix in &prefixes {
+            self.check_prefix(*prefix, &written, review);
+        }
+        // Sorted, a prefix that covers others stands right before the first of them.
+        for pair in prefixes.windows(2) {
+            if let [one, other] = pair
+                && one.covers(*other)
+            {
+                review.blame(written.clone(), format!("prefix {other} overlaps {one}"), HINT_OVERLAP);
+            }
+        }
         let keying = Keying { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
-        if let Some(authentication) = keying.settle(span, review) {
-            let next_key = row.next.and_then(|next| settle_next(next, &authentication, review));
-            table.rows.push(PrefixTableRow { home_address, prefixes, authentication, next_key });
+        let authentication = keying.settle(span, review)?;
+        let next_key = row.next.and_then(|next| settle_next(next, &authentication, review));
+        Some(PrefixTableRow { home_address, prefixes: prefixes.into(), authentication, next_key })
+    }
+
+    fn check_address(&self, row: &Mobile, review: &mut Review<'_>) {
+        let (address, span) = (*row.home_address.get_ref(), row.home_address.span());
+        let hint = "choose another address of the home prefix";
+        if let Some(home) = &self.home.prefixes {
+            match home.iter().find(|prefix| prefix.contains(address)) {
+                None => {
+                    let what = format!("home_address {address} lies outside home_prefixes");
+                    let hint = "choose an address from one of the home agent's home_prefixes";
+                    review.blame(span.clone(), what, hint);
+                }
+                Some(prefix) if is_anycast(address, *prefix) => {
+                    let what = format!("home_address {address} is reserved for anycast (RFC 4291 §2.6.1, RFC 2526)");
+                    review.blame(span.clone(), what, hint);
+                }
+                Some(_) => {}
+            }
+        }
+        if Some(address) == self.home.agent {
+            review.blame(span.clone(), format!("home_address {address} is the home agent's own"), hint);
+        }
+        if self.addresses.contains(&address) {
+            let hint = "keep one row for each home address; its prefixes may be several";
+            review.blame(span, format!("home_address {address} is written twice"), hint);
         }
     }
-    if known.len() > MAX_BINDINGS {
-        review.blame(
-            0..0,
-            format!("{} mobile routers; {MAX_BINDINGS} at most", known.len()),
-            "use a second home agent",
-        );
+
+    fn check_prefix(&self, prefix: Prefix, span: &Range<usize>, review: &mut Review<'_>) {
+        let apart = "a mobile network and the home link must not overlap";
+        if let Some(own) = self.home.own_in(prefix) {
+            review.blame(span.clone(), format!("prefix {prefix} holds the home agent's address {own}"), apart);
+        } else if let Some(home) = self.home.prefixes.into_iter().flatten().find(|home| overlap(**home, prefix)) {
+            review.blame(span.clone(), format!("prefix {prefix} overlaps the home prefix {home}"), apart);
+        }
+        if !prefix.is_ipv4() && reserved().any(|reserved| overlap(reserved, prefix)) {
+            let hint = "write the prefix that is routed to the home agent for this mobile network";
+            review.blame(span.clone(), format!("prefix {prefix} is not for hosts (RFC 4291 §2.4)"), hint);
+        }
+        if let Some(pool) = self.home.pool.filter(|pool| overlap(*pool, prefix)) {
+            let what = format!("prefix {prefix} overlaps the pool {pool}");
+            review.blame(span.clone(), what, "take it from elsewhere, or make [home_agent.ipv4_pool] smaller");
+        }
+        if let Some((other, owner)) = self.overlapping(prefix) {
+            let what = format!("prefix {prefix} overlaps {other} of {}", owner.0);
+            review.blame(span.clone(), what, HINT_OVERLAP);
+        }
     }
-    check_prefixes(places, home, review);
-    table.rows.shrink_to_fit();
-    table.rows.sort_by_key(|row| row.home_address);
-    table
+
+    /// A prefix of another row that overlaps `prefix`: of prefixes that do not overlap one another, the neighbours in order
+    /// are the only ones that may.
+    fn overlapping(&self, prefix: Prefix) -> Option<(Prefix, HomeAddress)> {
+        let before = self.prefixes.range(..=prefix).next_back();
+        let after = self.prefixes.range(prefix..).next();
+        let found = before.into_iter().chain(after).find(|(other, _)| overlap(**other, prefix));
+        found.map(|(other, owner)| (*other, *owner))
+    }
+}
+
+const HINT_OVERLAP: &str = "give every mobile network prefixes of its own";
+
+impl Mobile {
+    /// Whether a secret is written in the row itself.
+    pub(crate) fn holds_key(&self) -> bool {
+        let next = self.next.as_ref().is_some_and(|next| next.get_ref().key.is_some());
+        self.key.is_some() || self.ipsec.is_some() || next
+    }
 }
 
 /// The second key of a row; `None` after a problem was remembered.
@@ -148,41 +284,24 @@ fn settle_next(next: Spanned<NextKey>, first: &Authentication, review: &mut Revi
     }
 }
 
-fn check_address(row: &Mobile, home: &Home<'_>, known: &mut BTreeSet<Ipv6Addr>, review: &mut Review<'_>) {
-    let (address, span) = (*row.home_address.get_ref(), row.home_address.span());
-    if !home.prefixes.iter().any(|prefix| prefix.contains(address)) {
-        let what = format!("home_address {address} lies outside home_prefixes");
-        review.blame(span.clone(), what, "choose an address from one of the home agent's home_prefixes");
-    }
-    if address == home.agent {
-        let what = format!("home_address {address} is the home agent's own");
-        review.blame(span.clone(), what, "choose another address of the home prefix");
-    }
-    if !known.insert(address) {
-        let hint = "keep one row for each home address; its prefixes may be several";
-        review.blame(span, format!("home_address {address} is written twice"), hint);
-    }
+fn overlap(one: Prefix, other: Prefix) -> bool {
+    one.covers(other) || other.covers(one)
 }
 
-/// Sorted by address and length, a prefix that covers others stands right before the first of them.
-fn check_prefixes(mut places: Vec<(Prefix, Range<usize>)>, home: &Home<'_>, review: &mut Review<'_>) {
-    for (prefix, span) in &places {
-        if let Some(own) = home.own_in(*prefix) {
-            let what = format!("prefix {prefix} holds the home agent's address {own}");
-            review.blame(span.clone(), what, "a mobile network and the home link must not overlap");
-        }
-        if let Some(pool) = home.pool.filter(|pool| pool.covers(*prefix) || prefix.covers(*pool)) {
-            let what = format!("prefix {prefix} overlaps the pool {pool}");
-            review.blame(span.clone(), what, "take it from elsewhere, or make [home_agent.ipv4_pool] smaller");
-        }
-    }
-    places.sort_by_key(|(prefix, _)| *prefix);
-    for pair in places.windows(2) {
-        if let [(one, _), (other, span)] = pair
-            && one.covers(*other)
-        {
-            let what = format!("prefix {other} overlaps {one}");
-            review.blame(span.clone(), what, "give every mobile network prefixes of its own");
-        }
-    }
+/// What no network can be numbered from: unspecified, loopback, link-local and multicast addresses.
+fn reserved() -> impl Iterator<Item = Prefix> {
+    ["::/8", "fe80::/10", "ff00::/8"].into_iter().filter_map(|text| text.parse().ok())
+}
+
+/// Whether `address` is an anycast address of the subnet `prefix`: of its routers (RFC 4291 §2.6.1), or one of the highest
+/// 128, as that of home agents (RFC 2526 §2).
+fn is_anycast(address: Ipv6Addr, prefix: Prefix) -> bool {
+    const RESERVED: u128 = 0x7f;
+    let host = address.to_bits() & u128::MAX.checked_shr(prefix.length().into()).unwrap_or(0);
+    // Identifiers made of a link-layer address have a bit that says whether it is unique; it is off here.
+    let highest = match prefix.length() {
+        64 => 0xfdff_ffff_ffff_ffff,
+        length => u128::MAX.checked_shr(length.into()).unwrap_or(0),
+    };
+    prefix.length() < 120 && (host == 0 || host | RESERVED == highest)
 }

@@ -48,14 +48,28 @@ impl From<toml::de::Error> for Mistake {
 
 /// Reads a text as TOML of the shape `T`.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
-    let table = DeTable::parse(text)?;
-    T::deserialize(Reader { span: table.span(), thing: Thing::Table(table.get_ref()) })
+    read_part(text, 0)
+}
+
+/// Reads a part of a text, which begins at this octet of it: places are those of the whole text.
+pub(crate) fn read_part<T: DeserializeOwned>(part: &str, offset: usize) -> Result<T, Mistake> {
+    let table = DeTable::parse(part).map_err(|error| {
+        let mistake = Mistake::from(error);
+        Mistake { span: mistake.span.map(|span| moved(span, offset)), ..mistake }
+    })?;
+    T::deserialize(Reader { span: moved(table.span(), offset), thing: Thing::Table(table.get_ref()), offset })
+}
+
+fn moved(span: Range<usize>, offset: usize) -> Range<usize> {
+    span.start.saturating_add(offset)..span.end.saturating_add(offset)
 }
 
 /// What is at hand, and its place.
 struct Reader<'a> {
     thing: Thing<'a>,
     span: Range<usize>,
+    /// Where the text that was read begins in the whole.
+    offset: usize,
 }
 
 enum Thing<'a> {
@@ -67,29 +81,32 @@ enum Thing<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn of(value: &'a Spanned<DeValue<'a>>) -> Reader<'a> {
-        Reader { span: value.span(), thing: Thing::Value(value.get_ref()) }
+    fn of(value: &'a Spanned<DeValue<'a>>, offset: usize) -> Reader<'a> {
+        Reader { span: moved(value.span(), offset), thing: Thing::Value(value.get_ref()), offset }
     }
 
     /// A value behind its place, as [`PLACED`] wants them.
     fn with_place(self) -> Elements<std::array::IntoIter<Reader<'a>, 3>> {
-        let Range { start, end } = self.span;
+        let (Range { start, end }, offset) = (self.span, self.offset);
         let things = [Thing::Place(start), Thing::Place(end), self.thing];
-        Elements(things.map(|thing| Reader { span: start..end, thing }).into_iter())
+        Elements(things.map(|thing| Reader { span: start..end, thing, offset }).into_iter())
     }
 
-    fn visit<V: Visitor<'a>>(thing: Thing<'a>, visitor: V) -> Result<V::Value, Mistake> {
+    fn visit<V: Visitor<'a>>(thing: Thing<'a>, offset: usize, visitor: V) -> Result<V::Value, Mistake> {
         match thing {
             Thing::Key(name) => visitor.visit_borrowed_str(name),
             Thing::Place(octets) => visitor.visit_u64(octets as u64),
             Thing::Table(table) | Thing::Value(DeValue::Table(table)) => {
                 let entry = |(key, value): (&'a Spanned<_>, &'a Spanned<DeValue<'a>>)| {
                     let name: &'a std::borrow::Cow<'a, str> = key.get_ref();
-                    (Reader { span: key.span(), thing: Thing::Key(name) }, Reader::of(value))
+                    let span = moved(key.span(), offset);
+                    (Reader { span, thing: Thing::Key(name), offset }, Reader::of(value, offset))
                 };
                 visitor.visit_map(Parts(table.iter().map(entry).collect::<Vec<_>>().into_iter(), None))
             }
-            Thing::Value(DeValue::Array(values)) => visitor.visit_seq(Elements(values.iter().map(Reader::of))),
+            Thing::Value(DeValue::Array(values)) => {
+                visitor.visit_seq(Elements(values.iter().map(|value| Reader::of(value, offset))))
+            }
             Thing::Value(DeValue::String(text)) => visitor.visit_borrowed_str(text),
             Thing::Value(DeValue::Boolean(value)) => visitor.visit_bool(*value),
             Thing::Value(DeValue::Integer(digits)) => match i64::from_str_radix(digits.as_str(), digits.radix()) {
@@ -109,7 +126,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     type Error = Mistake;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        Reader::visit(self.thing, visitor).map_err(|mistake| mistake.at(&self.span))
+        Reader::visit(self.thing, self.offset, visitor).map_err(|mistake| mistake.at(&self.span))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {

@@ -1,11 +1,13 @@
 //! A file the operator wrote, and what is wrong with it: each problem says what, where, and what to do.
 
 use super::reader;
+use nix::fcntl::OFlag;
 use serde::de::DeserializeOwned;
 use std::fmt;
-use std::fs;
+use std::fs::OpenOptions;
+use std::io::Read;
 use std::ops::Range;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Largest file read, octets: the prefix table of as many mobile routers as a home agent may bind, a million.
@@ -22,26 +24,38 @@ impl Source {
     /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Source, Problem> {
         let problem = |why: String, hint: &str| Problem::of_file(path, format!("cannot be read: {why}"), hint);
-        let meta = fs::metadata(path)
-            .map_err(|error| problem(error.to_string(), "check the path and who may read the file"))?;
+        // A pipe nobody writes to must not keep the daemon waiting for ever.
+        let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
+        let opened = opened.and_then(|file| file.metadata().map(|meta| (file, meta)));
+        let (mut file, meta) =
+            opened.map_err(|error| problem(error.to_string(), "check the path and who may read the file"))?;
+        if !meta.is_file() {
+            return Err(problem("not a regular file".to_owned(), "name a regular file, no pipe, device or folder"));
+        }
         if meta.len() > MAX_FILE {
             return Err(problem(format!("larger than {MAX_FILE} octets"), "name a smaller file"));
         }
-        let text = fs::read_to_string(path)
+        let mut text = String::new();
+        file.read_to_string(&mut text)
             .map_err(|error| problem(error.to_string(), "check who may read it, and that it is UTF-8 text"))?;
         let world_readable = meta.permissions().mode() & 0o004 != 0;
         Ok(Source { path: path.to_owned(), text, world_readable })
     }
 
-    /// A text that stands for a file.
-    #[cfg(test)]
-    pub(crate) fn of_text(name: &str, text: &str) -> Source {
-        Source { path: PathBuf::from(name), text: text.to_owned(), world_readable: false }
+    /// A text that stands for the file at `path`.
+    pub(crate) fn of_text(path: impl AsRef<Path>, text: &str) -> Source {
+        Source { path: path.as_ref().to_owned(), text: text.to_owned(), world_readable: false }
     }
 
     /// Reads the text as TOML of the shape `T`.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        reader::read(&self.text).map_err(|mistake| {
+        self.parse_part(0..self.text.len())
+    }
+
+    /// The same of a part of the text.
+    pub(crate) fn parse_part<T: DeserializeOwned>(&self, part: Range<usize>) -> Result<T, Problem> {
+        let text = self.text.get(part.clone()).unwrap_or_default();
+        reader::read_part(text, part.start).map_err(|mistake| {
             let (what, hint) = explain(mistake.what.lines().next().unwrap_or("not TOML"));
             let mut problem = Problem::of_file(&self.path, what, &hint);
             problem.place = mistake.span.and_then(|span| self.place(span));
@@ -54,9 +68,28 @@ impl Source {
         Problem { place: self.place(span), ..Problem::of_file(&self.path, what.into(), hint) }
     }
 
+    /// The parts of the text that begin with a line `header`, after the one before the first.
+    pub(crate) fn parts(&self, header: &str) -> Vec<Range<usize>> {
+        let mut begins = vec![0];
+        let mut at = 0_usize;
+        for line in self.text.split_inclusive('\n') {
+            if at > 0 && line.trim_start().starts_with(header) {
+                begins.push(at);
+            }
+            at = at.saturating_add(line.len());
+        }
+        let ends = begins.iter().copied().skip(1).chain([at]);
+        begins.iter().zip(ends).map(|(begin, end)| *begin..end).collect()
+    }
+
     /// A path as the file means it: relative to the folder the file is in.
     pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
         self.path.parent().map_or_else(|| path.to_owned(), |folder| folder.join(path))
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Refuses a file that holds secrets and that everybody may read.
@@ -106,6 +139,11 @@ impl Problem {
         Problem { path: path.to_owned(), place: None, what, hint: hint.to_owned() }
     }
 
+    /// What is wrong and what to do, without the place.
+    pub(crate) fn advice(&self) -> String {
+        format!("{}; {}", self.what, self.hint)
+    }
+
     /// One line, for the log.
     pub(crate) fn line(&self) -> String {
         let hint = if self.hint.is_empty() { String::new() } else { format!("; {}", self.hint) };
@@ -139,51 +177,110 @@ impl fmt::Display for Problem {
 /// Most problems of one file that are told: one wrong prefix may spoil 100,000 rows.
 const MAX_PROBLEMS: usize = 20;
 
+/// Problems, as many as are told, and a count of the rest.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    told: Vec<Problem>,
+    left_out: usize,
+}
+
+impl Problems {
+    /// How many more are told.
+    fn room(&self) -> usize {
+        MAX_PROBLEMS.saturating_sub(self.told.len())
+    }
+
+    /// Adds others, as far as there is room.
+    pub(crate) fn add(&mut self, more: Problems) {
+        let room = self.room();
+        self.left_out =
+            self.left_out.saturating_add(more.left_out).saturating_add(more.told.len().saturating_sub(room));
+        self.told.extend(more.told.into_iter().take(room));
+    }
+
+    /// Adds one.
+    pub(crate) fn push(&mut self, problem: Problem) {
+        self.add(Problems { told: vec![problem], left_out: 0 });
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.told.is_empty() && self.left_out == 0
+    }
+
+    /// All that is told, with a last one of `path` that counts the rest.
+    pub(crate) fn into_vec(mut self, path: &Path) -> Vec<Problem> {
+        if self.left_out > 0 {
+            self.told.push(Problem::of_file(path, format!("{} more problems", self.left_out), ""));
+        }
+        self.told
+    }
+}
+
 /// Looks at one file and remembers its problems, so that the operator meets them all at once.
 pub(crate) struct Review<'a> {
     /// The file.
     pub(crate) source: &'a Source,
-    problems: Vec<Problem>,
-    left_out: usize,
+    problems: Problems,
+    /// How many problems are told. The place of one is not looked for without need.
+    room: usize,
 }
 
 impl<'a> Review<'a> {
     /// Nothing found yet.
     pub(crate) fn new(source: &'a Source) -> Review<'a> {
-        Review { source, problems: Vec::new(), left_out: 0 }
+        Review { source, problems: Problems::default(), room: MAX_PROBLEMS }
+    }
+
+    /// The same for problems that are to be added to `others`.
+    pub(crate) fn beside(source: &'a Source, others: &Problems) -> Review<'a> {
+        Review { room: others.room(), ..Review::new(source) }
     }
 
     /// Remembers a problem with the text of `span`.
     pub(crate) fn blame(&mut self, span: Range<usize>, what: impl Into<String>, hint: &str) {
-        if self.problems.len() < MAX_PROBLEMS {
-            self.problems.push(self.source.problem(span, what, hint));
+        if self.problems.told.len() < self.room {
+            self.problems.told.push(self.source.problem(span, what, hint));
         } else {
-            self.left_out = self.left_out.saturating_add(1);
+            self.problems.left_out = self.problems.left_out.saturating_add(1);
         }
     }
 
     /// Remembers problems found elsewhere.
     pub(crate) fn add(&mut self, problems: Vec<Problem>) {
-        let room = MAX_PROBLEMS.saturating_sub(self.problems.len());
-        self.left_out = self.left_out.saturating_add(problems.len().saturating_sub(room));
-        self.problems.extend(problems.into_iter().take(room));
+        self.problems.add(Problems { told: problems, left_out: 0 });
+    }
+
+    /// What was found, if anything.
+    pub(crate) fn into_problems(self) -> Option<Problems> {
+        Some(self.problems).filter(|problems| !problems.is_empty())
     }
 
     /// The value, if nothing is wrong.
-    pub(crate) fn verdict<T>(mut self, value: T) -> Result<T, Vec<Problem>> {
-        if self.problems.is_empty() {
-            return Ok(value);
-        }
-        if self.left_out > 0 {
-            let what = format!("{} more problems", self.left_out);
-            self.problems.push(Problem::of_file(&self.source.path, what, ""));
-        }
-        Err(self.problems)
+    pub(crate) fn verdict<T>(self, value: T) -> Result<T, Vec<Problem>> {
+        let path = &self.source.path;
+        if self.problems.is_empty() { Ok(value) } else { Err(self.problems.into_vec(path)) }
     }
 }
 
+/// What to write instead of what the parser has not understood.
+const HINTS: [(&str, &str); 4] = [
+    ("invalid type: map, expected a sequence", "write the name in double brackets, as [[table]]: there may be several"),
+    ("invalid type: integer", "write it in quotes; a duration with its unit, as \"600s\""),
+    (
+        "invalid IPv6 address syntax",
+        "write an IPv6 address, as \"2001:db8::1\"; host names are not looked up, and a home agent's IPv4 address belongs \
+         into home_agents_ipv4",
+    ),
+    ("invalid IPv4 address syntax", "write an IPv4 address, as \"192.0.2.1\"; host names are not looked up"),
+];
+
 /// The parser's words in ours, with a hint where one can be given.
 fn explain(what: &str) -> (String, String) {
+    let wants_text = what.contains("expected a string") || !what.starts_with("invalid type: integer");
+    if let Some((_, hint)) = HINTS.iter().find(|(begin, _)| wants_text && what.starts_with(begin)) {
+        return (what.to_owned(), (*hint).to_owned());
+    }
     let words: Vec<&str> = what.split('`').skip(1).step_by(2).collect();
     let [first, known @ ..] = words.as_slice() else { return (what.to_owned(), String::new()) };
     if what.starts_with("unknown field") || what.starts_with("unknown variant") {

@@ -28,7 +28,12 @@ auth = \"none\"
 
 fn read(text: &str) -> Result<Config, Vec<String>> {
     let source = Source::of_text("r.toml", text);
-    settle(&source).map_err(|problems| problems.iter().map(super::Problem::line).collect())
+    let lines = |problems: &[super::Problem]| problems.iter().map(super::Problem::line).collect();
+    match settle(&source) {
+        Ok(config) if config.refused_rows().is_empty() => Ok(config),
+        Ok(config) => Err(lines(config.refused_rows())),
+        Err(problems) => Err(lines(&problems)),
+    }
 }
 
 /// The problems of `text` after `old` became `new` in it.
@@ -138,7 +143,21 @@ fn values_say_how_they_are_written() {
             "1/56\"]",
             "r.toml:4:13: bits are set beyond the prefix length; write the prefix itself, as 2001:db8:1::/64",
         ),
-        ("\"2001:db8:1::100\"", "\"mr1\"", "r.toml:2:16: invalid IPv6 address syntax"),
+        (
+            "\"2001:db8:1::100\"",
+            "\"mr1\"",
+            "r.toml:2:16: invalid IPv6 address syntax; write an IPv6 address, as \"2001:db8::1\"; host names are not looked up, and a home agent's IPv4 address belongs into home_agents_ipv4",
+        ),
+        (
+            "auth",
+            "lifetime = 600\nauth",
+            "r.toml:5:12: invalid type: integer `600`, expected a string; write it in quotes; a duration with its unit, as \"600s\"",
+        ),
+        (
+            "[[mobile_router.uplink]]",
+            "[mobile_router.uplink]",
+            "r.toml:6:1: invalid type: map, expected a sequence; write the name in double brackets, as [[table]]: there may be several",
+        ),
         ("auth", "lifetime = \"10\"\nauth", "r.toml:5:12: not a duration; write it as \"200ms\", \"10s\", \"1h30m\""),
         ("auth", "lifetime = \"4d\"\nauth", "r.toml:5:12: lifetime = 4d is out of bounds; write 4s to 3d"),
         ("[mobile_router]", "[mobile_router", "r.toml:1:15: unclosed table, expected `]`"),
@@ -392,7 +411,7 @@ fn a_home_agent_must_make_sense() {
         (
             "[[home",
             &format!("{row}prefixes = [\"2001:db8:100::/64\"]\n[[home"),
-            "r.toml:7:12: prefix 2001:db8:100::/64 overlaps 2001:db8:100::/56; give every mobile network prefixes of its own",
+            "r.toml:10:12: prefix 2001:db8:100::/56 overlaps 2001:db8:100::/64 of 2001:db8:1::101; give every mobile network prefixes of its own",
         ),
         (
             "[[home",
@@ -462,6 +481,15 @@ fn ipv4_inside_must_make_sense_and_is_nowhere_else() {
     assert!(found[0].contains("prefix 10.77.1.0/24 overlaps the pool 10.0.0.0/8"), "{found:?}");
     let found = problems(&row, "[[home", "[home_agent.ipv4]\naddress = \"10.77.1.9\"\n[[home");
     assert!(found[0].contains("prefix 10.77.1.0/24 holds the home agent's address 10.77.1.9"), "{found:?}");
+}
+
+#[test]
+fn a_pipe_is_no_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.toml");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let problems = load(&path).unwrap_err();
+    assert!(problems[0].line().contains("r.toml: cannot be read: not a regular file"), "{problems:?}");
 }
 
 #[test]

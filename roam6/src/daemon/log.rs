@@ -5,6 +5,8 @@ use super::names::Names;
 use crate::render::event::timestamp;
 use core::fmt::Display;
 use core::time::Duration;
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
 use roam6_proto::few;
 use roam6_proto::report::DropReason;
 use roam6_proto::{Report, Time};
@@ -52,7 +54,7 @@ impl Log {
         let _ = if self.journal {
             writeln!(stderr, "<{}>{text}", level as u8)
         } else {
-            writeln!(stderr, "{} {text}", timestamp(unix_micros))
+            writeln!(stderr, "{} {text}", stamp(unix_micros, boot_clock()))
         };
     }
 
@@ -110,6 +112,30 @@ impl Log {
     }
 }
 
+/// The wall clock before 2020, in microseconds: nobody has set it since the machine started.
+const UNSET: u64 = 1_577_836_800_000_000;
+
+/// What stands before a line: the time, or as long as nobody has set the clock, how long the machine runs.
+fn stamp(unix_micros: u64, boot_micros: u64) -> String {
+    if unix_micros >= UNSET {
+        return timestamp(unix_micros);
+    }
+    format!("[clock not set; {}.{:06} s after boot]", boot_micros / 1_000_000, boot_micros % 1_000_000)
+}
+
+/// The wall clock, in microseconds since 1970.
+pub(super) fn wall_clock() -> u64 {
+    micros(ClockId::CLOCK_REALTIME)
+}
+
+fn boot_clock() -> u64 {
+    micros(ClockId::CLOCK_BOOTTIME)
+}
+
+fn micros(clock: ClockId) -> u64 {
+    clock_gettime(clock).map_or(0, |time| u64::try_from(time.num_microseconds()).unwrap_or(0))
+}
+
 fn level(report: &Report) -> Level {
     match report {
         Report::Failed { .. } | Report::Duplicate { .. } | Report::TableFull { .. } => Level::Error,
@@ -159,5 +185,11 @@ mod tests {
         assert_eq!(log.level_of_drop(at(2), DropReason::Secured), (Level::Warning, 0), "another reason");
         assert_eq!(log.level_of_drop(at(601), DropReason::BadAuthenticator), (Level::Warning, 98));
         assert_eq!(log.level_of_drop(at(602), DropReason::Duplicate), (Level::Debug, 0));
+    }
+
+    #[test]
+    fn a_line_bears_no_time_before_the_clock_is_set() {
+        assert_eq!(stamp(1_795_399_697_000_001, 7), "2026-11-23T02:08:17.000001Z");
+        assert_eq!(stamp(12_000_000, 12_345_678), "[clock not set; 12.345678 s after boot]");
     }
 }

@@ -17,6 +17,7 @@ mod table_watch;
 
 use crate::config::{Config, source::Problem};
 use crate::control::{Answer, Line, Request, What};
+use crate::host_check;
 use ages::Ages;
 use core::time::Duration;
 pub(crate) use log::Level;
@@ -167,6 +168,9 @@ impl Daemon {
         if let Some(why) = deaf {
             daemon.say(Level::Warning, &format!("{why}; subflows are not heard of"));
         }
+        if let Some(agent) = &daemon.config.home_agent {
+            daemon.tell_refused(agent, 0);
+        }
         daemon.watch_table();
         Ok(daemon)
     }
@@ -199,6 +203,9 @@ impl Daemon {
         self.tell_positions();
         self.voice.ages.forget();
         self.settle()?;
+        for warning in host_check::warnings(&self.config) {
+            self.say(Level::Warning, &warning);
+        }
         self.say(Level::Info, &format!("{} is ready: {}", self.config.name, roles::names(&self.config)));
         self.notify.ready();
         self.text = Some(Text::forget(self.host.now()));
@@ -231,8 +238,9 @@ impl Daemon {
     /// One turn.
     fn once(&mut self) -> Result<(), Failure> {
         let at_once = self.showing.is_gathering().then(|| self.host.now());
-        let deadlines = [at_once, self.node.deadline(), self.server.deadline(), self.notify.deadline()];
-        let wakes = self.host.wait(deadlines.into_iter().flatten().min())?;
+        let own = [at_once, self.server.deadline(), self.notify.deadline(), self.reading.deadline()];
+        let deadlines = own.into_iter().chain([self.node.deadline()]);
+        let wakes = self.host.wait(deadlines.flatten().min())?;
         let mut inputs = VecDeque::new();
         for wake in wakes {
             match wake {
@@ -243,6 +251,7 @@ impl Daemon {
             }
         }
         self.obey_signals();
+        self.tell_slow_reading();
         self.feed(inputs);
         self.settle()?;
         self.gather();
@@ -404,7 +413,7 @@ fn unforked(ulids: Pair) -> ContextId {
 
 impl Voice {
     fn new(least: Level) -> Voice {
-        let clock = (Time::ZERO, Clock { unix_micros: 0 });
+        let clock = (Time::ZERO, Clock { unix_micros: log::wall_clock() });
         let (ages, names) = (Ages::default(), Names::default());
         Voice { log: Log::to_stderr(least), clock, counters: few::Map::new(), ages, names }
     }

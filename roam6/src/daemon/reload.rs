@@ -3,13 +3,16 @@
 use super::roles::{interfaces, use_esp};
 use super::{Daemon, Level, READ, READING, TABLE};
 use crate::config::geo::Geo;
+use crate::config::home_agent::HomeAgent;
 use crate::config::source::Problem;
 use crate::config::{self, Config};
 use crate::daemon::errand::Errand;
 use crate::daemon::table_watch::TableWatch;
-use roam6_proto::nemo::config::PrefixTable;
-use roam6_proto::{Input, Order};
-use std::sync::Arc;
+use core::time::Duration;
+use roam6_proto::{Input, Order, Time};
+
+/// Files that are not read after this time are told of.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is read anew. The configuration brings the prefix table along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,13 +27,22 @@ pub(super) enum File {
 #[derive(Default)]
 pub(super) struct Reading {
     under_way: Option<Errand<Read>>,
+    /// When it is told that this takes long.
+    told_at: Option<Time>,
     /// To be read once that is done, because it changed meanwhile.
     next: Option<File>,
 }
 
+impl Reading {
+    /// When [`Daemon::tell_slow_reading`] is wanted.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.told_at
+    }
+}
+
 /// What came of it.
 enum Read {
-    Table(Result<Arc<PrefixTable>, Vec<Problem>>),
+    Table(Box<Result<(HomeAgent, usize), Vec<Problem>>>),
     Config(Box<Result<Config, Vec<Problem>>>),
 }
 
@@ -44,7 +56,7 @@ impl Daemon {
         let path = self.options.config.clone();
         let agent = self.config.home_agent.clone();
         let begun = Errand::begin(move || match (file, agent) {
-            (File::Table, Some(agent)) => Read::Table(agent.reread_table()),
+            (File::Table, Some(agent)) => Read::Table(Box::new(agent.reread_table())),
             _ => Read::Config(Box::new(config::load(&path))),
         });
         let watched = begun.and_then(|errand| {
@@ -52,7 +64,10 @@ impl Daemon {
             Ok(errand)
         });
         match watched {
-            Ok(errand) => self.reading.under_way = Some(errand),
+            Ok(errand) => {
+                self.reading.under_way = Some(errand);
+                self.reading.told_at = Some(self.host.now() + PATIENCE);
+            }
             Err(why) => {
                 self.say(Level::Error, &format!("{why}; the old settings stay"));
                 if file == File::Config {
@@ -62,12 +77,26 @@ impl Daemon {
         }
     }
 
+    /// Tells of files that cannot be read to their end, as on a network file system whose server is gone.
+    pub(super) fn tell_slow_reading(&mut self) {
+        let now = self.host.now();
+        if self.reading.told_at.take_if(|at| *at <= now).is_some() {
+            let after = PATIENCE.as_secs();
+            let what = "the files of the configuration are still not read";
+            let hint = "until they are, the old settings stay and no other change is seen; is their file system alive?";
+            self.say(Level::Error, &format!("{what} after {after} s; {hint}"));
+        }
+    }
+
     /// Takes what was read. What is wrong is told, and then the old settings stay.
     pub(super) fn take_read(&mut self) {
         let Some(errand) = self.reading.under_way.take() else { return };
+        self.reading.told_at = None;
         match errand.finish() {
-            Some(Read::Table(Ok(table))) => self.adopt_table(table),
-            Some(Read::Table(Err(problems))) => self.complain(&problems),
+            Some(Read::Table(read)) => match *read {
+                Ok((agent, kept)) => self.adopt_table(agent, kept),
+                Err(problems) => self.complain(&problems),
+            },
             Some(Read::Config(read)) => {
                 match *read {
                     Ok(new) => self.adopt(new),
@@ -82,13 +111,30 @@ impl Daemon {
         }
     }
 
-    fn adopt_table(&mut self, table: Arc<PrefixTable>) {
-        if let Some(agent) = &mut self.config.home_agent {
-            agent.config.table = table.clone();
-        }
+    fn adopt_table(&mut self, agent: HomeAgent, kept: usize) {
+        let table = agent.config.table.clone();
         self.say(Level::Info, &format!("prefix table read: {} mobile routers", table.rows.len()));
+        self.tell_refused(&agent, kept);
+        if let Some(old) = &mut self.config.home_agent {
+            old.adopt_table(agent);
+        }
         self.hear_esp();
         self.order(Order::PrefixTable(table));
+    }
+
+    /// Names the rows of the prefix table that are not served; `kept` rows that are no longer in the file are.
+    pub(super) fn tell_refused(&self, agent: &HomeAgent, kept: usize) {
+        for problem in &agent.refused {
+            self.say(Level::Error, &format!("row of the prefix table refused: {}", problem.line()));
+        }
+        if kept > 0 {
+            let what = "former rows that are missing now stay, as nothing is removed by a file with a refused row";
+            self.say(Level::Warning, &format!("prefix table: {kept} {what}"));
+        }
+        if agent.config.table.rows.is_empty() {
+            let hint = "add mobile routers with `roam6 enroll`";
+            self.say(Level::Warning, &format!("the prefix table has no rows: nobody may register; {hint}"));
+        }
     }
 
     /// Notices changes of the prefix table file from now on.
@@ -110,14 +156,11 @@ impl Daemon {
         if !fixed.is_empty() {
             self.say(Level::Warning, &format!("changed, and used after a restart only: {}", fixed.join(", ")));
         }
-        if let (Some(old), Some(agent)) = (&mut self.config.home_agent, new.home_agent) {
-            let changed = old.config.table != agent.config.table;
-            let table = agent.config.table.clone();
-            old.adopt_table(agent);
-            if changed {
-                self.order(Order::PrefixTable(table));
+        if let (Some(former), Some(agent)) = (self.config.home_agent.clone(), new.home_agent) {
+            match agent.succeed(&former) {
+                Ok((agent, kept)) => self.adopt_agent(agent, kept, &former),
+                Err(problems) => return self.complain(&problems),
             }
-            self.watch_table();
         }
         if let (Some(old), Some(router)) = (&self.config.mobile_router, new.mobile_router)
             && *old != router
@@ -163,6 +206,18 @@ impl Daemon {
         }
         self.hear_esp();
         self.say(Level::Info, "configuration read anew");
+    }
+
+    fn adopt_agent(&mut self, agent: HomeAgent, kept: usize, former: &HomeAgent) {
+        let table = agent.config.table.clone();
+        self.tell_refused(&agent, kept);
+        if let Some(old) = &mut self.config.home_agent {
+            old.adopt_table(agent);
+        }
+        if former.config.table != table {
+            self.order(Order::PrefixTable(table));
+        }
+        self.watch_table();
     }
 
     fn adopt_announcement(&mut self, new: &Geo) {

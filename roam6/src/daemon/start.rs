@@ -37,7 +37,7 @@ pub(crate) fn lock(run_dir: &Path) -> Result<Lock, String> {
     fs::create_dir_all(run_dir).map_err(|error| what(&error))?;
     let path = run_dir.join("roam6.pid");
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o644);
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
     loop {
         let mut file = options.open(&path).map_err(|error| what(&error))?;
         let mut former = String::new();
@@ -48,7 +48,8 @@ pub(crate) fn lock(run_dir: &Path) -> Result<Lock, String> {
         })?;
         let ours = file.metadata().map_err(|error| what(&error))?;
         if fs::metadata(&path).is_ok_and(|there| there.ino() == ours.ino() && there.dev() == ours.dev()) {
-            // The number is for people; the lock is what counts.
+            // Whoever may read the file may lock it too. The number in it is for people.
+            file.set_permissions(Permissions::from_mode(0o600)).map_err(|error| what(&error))?;
             let _ = file.set_len(0).and_then(|()| file.rewind());
             let _ = file.write_all(format!("{}\n", std::process::id()).as_bytes());
             return Ok(Lock { _file: file, path });

@@ -1,0 +1,145 @@
+//! What a configuration expects of this host and does not find: told by `roam6 check`, and once at the start. These are
+//! warnings, as addresses and interfaces may come later.
+
+use crate::config::Config;
+use roam6_proto::nemo::config::HomeAgentConfig;
+use roam6_wire::Prefix;
+use std::fs::{self, OpenOptions};
+use std::net::Ipv6Addr;
+use std::path::Path;
+
+/// An IPv6 address of this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Held {
+    address: Ipv6Addr,
+    length: u8,
+    interface: String,
+}
+
+/// What is missing, each with what to do.
+pub(crate) fn warnings(config: &Config) -> Vec<String> {
+    let addresses = read_addresses(&fs::read_to_string("/proc/net/if_inet6").unwrap_or_default());
+    let is_there = |interface: &str| Path::new("/sys/class/net").join(interface).exists();
+    let mut warnings = Vec::new();
+    if let Some(agent) = &config.home_agent {
+        warnings.extend(of_home_agent(&agent.config, &addresses, is_there));
+        warnings.extend(forwarding());
+    }
+    for (role, interface) in interfaces(config).into_iter().filter(|(_, interface)| !is_there(interface)) {
+        warnings.push(format!("{role} {interface}: no such interface now; `ip link` lists those there are"));
+    }
+    warnings
+}
+
+/// The mobile router's interfaces, each with what it is for.
+fn interfaces(config: &Config) -> Vec<(&str, &str)> {
+    let router = config.mobile_router.iter();
+    let uplinks = router.clone().flat_map(|router| router.uplinks.iter().map(|uplink| ("uplink", &*uplink.interface)));
+    let ingress = router.flat_map(|router| router.ingress.iter().map(|ingress| ("ingress", &*ingress.interface)));
+    uplinks.chain(ingress).collect()
+}
+
+fn of_home_agent(
+    config: &HomeAgentConfig,
+    addresses: &[Held],
+    is_there: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = String> {
+    let HomeAgentConfig { address, home_prefixes, home_link, table, .. } = config;
+    let absent = addresses.iter().all(|held| held.address != *address).then(|| {
+        let (length, link) = home_link.as_ref().map_or((128, "lo"), |link| (64, link));
+        format!("[home_agent] address {address} is on no interface; run: ip address add {address}/{length} dev {link}")
+    });
+    let unknown = home_link.as_ref().filter(|link| !is_there(link)).map(|link| {
+        format!("[home_agent] home_link \"{link}\": no such interface now; `ip link` lists those there are")
+    });
+    let on_link =
+        home_link.is_none().then(|| home_prefixes.iter().find_map(|home| find_link(*home, addresses))).flatten();
+    let on_link = on_link.map(|(home, interface)| {
+        format!(
+            "[home_agent] home prefix {home} is on the link of {interface}: write home_link = \"{interface}\", or its \
+             router will not find home addresses by neighbour discovery"
+        )
+    });
+    let empty = table.rows.is_empty().then(|| {
+        "[home_agent] the prefix table has no rows: nobody may register; add mobile routers with `roam6 enroll`"
+            .to_owned()
+    });
+    [absent, unknown, on_link, empty].into_iter().flatten()
+}
+
+/// The interface whose link holds addresses of `home`, if there is one.
+fn find_link(home: Prefix, addresses: &[Held]) -> Option<(Prefix, &str)> {
+    let real = |held: &&Held| held.length < 128 && held.interface != "lo" && !held.interface.starts_with("nemo");
+    let found = addresses.iter().filter(real).find(|held| home.contains(held.address))?;
+    Some((home, &found.interface))
+}
+
+/// Where nobody may change settings, as in some containers, the host has to forward already.
+fn forwarding() -> Option<String> {
+    const SETTING: &str = "/proc/sys/net/ipv6/conf/all/forwarding";
+    let off = fs::read_to_string(SETTING).is_ok_and(|value| value.trim() == "0");
+    let opened = OpenOptions::new().write(true).open(SETTING);
+    let refused = opened.err().filter(|error| error.kind() == std::io::ErrorKind::ReadOnlyFilesystem)?;
+    let hint = "run on the host of this container: sysctl -w net.ipv6.conf.all.forwarding=1";
+    off.then(|| format!("[home_agent] IPv6 is not forwarded, and that cannot be changed here ({refused}); {hint}"))
+}
+
+/// Reads `/proc/net/if_inet6`: address, index, prefix length, scope, flags and name of the interface.
+fn read_addresses(text: &str) -> Vec<Held> {
+    let read = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [address, _, length, _, _, interface] = *words.as_slice() else { return None };
+        Some(Held {
+            address: Ipv6Addr::from_bits(u128::from_str_radix(address, 16).ok()?),
+            length: u8::from_str_radix(length, 16).ok()?,
+            interface: interface.to_owned(),
+        })
+    };
+    text.lines().filter_map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    const ADDRESSES: &str = "\
+20010db8000100000000000000000001 02 40 00 80     eth0
+00000000000000000000000000000001 01 80 10 80       lo
+";
+
+    fn config(address: &str, home_link: Option<&str>) -> HomeAgentConfig {
+        HomeAgentConfig {
+            address: address.parse().unwrap(),
+            home_prefixes: vec!["2001:db8:1::/64".parse().unwrap()],
+            home_link: home_link.map(str::to_owned),
+            table: Default::default(),
+            max_lifetime: Duration::from_secs(600),
+            refresh_advice: None,
+            multiple_care_of: true,
+            home_and_away: true,
+            max_bindings: 10,
+            duplicate_detection: false,
+            preference: 0,
+            advertise: None,
+            path_mtu: 1500,
+            ipv4: None,
+            ipv4_pool: None,
+        }
+    }
+
+    fn warn(address: &str, home_link: Option<&str>) -> Vec<String> {
+        of_home_agent(&config(address, home_link), &read_addresses(ADDRESSES), |name| name == "eth0").collect()
+    }
+
+    #[test]
+    fn what_a_home_agent_lacks_is_told_with_what_to_do() {
+        let [on_link, empty] = &warn("2001:db8:1::1", None)[..] else { panic!() };
+        assert!(on_link.contains("write home_link = \"eth0\""), "{on_link}");
+        assert!(empty.contains("roam6 enroll"), "{empty}");
+        assert_eq!(warn("2001:db8:1::1", Some("eth0")).len(), 1, "nothing but the rows is missing");
+        let [absent, unknown, _] = &warn("2001:db8:1::2", Some("ehh0"))[..] else { panic!() };
+        assert!(absent.ends_with("run: ip address add 2001:db8:1::2/64 dev ehh0"), "{absent}");
+        assert!(unknown.contains("home_link \"ehh0\": no such interface"), "{unknown}");
+    }
+}
