@@ -161,3 +161,25 @@ fn nodes_inside_hear_of_resolvers_and_search_domains_as_others_read_them() {
         (&["2001:db8:2::53".to_owned()][..], &["example.org".to_owned()][..])
     );
 }
+
+#[test]
+fn nodes_leave_a_former_prefix_as_soon_as_a_reload_changes_it() {
+    let Some(road) = Road::new("nodes_leave_a_former_prefix_as_soon_as_a_reload_changes_it") else { return };
+    road.enroll(&[]);
+    road.node.shell("sysctl -qw net.ipv6.conf.eth0.accept_ra=1 net.ipv6.conf.eth0.autoconf=1");
+    let ingress = |prefix: &str| {
+        format!("[[mobile_router.ingress]]\ninterface = \"in0\"\nprefix = \"2001:db8:100:{prefix}:/64\"\n")
+    };
+    let router = road.start_with(&ingress(""));
+    let has = |prefix: &str, flag: &str| {
+        let shown = road.node.shell(&format!("ip -6 address show dev eth0 dynamic {flag}"));
+        shown.contains(&format!("2001:db8:100:{prefix}"))
+    };
+    wait_or_tell("an address of the first prefix", || has("0:", "-deprecated"), || road.logs());
+    road.write_config("mr", &format!("{KEYS}{}", ingress("7:")));
+    road.router.shell(&format!("kill -HUP {}", router.0.id()));
+    wait_or_tell("an address of the second", || has("7:", "-deprecated"), || road.logs());
+    wait_or_tell("the first deprecated", || has("0:", "deprecated") && !has("0:", "-deprecated"), || road.logs());
+    let shown = road.show("mr", "prefixes");
+    assert!(shown.contains("withdrawn"), "{shown}");
+}
