@@ -1,0 +1,130 @@
+//! What the real daemons say when something between or within them is wrong, and paths that lose large packets in silence.
+
+#![allow(clippy::disallowed_methods, reason = "it waits for real processes")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails where it stands")]
+
+mod road;
+
+use road::{Place, Road, Running, wait_or_tell};
+use std::fs;
+use std::io::Read;
+
+/// Refuses what matches, on the side of the home agent.
+const FILTER: &str = "add table ip6 wall; add chain ip6 wall in { type filter hook prerouting priority -300; }; \
+                      add rule ip6 wall in";
+
+impl Road {
+    fn log(&self, who: &str) -> String {
+        fs::read_to_string(self.file(&format!("{who}.log"))).unwrap_or_default()
+    }
+
+    /// Waits until the log of `who` and its table say so.
+    fn await_fault(&self, who: &str, table: &str, words: &str) {
+        wait_or_tell(words, || self.log(who).contains(words), || self.logs());
+        wait_or_tell(words, || self.show(who, table).contains(words), || self.show(who, table));
+    }
+}
+
+#[test]
+fn a_wrong_key_is_told_at_both_ends() {
+    let Some(road) = Road::new("a_wrong_key_is_told_at_both_ends") else { return };
+    road.enroll(&[]);
+    let key = fs::read_to_string(road.file("mr.key")).unwrap();
+    let (before, secret) = key.split_once("key = \"").unwrap();
+    let digit = if secret.starts_with('0') { '1' } else { '0' };
+    fs::write(road.file("mr.key"), format!("{before}key = \"{digit}{}", &secret[1..])).unwrap();
+    let _running = [road.start_agent(), road.advertise("2001:db8:2::/64"), road.start_router("")];
+    road.await_fault("ha", "bindings", "146 (authentication failed): its key is not that of its row");
+    road.await_fault("mr", "bindings", "it does not verify with our key");
+    let lines = road.log("ha").lines().filter(|line| line.contains("146 (authentication failed): its key")).count();
+    assert_eq!(lines, 1, "{}", road.log("ha"));
+    assert!(!road.show("mr", "links").contains("visited"));
+    assert!(!road.log("mr").contains("link "), "interfaces have names: {}", road.log("mr"));
+}
+
+#[test]
+fn a_home_address_without_a_row_is_told_at_both_ends() {
+    let Some(road) = Road::new("a_home_address_without_a_row_is_told_at_both_ends") else { return };
+    road.enroll(&[]);
+    road.enroll_as("2001:db8:1::200", "2001:db8:200::/56", "other.key", &[]);
+    let table = fs::read_to_string(road.file("mobiles.toml")).unwrap();
+    fs::write(road.file("mobiles.toml"), table.replace("2001:db8:1::100", "2001:db8:1::300")).unwrap();
+    let _running = [road.start_agent(), road.advertise("2001:db8:2::/64"), road.start_router("")];
+    road.await_fault("ha", "bindings", "the home address is not in the prefix table");
+    road.await_fault("mr", "bindings", "updates are not answered, pings are");
+}
+
+#[test]
+fn filtered_protocols_are_named() {
+    let Some(road) = Road::new("filtered_protocols_are_named") else { return };
+    road.enroll(&[]);
+    // On the way out: the home agent's sockets hear a packet before its own filter does.
+    let wall = |rule: &str| {
+        road.router.shell(&format!(
+            "nft 'add table ip6 wall; add chain ip6 wall out {{ type filter hook output priority 0; }}; \
+             flush chain ip6 wall out; add rule ip6 wall out oifname up0 {rule}'"
+        ));
+    };
+    wall("meta l4proto 135 drop");
+    let _running = [road.start_agent(), road.advertise("2001:db8:2::/64"), road.start_router("")];
+    road.await_fault("mr", "links", "mobility headers (IPv6 protocol 135)");
+    wall("ip6 nexthdr 41 drop");
+    wait_or_tell("works again", || road.log("mr").contains("works again after"), || road.logs());
+    road.await_fault("mr", "links", "is IPv6-in-IPv6 (protocol 41) let through");
+}
+
+#[test]
+fn a_prefix_that_is_refused_is_not_shown_as_served() {
+    let Some(road) = Road::new("a_prefix_that_is_refused_is_not_shown_as_served") else { return };
+    road.enroll_as("2001:db8:1::100", "2001:db8:700::/56", "mr.key", &[]);
+    let _running = [road.start_agent(), road.advertise("2001:db8:2::/64"), road.start_router("mode = \"explicit\"\n")];
+    road.await_fault("ha", "bindings", "142 (not authorised for prefix): it asks for 2001:db8:100::/56");
+    road.await_fault("mr", "bindings", "142 (not authorised for prefix): not all of 2001:db8:100::/56");
+    let refused = || road.show("mr", "bindings").contains("2001:db8:100::/56(refused)");
+    wait_or_tell("marked", refused, || road.show("mr", "bindings"));
+}
+
+/// Sends so many octets from one place to another, and says how many arrived.
+fn transfer(from: &Place, to: &Place, address: &str, octets: usize) -> usize {
+    let serve = "import socket,sys; s=socket.create_server(('::',7000),family=socket.AF_INET6); print('up',flush=True); \
+                 c,_=s.accept(); c.settimeout(20); n=0\nwhile n<int(sys.argv[1]):\n  d=c.recv(65536)\n  n+=len(d)\n  \
+                 if not d: break\nprint(n,flush=True)";
+    let send = "import socket,sys,time; s=socket.create_connection((sys.argv[2],7000),20); s.settimeout(20); \
+                s.sendall(b'x'*int(sys.argv[1])); time.sleep(1)";
+    let count = octets.to_string();
+    let mut server = to.command(&["timeout", "60", "python3", "-c", serve, &count]);
+    let mut server = Running(server.stdout(std::process::Stdio::piped()).spawn().unwrap());
+    let mut output = server.0.stdout.take().unwrap();
+    let mut ready = [0; 3];
+    output.read_exact(&mut ready).unwrap();
+    let _client = from.start(&["timeout", "60", "python3", "-c", send, &count, address]);
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    text.trim().parse().unwrap_or_default()
+}
+
+#[test]
+fn a_black_hole_of_the_path_mtu_carries_tcp_both_ways_within_seconds() {
+    let test = "a_black_hole_of_the_path_mtu_carries_tcp_both_ways_within_seconds";
+    // Both directions lose packets of more than 1400 octets, and no router says so.
+    let filter = "iifname visit0 meta length > 1400 drop; add chain ip6 wall out { type filter hook postrouting priority \
+                  300; }; add rule ip6 wall out oifname visit0 meta length > 1400 drop";
+    let Some(road) = Road::new(test) else { return };
+    road.enroll(&[]);
+    road.agent.shell(&format!("nft '{FILTER} {filter}'"));
+    let _running = [road.start_agent(), road.advertise("2001:db8:2::/64"), road.start_router("")];
+    road.await_binding("2001:db8:2:");
+    for (from, to, address) in
+        [(&road.node, &road.agent, "2001:db8:9::9"), (&road.agent, &road.node, "2001:db8:100::2")]
+    {
+        let moved = transfer(from, to, address, 300_000);
+        assert_eq!(moved, 300_000, "to {address}\n{}", road.logs());
+    }
+    for who in ["mr", "ha"] {
+        wait_or_tell(
+            "1360",
+            || road.show(who, "tunnels").contains(" 1360 "),
+            || road.show(who, "tunnels") + &road.logs(),
+        );
+    }
+}
