@@ -124,7 +124,7 @@ struct passage {
 	__u32 hash, ports, protocol;
 	__u32 link, generation, epoch;
 	__u8 mac[12];      /* destination, source */
-	__u32 own;         /* not 0: this host's own flow, not one that came in */
+	__u32 arrived;     /* the interface it came in by; 0: this host's own flow */
 };
 
 /* An interface whose frames are taken at the driver, at its number modulo FRONTS. */

@@ -17,22 +17,22 @@ static __always_inline struct passage *passage_of(const struct settings *set, co
 	return bpf_map_lookup_elem(&passages, &i);
 }
 
-/* How the flow's last packet entered a tunnel, unless it has to be decided anew. A flow of this host's own and one that
- * came in are two, as only one of them may have an address of this host for a source. */
-static __always_inline struct passage *noted(const struct settings *set, const struct flow *flow, __u32 own)
+/* How the flow's last packet entered a tunnel, unless it has to be decided anew. What comes in by another interface is another
+ * flow, and so is this host's own (`arrived` 0), as the source of each may have to be another. */
+static __always_inline struct passage *noted(const struct settings *set, const struct flow *flow, __u32 arrived)
 {
 	struct passage *last = passage_of(set, flow);
 
 	if (!last || last->hash != flow->hash || last->epoch != set->epoch || last->generation != set->generation ||
-	    last->own != own || last->ports != ports_of(flow) || last->protocol != flow->protocol ||
+	    last->arrived != arrived || last->ports != ports_of(flow) || last->protocol != flow->protocol ||
 	    !same(&last->to, &flow->destination) || !same(&last->from, &flow->source))
 		return 0;
 	return lives(set, last->stamp, bpf_jiffies64()) ? last : 0;
 }
 
 /* Notes how a flow enters a tunnel. Echoes of ICMPv6 may be probes, of which each has its own path. */
-static __always_inline void note(const struct settings *set, const struct flow *flow, __u32 own, const struct path *path,
-				 const struct hop *hop)
+static __always_inline void note(const struct settings *set, const struct flow *flow, __u32 arrived,
+				 const struct path *path, const struct hop *hop)
 {
 	struct passage *last = passage_of(set, flow);
 
@@ -40,7 +40,7 @@ static __always_inline void note(const struct settings *set, const struct flow *
 		return;
 	last->from = flow->source;
 	last->to = flow->destination;
-	last->own = own;
+	last->arrived = arrived;
 	last->hash = flow->hash;
 	last->ports = ports_of(flow);
 	last->protocol = flow->protocol;

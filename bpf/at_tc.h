@@ -40,6 +40,15 @@ static __always_inline int pull(packet *p, __u32 wanted)
 	return (long)p->data + wanted > (long)p->data_end ? bpf_skb_pull_data(p, wanted) : 0;
 }
 
+/* A number the verifier knows nothing about but that it is not above `most`: so it checks what follows once, and not for
+ * each way to come by the number. */
+static __always_inline __u32 any(packet *p, __u32 number, __u32 most)
+{
+	p->cb[0] = number;
+	number = p->cb[0];
+	return number > most ? most : number;
+}
+
 /* Room for an outer header. A buffer that is encapsulated already, as in nested networks, is refused the flag that says so. */
 static __always_inline long grow(packet *p)
 {

@@ -34,6 +34,19 @@ static __always_inline int is_for_kernel(const struct ipv6hdr *ip, const struct 
 	return flow->protocol == ICMP6 && flow->type >= 133 && flow->type <= 137;
 }
 
+/* Whether the routing tables lead a packet that came in by this interface into a tunnel: rules tell which interfaces the near
+ * side is behind, and nobody else speaks from its addresses (RFC 3963 §9). */
+static __noinline int is_led_in(packet *p, const struct settings *set, const struct flow *flow)
+{
+	struct bpf_fib_lookup answer BY_HALVES;
+	long refused;
+
+	if (!set || !flow)
+		return 0;
+	refused = ask(p, arrived_by(p), &flow->source, &flow->destination, &answer);
+	return (!refused || refused == BPF_FIB_LKUP_RET_NO_NEIGH) && answer.ifindex == set->device;
+}
+
 /* An address that the near side names by itself is this host's own: nobody who sends to us speaks from it. */
 static __always_inline int is_own(const struct addr *a)
 {
@@ -55,14 +68,15 @@ static __always_inline int tell(const struct way *way, struct path *path)
 }
 
 /* The path of any other, and what is known of its route. */
-static __always_inline struct route *find_path(struct found *found, const struct flow *flow, struct path *path,
-						__u32 *version)
+static __always_inline struct route *find_path(packet *p, const struct settings *set, struct found *found,
+						const struct flow *flow, struct path *path, __u32 *version)
 {
 	struct tunnel *tunnel = find_by(found, &flow->source, &flow->destination);
 
 	if (!tunnel)
 		return 0;
-	if (!(tunnel->flags & ALL << NEAR) && (within(tunnel, NEAR, &flow->destination, found) || is_own(&flow->source)))
+	if (!(tunnel->flags & ALL << NEAR) && (within(tunnel, NEAR, &flow->destination, found) ||
+					       is_own(&flow->source) || !is_led_in(p, set, flow)))
 		return 0;
 	*version = tunnel->version;
 	return choose(tunnel, flow, path);
@@ -84,9 +98,9 @@ static __always_inline int enter(packet *p, struct settings *set)
 	if (!ip)
 		return PASSED;
 	read_flow(p, ip, &flow);
-	if (is_for_kernel(ip, &flow))
+	if (is_for_kernel(ip, &flow) || !is_whole(p, ETH_HLEN, ip))
 		return PASSED;
-	again = noted(set, &flow, 0);
+	again = noted(set, &flow, arrived_by(p));
 	if (again) {
 		if (length_on_wire(p, ETH_HLEN) > again->path.mtu || length > 0xffff || !may_send(again->link))
 			return PASSED;
@@ -96,7 +110,7 @@ static __always_inline int enter(packet *p, struct settings *set)
 	if (set->past && longest(PAST, &flow.destination, &found))
 		return PASSED;
 	if (!(longest_here(FAR, &flow.destination, &found, 1) && found.way.whole && tell(&found.way, &path))) {
-		route = find_path(&found, &flow, &path, &version);
+		route = find_path(p, set, &found, &flow, &path, &version);
 		if (!route || path.kind == CARRIED)
 			return PASSED;
 	}
@@ -112,6 +126,6 @@ static __always_inline int enter(packet *p, struct settings *set)
 		count(HANDED_OVER);
 		return bpf_redirect(hop->link, 0);
 	}
-	note(set, &flow, 0, &path, hop);
+	note(set, &flow, arrived_by(p), &path, hop);
 	return wrap(p, ENCAPSULATED_IP6, *(__be32 *)ip, &path, flow.hash, hop->link, hop->mac, ENTERED);
 }

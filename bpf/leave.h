@@ -12,7 +12,7 @@ static __always_inline int takes(const struct hop *hop, packet *p, const struct 
 {
 	if (hop->link == set->device)
 		return HAS_BUFFER;
-	return may_send(hop->link) && ip->hop_limit > 1 && length_on_wire(p, at) <= hop->mtu;
+	return may_send(hop->link) && ip->hop_limit > 1 && is_whole(p, at, ip) && length_on_wire(p, at) <= hop->mtu;
 }
 
 /* Takes the outer header off and sends the packet on. */
@@ -45,7 +45,7 @@ static __always_inline int leave_again(packet *p, struct settings *set)
 	struct journey journey = {};
 	struct hop *hop;
 
-	if (!outer || outer->nexthdr != ENCAPSULATED_IP6)
+	if (!outer || outer->nexthdr != ENCAPSULATED_IP6 || !is_whole(p, ETH_HLEN, outer))
 		return 0;
 	inner = outer + 1;
 	journey.from = read_addr(&inner->saddr);
@@ -78,7 +78,7 @@ static __always_inline int hairpin(packet *p, __u32 l2, struct settings *set, st
 
 	tunnel = find(&opened->source, &opened->destination);
 	inner = header(p, l2 + IP6, 0);
-	if (!tunnel || !inner || inner->hop_limit <= 1)
+	if (!tunnel || !inner || inner->hop_limit <= 1 || !is_whole(p, l2 + IP6, inner))
 		return 0;
 	read_flow(p, inner, &flow);
 	version = tunnel->version;

@@ -91,7 +91,7 @@ static __always_inline enum verdict open_one(packet *p, __u32 at, struct opened 
 	__u32 room, *place;
 	__u8 protocol;
 
-	if (!outer || !(room = outer_room(outer, &protocol)))
+	if (!outer || !is_whole(p, at, outer) || !(room = outer_room(outer, &protocol)))
 		return NOT_OURS;
 	local = read_addr(&outer->daddr);
 	remote = read_addr(&outer->saddr);

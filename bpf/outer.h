@@ -37,15 +37,35 @@ static __always_inline int is_tunnelled(__u8 protocol)
 	return protocol == ENCAPSULATED_IP6 || protocol == ENCAPSULATED_IP4;
 }
 
-/* Octets of the outer header, and what follows it; 0 if this is no tunnelled packet. The only options that peers put before
- * the inner header are the eight octets of the tunnel encapsulation limit (RFC 2473 §4.1.1). */
+/* Whether a node that knows none of the options in these eight octets of a header goes on to the next header: of no option
+ * one of the two highest bits of its type is set (RFC 8200 §4.2), and the options end where the header does. */
+__noinline int may_skip(__u64 header)
+{
+	__u64 rest = bpf_be64_to_cpu(header) << 16;
+	__u32 left = 48, used;
+
+	for (int i = 0; i < 6 && left; i++) {
+		if (rest >> 56 & 0xc0)
+			return 0;
+		used = rest >> 56 ? 16 + (rest >> 48 & 0xff) * 8 : 8;
+		if (used > left)
+			return 0;
+		rest <<= used;
+		left -= used;
+	}
+	return !left;
+}
+
+/* Octets of the outer header, and what follows it; 0 if this is no tunnelled packet, or one that only the kernel may judge. The
+ * only options that peers put before the inner header are the eight octets of the tunnel encapsulation limit (RFC 2473
+ * §4.1.1). */
 static __always_inline __u32 outer_room(const struct ipv6hdr *outer, __u8 *inner)
 {
 	const __u8 *options = (const void *)(outer + 1);
 	__u32 more = 0;
 
 	*inner = outer->nexthdr;
-	if (*inner == DESTINATION_OPTIONS && options[1] == 0) {
+	if (*inner == DESTINATION_OPTIONS && options[1] == 0 && may_skip(*(const half *)options)) {
 		*inner = options[0];
 		more = 8;
 	}

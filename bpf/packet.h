@@ -47,6 +47,13 @@ static __always_inline struct iphdr *header4(packet *p, __u32 at)
 	return (void *)(here + 1) > end(p) ? 0 : here;
 }
 
+/* Whether the packet that begins at `at` is as long as its header says. What is cut off, or has something behind it, is the
+ * kernel's to drop or to trim. */
+static __always_inline int is_whole(packet *p, __u32 at, const struct ipv6hdr *ip)
+{
+	return bpf_ntohs(ip->payload_len) + IP6 == length_of(p) - at;
+}
+
 static __always_inline half half_of(const void *a, int which)
 {
 	return ((const half *)a)[which];

@@ -4,17 +4,9 @@
  * to whoever has the device open is to be sent in fragments, or carried by IPv4. */
 #include "enter.h"
 #include "leave.h"
+#include "nested.h"
 
 #define MIN_MTU 1280
-
-/* A number the verifier knows nothing about but that it is not above `most`: so it checks what follows once, and not for
- * each way to come by the number. */
-static __always_inline __u32 any(packet *p, __u32 number, __u32 most)
-{
-	p->cb[0] = number;
-	number = p->cb[0];
-	return number > most ? most : number;
-}
 
 /* All outer headers that end here: a home agent of nested mobile routers finds one in another. */
 static __always_inline enum verdict open(packet *p, __u32 l2, struct opened *opened)
@@ -44,7 +36,7 @@ static __always_inline int hairpin4(packet *p, __u32 l2, struct settings *set, s
 
 	tunnel = find(&opened->source, &opened->destination);
 	inner = header4(p, l2 + IP6);
-	if (!tunnel || !inner || inner->ttl <= 1)
+	if (!tunnel || !inner || inner->ttl <= 1 || bpf_ntohs(inner->tot_len) != length_of(p) - l2 - IP6)
 		return 0;
 	read_flow4(p, inner, &flow);
 	version = tunnel->version;
@@ -127,6 +119,8 @@ static __always_inline int arrive(packet *p, __u32 l2)
 		default:
 			break;
 		}
+		if (may_be_ours(p, l2))
+			return TC_ACT_OK;
 	}
 	return l2 && !(set->hooked & HOOKED_IP6) ? enter(p, set) : TC_ACT_OK;
 }
@@ -192,9 +186,13 @@ static __always_inline int hand_up(packet *p, const struct path *path, const str
 }
 
 /* Longer than the path takes. What any link carries may not be refused: it gets its outer header and goes up to the
- * daemon, which sends it in fragments; so does what has an outer header of ours already (RFC 2473 §7.2). */
-static __always_inline int leave_long(packet *p, const struct path *path, const struct inner *inner)
+ * daemon, which sends it in fragments; so does what has an outer header of ours already (RFC 2473 §7.2). Fragments of ours
+ * are short enough to be encapsulated to the limit, and are never cut again. */
+static __always_inline int leave_long(packet *p, const struct path *path, const struct inner *inner,
+				      __u32 nested)
 {
+	if (nested & CUT)
+		return refuse(DROPPED_NESTED);
 	if (is_tunnelled(inner->flow.protocol) && bpf_map_lookup_elem(&ends, &inner->flow.source)) {
 		count(TO_BE_CUT);
 		return TC_ACT_OK;
@@ -258,7 +256,7 @@ static __always_inline int is_to_be_segmented(packet *p, const struct settings *
 SEC("classifier") int device(packet *p)
 {
 	struct settings *set = get_settings();
-	__u32 length = p->len, link, version;
+	__u32 length = p->len, link, version, nested = 0;
 	int is_own_flow = !p->ingress_ifindex;
 	struct inner inner = {};
 	struct passage *again;
@@ -274,11 +272,18 @@ SEC("classifier") int device(packet *p)
 		return TC_ACT_SHOT;
 	if (length > 0xffff)
 		return refuse(DROPPED_TOO_BIG);
+	if (inner.protocol == ENCAPSULATED_IP6 && may_be_nested(inner.flow.protocol)) {
+		if (pull(p, NESTED_ROOM))
+			return refuse(DROPPED_FORM);
+		nested = count_nested(p);
+		if ((nested & ~CUT) >= ENCAPSULATION_LIMIT)
+			return refuse(DROPPED_NESTED);
+	}
 	if (is_to_be_segmented(p, set)) {
 		count(TO_BE_SEGMENTED);
 		return TC_ACT_OK;
 	}
-	again = is_own_flow ? noted(set, &inner.flow, 1) : 0;
+	again = is_own_flow ? noted(set, &inner.flow, 0) : 0;
 	if (again && inner.on_wire <= again->path.mtu) {
 		if (make_room(p))
 			return refuse(DROPPED_FORM);
@@ -295,11 +300,11 @@ SEC("classifier") int device(packet *p)
 	if (path.kind == CARRIED)
 		return carry(p, &path, &inner);
 	if (inner.on_wire > path.mtu && (!p->gso_size || inner.on_wire <= MIN_MTU))
-		return leave_long(p, &path, &inner);
+		return leave_long(p, &path, &inner, nested);
 	if (is_own_flow && path.kind == WRAPPED) {
 		hop = find_way(p, set, &path, route, version);
 		if (hop)
-			note(set, &inner.flow, 1, &path, hop);
+			note(set, &inner.flow, 0, &path, hop);
 	}
 	if (make_room(p))
 		return refuse(DROPPED_FORM);

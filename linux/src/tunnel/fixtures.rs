@@ -87,6 +87,23 @@ impl Ip {
         Ip::new(from, to, 17, &[0x13, 0x88, 0x13, 0x89, 0, 8, 0, 0])
     }
 
+    /// The same with eight octets of destination options before the inner header, of which these are the options.
+    fn within_options(&self, from: &str, to: &str, options: [u8; 6]) -> Ip {
+        Ip::new(from, to, 60, &[&[41, 0][..], &options, self.0.as_slice()].concat())
+    }
+
+    /// The same with another length in the header than it has.
+    fn claiming(mut self, payload: usize) -> Ip {
+        self.0[4..6].copy_from_slice(&(payload as u16).to_be_bytes());
+        self
+    }
+
+    /// The same with octets behind it that it does not speak of.
+    fn followed(mut self, octets: usize) -> Ip {
+        self.0.extend(vec![0xaa; octets]);
+        self
+    }
+
     fn hop_limit(mut self, limit: u8) -> Ip {
         self.0[7] = limit;
         self
@@ -254,6 +271,12 @@ fn entering() -> Vec<Fixture> {
         pass("link-local source", Ip::udp("fe80::1", MNN)),
         pass("multicast", Ip::udp(CN, "ff0e::1")),
         pass("neighbour discovery for an address answered for", solicitation),
+        pass("longer than it says, as with Ethernet padding: the kernel trims it", plain.clone().followed(3)),
+        pass("shorter than it says: the kernel drops it", plain.clone().claiming(9)),
+        pass("with an outer header of ours already: the tunnel device counts", plain.clone().within(HA, MNN)),
+        pass("the same further inside", plain.clone().within(HA, INNER_MNN).within(CN, MNN)),
+        redirect("the tunnel of another", plain.clone().within(CN, MNN),
+            plain.clone().within(CN, MNN).hop_limit(63).within(HA, COA), "encapsulated"),
     ]
 }
 
@@ -280,6 +303,19 @@ fn leaving() -> Vec<Fixture> {
         drop("multicast inside", Ip::udp(MNN, "ff0e::1").within(COA, HA), "dropped_scope"),
         drop("IPv4 inside a header that says IPv6", Ip::new(COA, HA, 41, &[0x45; 40]), "dropped_form"),
         drop("too short inside", Ip::new(COA, HA, 41, &[0x60; 39]), "dropped_form"),
+        redirect("options that may be skipped are taken off", inner.within_options(COA, HA, [0x1e, 2, 0, 0, 1, 0]),
+            inner.clone().hop_limit(63), "decapsulated"),
+        pass("an option that must be known", inner.within_options(COA, HA, [0xc7, 4, 0, 0, 0, 0])),
+        pass("one behind another", inner.within_options(COA, HA, [0, 1, 0, 0x45, 1, 0])),
+        pass("options that end behind their header", inner.within_options(COA, HA, [1, 2, 0, 0, 1, 4])),
+        receive("an inner packet shorter than it says: the kernel drops it", inner.clone().claiming(9).within(COA, HA),
+            inner.clone().claiming(9)),
+        receive("octets behind the inner packet: the kernel trims them", inner.clone().followed(7).within(COA, HA),
+            inner.clone().followed(7)),
+        receive("the same from one mobile network to another",
+            Ip::udp(MNN, "2001:db8:f4::4").followed(7).within(COA, HA), Ip::udp(MNN, "2001:db8:f4::4").followed(7)),
+        pass("an outer packet shorter than it says", inner.within(COA, HA).claiming(49)),
+        pass("octets behind the outer packet", inner.within(COA, HA).followed(1)),
         pass("a tunnel that ends elsewhere", inner.within(COA, "2001:db8:1::77")),
         pass("a Binding Update", Ip::new(COA, HA, 60, &[135, 2, 201, 16, 0, 0, 0, 0])),
     ]

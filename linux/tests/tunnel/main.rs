@@ -8,6 +8,7 @@ mod carrying;
 mod choosing;
 mod driver;
 mod firewall;
+mod hostile;
 mod ipv4;
 mod kernel;
 mod lasting;

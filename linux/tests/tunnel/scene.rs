@@ -93,13 +93,15 @@ impl Side {
         *self.act(|tunnels| tunnels.counters()).get(name).unwrap()
     }
 
-    /// Routes of a mobile router: what comes from its network or its home address goes home.
-    fn route_home(&self, network: &str, home: &str) {
+    /// Routes of a mobile router: what comes from its network, by an interface inside, or from its home address goes home.
+    fn route_home(&self, network: &str, home: &str, inside: &str) {
         self.host.ip(&format!("address add {home}/128 dev lo nodad"));
         self.host.ip(&format!("route add default dev {} table 10", self.device()));
         self.host.ip(&format!("rule add to {network} lookup main pref 90"));
-        self.host.ip(&format!("rule add from {network} lookup 10 pref 100"));
-        self.host.ip(&format!("rule add from {home} lookup 10 pref 101"));
+        for interface in [inside, "lo"] {
+            self.host.ip(&format!("rule add from {network} iif {interface} lookup 10 pref 100"));
+        }
+        self.host.ip(&format!("rule add from {home} iif lo lookup 10 pref 101"));
     }
 }
 
@@ -129,7 +131,7 @@ impl Scene {
             scene.ha.host.enter(|| std::fs::write(format!("/proc/sys/net/ipv6/{knob}"), value)).unwrap();
         }
         scene.ha.host.ip(&format!("neighbour add proxy {HOME} dev ha0"));
-        scene.mr.route_home(MNP, HOME);
+        scene.mr.route_home(MNP, HOME, "mr0");
         scene
     }
 
@@ -201,10 +203,11 @@ impl Scene {
         mr.host.ip(&format!("route add default via {router}"));
         if nested {
             let link = LinkId(access.index(port));
+            access.ip(&format!("rule add from {MNP} iif {port} lookup 10 pref 100"));
             self.mr.act(|tunnels| tunnels.attach(link, port)).unwrap();
         }
         mr.open(&self.run.path().join("mr2"), &["in0", "up0"]);
-        mr.route_home(OTHER_MNP, OTHER_HOME);
+        mr.route_home(OTHER_MNP, OTHER_HOME, "in0");
         let mut tunnel = at_home_agent(2, (OTHER_HOME, OTHER_MNP), &[(care_of, 0, 1)]);
         if nested {
             tunnel.paths[0].mtu = 1420;
