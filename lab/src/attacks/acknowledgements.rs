@@ -14,12 +14,14 @@ use roam6_wire::mobility::Message;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+/// One way between the home agent and the core router, where the outsider is: it is nearer to the mobile router.
+const DELAY: Duration = Duration::from_millis(15);
 /// How long the home agent's answer is awaited in each round: its answers may be limited in number.
 const ANSWER: Duration = Duration::from_millis(100);
 
 /// Seconds of `span` in which the mobile router was not bound.
 pub(crate) fn unbound_seconds(span: Duration) -> Result<f64> {
-    let world = World::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+    let world = World::build(DELAY, 1, "duplicate_detection = false")?;
     let vehicle = world.vehicle(0, &["up0"])?;
     world.air.plug(vehicle.uplink(0)?, world.visited[0].link)?;
     vehicle.wait_until_connected(CORRESPONDENT)?;
@@ -92,10 +94,10 @@ impl Forger {
         let request = message.emit(HOME_AGENT, self.victim.home.0);
         let forged = datagram.payload.to_vec();
         self.outsider.send(&self.to_victim(&request))?;
-        // The update leaves a moment after the request has come.
-        for _ in 0..10 {
-            std::thread::sleep(Duration::from_millis(5));
+        // The update leaves a moment after the request has come; the home agent's own answer is still under way.
+        for _ in 0..DELAY.as_millis() {
             self.outsider.send(&self.to_victim(&forged))?;
+            std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     }

@@ -75,7 +75,8 @@ fn identifier(bid: u16, care_of: Ipv6Addr) -> MobilityOption {
         bid: Bid(bid),
         status: Status::ACCEPTED,
         simultaneous_home: false,
-        priority: 0,
+        // The first is preferred.
+        priority: u8::try_from(bid).unwrap_or(0),
         care_of: CareOfField::V6(care_of),
     })
 }
