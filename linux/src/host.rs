@@ -70,6 +70,8 @@ pub struct HostOptions {
     pub contexts: u32,
     /// Whether a role wants packets that are not for this host, or that the kernel knows nothing of. The shim does not.
     pub taps: bool,
+    /// Whether a role is told of the addresses of all interfaces, not of those in `interfaces` only.
+    pub every_address: bool,
     /// How long after a frame the next is looked for without sleeping: to be woken costs more time than a frame does.
     pub busy_poll: Duration,
     /// How long after a frame no core sleeps.
@@ -128,6 +130,7 @@ pub struct Host {
     carriers: Carriers,
     device: String,
     attached: few::Set<LinkId>,
+    every_address: bool,
     addresses: few::Set<(Ipv6Addr, LinkId)>,
     recalled: Vec<Record>,
     subflows: Option<Events>,
@@ -187,6 +190,7 @@ impl Host {
             exit: Exit::open()?,
             executor,
             interfaces: options.interfaces,
+            every_address: options.every_address,
             links: few::Map::new(),
             carrier_losses: few::Map::new(),
             carriers: Carriers::open()?,
@@ -719,7 +723,7 @@ impl Host {
             AddressState::Gone => self.forget_address(place),
             _ => drop(self.addresses.insert(place)),
         }
-        if self.links.contains_key(&event.link) {
+        if self.every_address || self.links.contains_key(&event.link) {
             self.bring(Input::Address(event));
         }
     }

@@ -49,6 +49,7 @@ impl Side {
             tunnels: 16,
             contexts: 64,
             taps: false,
+            every_address: false,
             busy_poll: Duration::ZERO,
             awake: Duration::ZERO,
         };

@@ -39,6 +39,7 @@ impl Side {
             tunnels: 1,
             contexts: 64,
             taps: false,
+            every_address: false,
             busy_poll: Duration::ZERO,
             awake: Duration::ZERO,
         };

@@ -99,6 +99,7 @@ pub fn options(directory: &tempfile::TempDir, interfaces: &[&str]) -> HostOption
         tunnels: 16,
         contexts: 64,
         taps: true,
+        every_address: false,
         busy_poll: Duration::ZERO,
         awake: Duration::ZERO,
     }

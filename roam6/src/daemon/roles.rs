@@ -90,6 +90,8 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
         busy_poll: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.busy_poll),
         awake: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.awake),
+        // A home agent lets no tunnel lead to one of its own, and knows where to put its anycast address.
+        every_address: config.home_agent.is_some(),
         taps: config.home_agent.is_some()
             || config.mobile_router.is_some()
             || config.mnn.is_some()
