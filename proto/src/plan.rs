@@ -662,5 +662,8 @@ impl Plan {
     }
 }
 
+/// Most prefix lengths a host tells apart on the far side of its tunnels, of all tunnels together.
+pub const MOST_PREFIX_LENGTHS: usize = 16;
+
 /// How long the routes of a lost path are kept for packets still on their way in (RFC 6275 §11.5.5, smooth handover).
 pub const OLD_PATH_LINGER: Duration = Duration::from_secs(5);

@@ -175,7 +175,8 @@ pub enum DropReason {
     Malformed,
     /// For an address or a role this node does not have.
     NotForUs,
-    /// A neighbour discovery message that failed the checks of RFC 4861 §6.1 and §7.1.
+    /// A neighbour discovery message that failed the checks of RFC 4861 §6.1 and §7.1, or a Binding Update from a home
+    /// address that did not come by the home link.
     NotOnLink,
     /// No mobility security association with the sender.
     NoAssociation,

@@ -11,6 +11,7 @@ use core::time::Duration;
 use roam6_proto::plan::{Record, RecordKey, Route, Table, Target, TunnelId};
 use roam6_proto::view::BindingView;
 use roam6_proto::{Item, Key, Report, Time};
+use roam6_wire::mobility::Status;
 use roam6_wire::{HomeAddress, Ipv4End, Prefix, Sequence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -140,6 +141,12 @@ impl Checks {
         self.answers.insert((agent, ack.home_address, ack.status, ack.sequence));
         if ack.status >= 128 {
             self.refused += 1;
+            // A de-registration the journal did not take ends forwarding all the same, until a restart at most.
+            let farewell =
+                self.find_update(ack.home_address, ack.sequence).is_some_and(|(_, update)| update.is_farewell());
+            if farewell && ack.status == Status::INSUFFICIENT_RESOURCES.0 {
+                self.cache.remove(&(host, ack.home_address));
+            }
             return Ok(());
         }
         self.acknowledged += 1;

@@ -15,7 +15,7 @@ pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
 pub(crate) const RULES: usize = 16;
 /// Different prefix lengths in use on one side.
-pub(crate) const LENGTHS: usize = 16;
+pub(crate) const LENGTHS: usize = roam6_proto::plan::MOST_PREFIX_LENGTHS;
 /// Entries of each of the two caches of each processor; a power of two.
 pub(crate) const HOPS: u32 = 1024;
 /// What the programs count, in the order of `enum counter`.

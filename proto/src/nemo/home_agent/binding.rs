@@ -39,6 +39,10 @@ pub(super) struct Binding {
     pub forget: Option<Time>,
     /// The mobile router was asked to refresh this registration.
     pub asked: bool,
+    /// The operator was told of another router with the same home address.
+    pub rival_told: bool,
+    /// The journal remembers its end.
+    pub tombstone: bool,
 }
 
 /// What a mobile router registered.
@@ -116,6 +120,8 @@ impl Binding {
             left: Vec::new(),
             forget: None,
             asked: false,
+            rival_told: false,
+            tombstone: false,
         }
     }
 

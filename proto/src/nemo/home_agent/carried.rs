@@ -50,7 +50,7 @@ impl HomeAgent {
     ) -> Result<(), Refused> {
         let datagram = Datagram::parse(carried.inner).map_err(malformed)?;
         let plain = datagram.home_address.is_none() && datagram.routing_home.is_none();
-        if datagram.destination != self.config.address || !plain || !carried.source.is_unicast() {
+        if datagram.destination != self.config.address || !plain || !self.is_care_of_ipv4(carried.source) {
             return Err((DropReason::NotForUs, "carried by IPv4".to_owned()));
         }
         match datagram.protocol {

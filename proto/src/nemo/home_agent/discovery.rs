@@ -2,9 +2,9 @@
 //! RFC 6275 §10.5 and §10.6, RFC 3963 §7.
 
 use super::HomeAgent;
+use super::care_of::is_unicast;
 use super::limiter::Limiter;
 use super::timers::Timer;
-use super::update::is_unicast;
 use crate::engine::Outbox;
 use crate::few;
 use crate::nemo::config::Authentication;

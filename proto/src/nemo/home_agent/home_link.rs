@@ -172,6 +172,9 @@ impl HomeAgent {
         if let Some(link) = self.home.link() {
             self.put_ways_home(link, out);
         }
+        if self.has_unreachable {
+            self.put_unreachable(out);
+        }
     }
 
     /// Whether somebody else on the home link might hold `home` (RFC 6275 §10.3.1).
@@ -246,7 +249,7 @@ impl HomeAgent {
         }
         let Some(pending) = binding.pending.take() else { return };
         binding.current = Some(pending.next);
-        self.end(now, home, out);
+        self.end(now, home, false, out);
         if let Some(link) = self.home.link() {
             out.report(Report::Duplicate { link, address: home.0 });
         }

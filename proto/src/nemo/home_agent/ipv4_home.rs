@@ -110,7 +110,7 @@ impl HomeAgent {
     }
 
     fn is_free(&self, prefix: Prefix, own: Option<TunnelId>) -> bool {
-        self.prefixes.get(&prefix).is_none_or(|owner| Some(*owner) == own)
+        self.prefixes.owner(prefix).is_none_or(|owner| Some(owner) == own)
     }
 
     /// Whether the owner of `row` may register `prefix`: by the prefix table, or as one of the pool.

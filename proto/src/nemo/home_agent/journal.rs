@@ -1,15 +1,16 @@
 //! Bindings that outlive the daemon, and a prefix table that changes under them (RFC 6275 §9.1, RFC 3963 §6.1.2).
 
 use super::binding::{Binding, CareOf, Registration};
+use super::nesting::Reach;
 use super::{HomeAgent, link_local, sort};
 use crate::crypto::authenticator::Timestamp;
 use crate::engine::Outbox;
 use crate::nemo::config::{PrefixTable, PrefixTableRow};
-use crate::plan::{BindingRecord, Key, Record, RecordKey};
-use crate::report::Report;
+use crate::plan::{BindingRecord, Record};
 use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::{HomeAddress, Ipv4End, Prefix};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 impl HomeAgent {
@@ -26,21 +27,22 @@ impl HomeAgent {
                 Record::AddressSet(_) | Record::Lent(_) => continue,
             };
             let care_of = self.alive(now, unix_now, &record);
-            let home = record.home_address;
-            if care_of.is_empty() || !self.may_return(&record) {
-                self.spend(home, record.sequence, out);
-                out.drop(Key::Record(RecordKey::Binding(home)));
-                out.report(Report::Deregistered { home_address: home, why: "not taken over from the journal".into() });
+            if care_of.is_empty() || !self.may_return(&record, &care_of) {
+                self.recall_ended(now, &record, out);
                 continue;
             }
             self.bind_again(now, record, care_of, out);
         }
     }
 
-    fn may_return(&self, record: &BindingRecord) -> bool {
+    fn may_return(&self, record: &BindingRecord, care_of: &[CareOf]) -> bool {
+        let away: Vec<Ipv6Addr> =
+            care_of.iter().filter(|care_of| !care_of.at_home).map(|care_of| care_of.address).collect();
+        let reach = Reach { home: record.home_address, prefixes: &record.prefixes };
         !self.bindings.contains_key(&record.home_address)
             && self.bindings.len() < self.config.max_bindings
             && self.row(record.home_address).is_some_and(|row| self.allows(row, &record.prefixes))
+            && self.may_nest(reach, &away)
     }
 
     /// The care-of addresses of `record` whose time is not over, each with its own end.
@@ -75,13 +77,13 @@ impl HomeAgent {
         registration.sort();
         let mut binding = Binding::new(self.name_tunnel(home));
         binding.sequence = record.sequence;
-        binding.timestamp = Timestamp(record.timestamp);
+        binding.timestamp = self.plausible(now, Timestamp(record.timestamp));
         self.tunnels.insert(binding.tunnel, home);
-        self.prefixes.extend(registration.prefixes.iter().map(|prefix| (*prefix, binding.tunnel)));
+        registration.prefixes.iter().for_each(|prefix| self.prefixes.insert(*prefix, binding.tunnel));
         self.care_of.extend(registration.addresses().into_iter().map(|address| (address, binding.tunnel)));
         binding.current = Some(registration);
         self.bindings.insert(home, Box::new(binding));
-        self.repair(home, out);
+        self.repair(now, home, out);
         self.schedule(home);
     }
 
@@ -89,7 +91,9 @@ impl HomeAgent {
     pub(super) fn reload(&mut self, now: Time, mut table: Arc<PrefixTable>, out: &mut Outbox) {
         sort(&mut table);
         let former = core::mem::replace(&mut self.config.table, table);
+        self.prefixes.reserve(&self.config);
         self.change_ways_home(&former, out);
+        self.change_unreachable(&former, out);
         let homes = rows_that_differ(&former, &self.config.table).map(|row| row.home_address);
         let lost = homes.filter(|home| {
             let latest = self.bindings.get(home).and_then(|binding| binding.latest());

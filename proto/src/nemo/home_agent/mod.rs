@@ -6,8 +6,10 @@
 mod answer;
 mod at_home;
 mod binding;
+mod care_of;
 mod carried;
 mod discovery;
+mod farewell;
 mod flows;
 mod forwarding;
 mod home_link;
@@ -16,14 +18,18 @@ mod journal;
 mod limiter;
 mod link_local;
 mod multiple;
+mod nesting;
 mod packet;
 mod path_mtu;
+mod prefixes;
 mod request;
 mod router;
 pub mod scenario;
 mod spent;
 mod timers;
 mod transaction;
+mod unproven;
+mod unreachable;
 mod update;
 mod view;
 
@@ -32,12 +38,15 @@ mod tests;
 
 use self::binding::Binding;
 use self::discovery::Discovery;
+use self::farewell::Farewell;
 use self::home_link::HomeLink;
 use self::limiter::Limiter;
 use self::path_mtu::PathMtu;
+use self::prefixes::Prefixes;
 use self::spent::Spent;
 use self::timers::Timer;
 use self::transaction::Transactions;
+use self::unproven::Unproven;
 use super::config::{HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::agenda::Agenda;
 use crate::crypto::authenticator::{Timestamp, WallClock};
@@ -48,7 +57,7 @@ use crate::nemo::fault::Faults;
 use crate::plan::{Record, TunnelId};
 use crate::time::Time;
 use crate::view::View;
-use roam6_wire::{HomeAddress, Prefix};
+use roam6_wire::HomeAddress;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -62,8 +71,7 @@ pub struct HomeAgent {
     /// Boxed, because the nodes of the tree are half empty.
     bindings: BTreeMap<HomeAddress, Box<Binding>>,
     tunnels: BTreeMap<TunnelId, HomeAddress>,
-    /// Whose they are; a tunnel's name is a quarter as long as a home address.
-    prefixes: BTreeMap<Prefix, TunnelId>,
+    prefixes: Prefixes,
     care_of: BTreeSet<(Ipv6Addr, TunnelId)>,
     agenda: Agenda<Timer>,
     transactions: Transactions,
@@ -73,10 +81,15 @@ pub struct HomeAgent {
     errors: Limiter,
     /// Home addresses whose last update was not accepted.
     faults: Faults<HomeAddress>,
+    unproven: Unproven,
     /// ESP sequence number last sent, of all security associations together: it grows in each of them (RFC 4303 §2.2).
     sealed: u32,
     spent: Spent,
     recalled: Vec<Record>,
+    /// De-registrations the journal does not have yet.
+    farewells: BTreeMap<HomeAddress, Farewell>,
+    /// The routes of what is not bound were asked for.
+    has_unreachable: bool,
 }
 
 /// Home addresses whose failed updates are remembered: strangers can make as many as they like.
@@ -86,24 +99,29 @@ impl HomeAgent {
     /// A home agent without bindings. Whoever builds `config` has checked it.
     pub fn new(mut config: HomeAgentConfig, entropy: Entropy) -> HomeAgent {
         sort(&mut config.table);
+        let mut prefixes = Prefixes::default();
+        prefixes.reserve(&config);
         HomeAgent {
             mtu: PathMtu::new(config.path_mtu),
             home: HomeLink::default(),
             discovery: Discovery::default(),
             errors: Limiter::new(packet::BINDING_ERRORS_PER_SECOND),
             faults: Faults::new(MAX_FAULTS),
+            unproven: Unproven::default(),
             sealed: 0,
             config,
             entropy,
             clock: WallClock::default(),
             bindings: BTreeMap::new(),
             tunnels: BTreeMap::new(),
-            prefixes: BTreeMap::new(),
+            prefixes,
             care_of: BTreeSet::new(),
             agenda: Agenda::new(),
             transactions: Transactions::default(),
             spent: Spent::default(),
             recalled: Vec::new(),
+            farewells: BTreeMap::new(),
+            has_unreachable: false,
         }
     }
 
@@ -147,7 +165,10 @@ impl HomeAgent {
                 self.reload(now, table.clone(), out);
                 self.change_ipv4_forwarding(ipv4, out);
             }
-            Order::Begin => self.put_forwarding(out),
+            Order::Begin => {
+                self.put_forwarding(out);
+                self.put_unreachable(out);
+            }
             Order::Unbind(home) => self.unbind(now, *home, "ended by hand", out),
             // Bindings outlive the daemon: it takes the items out of the host itself, the journal stays.
             Order::Stop => self.stop_advertising(out),

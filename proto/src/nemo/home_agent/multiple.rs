@@ -2,7 +2,7 @@
 //! RFC 5648 §5.6, §6.2 and §6.3, priorities of RFC 6089 §4.1.
 
 use super::binding::CareOf;
-use super::update::is_unicast;
+use super::care_of::is_unicast;
 use crate::time::Time;
 use roam6_wire::mobility::{CareOfField, Status};
 use roam6_wire::{Bid, Ipv4End};

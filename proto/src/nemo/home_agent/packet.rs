@@ -2,10 +2,10 @@
 //! RFC 6275 §9.2, §9.3.1 and §9.3.3, RFC 3776 §4, RFC 2473 §8.
 
 use super::HomeAgent;
-use super::path_mtu::MAX_PATHS;
+use super::care_of::is_unicast;
+use super::path_mtu::{self, IPV6_MINIMUM_MTU, MAX_PATHS};
 use super::request::Request;
 use super::timers::Timer;
-use super::update::is_unicast;
 use crate::crypto::esp::{PAYLOAD_AT, refusal};
 use crate::engine::Outbox;
 use crate::input::Packet;
@@ -170,7 +170,9 @@ impl HomeAgent {
         out: &mut Outbox,
     ) {
         match message {
-            icmp6::Message::PacketTooBig { mtu, invoking } => self.packet_too_big(now, mtu, &invoking, out),
+            icmp6::Message::PacketTooBig { mtu, invoking } => {
+                self.packet_too_big(now, (datagram.source, mtu), &invoking, out)
+            }
             icmp6::Message::HomeAgentRequest { identifier, router } => {
                 self.home_agent_request(now, datagram.source, identifier, router, out);
             }
@@ -184,12 +186,21 @@ impl HomeAgent {
         }
     }
 
-    /// A router on the way to a care-of address has a narrower link than was thought.
-    fn packet_too_big(&mut self, now: Time, mtu: u32, invoking: &[u8], out: &mut Outbox) {
+    /// A router on the way to a care-of address has a narrower link than was thought. It must quote a packet of the
+    /// tunnel, which who is not on the path does not see, and no link is narrower than the least MTU (RFC 8201 §4).
+    fn packet_too_big(&mut self, now: Time, (from, mtu): (Ipv6Addr, u32), invoking: &[u8], out: &mut Outbox) {
         let (source, remote) = (address_at(invoking, 8), address_at(invoking, 24));
         let Some(remote) = remote.filter(|_| source == Some(self.config.address)) else { return };
-        if self.at(remote).is_empty() {
+        let homes = self.at(remote);
+        if homes.is_empty() {
             return;
+        }
+        let inner = path_mtu::inner_destination(invoking);
+        let quoted = inner.is_some_and(|inner| homes.iter().any(|home| self.is_reached_at(*home, inner)));
+        if mtu < IPV6_MINIMUM_MTU || !quoted {
+            let detail =
+                format!("Packet Too Big, MTU {mtu}, about {remote}: below 1280, or quotes no packet of its tunnel");
+            return out.report(Report::Dropped { reason: DropReason::Malformed, from: Some(from), detail });
         }
         if self.mtu.is_full_for(remote) {
             return out.report(Report::TableFull { table: "path MTUs".into(), limit: MAX_PATHS });
@@ -199,6 +210,13 @@ impl HomeAgent {
             self.agenda.put(Timer::PathMtu(remote), until);
         }
         self.path_mtu_changed(remote, mtu, out);
+    }
+
+    /// Whether packets to `address` go into the tunnel of `home`.
+    fn is_reached_at(&self, home: HomeAddress, address: Ipv6Addr) -> bool {
+        let latest = self.bindings.get(&home).and_then(|binding| binding.latest());
+        let inside = latest.is_some_and(|latest| latest.prefixes.iter().any(|prefix| prefix.contains(address)));
+        inside || address == home.0
     }
 
     /// Believes again in the path MTU assumed of all paths.

@@ -8,8 +8,9 @@ use super::timers::Timer;
 use crate::engine::Outbox;
 use crate::time::Time;
 use core::time::Duration;
+use roam6_wire::ip6::protocol;
 use std::collections::BTreeMap;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Most care-of addresses with a path MTU of their own.
 pub(super) const MAX_PATHS: usize = 4096;
@@ -19,9 +20,40 @@ pub(super) const PATH_MTU_AGE: Duration = Duration::from_secs(600);
 
 /// How long the word of a mobile router counts: it probes for more after ten minutes, and tells the result.
 const TOLD_AGE: Duration = Duration::from_secs(1200);
+/// Extension headers looked behind in a quoted packet.
+const EXTENSION_HEADERS: usize = 3;
 
 /// The least MTU of an IPv6 link (RFC 8200 §5).
 pub(super) const IPV6_MINIMUM_MTU: u32 = 1280;
+
+/// Where the destination of the packet inside a tunnel packet is found, given the octets of an outer packet from its
+/// first: behind its destination options (the encapsulation limit) and the header of a first fragment. An IPv4
+/// destination is told as an IPv4-mapped address.
+pub(super) fn inner_destination(outer: &[u8]) -> Option<Ipv6Addr> {
+    const DESTINATION_OPTIONS: u8 = 60;
+    const FRAGMENT: u8 = 44;
+    let mut next = *outer.get(6)?;
+    let mut rest = outer.get(40..)?;
+    for _ in 0..EXTENSION_HEADERS {
+        let length = match next {
+            protocol::IPV6 => return address(rest.get(24..40)?),
+            protocol::IPV4 => {
+                let octets = <[u8; 4]>::try_from(rest.get(16..20)?).ok()?;
+                return Some(Ipv4Addr::from(octets).to_ipv6_mapped());
+            }
+            DESTINATION_OPTIONS => 8 * (usize::from(*rest.get(1)?) + 1),
+            FRAGMENT if rest.get(2..4)?.iter().zip([0xff, 0xf8]).all(|(octet, offset)| octet & offset == 0) => 8,
+            _ => return None,
+        };
+        next = *rest.first()?;
+        rest = rest.get(length..)?;
+    }
+    None
+}
+
+fn address(octets: &[u8]) -> Option<Ipv6Addr> {
+    <[u8; 16]>::try_from(octets).ok().map(Ipv6Addr::from)
+}
 
 /// Path MTUs that differ from what is assumed.
 #[derive(Debug)]
@@ -51,12 +83,11 @@ impl PathMtu {
 
     /// Learns that packets of more than `told` octets do not reach `remote`; the MTU now, if it became less.
     pub(super) fn put(&mut self, now: Time, remote: Ipv6Addr, told: u32) -> Option<u32> {
-        let mtu = told.max(IPV6_MINIMUM_MTU);
-        if mtu >= self.find(remote) {
+        if told >= self.find(remote) {
             return None;
         }
-        self.learnt.insert(remote, (mtu, now + PATH_MTU_AGE));
-        Some(mtu)
+        self.learnt.insert(remote, (told, now + PATH_MTU_AGE));
+        Some(told)
     }
 
     /// The mobile router at `remote` has found that packets of up to `told` octets reach it, or nothing of the kind. When

@@ -31,6 +31,8 @@ pub(super) struct Request {
     pub routed: bool,
     /// The Alternate Care-of Address, else the source; not that of its Binding Identifier options.
     pub care_of: CareOfAddress,
+    /// It came by the home link.
+    pub on_home_link: bool,
     /// It has an Alternate Care-of Address option.
     pub alternate: bool,
     /// Its sender's link-layer address on the home link, if it tells one or was received there.
@@ -116,6 +118,7 @@ impl Request {
             home,
             routed: datagram.home_address.is_some(),
             care_of: CareOfAddress(datagram.source),
+            on_home_link: at_home,
             alternate: false,
             link_address: neighbour,
             observed: None,
@@ -189,6 +192,11 @@ impl Request {
             }
             _ => {}
         }
+    }
+
+    /// Its source is the home address itself (RFC 6275 §11.5.5).
+    pub(super) fn is_from_home(&self) -> bool {
+        !self.routed && self.observed.is_none()
     }
 
     /// It lists its prefixes itself (RFC 3963 §5.2).

@@ -4,6 +4,7 @@
 use super::HomeAgent;
 use super::at_home::HOME_METRIC;
 use super::timers::Timer;
+use super::unreachable::UNREACHABLE_METRIC;
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::crypto::esp::{Integrity, SecurityAssociation};
 use crate::engine::{Engine, Outbox};
@@ -94,6 +95,7 @@ impl World {
             refusing: 0,
         };
         world.feed(Input::Clock(Clock { unix_micros: BEGAN }));
+        world.feed(Input::Order(Order::Begin));
         world
     }
 
@@ -339,7 +341,7 @@ impl World {
     fn check(&self) {
         assert!(self.agent.bindings.len() <= MAX_BINDINGS);
         assert_eq!(self.agent.tunnels.len(), self.agent.bindings.len(), "one tunnel each");
-        for (prefix, tunnel) in &self.agent.prefixes {
+        for (prefix, tunnel) in self.agent.prefixes.iter() {
             let owner = self.agent.tunnels.get(tunnel).and_then(|home| self.agent.bindings.get(home));
             assert!(owner.is_some_and(|owner| owner.has_prefix(*prefix)), "{prefix} is nobody's");
         }
@@ -378,7 +380,7 @@ impl World {
             self.answer(u8::MAX);
         }
         let lasting = |key: &&Key| match key {
-            Key::Anycast(..) | Key::Route(_, _, _, HOME_METRIC) => true,
+            Key::Setting(..) | Key::Anycast(..) | Key::Route(_, _, _, HOME_METRIC | UNREACHABLE_METRIC) => true,
             Key::Record(RecordKey::Sequence(home)) => self.agent.row(*home).is_some(),
             _ => false,
         };

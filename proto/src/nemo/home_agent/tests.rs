@@ -4,8 +4,10 @@ mod at_home;
 mod bench;
 
 mod discovery;
+mod forged;
 mod home_link;
 mod ipsec;
+mod loops;
 mod path;
 mod registration;
 mod restart;
@@ -13,3 +15,4 @@ mod rollover;
 mod router;
 mod several;
 mod statuses;
+mod unreachable;

@@ -2,10 +2,11 @@
 
 use super::binding::{CareOf, Stage};
 use super::forwarding::Ground;
+use super::transaction::REPAIR_AFTER;
 use super::{HomeAgent, forwarding};
 use crate::engine::Outbox;
 use crate::output::Via;
-use crate::plan::{Item, Key};
+use crate::plan::{Item, Key, RecordKey};
 use crate::report::Report;
 use crate::time::Time;
 use core::fmt;
@@ -52,7 +53,7 @@ impl HomeAgent {
             match timer {
                 Timer::Binding(home) => self.expire_binding(now, home, out),
                 Timer::Announce(home, times) => self.announce(now, home, times, out),
-                Timer::Repair(home) => self.repair(home, out),
+                Timer::Repair(home) => self.repair(now, home, out),
                 Timer::RepairHomeLink => self.repair_home_link(out),
                 Timer::PathMtu(remote) => self.expire_path_mtu(now, remote, out),
                 Timer::Advertise => self.advertise(now, out),
@@ -82,8 +83,16 @@ impl HomeAgent {
     fn expire_registration(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         if binding.forget.is_some_and(|until| until <= now) {
+            if self.farewells.contains_key(&home) {
+                // The journal says yet that it is bound.
+                binding.forget = Some(now + REPAIR_AFTER);
+                return;
+            }
             if !binding.left.is_empty() {
                 out.drop(Key::Tunnel(binding.tunnel));
+            }
+            if binding.tombstone {
+                out.drop(Key::Record(RecordKey::Binding(home)));
             }
             let (tunnel, sequence) = (binding.tunnel, binding.sequence);
             self.tunnels.remove(&tunnel);
@@ -123,7 +132,7 @@ impl HomeAgent {
     /// Ends a binding for a reason of this side's.
     pub(super) fn unbind(&mut self, now: Time, home: HomeAddress, why: &str, out: &mut Outbox) {
         if self.bindings.get(&home).is_some_and(|binding| binding.latest().is_some()) {
-            self.end(now, home, out);
+            self.end(now, home, true, out);
             out.report(Report::Deregistered { home_address: home, why: why.into() });
         }
     }
@@ -139,12 +148,15 @@ impl HomeAgent {
     }
 
     /// Asks for everything of a binding in force again. What is pending brings its own.
-    pub(super) fn repair(&mut self, home: HomeAddress, out: &mut Outbox) {
+    pub(super) fn repair(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
         let Some(binding) = self.bindings.get_mut(&home).filter(|binding| binding.pending.is_none()) else { return };
         let Some(current) = &binding.current else {
             // What was to let in packets still on their way does not stand: nothing is better than what did before.
             binding.left.clear();
             out.drop(Key::Tunnel(binding.tunnel));
+            if binding.tombstone {
+                self.write_farewell(now, home, out);
+            }
             return self.schedule(home);
         };
         let mut items: Vec<Item> =

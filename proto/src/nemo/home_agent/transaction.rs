@@ -8,7 +8,7 @@ use super::{HomeAgent, answer::Answer, forwarding, home_link};
 use crate::engine::Outbox;
 use crate::few;
 use crate::input::Outcome;
-use crate::plan::{Item, Key, OLD_PATH_LINGER, RecordKey};
+use crate::plan::{Item, Key, OLD_PATH_LINGER};
 use crate::report::Report;
 use crate::time::Time;
 use core::time::Duration;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 const IN_FORCE: u64 = 0;
 
 /// When what the host refused of a binding in force is asked for again.
-const REPAIR_AFTER: Duration = Duration::from_secs(1);
+pub(super) const REPAIR_AFTER: Duration = Duration::from_secs(1);
 /// The same for what is of no binding, which the host may refuse for as long as it has no address of the prefix.
 const REPAIR_OWN_AFTER: Duration = Duration::from_secs(10);
 
@@ -34,13 +34,13 @@ pub(super) struct Transactions {
 
 impl Transactions {
     /// A name for a new transaction.
-    fn begin(&mut self) -> u64 {
+    pub(super) fn begin(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
     /// Notes that `waiting` (a home address and its transaction, or nobody) is told of the next outcome for `key`.
-    fn put(&mut self, key: Key, waiting: Option<(HomeAddress, u64)>) {
+    pub(super) fn put(&mut self, key: Key, waiting: Option<(HomeAddress, u64)>) {
         self.puts += 1;
         self.awaited.insert((key, self.puts), waiting);
     }
@@ -69,6 +69,7 @@ impl HomeAgent {
         out: &mut Outbox,
     ) {
         let transaction = self.transactions.begin();
+        self.farewells.remove(&home);
         // Who is on the home link itself has made sure that nobody else has its home address.
         let must_probe = next.at_home.is_none() && self.must_probe(home);
         let Some(binding) = self.bindings.get_mut(&home) else { return };
@@ -162,6 +163,7 @@ impl HomeAgent {
         if transaction == IN_FORCE && outcome.refused.is_some() {
             self.agenda.put(Timer::Repair(home), now + REPAIR_AFTER);
         }
+        self.farewell_outcome(now, (home, transaction), outcome.refused.is_some(), out);
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let Some(pending) = binding.pending.as_mut().filter(|pending| pending.transaction == transaction) else {
             return;
@@ -194,6 +196,7 @@ impl HomeAgent {
         binding.left.retain(|(old, _)| !next.care_of.iter().any(|care_of| care_of.address == old.address));
         binding.asked = false;
         binding.forget = None;
+        binding.tombstone = false;
         let report = Report::Registered {
             home_address: home,
             care_of: next.addresses(),
@@ -240,31 +243,20 @@ impl HomeAgent {
             }
             None => {
                 binding.current = Some(next);
-                self.end(now, home, out);
+                self.end(now, home, false, out);
             }
         }
         self.refuse(&answer, status, out);
     }
 
-    /// Takes everything of a binding out of the host at once, and forgets it.
-    pub(super) fn end(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
-        self.stop(home, out);
-        let Some(binding) = self.bindings.get_mut(&home) else { return };
-        out.drop(Key::Tunnel(binding.tunnel));
-        binding.left.clear();
-        binding.forget = Some(now);
-        self.schedule(home);
-    }
-
-    /// Takes the routes, the proxies and the journal's line of a binding out of the host; the tunnel remains.
+    /// Takes the routes and the proxies of a binding out of the host; the tunnel and the journal's line remain.
     pub(super) fn stop(&mut self, home: HomeAddress, out: &mut Outbox) -> Option<Registration> {
         let sequence = self.bindings.get(&home)?.sequence;
         self.spend(home, sequence, out);
         let binding = self.bindings.get_mut(&home)?;
         let abandoned = binding.pending.take().map(|pending| pending.next);
         let current = binding.current.take();
-        binding.asked = false;
-        out.drop(Key::Record(RecordKey::Binding(home)));
+        (binding.asked, binding.rival_told) = (false, false);
         if current.is_some() || abandoned.is_some() {
             out.drop(forwarding::route(binding.tunnel, Prefix::host(home.0)).key());
         }
@@ -283,7 +275,7 @@ impl HomeAgent {
         let addresses: few::Set<_> = live.iter().flat_map(|live| live.addresses()).collect();
         if let Some(old) = old {
             for prefix in old.prefixes.iter().filter(|prefix| !prefixes.contains(prefix)) {
-                self.prefixes.remove(prefix);
+                self.prefixes.remove(*prefix);
                 out.drop(forwarding::route(binding.tunnel, *prefix).key());
             }
             if let Some(link) = self.home.link() {
@@ -299,7 +291,7 @@ impl HomeAgent {
                 self.care_of.remove(&(address, binding.tunnel));
             }
         }
-        self.prefixes.extend(prefixes.into_iter().map(|prefix| (prefix, binding.tunnel)));
+        prefixes.iter().for_each(|prefix| self.prefixes.insert(*prefix, binding.tunnel));
         self.care_of.extend(addresses.into_iter().map(|address| (address, binding.tunnel)));
     }
 }

@@ -2,15 +2,15 @@
 //! RFC 6275 §9.5.1 and §10.3, RFC 3963 §6.2 and §6.7, RFC 4285 §5.1 and §6, RFC 3776 §4, RFC 5648 §6.2.
 
 use super::answer::Answer;
-use super::binding::{Binding, CareOf, INVALID_ENTRY, Registration};
-use super::forwarding::Ground;
+use super::binding::{Binding, CareOf, Registration};
+use super::care_of::is_unicast;
 use super::multiple::{self, Merged};
+use super::nesting::Reach;
 use super::request::Request;
 use super::{HomeAgent, flows};
 use crate::crypto::authenticator::{Timestamp, verify};
 use crate::engine::Outbox;
 use crate::nemo::config::{Authentication, PrefixTableRow, SharedKey};
-use crate::plan::{Key, OLD_PATH_LINGER};
 use crate::report::{DropReason, Report};
 use crate::time::Time;
 use core::time::Duration;
@@ -53,7 +53,7 @@ impl HomeAgent {
                         self.hear_path_mtus(now, &request, &registration, out);
                         self.accept(now, request.home, registration, answer, out)
                     }
-                    Verdict::Deregister => self.deregister(now, &request, &answer, out),
+                    Verdict::Deregister => self.deregister(now, &request, answer, out),
                 }
             }
             Err(Refusal::Silence(reason, why)) => {
@@ -74,11 +74,8 @@ impl HomeAgent {
                 self.refuse(&answer, status, out);
             }
             Err(Refusal::Unproven(status, reason)) => {
-                let detail = format!("Binding Update of {}: answered with status {status}", request.home);
                 self.note_refused(now, &request, status, out);
-                self.prepare(now, &request, &mut answer, status);
-                self.reply(&answer, status, out);
-                out.report(Report::Dropped { reason, from: Some(request.source), detail });
+                self.refuse_unproven(now, &request, answer, (status, reason), out);
             }
         }
     }
@@ -123,11 +120,17 @@ impl HomeAgent {
             return Err(Refusal::Silence(DropReason::NoAssociation, "the home address is not in the prefix table"));
         };
         answer.authentication = authentication_of(request, row);
+        if request.is_from_home() && !request.on_home_link {
+            return Err(Refusal::Silence(DropReason::NotOnLink, "from the home address, but not by the home link"));
+        }
         check_protection(request, row)?;
+        authenticate(request, &answer.authentication)?;
         if self.last_sequence(request.home).is_some_and(|last| !request.sequence.is_newer_than(last)) {
             return Err(Refusal::Unproven(Status::SEQUENCE_OUT_OF_WINDOW, DropReason::StaleSequence));
         }
-        self.authenticate(now, request, &answer.authentication, binding)?;
+        if matches!(answer.authentication, Authentication::SharedKey(_)) {
+            self.check_timestamp(now, request, binding)?;
+        }
         if !request.home_registration && !request.router {
             return Err(match binding.filter(|binding| binding.current.is_some()) {
                 Some(_) => Refusal::Answer(Status::REGISTRATION_TYPE_CHANGE),
@@ -140,31 +143,23 @@ impl HomeAgent {
         self.authorise(now, request, row, binding, answer)
     }
 
-    /// RFC 4285 §5.1, then §6; of the others, [`check_protection`] has said what there is to say.
-    fn authenticate(
-        &self,
-        now: Time,
-        request: &Request,
-        authentication: &Authentication,
-        binding: Option<&Binding>,
-    ) -> Result<(), Refusal> {
-        let Authentication::SharedKey(key) = authentication else { return Ok(()) };
-        let Some(proof) = &request.proof else {
-            return Err(Refusal::Silence(DropReason::NotAuthenticated, "the authentication option is missing"));
-        };
-        if proof.spi != key.spi {
-            return Err(Refusal::Silence(DropReason::NoAssociation, "no association has this SPI"));
-        }
-        if !verify(&key.secret, request.care_of, request.home, &proof.part, &proof.authenticator) {
-            return Err(Refusal::Unproven(Status::AUTHENTICATION_FAILED, DropReason::BadAuthenticator));
-        }
-        let Some(timestamp) = request.timestamp else {
+    /// Replay protection of an authentic update (RFC 4285 §6).
+    fn check_timestamp(&self, now: Time, request: &Request, binding: Option<&Binding>) -> Result<(), Refusal> {
+        if request.timestamp.is_none() {
             return Err(Refusal::Unproven(Status::MESSAGE_ID_REQUIRED, DropReason::NotAuthenticated));
-        };
+        }
+        if self.is_fresh(now, request, binding) {
+            return Ok(());
+        }
+        Err(Refusal::Unproven(Status::MESSAGE_ID_MISMATCH, DropReason::Replayed))
+    }
+
+    /// Whether its timestamp is close to the clock and newer than the last one.
+    fn is_fresh(&self, now: Time, request: &Request, binding: Option<&Binding>) -> bool {
+        let Some(timestamp) = request.timestamp else { return false };
         let close = self.clock.timestamp(now).is_none_or(|clock| timestamp.is_close_to(clock));
-        let fresh =
-            binding.is_none_or(|binding| binding.timestamp == Timestamp(0) || timestamp.is_after(binding.timestamp));
-        if close && fresh { Ok(()) } else { Err(Refusal::Unproven(Status::MESSAGE_ID_MISMATCH, DropReason::Replayed)) }
+        close
+            && binding.is_none_or(|binding| binding.timestamp == Timestamp(0) || timestamp.is_after(binding.timestamp))
     }
 
     /// Whether its sender, who is who it claims to be, may register this.
@@ -192,10 +187,11 @@ impl HomeAgent {
         if !ends && latest.is_some_and(|latest| latest.router != request.router) {
             return Err(Refusal::Answer(Status::REGISTRATION_TYPE_CHANGE));
         }
-        if ends && latest.is_none() {
+        let leaving = self.is_leaving(request.home);
+        if ends && latest.is_none() && !leaving {
             return Err(Refusal::Answer(Status::NOT_HOME_AGENT));
         }
-        if ends && request.offers.is_empty() {
+        if ends && (request.offers.is_empty() || leaving) {
             return Ok(Verdict::Deregister);
         }
         if !ends && binding.is_none() && self.bindings.len() >= self.config.max_bindings {
@@ -261,7 +257,8 @@ impl HomeAgent {
             return Ok(self.share(request.home, ipv4));
         }
         let explicit = request.explicit();
-        let own = || row.prefixes.iter().copied().filter(|prefix| !prefix.is_ipv4());
+        // What the prefix table says is granted as far as it can be routed to.
+        let own = || row.prefixes.iter().copied().filter(|prefix| !prefix.is_ipv4() && self.is_installable(*prefix));
         let asked: Vec<Prefix> = if explicit { request.prefixes.clone() } else { own().collect() };
         if asked.is_empty() && !request.misshapen_prefix {
             return Err(Refusal::Answer(Status::FORWARDING_SETUP_FAILED));
@@ -272,8 +269,11 @@ impl HomeAgent {
         if asked.iter().any(|prefix| !row.prefixes.iter().any(|own| own.covers(*prefix))) {
             return Err(Refusal::Answer(Status::NOT_AUTHORISED_FOR_PREFIX));
         }
+        if explicit && !self.prefixes.has_room_for(&asked) {
+            return Err(Refusal::Answer(Status::INVALID_PREFIX));
+        }
         let own = self.bindings.get(&request.home).map(|binding| binding.tunnel);
-        let taken = |prefix: &Prefix| self.prefixes.get(prefix).is_some_and(|owner| Some(*owner) != own);
+        let taken = |prefix: &Prefix| self.prefixes.owner(*prefix).is_some_and(|owner| Some(owner) != own);
         if asked.iter().any(taken) {
             let status = if explicit { Status::INVALID_PREFIX } else { Status::FORWARDING_SETUP_FAILED };
             return Err(Refusal::Answer(status));
@@ -281,9 +281,9 @@ impl HomeAgent {
         Ok(self.share(request.home, [asked, ipv4].concat()))
     }
 
-    /// A route to it can be made, and takes nothing away from this home agent.
+    /// A route to it can be made, and takes nothing away from this home agent or its home networks.
     fn is_installable(&self, prefix: Prefix) -> bool {
-        let home = self.config.home_prefixes.iter().any(|home| prefix.covers(*home));
+        let home = self.config.home_prefixes.iter().any(|home| prefix.covers(*home) || home.covers(prefix));
         prefix.length() > 0 && is_unicast(prefix.address()) && !prefix.contains(self.config.address) && !home
     }
 
@@ -301,16 +301,14 @@ impl HomeAgent {
         latest: Option<&Registration>,
         prefixes: &[Prefix],
     ) -> Result<Merged, Refusal> {
-        let usable4 = |end: &Ipv4End| !prefixes.iter().any(|prefix| prefix.contains(end.address.to_ipv6_mapped()));
-        if !carried.as_ref().is_none_or(usable4) {
+        let reach = Reach { home: request.home, prefixes };
+        let usable = |address: Ipv6Addr| match Ipv4End::of(address) {
+            Some(end) => self.is_care_of_ipv4(end) && self.may_nest(reach, &[address]),
+            None => self.is_care_of(address) && self.may_nest(reach, &[address]),
+        };
+        if carried.is_some_and(|end| !usable(end.to_ipv6())) {
             return Err(Refusal::Answer(Status::INVALID_CARE_OF));
         }
-        let usable = |address: Ipv6Addr| {
-            address != self.config.address
-                && !self.home.is_own(address)
-                && address != request.home.0
-                && !prefixes.iter().any(|prefix| prefix.contains(address))
-        };
         if !request.offers.is_empty() {
             let refused = |status| Err(Refusal::Answer(status));
             if !self.config.multiple_care_of {
@@ -325,11 +323,19 @@ impl HomeAgent {
             let home = Some(request.home.0).filter(|_| reachable);
             let (ends, overwrite) = (request.lifetime.is_zero(), request.overwrite);
             let order = multiple::Order { ends, overwrite, expires, home, carried };
-            return multiple::merge(known, &request.offers, &order, usable).map_err(Refusal::Answer);
+            let merged = multiple::merge(known, &request.offers, &order, usable).map_err(Refusal::Answer)?;
+            let away = merged.care_of.iter().filter(|care_of| !care_of.at_home);
+            let away: Vec<Ipv6Addr> = away.map(|care_of| care_of.address).collect();
+            // Those kept were judged by other prefixes.
+            return if ends || self.may_nest(reach, &away) { Ok(merged) } else { refused(Status::INVALID_CARE_OF) };
         }
         let address = match carried {
             Some(end) => end.to_ipv6(),
-            None if is_unicast(request.care_of.0) && usable(request.care_of.0) => request.care_of.0,
+            None if !is_unicast(request.care_of.0) => {
+                let why = "the care-of address is not a unicast address";
+                return Err(Refusal::Silence(DropReason::Malformed, why));
+            }
+            None if usable(request.care_of.0) => request.care_of.0,
             None => return Err(Refusal::Answer(Status::INVALID_CARE_OF)),
         };
         let care_of = CareOf { bid: Bid(0), address, priority: 0, at_home: false, expires };
@@ -350,10 +356,60 @@ impl HomeAgent {
         if self.bindings.contains_key(&request.home) || self.bindings.len() < self.config.max_bindings {
             self.remember(request);
         }
+        let memory = self.memory(request.home);
         if let Some(binding) = self.bindings.get_mut(&request.home) {
-            binding.forget = Some(now + INVALID_ENTRY);
+            binding.forget = Some(now + memory);
             self.schedule(request.home);
         }
+    }
+
+    /// Answers an update that proved nothing new, unless such were answered often enough.
+    fn refuse_unproven(
+        &mut self,
+        now: Time,
+        request: &Request,
+        mut answer: Answer,
+        (status, reason): (Status, DropReason),
+        out: &mut Outbox,
+    ) {
+        let forged = status == Status::AUTHENTICATION_FAILED;
+        let answered = match forged {
+            true => self.unproven.pass_forged(now, request.home, &mut self.entropy),
+            false => self.unproven.pass_authentic(now, request.home, &mut self.entropy),
+        };
+        if status == Status::SEQUENCE_OUT_OF_WINDOW {
+            self.notice_rival(now, request, out);
+        }
+        let done = if answered { "answered with status" } else { "not answered (rate limit), status" };
+        let detail = format!("Binding Update of {}: {done} {status}", request.home);
+        if answered {
+            self.prepare(now, request, &mut answer, status);
+            self.reply(&answer, status, out);
+        }
+        out.report(Report::Dropped { reason, from: Some(request.source), detail });
+    }
+
+    /// An authentic and fresh update with an old sequence number, from elsewhere, is not of the router that is bound: it
+    /// is another one with the same key, or has lost what it knew. Told once for each binding.
+    fn notice_rival(&mut self, now: Time, request: &Request, out: &mut Outbox) {
+        let binding = self.bindings.get(&request.home).map(Box::as_ref);
+        let keyed =
+            self.row(request.home).is_some_and(|row| matches!(row.authentication, Authentication::SharedKey(_)));
+        let fresh = keyed && self.is_fresh(now, request, binding);
+        let Some(binding) = self.bindings.get_mut(&request.home).filter(|binding| fresh && !binding.rival_told) else {
+            return;
+        };
+        let Some(bound) = binding.current.as_ref().and_then(|current| current.care_of.first()) else { return };
+        let (home, bound, rival) = (request.home, bound.address, request.care_of.0);
+        if binding.has_care_of(rival) {
+            return;
+        }
+        binding.rival_told = true;
+        let text = format!(
+            "{home}: bound at {bound}, and an authentic Binding Update with an old sequence number came from {rival}: \
+             either the mobile router has lost its state, or two mobile routers have this home address and key"
+        );
+        out.report(Report::Notice { text });
     }
 
     /// What an answer says besides its status when the update proved nothing (RFC 6275 §9.5.1, RFC 4285 §6).
@@ -366,27 +422,22 @@ impl HomeAgent {
             answer.timestamp = answer.timestamp.zip(clock).map(|(theirs, ours)| theirs.resynchronised_to(ours));
         }
     }
+}
 
-    /// RFC 3963 §6.7 and RFC 6275 §10.3.2: what leads away from home ends at once; what is still on its way is let in.
-    fn deregister(&mut self, now: Time, request: &Request, answer: &Answer, out: &mut Outbox) {
-        let home = request.home;
-        let old = self.stop(home, out);
-        let Some(binding) = self.bindings.get_mut(&home) else { return };
-        binding.forget = Some(now + INVALID_ENTRY);
-        binding.left.clear();
-        if let Some(old) = old.filter(|old| old.away().next().is_some()) {
-            let until = now + OLD_PATH_LINGER;
-            binding.left = old.away().map(|care_of| (*care_of, until)).collect();
-            let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
-            let tunnel = ground.closing_tunnel(binding.tunnel, home, &old);
-            self.put(home, tunnel, out);
-        } else {
-            out.drop(Key::Tunnel(binding.tunnel));
-        }
-        self.reply(answer, Status::ACCEPTED, out);
-        out.report(Report::Deregistered { home_address: home, why: "de-registered".into() });
-        self.schedule(home);
+/// The MN-HA authenticator (RFC 4285 §5.1), verified before anything is told of the binding; of other ways to
+/// authenticate, [`check_protection`] has said what there is to say.
+fn authenticate(request: &Request, authentication: &Authentication) -> Result<(), Refusal> {
+    let Authentication::SharedKey(key) = authentication else { return Ok(()) };
+    let Some(proof) = &request.proof else {
+        return Err(Refusal::Silence(DropReason::NotAuthenticated, "the authentication option is missing"));
+    };
+    if proof.spi != key.spi {
+        return Err(Refusal::Silence(DropReason::NoAssociation, "no association has this SPI"));
     }
+    if !verify(&key.secret, request.care_of, request.home, &proof.part, &proof.authenticator) {
+        return Err(Refusal::Unproven(Status::AUTHENTICATION_FAILED, DropReason::BadAuthenticator));
+    }
+    Ok(())
 }
 
 /// What authenticates the answer: of a row with two keys the one that proves the update, else one with its SPI.
@@ -412,10 +463,4 @@ fn check_protection(request: &Request, row: &PrefixTableRow) -> Result<(), Refus
         return Err(Refusal::Silence(DropReason::Malformed, "the Alternate Care-of Address option is missing"));
     }
     Ok(())
-}
-
-/// A global or unique local unicast address: it can be routed to (RFC 6275 §9.5.1).
-pub(super) fn is_unicast(address: Ipv6Addr) -> bool {
-    let special = address.is_multicast() || address.is_unspecified() || address.is_loopback();
-    !(special || address.is_unicast_link_local() || Ipv4End::of(address).is_some())
 }

@@ -146,7 +146,8 @@ impl Update {
                 authenticate(&key.secret, CareOfAddress(self.care_of), self.home, part)
             }),
         };
-        Packet { link: OUTSIDE, sender: None, bytes: ip6::emit(&header, protocol::MOBILITY, &bytes) }
+        let link = if at_home { HOME_LINK } else { OUTSIDE };
+        Packet { link, sender: None, bytes: ip6::emit(&header, protocol::MOBILITY, &bytes) }
     }
 }
 

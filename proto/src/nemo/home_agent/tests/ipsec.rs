@@ -171,7 +171,7 @@ fn a_care_of_address_must_be_inside() {
 
 #[test]
 fn coming_home_it_is_plain_esp_from_the_home_address() {
-    let mut bench = Bench::new(protected());
+    let mut bench = Bench::at_home_link(HomeAgentConfig { duplicate_detection: false, ..protected() });
     send(&mut bench, &update(1), &pair(1).to_home_agent);
     let goodbye = Update::open(2, "2001:db8::200").lifetime(0);
     assert_eq!(silence(&bench.send(&goodbye)), DropReason::NotAuthenticated);

@@ -16,7 +16,8 @@ fn received(bytes: Vec<u8>) -> Input {
 }
 
 fn too_big(mtu: u32, from: Ipv6Addr, to: &str) -> Input {
-    let invoking = ip6::emit(&Header::new(from, address(to)), protocol::IPV6, &[0; 100]);
+    let inner = ip6::emit(&Header::new(address("2001:db8:5::1"), home().0), protocol::UDP, &[0; 100]);
+    let invoking = ip6::emit(&Header::new(from, address(to)), protocol::IPV6, &inner);
     let router = address("2001:db8:99::1");
     let message = icmp6::Message::PacketTooBig { mtu, invoking }.emit(router, agent());
     received(ip6::emit(&Header::new(router, agent()), protocol::ICMPV6, &message))
@@ -39,7 +40,9 @@ fn a_narrow_path_is_learnt_and_forgotten() {
     assert_eq!(mtu(&bench), 1360);
     assert!(bench.feed(too_big(1450, agent(), "2001:db8:1::100")).is_empty(), "it never grows by being told");
     bench.feed(too_big(68, agent(), "2001:db8:1::100"));
-    assert_eq!(mtu(&bench), 1240, "every link carries 1280");
+    assert_eq!(mtu(&bench), 1360, "every link carries 1280 (RFC 8201 §4)");
+    bench.feed(too_big(1280, agent(), "2001:db8:1::100"));
+    assert_eq!(mtu(&bench), 1240);
     assert!(bench.feed(too_big(1300, agent(), "2001:db8:9::9")).is_empty(), "nobody is there");
     assert!(bench.feed(too_big(1300, address("2001:db8:9::9"), "2001:db8:1::100")).is_empty(), "not sent from here");
     for sequence in 2..4 {

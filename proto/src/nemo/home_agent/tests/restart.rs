@@ -63,7 +63,7 @@ fn what_is_no_longer_allowed_does_not_return() {
     narrowed.table = Default::default();
     let mut after = Bench::new(narrowed);
     let outputs = after.feed(Input::Order(Order::Recall(journal(&before))));
-    assert_eq!(outputs[0], Output::Drop(Key::Record(RecordKey::Binding(home()))));
+    assert!(outputs.contains(&Output::Drop(Key::Record(RecordKey::Binding(home())))));
     assert!(after.held().is_empty());
 }
 
@@ -88,8 +88,11 @@ fn the_operator_ends_a_binding() {
     let mut bench = Bench::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
     let outputs = bench.feed(Input::Order(Order::Unbind(home())));
-    assert!(bench.held().is_empty() && matches!(reports(&outputs)[..], [Report::Deregistered { .. }]));
+    assert_eq!(bench.held(), [Key::Record(RecordKey::Binding(home()))], "its last timestamp");
+    assert!(matches!(reports(&outputs)[..], [Report::Deregistered { .. }]));
     assert!(bench.feed(Input::Order(Order::Unbind(home()))).is_empty());
+    bench.pass(Duration::from_secs(15));
+    assert!(bench.held().is_empty());
     assert_eq!(bench.agent.deadline(), None);
 }
 
@@ -139,4 +142,105 @@ fn a_refresh_is_not_acknowledged_while_what_the_host_refused_is_missing() {
     after.pass(Duration::from_millis(500));
     assert_eq!(status(&after.send(&Update::new(41, "2001:db8:1::100"))), 0);
     assert!(after.plan.find(&route).is_some());
+}
+
+/// What a home agent that was killed and started again makes of the journal of `before`, at the same time of day.
+fn restarted(before: &Bench) -> Bench {
+    let mut after = Bench::new(config());
+    after.pass(Duration::from_micros(before.now.as_micros()));
+    after.feed(Input::Order(Order::Recall(journal(before))));
+    after
+}
+
+#[test]
+fn an_update_from_before_a_farewell_is_refused_after_a_restart() {
+    let mut before = Bench::new(config());
+    before.pass(Duration::from_secs(60));
+    let recorded = Update::new(1, "2001:db8:1::100").packet(before.now);
+    before.feed(Input::Packet(recorded.clone()));
+    before.pass(Duration::from_secs(1));
+    assert_eq!(status(&before.send(&Update::new(2, "2001:db8:1::100").lifetime(0))), 0);
+    let mut after = restarted(&before);
+    assert!(after.tunnel().is_none());
+    let outputs = after.feed(Input::Packet(recorded));
+    assert_eq!(status(&outputs), 135);
+    assert!(after.tunnel().is_none());
+    after.pass(Duration::from_secs(60));
+    assert!(journal(&after).is_empty(), "remembered no longer than a copy could be accepted");
+}
+
+#[test]
+fn a_copy_ahead_of_the_clock_is_refused_as_long_as_it_is_close_enough() {
+    let mut bench = Bench::new(config());
+    let update = Update { ahead: Some(6_900_000), ..Update::new(1, "2001:db8:1::100") };
+    let recorded = update.packet(bench.now);
+    bench.feed(Input::Packet(recorded.clone()));
+    bench.send(&Update { ahead: Some(6_900_000), ..Update::new(2, "2001:db8:1::100") }.lifetime(0));
+    for _ in 0..20 {
+        bench.pass(Duration::from_secs(1));
+        assert_ne!(status(&bench.feed(Input::Packet(recorded.clone()))), 0, "{:?}", bench.now);
+    }
+}
+
+#[test]
+fn an_ended_binding_leaves_its_timestamp_for_copies_of_its_updates() {
+    let mut bench = Bench::new(config());
+    let recorded = Update::new(1, "2001:db8:1::100").lifetime(1).packet(bench.now);
+    bench.feed(Input::Packet(recorded.clone()));
+    bench.pass(Duration::from_secs(5));
+    assert!(bench.tunnel().is_none(), "its lifetime of 4 s is over");
+    assert_eq!(status(&bench.feed(Input::Packet(recorded.clone()))), 135);
+    assert_eq!(status(&restarted(&bench).feed(Input::Packet(recorded))), 135);
+}
+
+#[test]
+fn a_farewell_is_acknowledged_once_the_journal_has_it() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    bench.slow = true;
+    let outputs = bench.send(&Update::new(2, "2001:db8:1::100").lifetime(0));
+    assert!(sent(&outputs).is_empty(), "not before the outcome: {outputs:#?}");
+    assert_eq!(bench.tunnel().unwrap().paths[0].weight, 0, "forwarding has ended");
+    let outputs = bench.release();
+    assert_eq!(status(&outputs), 0);
+    assert!(restarted(&bench).tunnel().is_none());
+}
+
+#[test]
+fn a_farewell_the_journal_does_not_take_is_not_acknowledged() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    let record = Key::Record(RecordKey::Binding(home()));
+    bench.refuse.push(record.clone());
+    assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::100").lifetime(0))), 130);
+    assert_eq!(bench.tunnel().unwrap().paths[0].weight, 0, "nothing is sent to where nobody is any more");
+    bench.refuse.push(record);
+    assert_eq!(status(&bench.send(&Update::new(3, "2001:db8:1::100").lifetime(0))), 130, "nor the second time");
+    assert_eq!(status(&bench.send(&Update::new(4, "2001:db8:1::100").lifetime(0))), 0);
+    assert!(restarted(&bench).tunnel().is_none());
+}
+
+#[test]
+fn a_farewell_the_journal_did_not_take_is_written_later() {
+    let mut bench = Bench::new(config());
+    bench.send(&Update::new(1, "2001:db8:1::100"));
+    bench.refuse.push(Key::Record(RecordKey::Binding(home())));
+    bench.send(&Update::new(2, "2001:db8:1::100").lifetime(0));
+    bench.pass(Duration::from_secs(2));
+    assert!(restarted(&bench).tunnel().is_none());
+}
+
+#[test]
+fn timestamps_ahead_of_a_corrected_clock_lock_nobody_out() {
+    let mut before = Bench::new(config());
+    let hour = 3_600_000_000;
+    before.feed(Input::Clock(Clock { unix_micros: 1_767_225_600_000_000 + hour }));
+    let first = Update { ahead: Some(hour as i64), ..Update::new(40, "2001:db8:1::100") };
+    let recorded = first.packet(before.now);
+    before.feed(Input::Packet(recorded.clone()));
+    let mut after = Bench::new(config());
+    after.feed(Input::Order(Order::Recall(journal(&before))));
+    assert!(after.tunnel().is_some());
+    assert_ne!(status(&after.feed(Input::Packet(recorded))), 0, "a copy is refused");
+    assert_eq!(status(&after.send(&Update::new(41, "2001:db8:2::100"))), 0);
 }

@@ -1,0 +1,45 @@
+//! Which addresses can be care-of addresses at all (RFC 6275 §6.1.7, §9.5.1).
+
+use super::HomeAgent;
+use roam6_wire::{Ipv4End, Prefix};
+use std::net::Ipv6Addr;
+
+/// Reserved subnet anycast addresses of a prefix with EUI-64 identifiers: the last 128 identifiers (RFC 2526 §2).
+const ANYCAST_IDENTIFIERS: u64 = 0xfdff_ffff_ffff_ff80;
+
+/// A global or unique local unicast address: it can be routed to.
+pub(super) fn is_unicast(address: Ipv6Addr) -> bool {
+    let special = address.is_multicast() || address.is_unspecified() || address.is_loopback();
+    !(special || address.is_unicast_link_local() || Ipv4End::of(address).is_some())
+}
+
+/// An address that leads to IPv4 or nowhere: IPv4-compatible (RFC 4291 §2.5.5.1), translated (RFC 6052 §2.1), discarded
+/// (RFC 6666), 6to4 (RFC 7526).
+fn is_special(address: Ipv6Addr) -> bool {
+    matches!(
+        address.segments(),
+        [0, 0, 0, 0, 0, 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0x100, 0, 0, 0, ..] | [0x2002, ..]
+    )
+}
+
+/// An anycast address of every router or home agent of a home link.
+fn is_anycast_of(prefix: Prefix, address: Ipv6Addr) -> bool {
+    let identifier = address.to_bits() as u64;
+    let reserved = prefix.length() <= 64 && identifier >= ANYCAST_IDENTIFIERS && identifier >> 56 == 0xfd;
+    prefix.contains(address) && (address == prefix.address() || reserved)
+}
+
+impl HomeAgent {
+    /// Whether `address` may be a care-of address: a unicast address, and none of this host's or of every home agent's.
+    pub(super) fn is_care_of(&self, address: Ipv6Addr) -> bool {
+        let anycast = self.config.home_prefixes.iter().any(|prefix| is_anycast_of(*prefix, address));
+        let own = address == self.config.address || self.home.is_own(address);
+        is_unicast(address) && !(own || anycast || is_special(address))
+    }
+
+    /// Whether `end` may be a care-of address over IPv4.
+    pub(super) fn is_care_of_ipv4(&self, end: Ipv4End) -> bool {
+        let own = self.config.ipv4.is_some_and(|service| service.address == end.address);
+        end.is_unicast() && !own && !self.home.is_own(end.address.to_ipv6_mapped())
+    }
+}

@@ -1,0 +1,188 @@
+//! The end of a binding: in the journal before it is acknowledged, and remembered as long as a copy of an older update
+//! could be taken for a new one (RFC 6275 §10.3.2, RFC 3963 §6.7, RFC 4285 §6).
+
+use super::HomeAgent;
+use super::answer::Answer;
+use super::binding::{Binding, INVALID_ENTRY};
+use super::forwarding::Ground;
+use super::request::Request;
+use super::timers::Timer;
+use super::transaction::REPAIR_AFTER;
+use crate::crypto::authenticator::{TIMESTAMP_WINDOW, Timestamp};
+use crate::engine::Outbox;
+use crate::nemo::config::Authentication;
+use crate::plan::{BindingRecord, Item, Key, OLD_PATH_LINGER, Record, RecordKey};
+use crate::report::Report;
+use crate::time::Time;
+use core::time::Duration;
+use roam6_wire::HomeAddress;
+use roam6_wire::mobility::Status;
+
+/// How long a timestamp stays close to the clock at most: sent ahead by the window, received late by the window.
+const COPY_LIFETIME: Duration = Duration::from_secs(2 * TIMESTAMP_WINDOW.as_secs() + 1);
+
+/// A de-registration that is not in the journal yet.
+#[derive(Debug)]
+pub(super) struct Farewell {
+    /// Tells the outcome of its record from those of others.
+    transaction: u64,
+    /// Whom to tell; `None` if it has been refused.
+    answer: Option<Answer>,
+}
+
+impl HomeAgent {
+    /// RFC 3963 §6.7 and RFC 6275 §10.3.2: what leads away from home ends at once; what is still on its way is let in.
+    /// Acknowledged once the journal has it.
+    pub(super) fn deregister(&mut self, now: Time, request: &Request, answer: Answer, out: &mut Outbox) {
+        let home = request.home;
+        let old = self.stop(home, out);
+        let forget = now + self.memory(home);
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        binding.forget = Some(forget);
+        if let Some(old) = old {
+            let until = now + OLD_PATH_LINGER;
+            binding.left = old.away().map(|care_of| (*care_of, until)).collect();
+            if binding.left.is_empty() {
+                out.drop(Key::Tunnel(binding.tunnel));
+            } else {
+                let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
+                let tunnel = ground.closing_tunnel(binding.tunnel, home, &old);
+                self.put(home, tunnel, out);
+            }
+            out.report(Report::Deregistered { home_address: home, why: "de-registered".into() });
+        }
+        self.farewells.insert(home, Farewell { transaction: 0, answer: Some(answer) });
+        self.write_farewell(now, home, out);
+        self.schedule(home);
+    }
+
+    /// Whether `home` has de-registered and the journal does not have it yet.
+    pub(super) fn is_leaving(&self, home: HomeAddress) -> bool {
+        self.farewells.contains_key(&home)
+    }
+
+    /// Writes the end of a binding to the journal in place of the binding; who has de-registered waits for it.
+    pub(super) fn write_farewell(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {
+        let Some(record) = self.bury(now, home) else { return };
+        let Some(farewell) = self.farewells.get_mut(&home) else { return self.put(home, record, out) };
+        farewell.transaction = self.transactions.begin();
+        self.transactions.put(record.key(), Some((home, farewell.transaction)));
+        out.put(record);
+    }
+
+    /// Takes the journal's word on a de-registration, if it is one that `transaction` names.
+    pub(super) fn farewell_outcome(
+        &mut self,
+        now: Time,
+        (home, transaction): (HomeAddress, u64),
+        refused: bool,
+        out: &mut Outbox,
+    ) {
+        let Some(farewell) = self.farewells.get_mut(&home).filter(|one| one.transaction == transaction) else { return };
+        let answer = farewell.answer.take();
+        if refused {
+            // Nobody is there any more, so nothing is forwarded; yet what a restart would undo is not acknowledged.
+            self.agenda.put(Timer::Repair(home), now + REPAIR_AFTER);
+            if let Some(answer) = answer {
+                self.refuse(&answer, Status::INSUFFICIENT_RESOURCES, out);
+            }
+            return;
+        }
+        self.farewells.remove(&home);
+        if let Some(answer) = answer {
+            self.reply(&answer, Status::ACCEPTED, out);
+        }
+    }
+
+    /// The record of an ended binding: what it takes to refuse older updates, and no care-of address.
+    fn bury(&mut self, now: Time, home: HomeAddress) -> Option<Item> {
+        let unix = |at| self.clock.unix_micros(at).unwrap_or_default();
+        let until = unix(now + self.memory(home));
+        let binding = self.bindings.get_mut(&home)?;
+        binding.tombstone = true;
+        Some(Item::Record(Record::Binding(BindingRecord {
+            home_address: home,
+            care_of: Vec::new(),
+            prefixes: Vec::new(),
+            explicit: false,
+            flows: Vec::new(),
+            sequence: binding.sequence,
+            timestamp: binding.timestamp.0,
+            expires_unix_micros: until,
+            each_expires_unix_micros: Vec::new(),
+            router: false,
+            link_local: false,
+            at_home: None,
+        })))
+    }
+
+    /// Takes everything of a binding out of the host at once. Its last timestamp is remembered while copies could be
+    /// accepted, in the journal too if the binding was `acknowledged`.
+    pub(super) fn end(&mut self, now: Time, home: HomeAddress, acknowledged: bool, out: &mut Outbox) {
+        self.stop(home, out);
+        let memory = self.memory(home);
+        let Some(binding) = self.bindings.get(&home) else { return };
+        let recent = self.is_recent(now, home, binding.timestamp);
+        let Some(binding) = self.bindings.get_mut(&home) else { return };
+        out.drop(Key::Tunnel(binding.tunnel));
+        binding.left.clear();
+        binding.forget = Some(if recent { now + memory } else { now });
+        if recent && (acknowledged || binding.tombstone) {
+            self.write_farewell(now, home, out);
+        } else {
+            binding.tombstone = false;
+            self.farewells.remove(&home);
+            out.drop(Key::Record(RecordKey::Binding(home)));
+        }
+        self.schedule(home);
+    }
+
+    /// What the journal has of a binding that does not return: its last number and timestamp, if copies of its updates
+    /// could be accepted yet.
+    pub(super) fn recall_ended(&mut self, now: Time, record: &BindingRecord, out: &mut Outbox) {
+        let home = record.home_address;
+        self.spend(home, record.sequence, out);
+        if !record.care_of.is_empty() {
+            out.report(Report::Deregistered { home_address: home, why: "not taken over from the journal".into() });
+        }
+        if self.bindings.contains_key(&home) {
+            return;
+        }
+        let timestamp = self.plausible(now, Timestamp(record.timestamp));
+        if !self.is_recent(now, home, timestamp) || self.bindings.len() >= self.config.max_bindings {
+            return out.drop(Key::Record(RecordKey::Binding(home)));
+        }
+        let mut binding = Binding::new(self.name_tunnel(home));
+        (binding.sequence, binding.timestamp) = (record.sequence, timestamp);
+        (binding.forget, binding.tombstone) = (Some(now + self.memory(home)), true);
+        self.tunnels.insert(binding.tunnel, home);
+        self.bindings.insert(home, Box::new(binding));
+        self.write_farewell(now, home, out);
+        self.schedule(home);
+    }
+
+    /// The last timestamp of an earlier life. One farther ahead than any that is accepted was made before the clock was
+    /// set back: it becomes that of now, or its router could not speak until its time has come again.
+    pub(super) fn plausible(&self, now: Time, timestamp: Timestamp) -> Timestamp {
+        let Some(unix) = self.clock.unix_micros(now) else { return timestamp };
+        let window = u64::try_from(TIMESTAMP_WINDOW.as_micros()).unwrap_or(0);
+        let latest = Timestamp::from_unix_micros(unix.saturating_add(window));
+        if timestamp.is_after(latest) { Timestamp::from_unix_micros(unix) } else { timestamp }
+    }
+
+    /// How long the end of a binding is remembered.
+    pub(super) fn memory(&self, home: HomeAddress) -> Duration {
+        if self.has_timestamps(home) { COPY_LIFETIME.max(INVALID_ENTRY) } else { INVALID_ENTRY }
+    }
+
+    /// Whether a copy of the update with this timestamp, or an older one, could be accepted if nothing was remembered.
+    fn is_recent(&self, now: Time, home: HomeAddress, timestamp: Timestamp) -> bool {
+        let span = u64::try_from(COPY_LIFETIME.as_micros()).unwrap_or(0);
+        let edge = self.clock.timestamp(now).map(|clock| clock.set_back(span));
+        self.has_timestamps(home) && edge.is_some_and(|edge| timestamp.is_after(edge))
+    }
+
+    fn has_timestamps(&self, home: HomeAddress) -> bool {
+        self.row(home).is_some_and(|row| matches!(row.authentication, Authentication::SharedKey(_)))
+    }
+}

@@ -1,0 +1,114 @@
+//! Care-of addresses and prefixes of all bindings judged together, so that no packet goes round between tunnels and none
+//! gets more outer headers than the encapsulation limit allows (RFC 2473 §4.1, §6.7).
+//!
+//! Bindings form a graph: an edge leads from one to another if a care-of address of the first is the home address of the
+//! second or lies in one of its prefixes. A packet for the first is then encapsulated again for the second. The graph has
+//! no cycle before an update; one that the update would close leads through the binding updated.
+
+use super::HomeAgent;
+use super::binding::{Binding, Registration};
+use super::prefixes::routed;
+use crate::plan::TunnelId;
+use roam6_wire::{HomeAddress, Prefix};
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+
+/// Most outer headers this home agent puts before one packet: the default tunnel encapsulation limit (RFC 2473 §5.1,
+/// §6.6).
+pub(super) const MAX_ENCAPSULATIONS: usize = 4;
+
+/// Most bindings that are looked at in one step of a search.
+const MAX_WIDTH: usize = 1024;
+
+/// What a home address is to be reached for: itself, and prefixes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reach<'a> {
+    /// The home address.
+    pub home: HomeAddress,
+    /// Prefixes of its network.
+    pub prefixes: &'a [Prefix],
+}
+
+impl Reach<'_> {
+    /// Whether packets to `address` are for it.
+    fn holds(&self, address: Ipv6Addr) -> bool {
+        address == self.home.0 || self.prefixes.iter().any(|prefix| prefix.contains(address))
+    }
+
+    /// Everything it is reached for.
+    fn all(&self) -> impl Iterator<Item = Prefix> + '_ {
+        core::iter::once(Prefix::host(self.home.0)).chain(self.prefixes.iter().copied())
+    }
+}
+
+impl HomeAgent {
+    /// Whether packets for `reach` may be sent to `care_of`: they get there by way of no tunnel that leads back, and with
+    /// no more than [`MAX_ENCAPSULATIONS`] outer headers, what is nested inside `reach` included.
+    pub(super) fn may_nest(&self, reach: Reach<'_>, care_of: &[Ipv6Addr]) -> bool {
+        let Some(outside) = self.depth_outside(reach, care_of) else { return false };
+        let room = MAX_ENCAPSULATIONS.saturating_sub(outside + 1);
+        outside == 0 || self.depth_inside(reach, room) <= room
+    }
+
+    /// How many other tunnels packets to `care_of` go through at most; `None` if they come back or there are too many.
+    fn depth_outside(&self, reach: Reach<'_>, care_of: &[Ipv6Addr]) -> Option<usize> {
+        let mut addresses: BTreeSet<Ipv6Addr> = care_of.iter().copied().map(routed).collect();
+        for depth in 0..MAX_ENCAPSULATIONS {
+            if addresses.iter().any(|address| reach.holds(*address)) {
+                return None;
+            }
+            let owners: BTreeSet<HomeAddress> =
+                addresses.iter().flat_map(|address| self.owners(*address)).filter(|home| *home != reach.home).collect();
+            if owners.is_empty() {
+                return Some(depth);
+            }
+            let next = owners.iter().filter_map(|home| self.bindings.get(home)).flat_map(|binding| live(binding));
+            addresses = next.flat_map(Registration::away).map(|care_of| routed(care_of.address)).collect();
+            if addresses.len() > MAX_WIDTH {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// How many tunnels deep bindings are nested inside `reach`; no more than one beyond `limit` is told. Those bound by
+    /// IPv4 in a mobile network of IPv4 do not count.
+    fn depth_inside(&self, reach: Reach<'_>, limit: usize) -> usize {
+        let mut inside: BTreeSet<HomeAddress> = reach.all().flat_map(|prefix| self.bound_in(prefix)).collect();
+        let mut depth = 0;
+        while depth <= limit && !inside.is_empty() && inside.len() <= MAX_WIDTH {
+            depth += 1;
+            let prefixes = inside.iter().flat_map(|home| {
+                let live = self.bindings.get(home).into_iter().flat_map(|binding| live(binding));
+                let prefixes: Vec<Prefix> = live.flat_map(|one| one.prefixes.iter().copied()).collect();
+                prefixes.into_iter().chain([Prefix::host(home.0)])
+            });
+            inside = prefixes.flat_map(|prefix| self.bound_in(prefix)).take(MAX_WIDTH + 1).collect();
+        }
+        depth
+    }
+
+    /// The home addresses that packets to `address` are encapsulated for.
+    fn owners(&self, address: Ipv6Addr) -> impl Iterator<Item = HomeAddress> + '_ {
+        let bound = self.bindings.get(&HomeAddress(address)).filter(|binding| binding.latest().is_some());
+        let home = bound.map(|_| HomeAddress(address));
+        home.into_iter().chain(self.prefixes.covering(address).filter_map(|tunnel| self.tunnels.get(&tunnel).copied()))
+    }
+
+    /// The home addresses with a care-of address in `prefix` through which they are reached.
+    fn bound_in(&self, prefix: Prefix) -> impl Iterator<Item = HomeAddress> + '_ {
+        let hosts = u128::MAX.checked_shr(prefix.length().into()).unwrap_or(0);
+        let last = Ipv6Addr::from_bits(prefix.address().to_bits() | hosts);
+        let range = (prefix.address(), TunnelId(0))..=(last, TunnelId(u32::MAX));
+        self.care_of.range(range).take(MAX_WIDTH).filter_map(|(address, tunnel)| {
+            let home = self.tunnels.get(tunnel)?;
+            // At home its own address is none to be encapsulated for.
+            (home.0 != *address).then_some(*home)
+        })
+    }
+}
+
+/// What packets may be forwarded for: the registration in force, and the one about to be.
+fn live(binding: &Binding) -> impl Iterator<Item = &Registration> {
+    binding.current.iter().chain(binding.pending.iter().map(|pending| &pending.next))
+}
