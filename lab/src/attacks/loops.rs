@@ -19,8 +19,11 @@ const WATCHED: Duration = Duration::from_secs(2);
 /// Octets of the packet: with a tunnel header it has to be fragmented again and again.
 const OCTETS: usize = 1200;
 
+/// Registers whatever makes a loop; how the updates were answered.
+type Register = fn(&mut Outsider) -> Result<Vec<Option<u8>>>;
+
 /// The ways to make a loop, each with a packet's destination in it.
-const VARIANTS: [(&str, fn(&mut Outsider) -> Result<Vec<Option<u8>>>); 3] =
+const VARIANTS: [(&str, Register); 3] =
     [("bid", by_identifiers), ("mutual", by_each_other_s_networks), ("homes", by_home_addresses)];
 
 /// For each variant: how the updates were answered, and how often one packet was forwarded.

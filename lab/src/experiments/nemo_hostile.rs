@@ -48,6 +48,9 @@ const MESSAGE_AT: u64 = 64;
 /// An attack: its name, and how to make its next message.
 type Attack = (&'static str, fn(&mut Attacker) -> Vec<u8>);
 
+/// An attack that is told of by a count, and a row.
+type Count = fn() -> Result<(usize, Value)>;
+
 const ATTACKS: [Attack; 9] = [
     ("random octets", Attacker::random),
     ("one bit wrong", Attacker::flipped),
@@ -86,7 +89,7 @@ fn attack(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Resu
     scene("spoofed sources", progress);
     let (count, rows) = sources::forwarded()?;
     findings.rows.extend(rows);
-    let counted: [(&str, &str, fn() -> Result<(usize, Value)>); 3] = [
+    let counted: [(&str, &str, Count); 3] = [
         ("insider_locks_out", "mobile routers were locked out by an insider", lengths::locked_out),
         ("full_disk_farewells_undone", "acknowledged de-registrations were undone", restarts::farewells_undone),
         (
