@@ -6,7 +6,7 @@ use super::packet::drop_malformed;
 use super::registration::{CareOf, Place, RefreshAdvice, Sent, Wanted};
 use super::update::lifetime;
 use super::uplink::Uplink;
-use crate::crypto::authenticator::{NTP_TO_UNIX_SECONDS, verify};
+use crate::crypto::authenticator::{NTP_TO_UNIX_SECONDS, Timestamp, verify};
 use crate::engine::Outbox;
 use crate::nemo::config::Authentication;
 use crate::report::{DropReason, Report};
@@ -17,6 +17,9 @@ use roam6_wire::mobility::option::AUTHENTICATION_MN_HA;
 use roam6_wire::mobility::{
     BindingAcknowledgement, BindingIdentifier, ErrorStatus, Message, MobilityOption, Status, authenticated_part,
 };
+
+/// Updates that must be refused, one after the other, before a binding that stands is given up.
+const CONFIRMATIONS: u32 = 3;
 
 /// What a status is answered with.
 enum Consequence {
@@ -106,11 +109,11 @@ impl MobileRouter {
             out.report(Report::Dropped { reason, from: Some(datagram.source), detail });
         };
         let answered = match message.status {
-            // This one carries the home agent's number, not ours (RFC 6275 §11.7.3). If our last number is newer than
-            // that, it answers an older update or a copy of one, and our last will be accepted.
+            // This one carries the home agent's number, not ours (RFC 6275 §11.7.3). If that is not newer than our last
+            // number, it answers an older update or a copy of one, and our last will be accepted.
             Status::SEQUENCE_OUT_OF_WINDOW => {
-                let stale = self.registration.sequence().is_newer_than(message.sequence);
-                self.registration.find_last().filter(|_| !stale)
+                let newer = message.sequence.is_newer_than(self.registration.sequence());
+                self.registration.find_stamped(echoed_timestamp(message)).filter(|_| newer)
             }
             _ => self.registration.find_sent(message.sequence),
         };
@@ -122,11 +125,18 @@ impl MobileRouter {
             self.diagnosis.note_unproven(message.status, reason);
             return drop(reason, out);
         }
+        if !is_echo(message, &sent) {
+            return drop(DropReason::Replayed, out);
+        }
         let (home_agent, status, sequence) = (wanted.home_agent, message.status.0, message.sequence);
         let granted = lifetime(message.lifetime_units);
         self.diagnosis.note_answered();
         out.report(Report::AckReceived { home_agent, status, sequence, lifetime: granted });
-        match self.consequence(now, message, &wanted) {
+        let consequence = self.consequence(now, message, &wanted);
+        if matches!(consequence, Consequence::Refused | Consequence::Afresh) && self.is_doubted(message, &wanted, out) {
+            return;
+        }
+        match consequence {
             Consequence::Accepted => self.accept(now, message, wanted, sent, out),
             Consequence::Again => self.registration.retry(now),
             Consequence::Single => {
@@ -160,6 +170,33 @@ impl MobileRouter {
                 self.refused_by(now, message.status, out);
             }
         }
+    }
+
+    /// Whether a refusal is not to be believed yet: the update is repeated in its time, and the binding stays.
+    ///
+    /// A home agent signs 146 for whoever sends an update in our name that proves nothing, and who sees ours can give that
+    /// number and timestamp: such an answer says nothing of our update. A binding that stands is given up only when several
+    /// updates were refused; not at all for want of resources when it was merely to be refreshed, since the home agent
+    /// holds what it has (RFC 6275 §9.5.1).
+    fn is_doubted(&mut self, message: &BindingAcknowledgement, wanted: &Wanted, out: &mut Outbox) -> bool {
+        let status = message.status;
+        if status.is_accepted() || wanted.care_of().is_empty() {
+            return false;
+        }
+        let proven = status != Status::AUTHENTICATION_FAILED;
+        let refusals = self.registration.count_refusal(message.sequence, proven);
+        if !proven {
+            if refusals == CONFIRMATIONS {
+                let home_agent = wanted.home_agent;
+                let text =
+                    format!("{home_agent} answers {status}; the update is repeated: compare the keys of both ends");
+                out.report(Report::Notice { text });
+            }
+            return true;
+        }
+        let held = self.registration.binding().is_some_and(|binding| binding.wanted.home_agent == wanted.home_agent);
+        let transient = matches!(status, Status::UNSPECIFIED | Status::INSUFFICIENT_RESOURCES);
+        held && (refusals < CONFIRMATIONS || transient && self.registration.is_refreshing(wanted.home_agent))
     }
 
     /// Whether the acknowledgement comes from the home agent and belongs to our latest words (RFC 4285 §5.1).
@@ -231,11 +268,8 @@ impl MobileRouter {
 
     /// Sets our clock by the home agent's (RFC 4285 §6): its seconds are in the high half.
     fn resynchronise(&mut self, now: Time, message: &BindingAcknowledgement) {
-        let told = message.options.iter().find_map(|option| match option {
-            MobilityOption::ReplayProtection(timestamp) => Some(*timestamp),
-            _ => None,
-        });
-        if let Some(unix) = told.and_then(|timestamp| (timestamp >> 32).checked_sub(NTP_TO_UNIX_SECONDS)) {
+        let told = echoed_timestamp(message);
+        if let Some(unix) = told.and_then(|Timestamp(told)| (told >> 32).checked_sub(NTP_TO_UNIX_SECONDS)) {
             self.clock.put(now, unix.saturating_mul(1_000_000));
             self.stamped = None;
         }
@@ -297,6 +331,26 @@ impl MobileRouter {
         if let Some(place) = &mut self.home {
             place.ours = home(held).is_some() && !theirs;
         }
+    }
+}
+
+/// The timestamp of an acknowledgement (RFC 4285 §6).
+fn echoed_timestamp(message: &BindingAcknowledgement) -> Option<Timestamp> {
+    message.options.iter().find_map(|option| match option {
+        MobilityOption::ReplayProtection(timestamp) => Some(Timestamp(*timestamp)),
+        _ => None,
+    })
+}
+
+/// Whether the acknowledgement echoes the timestamp of `sent`: with status 144 the low half alone, since the high half is
+/// the home agent's clock (RFC 4285 §6). Only an acceptance may lack it: a refusal is signed also for updates of others.
+fn is_echo(message: &BindingAcknowledgement, sent: &Sent) -> bool {
+    const LOW_HALF: u64 = 0xffff_ffff;
+    let Some(Timestamp(ours)) = sent.stamp else { return true };
+    match echoed_timestamp(message) {
+        Some(Timestamp(told)) if message.status == Status::MESSAGE_ID_MISMATCH => told & LOW_HALF == ours & LOW_HALF,
+        Some(Timestamp(told)) => told == ours,
+        None => message.status.is_accepted(),
     }
 }
 

@@ -193,8 +193,9 @@ impl MobileRouter {
         if let Some(binding) = self.registration.expire(now) {
             let home_agent = binding.wanted.home_agent;
             out.report(Report::Unbound { home_agent, why: Lost::Expired.to_string() });
+            self.registration.hasten(now);
         }
-        if self.registration.is_unanswered() && self.agents.has_other() {
+        if self.registration.is_unanswered() && self.agents.has_other() && !self.is_binding_proven() {
             self.next_home_agent(now, "no answer", out);
         }
         self.expire_home(now, out);
@@ -314,6 +315,13 @@ impl MobileRouter {
             }
         }
         self.left.retain(|left| held.iter().all(|care_of| care_of.address != left.care_of.address));
+    }
+
+    /// Whether probes through the tunnel prove that the home agent holds what an update would only refresh.
+    fn is_binding_proven(&self) -> bool {
+        let Some(binding) = self.registration.binding().filter(|_| self.config.probe.is_some()) else { return false };
+        let answers = |care_of: &CareOf| self.uplink_of(care_of).is_some_and(|uplink| !uplink.prober.is_silent());
+        self.registration.is_refreshing(binding.wanted.home_agent) && binding.care_of().iter().any(answers)
     }
 
     fn report_path(&self, bid: Bid, change: Change, out: &mut Outbox) {

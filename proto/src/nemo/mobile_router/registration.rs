@@ -2,6 +2,7 @@
 //! (RFC 6275 §11.7.1, §11.7.3, §11.8; RFC 3963 §5; RFC 5648 §5).
 
 use crate::access::limiter::Limiter;
+use crate::crypto::authenticator::Timestamp;
 use crate::input::LinkId;
 use crate::time::Time;
 use core::time::Duration;
@@ -17,6 +18,8 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(32);
 /// RFC 6275 §12: MAX_UPDATE_RATE, 3 a second; as a bucket, so that a quick second move does not wait.
 const UPDATE_BURST: u32 = 3;
 const UPDATE_INTERVAL: Duration = Duration::from_millis(334);
+/// As many updates are on their way without an answer when that timeout is reached; fewer if some were refused.
+const UNANSWERED: usize = 5;
 /// Repetitions of one update whose acknowledgement may still come.
 const MAX_OUTSTANDING: usize = 8;
 
@@ -82,6 +85,10 @@ struct Pending {
     sent: Vec<Sent>,
     next: Time,
     timeout: Duration,
+    /// It has left once: each repetition is waited for twice as long.
+    repeats: bool,
+    /// Refusals it has met with.
+    refusals: u32,
 }
 
 /// One transmission of an update.
@@ -93,6 +100,8 @@ pub struct Sent {
     pub at: Time,
     /// The lifetime it asked for.
     pub lifetime: Duration,
+    /// Its timestamp, which the answer echoes (RFC 4285 §6); `None` where updates have none.
+    pub stamp: Option<Timestamp>,
 }
 
 /// The registration with one home agent at a time.
@@ -168,6 +177,7 @@ impl Registration {
         if let Some(pending) = &mut self.pending {
             pending.next = now;
             pending.timeout = TIMEOUT;
+            pending.repeats = false;
             pending.sent.clear();
         }
     }
@@ -186,7 +196,14 @@ impl Registration {
             _ => {
                 let held = self.binding.as_ref().is_some_and(Binding::is_away);
                 let timeout = if held { TIMEOUT } else { FIRST_TIMEOUT };
-                self.pending = Some(Pending { wanted: wanted.clone(), sent: Vec::new(), next: now, timeout });
+                self.pending = Some(Pending {
+                    wanted: wanted.clone(),
+                    sent: Vec::new(),
+                    next: now,
+                    timeout,
+                    repeats: false,
+                    refusals: 0,
+                });
                 self.stale = false;
             }
         }
@@ -206,13 +223,20 @@ impl Registration {
             if pending.sent.len() >= MAX_OUTSTANDING {
                 pending.sent.remove(0);
             }
-            if !pending.sent.is_empty() {
+            if core::mem::replace(&mut pending.repeats, true) {
                 pending.timeout = (pending.timeout * 2).min(MAX_TIMEOUT);
             }
-            pending.sent.push(Sent { sequence, at: now, lifetime });
+            pending.sent.push(Sent { sequence, at: now, lifetime, stamp: None });
             pending.next = now + pending.timeout;
         }
         sequence
+    }
+
+    /// Notes the timestamp of the update that leaves now.
+    pub fn put_stamp(&mut self, stamp: Option<Timestamp>) {
+        if let Some(sent) = self.pending.as_mut().and_then(|pending| pending.sent.last_mut()) {
+            sent.stamp = stamp;
+        }
     }
 
     /// The transmission that `sequence` answers, if one of the pending update does.
@@ -222,10 +246,38 @@ impl Registration {
         Some((&pending.wanted, *sent))
     }
 
-    /// The last transmission of the pending update.
-    pub fn find_last(&self) -> Option<(&Wanted, Sent)> {
+    /// The transmission of the pending update that had the timestamp `stamp`; without timestamps, the last one.
+    pub fn find_stamped(&self, stamp: Option<Timestamp>) -> Option<(&Wanted, Sent)> {
         let pending = self.pending.as_ref()?;
-        Some((&pending.wanted, *pending.sent.last()?))
+        let stamped = |sent: &&Sent| sent.stamp.is_none() || sent.stamp == stamp;
+        Some((&pending.wanted, *pending.sent.iter().rev().find(stamped)?))
+    }
+
+    /// Counts a refusal of the pending update; how many there were. The transmission numbered `sequence` has its answer if
+    /// the refusal is `proven` to come from the home agent.
+    pub fn count_refusal(&mut self, sequence: Sequence, proven: bool) -> u32 {
+        let Some(pending) = &mut self.pending else { return 0 };
+        if proven {
+            pending.sent.retain(|sent| sent.sequence != sequence);
+        }
+        pending.refusals = pending.refusals.saturating_add(1);
+        pending.refusals
+    }
+
+    /// Whether `home_agent` holds a binding that the pending update would only refresh.
+    pub fn is_refreshing(&self, home_agent: Ipv6Addr) -> bool {
+        let pending = self.pending.as_ref().map(|pending| &pending.wanted);
+        self.binding.as_ref().is_some_and(|binding| {
+            binding.wanted.home_agent == home_agent
+                && pending.is_some_and(|pending| binding.asked.is_same_place(pending))
+        })
+    }
+
+    /// Lets the next repetition leave now.
+    pub fn hasten(&mut self, now: Time) {
+        if let Some(pending) = &mut self.pending {
+            pending.next = pending.next.min(now);
+        }
     }
 
     /// What is pending, if `attempts` updates have gone unanswered for as long as each is waited for.
@@ -236,7 +288,8 @@ impl Registration {
 
     /// Whether the home agent has been silent for as long as RFC 6275 §11.8 gives it before another one is tried.
     pub fn is_unanswered(&self) -> bool {
-        self.pending.as_ref().is_some_and(|pending| pending.timeout >= MAX_TIMEOUT)
+        let silent = |pending: &Pending| pending.timeout >= MAX_TIMEOUT && pending.sent.len() >= UNANSWERED;
+        self.pending.as_ref().is_some_and(silent)
     }
 
     /// The home agent accepted the pending update sent as `sent`: it holds `wanted` for `granted`, and wants to hear of

@@ -167,7 +167,12 @@ impl World {
         let identifiers = update.options.iter().filter(|option| matches!(option, MobilityOption::BindingIdentifier(_)));
         let mut options: Vec<MobilityOption> = identifiers.filter(|_| choice & 7 != 1).cloned().collect();
         options.push(MobilityOption::BindingRefreshAdvice((choice >> 4).into()));
-        options.push(MobilityOption::ReplayProtection(u64::from(status) << 56));
+        let stamp = update.options.iter().find_map(|option| match option {
+            MobilityOption::ReplayProtection(stamp) => Some(*stamp),
+            _ => None,
+        });
+        let clock = if choice & 0x0f == 0x0a { u64::from(status) << 56 } else { 0 };
+        options.push(MobilityOption::ReplayProtection(stamp.unwrap_or_default() ^ clock));
         let message = mobility::Message::BindingAcknowledgement(BindingAcknowledgement {
             status: Status(if choice & 7 != 2 { 0 } else { status }),
             flags: if choice & 0x78 != 0x78 { AckFlags::ROUTER } else { AckFlags::NONE },

@@ -30,7 +30,10 @@ impl MobileRouter {
         };
         let sequence = self.registration.put_sent(now, lifetime(units));
         self.diagnosis.note_sent(now, wanted.home_agent);
-        self.build(now, wanted, sequence, units, out)
+        let message = self.build(now, wanted, sequence, units, out);
+        let stamped = matches!(self.config.authentication, Authentication::SharedKey(_));
+        self.registration.put_stamp(self.stamped.filter(|_| stamped));
+        message
     }
 
     /// The update that ends what `wanted` registered.

@@ -12,6 +12,7 @@ mod hostile;
 mod interfaces;
 mod ipsec;
 mod multiple;
+mod outsider;
 mod renumbering;
 mod resolvers;
 mod restart;
@@ -195,7 +196,9 @@ impl Bench {
         mut options: Vec<MobilityOption>,
     ) -> Vec<Output> {
         let home = self.router.config.home_address;
-        options.push(MobilityOption::ReplayProtection(0));
+        if !options.iter().any(|option| matches!(option, MobilityOption::ReplayProtection(_))) {
+            options.extend(update.stamp().map(MobilityOption::ReplayProtection));
+        }
         let lifetime_units = if status.is_accepted() { update.message.lifetime_units.min(LIFETIME) } else { 0 };
         let message = BindingAcknowledgement { status, flags, sequence, lifetime_units, options };
         let message = mobility::Message::BindingAcknowledgement(message);
@@ -257,6 +260,14 @@ struct Update {
 }
 
 impl Update {
+    /// Its Replay Protection timestamp (RFC 4285 §6).
+    fn stamp(&self) -> Option<u64> {
+        self.message.options.iter().find_map(|option| match option {
+            MobilityOption::ReplayProtection(stamp) => Some(*stamp),
+            _ => None,
+        })
+    }
+
     fn identifiers(&self) -> Vec<BindingIdentifier> {
         let options = self.message.options.iter();
         options
