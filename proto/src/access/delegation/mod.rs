@@ -148,6 +148,15 @@ impl Delegation {
         &self.names
     }
 
+    /// Whether a server has offered prefixes that are not ours yet.
+    pub fn is_offered(&self) -> bool {
+        match &self.stage {
+            Stage::Soliciting { offers, .. } => !offers.is_empty(),
+            Stage::Requesting { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether it was stopped and has nothing more to say.
     pub fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over)

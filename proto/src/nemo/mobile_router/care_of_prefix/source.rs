@@ -1,4 +1,5 @@
-//! Where the prefixes of one visited network come from: delegated, or shared with the visited link where nobody delegates.
+//! Where the prefixes of one visited network come from: shared with the visited link until a server delegates some, and for
+//! good where none does.
 
 use super::{Grant, Kind};
 use crate::access::delegation::{Client, Delegation, Event, Interface, Names, Why};
@@ -15,8 +16,11 @@ use roam6_wire::ip6::Datagram;
 use roam6_wire::{Bid, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// The visited link is shared when no server has delegated by now; one that does later takes its place.
+/// A server that has made an offer has so long to keep it before the visited link is shared.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// A lease takes the place of a shared prefix not before the nodes that were told of that one have finished forming their
+/// addresses, and are known (RFC 4862 §5.4.2).
+const FORMING: Duration = Duration::from_secs(3);
 /// Nodes are told that there is a proxy before they use it, so that another proxy hears it in time (RFC 4389 §6).
 const PROVING: Duration = Duration::from_millis(500);
 /// The only length of a prefix hosts form addresses in.
@@ -64,6 +68,8 @@ struct Sharing {
     proxy: Option<NdProxy>,
     /// Nodes may use it from then on.
     proven_at: Time,
+    /// It was reported.
+    told: bool,
     preferred_until: Time,
     valid_until: Time,
 }
@@ -120,10 +126,12 @@ impl Source {
             let event = delegation.expire(now, entropy, out);
             self.note(now, event, out);
         }
-        let impatient = self.delegation.is_none() || now >= self.began + PATIENCE;
+        let told = self.sharing.as_ref().filter(|sharing| sharing.told);
+        let forming = told.is_some_and(|sharing| now < sharing.proven_at + FORMING);
+        let offered = self.delegation.as_ref().is_some_and(Delegation::is_offered) && now < self.began + PATIENCE;
         let may_share = wanted.config.share == Share::Proxy
-            && impatient
-            && self.delegated.is_empty()
+            && (self.delegated.is_empty() || forming)
+            && (told.is_some() || !offered)
             && !wanted.behind_proxy
             && wanted.prefix.length() == SHARED_LENGTH;
         let inside = wanted.inside.filter(|_| may_share);
@@ -132,7 +140,7 @@ impl Source {
         });
         if !kept
             && let Some(sharing) = self.sharing.take()
-            && sharing.proven_at <= now
+            && sharing.told
         {
             let why = if wanted.behind_proxy { "the network is behind a proxy" } else { "no longer shared" };
             let (link, bid, prefix) = (self.link, self.bid, self.network);
@@ -144,20 +152,23 @@ impl Source {
     }
 
     fn share(&mut self, now: Time, wanted: &Wanted, inside: (LinkId, LinkAddress), out: &mut Outbox) {
+        let (link, bid, prefix) = (self.link, self.bid, self.network);
         let sharing = self.sharing.get_or_insert_with(|| {
-            let (link, bid, prefix) = (self.link, self.bid, self.network);
-            out.report(Report::PrefixShared { link, bid, prefix });
             let proxy = |address| NdProxy::new(prefix, wanted.own, (link, address), inside);
             Sharing {
                 own: wanted.own,
                 inside: inside.0,
                 proxy: wanted.address.map(proxy),
                 proven_at: now + PROVING,
+                told: false,
                 preferred_until: now,
                 valid_until: now,
             }
         });
         (sharing.preferred_until, sharing.valid_until) = (wanted.preferred_until, wanted.valid_until);
+        if sharing.proven_at <= now && !core::mem::replace(&mut sharing.told, true) {
+            out.report(Report::PrefixShared { link, bid, prefix });
+        }
         if let Some(proxy) = &mut sharing.proxy {
             proxy.expire(now);
         }
@@ -173,7 +184,7 @@ impl Source {
 
     /// Gives back what it has, as far as one message can.
     pub(super) fn stop(&mut self, now: Time, entropy: &mut Entropy, out: &mut Outbox) {
-        let shared = self.sharing.take().filter(|sharing| sharing.proven_at <= now).map(|_| self.network);
+        let shared = self.sharing.take().filter(|sharing| sharing.told).map(|_| self.network);
         for prefix in self.delegated.drain(..).chain(shared) {
             let (link, bid) = (self.link, self.bid);
             out.report(Report::PrefixLost { link, bid, prefix, why: "the network was left".to_owned() });
@@ -223,11 +234,11 @@ impl Source {
     /// When [`Source::settle`] has something to do, or a grant changes.
     pub(in super::super) fn deadline(&self, now: Time) -> Option<Time> {
         let delegation = self.delegation.as_ref().and_then(Delegation::deadline);
+        let sharing = self.sharing.iter().flat_map(|sharing| [sharing.proven_at, sharing.proven_at + FORMING]);
         let patience = self.delegation.as_ref().map(|_| self.began + PATIENCE);
-        let sharing = self.sharing.as_ref().map(|sharing| sharing.proven_at);
         let proxy = self.sharing.as_ref().and_then(|sharing| sharing.proxy.as_ref()?.deadline());
         let leases = self.delegation.iter().flat_map(Delegation::leases);
-        let ends = leases.map(|lease| lease.preferred_until).chain(patience).chain(sharing).filter(|at| *at > now);
+        let ends = leases.map(|lease| lease.preferred_until).chain(sharing).chain(patience).filter(|at| *at > now);
         ends.chain(delegation).chain(proxy).min()
     }
 
