@@ -223,6 +223,30 @@ fn settings_are_read_anew_while_it_runs() {
     assert!(log.contains("changed, and used after a restart only: name"), "{log}");
 }
 
+/// A mobile router that every home agent has refused asks again when it is reloaded, whether or not its settings changed.
+#[test]
+fn a_mobile_router_is_told_of_every_reload() {
+    let Some(place) = Place::new("a_mobile_router_is_told_of_every_reload") else { return };
+    let config = format!(
+        "run_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n\
+         [mobile_router]\nhome_address = \"2001:db8:9::100\"\nhome_prefix = \"2001:db8:9::/64\"\n\
+         home_agents = [\"2001:db8:9::1\"]\nprefixes = [\"2001:db8:100::/56\"]\nauth = \"none\"\n\
+         [[mobile_router.uplink]]\ninterface = \"home0\"\n",
+        place.folder.path().display()
+    );
+    fs::write(place.file("ha.toml"), config).unwrap();
+    let path = place.file("talk.case");
+    let daemon = place.start(&["--record", path.to_str().unwrap()]);
+    daemon.signal("HUP");
+    assert!(daemon.hear().starts_with("RELOADING=1"));
+    assert_eq!(daemon.hear(), "READY=1");
+    let (well, log) = daemon.end("TERM");
+    assert!(well, "{log}");
+    let recording = fs::read_to_string(&path).unwrap();
+    let told = recording.lines().filter(|line| line.contains("\"order\":{\"mobile_router\"")).count();
+    assert_eq!(told, 1, "{recording}");
+}
+
 #[test]
 fn killed_it_leaves_its_work_and_begins_again() {
     let Some(place) = Place::new("killed_it_leaves_its_work_and_begins_again") else { return };

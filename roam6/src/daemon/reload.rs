@@ -162,13 +162,14 @@ impl Daemon {
                 Err(problems) => return self.complain(&problems),
             }
         }
-        if let (Some(old), Some(router)) = (&self.config.mobile_router, new.mobile_router)
-            && *old != router
-        {
-            self.config.mobile_router = Some(router.clone());
-            if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
-                self.say(Level::Error, &error.to_string());
+        if let (Some(old), Some(router)) = (&self.config.mobile_router, new.mobile_router) {
+            if *old != router {
+                self.config.mobile_router = Some(router.clone());
+                if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
+                    self.say(Level::Error, &error.to_string());
+                }
             }
+            // Also if nothing changed: a router that all home agents have refused asks again at once.
             self.order(Order::MobileRouter(Box::new(router)));
         }
         if let (Some(old), Some(mnn)) = (&self.config.mnn, new.mnn)
