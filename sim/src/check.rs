@@ -156,12 +156,12 @@ impl Checks {
         let Some((sent, update)) = self.find_update(ack.home_address, ack.sequence).cloned() else {
             return Err(format!("update {} of {} acknowledged, but never sent", ack.sequence, ack.home_address));
         };
-        map.announce(mobile, index);
         if ack.lifetime.is_zero() || update.is_farewell() {
             self.cache.remove(&(host, ack.home_address));
             self.grant(now, host, ack.home_address, &BTreeSet::new(), Duration::ZERO);
             return Ok(());
         }
+        map.announce(mobile, index);
         let known = self.cache.get(&(host, ack.home_address)).filter(|bound| bound.ends > now);
         if let Some(known) = known.filter(|known| !ack.sequence.is_newer_than(known.sequence)) {
             return Err(format!(

@@ -10,6 +10,7 @@ pub mod care_of;
 pub mod check;
 pub mod clock;
 pub mod datagram;
+pub mod failover;
 pub mod failure;
 pub mod host;
 pub mod ipv4;

@@ -11,8 +11,8 @@ use core::fmt;
 use core::time::Duration;
 use roam6_proto::case::Role;
 use roam6_proto::nemo::config::{
-    Authentication, CareOfPrefixes, DuplicateDetection, HomeAgentConfig, Ingress, Ipv4Service, MobileRouterConfig,
-    Prefer, PrefixMode, PrefixTable, PrefixTableRow, Probe, Share, SharedKey, Sharing, Uplink,
+    Authentication, CareOfPrefixes, DuplicateDetection, HomeAgentConfig, HomeNetwork, Ingress, Ipv4Service,
+    MobileRouterConfig, Prefer, PrefixMode, PrefixTable, PrefixTableRow, Probe, Share, SharedKey, Sharing, Uplink,
 };
 use roam6_proto::{Entropy, LinkId, Node};
 use roam6_wire::{Bid, LinkAddress, Prefix};
@@ -524,6 +524,7 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
     MobileRouterConfig {
         home_address: row.home_address,
         home_prefix: map::home_prefix(),
+        home: HomeNetwork::default(),
         home_agents: if told { (0..agents).map(map::agent_address).collect() } else { Vec::new() },
         home_agents_ipv4: Vec::new(),
         dynamic_ipv4: None,

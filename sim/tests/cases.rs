@@ -8,8 +8,8 @@
 use core::time::Duration;
 use roam6_proto::case::{self, Case, Role, Step};
 use roam6_proto::nemo::config::{
-    Authentication, DuplicateDetection, HomeAgentConfig, Ingress, MobileRouterConfig, PrefixMode, PrefixTable,
-    PrefixTableRow, SharedKey, Sharing, Uplink,
+    Authentication, DuplicateDetection, HomeAgentConfig, HomeNetwork, Ingress, MobileRouterConfig, PrefixMode,
+    PrefixTable, PrefixTableRow, SharedKey, Sharing, Uplink,
 };
 use roam6_proto::{Node, Time};
 use roam6_sim::map::{self, Map};
@@ -84,6 +84,7 @@ fn router() -> MobileRouterConfig {
     MobileRouterConfig {
         home_address: map::home_address(0),
         home_prefix: map::home_prefix(),
+        home: HomeNetwork::default(),
         home_agents: vec![map::agent_address(0)],
         home_agents_ipv4: Vec::new(),
         dynamic_ipv4: None,

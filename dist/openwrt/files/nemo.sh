@@ -14,6 +14,7 @@ proto_nemo_init_config() {
 	renew_handler=1
 	proto_config_add_string 'home_address:ip6addr'
 	proto_config_add_string 'home_prefix:cidr6'
+	proto_config_add_string 'home:or("physical","virtual")'
 	proto_config_add_array 'home_agents:list(ip6addr)'
 	proto_config_add_array 'home_agents_ipv4:list(ip4addr)'
 	proto_config_add_array 'prefixes:list(cidr)'

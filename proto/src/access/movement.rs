@@ -1,7 +1,6 @@
 //! Which router of a visited link is used: solicitation, advertisements, loss of the router, and another network on the
 //! same link (RFC 4861 §6.3, RFC 7559, RFC 6275 §11.5.1).
 
-use crate::access::limiter::Limiter;
 use crate::access::neighbour;
 use crate::engine::Outbox;
 use crate::entropy::Entropy;
@@ -32,13 +31,13 @@ const MAX_SOLICITATION_INTERVAL: Duration = Duration::from_secs(3600);
 /// Unicast solicitations that ask a router whether it is still there, and the time between them.
 const CONFIRMATIONS: u8 = 3;
 const CONFIRMATION_INTERVAL: Duration = Duration::from_millis(200);
+/// The time between them if another router was heard that may mean another network: the link stayed up, but a wireless one
+/// may have moved.
+const RIVAL_INTERVAL: Duration = Duration::from_millis(100);
 /// A router confirmed this recently is not asked again because another one was heard.
 const CONFIRMED_FOR: Duration = Duration::from_secs(3);
 /// Advertisements missed, against the announced interval, before the router is asked (RFC 6275 §11.5.1).
 const MISSED_ADVERTISEMENTS: u32 = 2;
-/// Moves that advertisements alone may cause in a burst, and how often another one is granted.
-const MOVES: u32 = 5;
-const MOVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What one interface knows of the link it is on, from carrier-up to carrier-down.
 #[derive(Debug, Clone)]
@@ -50,8 +49,17 @@ pub struct Attachment {
     routers: few::Map<Ipv6Addr, Router>,
     current: Option<Ipv6Addr>,
     solicitation: Option<Solicitation>,
-    moves: Limiter,
+    /// Somebody else with the address of the router in use, who speaks of another network.
+    rival: Option<Rival>,
     entropy: Entropy,
+}
+
+/// An advertisement that is believed once the router in use is gone.
+#[derive(Debug, Clone)]
+struct Rival {
+    source: Ipv6Addr,
+    sender: Option<LinkAddress>,
+    message: RouterAdvertisement,
 }
 
 /// A router that has advertised itself.
@@ -108,6 +116,7 @@ struct Solicitation {
 struct Confirmation {
     next: Time,
     left: u8,
+    interval: Duration,
 }
 
 impl Attachment {
@@ -126,7 +135,7 @@ impl Attachment {
             routers: few::Map::new(),
             current: None,
             solicitation: None,
-            moves: Limiter::new(MOVES, MOVE_INTERVAL),
+            rival: None,
             entropy: Entropy::from_number(entropy.bits()),
         };
         attachment.solicit(now);
@@ -209,6 +218,11 @@ impl Attachment {
             self.drop_router(now, source, Lost::Expired, out);
             return;
         }
+        if self.current == Some(source) && self.routers.get(&source).is_some_and(|it| it.is_another(sender, message)) {
+            self.rival = Some(Rival { source, sender, message: message.clone() });
+            self.ask(now, source);
+            return self.confirm_due(now, out);
+        }
         let known = self.routers.contains_key(&source);
         if !known {
             self.make_room(out);
@@ -234,7 +248,7 @@ impl Attachment {
         if !known || replaced {
             out.report(Report::RouterFound { link: self.link, router: source, prefix });
         }
-        self.consider(now, source, !known || replaced, out);
+        self.consider(now, source, out);
     }
 
     /// A neighbour that says or proves it is there.
@@ -242,6 +256,7 @@ impl Attachment {
         if let Some(router) = self.routers.get_mut(&neighbour) {
             router.confirmation = None;
             router.seen = now;
+            self.rival.take_if(|rival| rival.source == neighbour);
         }
     }
 
@@ -253,13 +268,27 @@ impl Attachment {
         out.report(Report::RouterLost { link: self.link, router: address, why });
         if self.current == Some(address) {
             self.current = None;
-            self.choose(now);
+            if let Some(rival) = self.rival.take_if(|rival| rival.source == address) {
+                self.hear(now, rival.source, rival.sender, &rival.message, out);
+            }
+            if self.current.is_none() {
+                self.choose(now);
+            }
         }
     }
 
-    /// A router heard for the first time is believed at once; one that was silent for a while may mean we are back,
-    /// so the one in use is asked whether it is still there.
-    fn consider(&mut self, now: Time, heard: Ipv6Addr, new: bool, out: &mut Outbox) {
+    /// Uses another router of the link that offers an address, if there is one: the path by the one in use leads nowhere.
+    pub fn turn(&mut self, now: Time) -> bool {
+        let usable = self.routers.values().filter(|router| router.is_usable(now, self.home));
+        let other = usable.filter(|router| Some(router.address) != self.current).max_by_key(|router| router.seen);
+        let Some(other) = other.map(|router| router.address) else { return false };
+        self.current = Some(other);
+        true
+    }
+
+    /// Another router than the one in use may be one router more, an impostor, or mean another network on the same link: so
+    /// the one in use is asked whether it is still there, and stays as long as it is (RFC 4861 §6.3.6, §7.3.1).
+    fn consider(&mut self, now: Time, heard: Ipv6Addr, out: &mut Outbox) {
         let current = self.router().map(|router| router.address);
         match current {
             None => {
@@ -267,12 +296,19 @@ impl Attachment {
                 self.solicitation = None;
             }
             Some(current) if current == heard => self.solicitation = None,
-            Some(current) if new && self.moves.take(now) => {
-                self.current = Some(heard);
-                self.ask(now, current);
-            }
+            Some(_) if self.is_second_choice(now) => self.current = Some(heard),
             Some(current) => self.ask(now, current),
         }
+        self.confirm_due(now, out);
+    }
+
+    /// Whether the router in use offers addresses by DHCPv6 alone.
+    fn is_second_choice(&self, now: Time) -> bool {
+        self.router().is_some_and(|router| router.managed && router.care_of_prefix(now).is_none())
+    }
+
+    /// Sends the questions that are due.
+    fn confirm_due(&mut self, now: Time, out: &mut Outbox) {
         for router in self.routers.values_mut() {
             router.confirm(now, self.link, self.address, self.current == Some(router.address), out);
         }
@@ -284,7 +320,7 @@ impl Attachment {
             && router.confirmation.is_none()
             && now.since(router.seen) > CONFIRMED_FOR.min(CONFIRMATION_INTERVAL)
         {
-            router.confirmation = Some(Confirmation { next: now, left: CONFIRMATIONS });
+            router.confirmation = Some(Confirmation { next: now, left: CONFIRMATIONS, interval: RIVAL_INTERVAL });
         }
     }
 
@@ -369,6 +405,16 @@ impl Router {
             && heard.all(|heard| self.prefixes.iter().all(|known| known.prefix != heard.prefix))
     }
 
+    /// Whether the advertisement is of somebody else with the same address, elsewhere.
+    fn is_another(&self, sender: Option<LinkAddress>, message: &RouterAdvertisement) -> bool {
+        let told = message.options.iter().find_map(|option| match option {
+            NeighbourOption::SourceLinkAddress(address) => Some(*address),
+            _ => None,
+        });
+        let differs = told.or(sender).zip(self.link_address).is_some_and(|(theirs, known)| theirs != known);
+        differs && self.is_elsewhere(message)
+    }
+
     fn update(&mut self, now: Time, sender: Option<LinkAddress>, message: &RouterAdvertisement) {
         self.expires = now + Duration::from_secs(message.lifetime.into());
         self.home_agent = message.home_agent;
@@ -438,13 +484,14 @@ impl Router {
     /// Asks on, or begins to ask because advertisements are missed.
     fn confirm(&mut self, now: Time, link: LinkId, address: Option<LinkAddress>, current: bool, out: &mut Outbox) {
         if current && self.confirmation.is_none() && self.overdue().is_some_and(|late| late <= now) {
-            self.confirmation = Some(Confirmation { next: now, left: CONFIRMATIONS });
+            let interval = CONFIRMATION_INTERVAL;
+            self.confirmation = Some(Confirmation { next: now, left: CONFIRMATIONS, interval });
         }
         let Some(asked) = self.confirmation.as_mut().filter(|asked| asked.next <= now && asked.left > 0) else {
             return;
         };
         asked.left -= 1;
-        asked.next = now + CONFIRMATION_INTERVAL;
+        asked.next = now + asked.interval;
         out.transmit(neighbour::confirmation(link, address, self.address, self.link_address));
     }
 }
@@ -583,15 +630,49 @@ mod tests {
         let mut bench = Bench::new();
         bench.hear(0, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
         bench.hear(5000, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
-        assert_eq!(bench.router(), Some(ip("fe80::2")), "news is believed at once");
+        assert_eq!(bench.router(), Some(ip("fe80::1")), "it works until it is seen not to");
         bench.attachment.confirm(at(5001), ip("fe80::1"));
-        bench.hear(9000, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
-        assert_eq!(bench.router(), Some(ip("fe80::2")), "old news is not");
-        bench.wait(9599);
+        bench.hear(9000, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
+        bench.wait(9299);
         assert!(bench.lost.is_empty());
-        bench.wait(9600);
-        assert_eq!(bench.lost, [(9600, ip("fe80::2"), Lost::Unreachable)]);
-        assert_eq!(bench.router(), Some(ip("fe80::1")));
+        bench.wait(9300);
+        assert_eq!(bench.lost, [(9300, ip("fe80::1"), Lost::Unreachable)]);
+        assert_eq!(bench.router(), Some(ip("fe80::2")));
+    }
+
+    #[test]
+    fn somebody_else_with_the_router_s_address_waits_until_it_is_gone() {
+        let of = |last: u8, prefix: &str| {
+            let address = LinkAddress([2, 0, 0, 0, 0, last]);
+            advertisement(prefix, vec![NeighbourOption::SourceLinkAddress(address)])
+        };
+        for answers in [true, false] {
+            let mut bench = Bench::new();
+            bench.hear(0, "fe80::1", &of(1, "2001:db8:1::/64"));
+            bench.hear(5000, "fe80::1", &of(2, "2001:db8:2::/64"));
+            let prefix = |bench: &Bench| bench.attachment.care_of_prefix(at(5000)).unwrap().prefix.to_string();
+            assert_eq!(prefix(&bench), "2001:db8:1::/64");
+            if answers {
+                bench.attachment.confirm(at(5001), ip("fe80::1"));
+            }
+            bench.wait(5300);
+            assert_eq!(prefix(&bench), if answers { "2001:db8:1::/64" } else { "2001:db8:2::/64" });
+        }
+        let mut bench = Bench::new();
+        bench.hear(0, "fe80::1", &of(1, "2001:db8:1::/64"));
+        bench.hear(5000, "fe80::1", &of(1, "2001:db8:2::/64"));
+        let prefix = bench.attachment.care_of_prefix(at(5000)).unwrap().prefix.to_string();
+        assert_eq!(prefix, "2001:db8:2::/64", "its own word is believed at once");
+    }
+
+    #[test]
+    fn when_the_path_leads_nowhere_another_router_is_used() {
+        let mut bench = Bench::new();
+        bench.hear(0, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
+        assert!(!bench.attachment.turn(at(10)));
+        bench.hear(100, "fe80::2", &advertisement("2001:db8:2::/64", Vec::new()));
+        assert!(bench.attachment.turn(at(110)));
+        assert_eq!(bench.router(), Some(ip("fe80::2")));
     }
 
     #[test]

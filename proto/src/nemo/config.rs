@@ -159,8 +159,11 @@ impl PrefixTableRow {
 pub struct MobileRouterConfig {
     /// Its home address.
     pub home_address: HomeAddress,
-    /// Prefix of the home link: seen in an advertisement, it means being at home.
+    /// Prefix of the home network: seen in an advertisement, it means being at home, unless that network is virtual.
     pub home_prefix: Prefix,
+    /// Whether there is a link one can be at home on.
+    #[serde(default, skip_serializing_if = "HomeNetwork::is_physical")]
+    pub home: HomeNetwork,
     /// Home agents, the preferred first. Empty: found by dynamic home agent address discovery.
     pub home_agents: Vec<Ipv6Addr>,
     /// Their IPv4 addresses in the same order, for uplinks that have IPv4 only (RFC 5555); those left out have none.
@@ -197,6 +200,23 @@ pub struct MobileRouterConfig {
     /// Whether nodes inside also get prefixes of the visited networks; `None`: the mobile network's only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub care_of_prefixes: Option<CareOfPrefixes>,
+}
+
+/// What the home network is (RFC 4887 §3 and §4).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HomeNetwork {
+    /// A link: its prefix in an advertisement means being at home.
+    #[default]
+    Physical,
+    /// It exists at the home agent only: the mobile router is never at home, whatever is advertised where it is.
+    Virtual,
+}
+
+impl HomeNetwork {
+    fn is_physical(&self) -> bool {
+        *self == HomeNetwork::Physical
+    }
 }
 
 /// Modes of RFC 3963 §5.2.

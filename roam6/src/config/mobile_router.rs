@@ -10,8 +10,8 @@ use crate::config::source::Review;
 use core::time::Duration;
 use roam6_proto::few;
 use roam6_proto::nemo::config::{
-    Authentication, CareOfPrefixes, DuplicateDetection, Ingress, MobileRouterConfig, Prefer, PrefixMode, Probe, Share,
-    Sharing, StaticAddress, Uplink,
+    Authentication, CareOfPrefixes, DuplicateDetection, HomeNetwork, Ingress, MobileRouterConfig, Prefer, PrefixMode,
+    Probe, Share, Sharing, StaticAddress, Uplink,
 };
 use roam6_wire::{Bid, DomainName, HomeAddress, Prefix};
 use serde::Deserialize;
@@ -29,6 +29,7 @@ const DYNAMIC_IPV4: std::ops::RangeInclusive<u8> = 8..=32;
 pub(crate) struct Section {
     home_address: Spanned<Ipv6Addr>,
     home_prefix: Spanned<Prefix>,
+    home: Option<HomeNetwork>,
     #[serde(default)]
     home_agents: Vec<Spanned<Ipv6Addr>>,
     #[serde(default)]
@@ -107,6 +108,11 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
         let hint = "choose sharing = \"standby\" or \"weights\", or leave home_and_away out";
         review.blame(both.span(), "home_and_away needs several care-of addresses", hint);
     }
+    let is_virtual = section.home == Some(HomeNetwork::Virtual);
+    if let Some(both) = section.home_and_away.as_ref().filter(|_| home_and_away && is_virtual) {
+        let hint = "a virtual home network has no link to be on: leave home_and_away out";
+        review.blame(both.span(), "home_and_away needs a home link", hint);
+    }
     let ingress = ingress(&section, review);
     let flows = flow::settle(section.flow, &uplinks, sharing, review);
     let probe = probe(section.probe, review);
@@ -116,6 +122,7 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
     Some(MobileRouterConfig {
         home_address: HomeAddress(section.home_address.into_inner()),
         home_prefix: section.home_prefix.into_inner(),
+        home: section.home.unwrap_or_default(),
         home_agents: section.home_agents.into_iter().map(Spanned::into_inner).collect(),
         home_agents_ipv4: section.home_agents_ipv4.into_iter().map(Spanned::into_inner).collect(),
         prefixes: section.prefixes.into_inner().into_iter().map(Spanned::into_inner).collect(),

@@ -120,6 +120,21 @@ fn both_roles_fit_in_one_file() {
 }
 
 #[test]
+fn a_virtual_home_network_has_no_home_link() {
+    use roam6_proto::nemo::config::HomeNetwork;
+    let home = |text: &str| read(text).unwrap().mobile_router.unwrap().home;
+    assert_eq!(home(MR), HomeNetwork::Physical);
+    let with = |line: &str| MR.replacen("prefixes =", &format!("{line}\nprefixes ="), 1);
+    assert_eq!(home(&with("home = \"physical\"")), HomeNetwork::Physical);
+    assert_eq!(home(&with("home = \"virtual\"")), HomeNetwork::Virtual);
+    let line = &problems(MR, "prefixes =", "home = \"vitrual\"\nprefixes =")[0];
+    assert_eq!(line, "r.toml:4:8: unknown value `vitrual`; did you mean `virtual`?");
+    let both = with("home = \"virtual\"\nsharing = \"standby\"\nhome_and_away = true");
+    let line = &read(&both).unwrap_err()[0];
+    assert!(line.starts_with("r.toml:6:17: home_and_away needs a home link;"), "{line}");
+}
+
+#[test]
 fn what_is_not_known_is_refused_with_the_nearest_word() {
     assert_eq!(
         problems(MR, "home_prefix", "home_prefx"),

@@ -2,6 +2,7 @@
 //! (RFC 6275 §11.7.3 and §11.7.4, RFC 3963 §5.4, RFC 5648 §5, RFC 4285 §5.1 and §6, RFC 3776 §4).
 
 use super::MobileRouter;
+use super::discovery::HOLD;
 use super::packet::drop_malformed;
 use super::registration::{CareOf, Place, RefreshAdvice, Sent, Wanted};
 use super::update::lifetime;
@@ -27,6 +28,8 @@ enum Consequence {
     Accepted,
     /// The same update again, with what the answer told.
     Again,
+    /// The same update again, while the answers to the former ones still count.
+    Repeat,
     /// Without RFC 5648.
     Single,
     /// At home, or away, but not both.
@@ -72,7 +75,7 @@ impl MobileRouter {
             }
             Message::BindingRefreshRequest { .. } if self.registration.binding().is_some() => {
                 if self.hints.take(now) {
-                    self.registration.refresh();
+                    self.registration.doubt(now);
                 } else {
                     drop(DropReason::RateLimited, "binding refresh request", out);
                 }
@@ -92,7 +95,7 @@ impl MobileRouter {
         }
         out.report(Report::BindingError { peer, status: status.0, sent: false });
         if status == ErrorStatus::UNKNOWN_BINDING {
-            self.registration.refresh();
+            self.registration.doubt(now);
         }
     }
 
@@ -109,15 +112,18 @@ impl MobileRouter {
             out.report(Report::Dropped { reason, from: Some(datagram.source), detail });
         };
         let answered = match message.status {
-            // This one carries the home agent's number, not ours (RFC 6275 §11.7.3). If that is not newer than our last
-            // number, it answers an older update or a copy of one, and our last will be accepted.
+            // This one carries the home agent's number, not ours (RFC 6275 §11.7.3). If our last number is newer than
+            // that, it answers an older update or a copy of one, and our last will be accepted.
             Status::SEQUENCE_OUT_OF_WINDOW => {
-                let newer = message.sequence.is_newer_than(self.registration.sequence());
-                self.registration.find_stamped(echoed_timestamp(message)).filter(|_| newer)
+                let stale = self.registration.sequence().is_newer_than(message.sequence);
+                self.registration.find_stamped(echoed_timestamp(message)).filter(|_| !stale)
             }
             _ => self.registration.find_sent(message.sequence),
         };
         let Some((wanted, sent)) = answered.filter(|(wanted, _)| wanted.home_agent == datagram.source) else {
+            if self.hear_farewell(datagram, message, protected) {
+                return;
+            }
             return drop(DropReason::Unsolicited, out);
         };
         let (wanted, sent) = (wanted.clone(), sent);
@@ -133,12 +139,15 @@ impl MobileRouter {
         self.diagnosis.note_answered();
         out.report(Report::AckReceived { home_agent, status, sequence, lifetime: granted });
         let consequence = self.consequence(now, message, &wanted);
-        if matches!(consequence, Consequence::Refused | Consequence::Afresh) && self.is_doubted(message, &wanted, out) {
+        if matches!(consequence, Consequence::Refused | Consequence::Afresh)
+            && self.is_doubted(now, message, &wanted, out)
+        {
             return;
         }
         match consequence {
             Consequence::Accepted => self.accept(now, message, wanted, sent, out),
             Consequence::Again => self.registration.retry(now),
+            Consequence::Repeat => self.registration.hasten(now),
             Consequence::Single => {
                 self.single = true;
                 self.registration.retry(now);
@@ -178,29 +187,25 @@ impl MobileRouter {
     /// number and timestamp: such an answer says nothing of our update. A binding that stands is given up only when several
     /// updates were refused; not at all for want of resources when it was merely to be refreshed, since the home agent
     /// holds what it has (RFC 6275 §9.5.1).
-    fn is_doubted(&mut self, message: &BindingAcknowledgement, wanted: &Wanted, out: &mut Outbox) -> bool {
-        let status = message.status;
+    fn is_doubted(&mut self, now: Time, message: &BindingAcknowledgement, wanted: &Wanted, out: &mut Outbox) -> bool {
+        let (status, home_agent) = (message.status, wanted.home_agent);
         if status.is_accepted() || wanted.care_of().is_empty() {
             return false;
         }
         let proven = status != Status::AUTHENTICATION_FAILED;
         let refusals = self.registration.count_refusal(message.sequence, proven);
-        if !proven {
-            if refusals == CONFIRMATIONS {
-                let home_agent = wanted.home_agent;
-                let text =
-                    format!("{home_agent} answers {status}; the update is repeated: compare the keys of both ends");
-                out.report(Report::Notice { text });
-            }
-            return true;
-        }
-        let held = self.registration.binding().is_some_and(|binding| binding.wanted.home_agent == wanted.home_agent);
+        let held = self.registration.binding().is_some_and(|binding| binding.wanted.home_agent == home_agent);
         let transient = matches!(status, Status::UNSPECIFIED | Status::INSUFFICIENT_RESOURCES);
-        held && (refusals < CONFIRMATIONS || transient && self.registration.is_refreshing(wanted.home_agent))
+        let kept = refusals < CONFIRMATIONS || transient && self.registration.is_refreshing(home_agent);
+        let doubted = !proven || held && kept;
+        if doubted && (!held || refusals >= CONFIRMATIONS) {
+            self.note_refused(now, home_agent, status, out);
+        }
+        doubted
     }
 
     /// Whether the acknowledgement comes from the home agent and belongs to our latest words (RFC 4285 §5.1).
-    fn verify(
+    pub(super) fn verify(
         &self,
         datagram: &Datagram<'_>,
         message: &BindingAcknowledgement,
@@ -236,6 +241,8 @@ impl MobileRouter {
         let multiple = matches!(wanted.place, Place::Away { multiple: true, .. });
         let both = wanted.care_of().iter().any(|care_of| care_of.home);
         match message.status {
+            // Perhaps the answer to a copy of our update, which overtakes that to the update itself.
+            Status::SEQUENCE_OUT_OF_WINDOW if message.sequence == self.registration.sequence() => Consequence::Repeat,
             Status::SEQUENCE_OUT_OF_WINDOW => {
                 self.registration.resume(message.sequence);
                 Consequence::Again
@@ -289,10 +296,11 @@ impl MobileRouter {
         let asked = wanted.clone();
         let held = held(wanted, message);
         if !asked.care_of().is_empty() && held.care_of().is_empty() {
-            self.next_home_agent(now, "no care-of address accepted", out);
+            self.next_home_agent(now, "no care-of address accepted", HOLD, out);
             return;
         }
         let granted = lifetime(message.lifetime_units).min(sent.lifetime);
+        self.settle_trial(now, home_agent, out);
         self.single |= matches!(asked.place, Place::Away { multiple: true, .. })
             && matches!(held.place, Place::Away { multiple: false, .. });
         self.hear_of_home(message, &asked, &held);

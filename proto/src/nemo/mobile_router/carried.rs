@@ -231,7 +231,7 @@ impl MobileRouter {
     /// another. An update tells it, once for each silence.
     pub(super) fn hear_missed(&mut self, now: Time, care_of: Option<CareOf>) {
         if care_of.is_some_and(|care_of| care_of.ipv4().is_some()) && self.hints.take(now) {
-            self.registration.refresh();
+            self.registration.doubt(now);
         }
     }
 

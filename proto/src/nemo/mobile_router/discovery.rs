@@ -13,14 +13,14 @@ pub const MAX_HOME_AGENTS: usize = 8;
 const RETRIES: u32 = 4;
 const INITIAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// After all home agents refused, or none was found, this long nobody is asked.
-const HOLD: Duration = Duration::from_secs(32);
+pub(super) const HOLD: Duration = Duration::from_secs(32);
 /// After all home agents refused to serve a mobile router in every mode. RFC 3963 §5.4 says to stop; operators mend
 /// prefix tables, and nobody would tell us.
 const REST: Duration = Duration::from_secs(600);
 /// Shortest time between two questions from different places: uplinks may flap.
 const SPACING: Duration = Duration::from_secs(1);
 /// RFC 6275 §11.7.1: between one home agent and the next.
-const NEXT: Duration = Duration::from_millis(1500);
+pub(super) const NEXT: Duration = Duration::from_millis(1500);
 
 /// Home agents and the one in use.
 #[derive(Debug, Clone)]
@@ -76,18 +76,30 @@ impl HomeAgents {
         self.addresses.contains(&address)
     }
 
+    /// Asks `address` now, if it is one of them.
+    pub fn turn_to(&mut self, now: Time, address: Ipv6Addr) {
+        self.prefer(Some(address));
+        self.not_before = self.not_before.min(now);
+    }
+
+    /// All of them, beginning with the one after that in use, which is the last.
+    pub fn from_next(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        let (before, after) = self.addresses.split_at((self.index + 1).min(self.addresses.len()));
+        after.iter().chain(before).copied()
+    }
+
     /// Whether there is another one to go to.
     pub fn has_other(&self) -> bool {
         self.addresses.len() > 1
     }
 
-    /// Goes to the next one; after the last, nobody is asked for a while and discovered ones are looked for anew.
-    pub fn next(&mut self, now: Time) {
+    /// Goes to the next one; after the last, nobody is asked for `pause` and discovered ones are looked for anew.
+    pub fn next(&mut self, now: Time, pause: Duration) {
         self.index += 1;
         self.not_before = now + NEXT;
         if self.index >= self.addresses.len() {
             self.index = 0;
-            self.not_before = now + HOLD;
+            self.not_before = now + pause;
             if !self.configured {
                 self.addresses.clear();
                 self.request = None;
@@ -213,10 +225,10 @@ mod tests {
         let (one, two) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
         let mut agents = HomeAgents::new(&[one, two]);
         assert_eq!(agents.current(Time::ZERO), Some(one));
-        agents.next(Time::ZERO);
+        agents.next(Time::ZERO, HOLD);
         assert_eq!(agents.current(Time::ZERO), None);
         assert_eq!(agents.current(Time::ZERO + NEXT), Some(two));
-        agents.next(Time::ZERO + NEXT);
+        agents.next(Time::ZERO + NEXT, HOLD);
         assert_eq!(agents.current(Time::ZERO + NEXT + HOLD), Some(one));
     }
 }

@@ -8,6 +8,7 @@ mod care_of_prefix;
 mod carried;
 mod diagnosis;
 pub mod discovery;
+mod failover;
 mod flows;
 pub mod forwarding;
 pub mod held;
@@ -34,7 +35,7 @@ use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::few;
 use crate::input::{AddressState, Input, LinkEvent, LinkId};
-use crate::nemo::config::{MobileRouterConfig, Sharing};
+use crate::nemo::config::{HomeNetwork, MobileRouterConfig, Sharing};
 use crate::output::Transmit;
 use crate::plan::OLD_PATH_LINGER;
 use crate::report::{Lost, Report};
@@ -44,7 +45,8 @@ use care_of_prefix::Source;
 use carried::Carriage;
 use core::time::Duration;
 use diagnosis::Diagnosis;
-use discovery::HomeAgents;
+use discovery::{HOLD, HomeAgents};
+use failover::Failover;
 use flows::FlowAnswers;
 use forwarding::Left;
 use held::Held;
@@ -90,6 +92,7 @@ pub struct MobileRouter {
     left: Vec<Left>,
     held: Held,
     hints: Limiter,
+    failover: Failover,
     /// A binding may exist: one was acknowledged, asked for, or an earlier life remembered.
     known: bool,
     /// Somebody has answered, or nobody needs to: from now on the tunnel is managed. An earlier life's forwards until then.
@@ -140,6 +143,7 @@ impl MobileRouter {
             left: Vec::new(),
             held: Held::default(),
             hints: Limiter::new(1, HINT_INTERVAL),
+            failover: Failover::default(),
             known: false,
             begun: false,
             inheritance: None,
@@ -184,6 +188,7 @@ impl MobileRouter {
     fn expire(&mut self, now: Time, out: &mut Outbox) -> Vec<Probe> {
         for uplink in &mut self.uplinks {
             uplink.expire(now, out);
+            uplink.leave_dead_router(now);
         }
         let probes = self.expire_probes(now, out);
         for inside in &mut self.ingress {
@@ -196,8 +201,9 @@ impl MobileRouter {
             self.registration.hasten(now);
         }
         if self.registration.is_unanswered() && self.agents.has_other() && !self.is_binding_proven() {
-            self.next_home_agent(now, "no answer", out);
+            self.leave_unanswering(now, out);
         }
+        self.watch_home_agent(now);
         self.expire_home(now, out);
         probes
     }
@@ -205,10 +211,14 @@ impl MobileRouter {
     /// Brings everything in line with what is now known: addresses, then the home agent, then the host.
     fn settle(&mut self, now: Time, out: &mut Outbox) {
         for uplink in &mut self.uplinks {
-            let home = (self.config.home_address, self.config.home_prefix);
+            let physical = self.config.home == HomeNetwork::Physical;
+            let home = (self.config.home_address, Some(self.config.home_prefix).filter(|_| physical));
             let (detection, own) = (self.config.duplicate_detection, &self.config.prefixes);
             let policy = Policy { detection, entropy: &mut self.entropy, own };
             uplink.settle(now, home, policy, out);
+            if uplink.formed.is_some() && uplink.prober.take_doubt() {
+                self.registration.doubt(now);
+            }
         }
         self.settle_carried(now, out);
         self.settle_home(now, out);
@@ -223,6 +233,7 @@ impl MobileRouter {
             }
             messages.extend(self.update(now, &wanted, out));
         }
+        messages.extend(self.expire_farewell(now, out));
         self.settle_sources(now, out);
         // What nodes are told they act on at once: the way they turn to stands by then.
         let mut told = Outbox::new();
@@ -275,22 +286,26 @@ impl MobileRouter {
         candidates
     }
 
-    /// Turns to the next home agent, leaving word with the one that did not serve.
-    fn next_home_agent(&mut self, now: Time, why: &str, out: &mut Outbox) {
+    /// Turns to the next home agent; after the last one nobody is asked for `pause`.
+    fn next_home_agent(&mut self, now: Time, why: &str, pause: Duration, out: &mut Outbox) {
         if let Some(home_agent) = self.agents.in_use() {
             out.report(Report::Unbound { home_agent, why: why.to_owned() });
         }
         self.registration.drop_pending();
         self.registration.drop_binding();
+        self.failover.forget();
         (self.single, self.apart) = (false, false);
-        self.agents.next(now);
+        self.agents.next(now, pause);
     }
 
     /// A home agent does not serve us: the next one is asked, then all in the other mode if a status gave hope for it;
     /// then the matter rests, and is logged (RFC 3963 §5.4).
     pub(super) fn refused_by(&mut self, now: Time, status: Status, out: &mut Outbox) {
+        if self.abandon_trial(now) {
+            return;
+        }
         self.refused |= self.modes.hear(status);
-        self.next_home_agent(now, &status.to_string(), out);
+        self.next_home_agent(now, &status.to_string(), HOLD, out);
         if !self.agents.is_round_over() {
             return;
         }
@@ -429,6 +444,7 @@ impl Engine for MobileRouter {
         let sized = self.expire_searches(now, out);
         self.settle(now, out);
         self.send_probes(&probes, out);
+        self.probe_alternates(&probes, out);
         for message in sized {
             out.transmit(message);
         }

@@ -65,6 +65,7 @@ impl MobileRouter {
             let in_use = self.agents.in_use();
             self.agents = HomeAgents::new(&config.home_agents);
             self.agents.prefer(in_use);
+            self.failover.forget();
         }
         let mut before = core::mem::take(&mut self.uplinks);
         for wanted in &config.uplinks {

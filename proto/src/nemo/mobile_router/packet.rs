@@ -11,7 +11,7 @@ use super::uplink::Uplink;
 use crate::crypto::esp::{PAYLOAD_AT, refusal};
 use crate::engine::Outbox;
 use crate::input::{LinkId, Packet};
-use crate::nemo::config::Authentication;
+use crate::nemo::config::{Authentication, HomeNetwork};
 use crate::nemo::ipv4::is_carried;
 use crate::output::{Transmit, Via};
 use crate::report::{DropReason, Report};
@@ -20,8 +20,8 @@ use core::time::Duration;
 use roam6_wire::icmp6::{Echo, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::icmp6::{RouterAdvertisement, RouterSolicitation};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
-use roam6_wire::{LinkAddress, Malformed};
-use std::net::Ipv6Addr;
+use roam6_wire::{LinkAddress, Malformed, Prefix};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// RFC 8201 §5.2: a path MTU learnt is believed this long.
 const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
@@ -131,12 +131,17 @@ impl MobileRouter {
         message: &RouterAdvertisement,
         out: &mut Outbox,
     ) {
-        let ours = |option: &NeighbourOption| match option {
-            NeighbourOption::PrefixInformation { prefix, .. } => {
-                self.config.prefixes.iter().any(|mine| mine.covers(*prefix) || prefix.covers(*mine))
-            }
+        let has = |option: &NeighbourOption, mine: &Prefix| match option {
+            NeighbourOption::PrefixInformation { prefix, .. } => mine.covers(*prefix) || prefix.covers(*mine),
             _ => false,
         };
+        let home = Some(&self.config.home_prefix).filter(|_| self.config.home == HomeNetwork::Virtual);
+        if home.is_some_and(|home| message.options.iter().any(|option| has(option, home))) {
+            let detail = "advertises the home prefix, which is on no link".to_owned();
+            out.report(Report::Dropped { reason: DropReason::NotForUs, from: Some(source), detail });
+            return;
+        }
+        let ours = |option: &NeighbourOption| self.config.prefixes.iter().any(|mine| has(option, mine));
         if message.options.iter().any(ours) {
             let detail = "advertises a prefix of our own mobile network".to_owned();
             out.report(Report::Dropped { reason: DropReason::NotForUs, from: Some(source), detail });
@@ -232,20 +237,29 @@ impl MobileRouter {
 
     /// An answer to a probe.
     fn hear_echo(&mut self, datagram: &Datagram<'_>, echo: &Echo, out: &mut Outbox) {
+        if !self.agents.contains(datagram.source) || self.hear_alternate(self.now, datagram.source, echo) {
+            return;
+        }
+        // Another home agent's word says nothing of the path to the one in use.
         let padding = echo.data.strip_prefix(self.cookie.to_be_bytes().as_slice());
-        let Some(padding) = padding.filter(|_| self.agents.contains(datagram.source)) else { return };
+        let Some(padding) = padding.filter(|_| self.agents.in_use() == Some(datagram.source)) else { return };
         if !padding.is_empty() {
             return self.hear_sized(self.now, echo.identifier, packet_size(&echo.data), out);
         }
+        let now = self.now;
         let mut probed = self.uplinks.iter_mut().find(|uplink| uplink.config.bid.0 == echo.identifier);
         if let Some(uplink) = probed.as_mut().filter(|_| datagram.destination == self.config.home_address.0) {
             uplink.tunnelled = Some(self.now);
         }
         if let Some((bid, change)) =
-            probed.and_then(|uplink| Some((uplink.config.bid, uplink.prober.answer(echo.sequence)?)))
+            probed.and_then(|uplink| Some((uplink.config.bid, uplink.prober.answer(now, echo.sequence)?)))
         {
             self.report_path(bid, change, out);
             self.hear_silence(self.now, (bid, change == Change::Silent));
+            if self.registration.binding().is_none() {
+                // The home agent is reached again: an update that waits for its repetition need not.
+                self.registration.hasten_waiting(now);
+            }
         }
     }
 
@@ -280,24 +294,36 @@ impl MobileRouter {
         Some(Transmit { via: Via::Link(care_of.link), bytes })
     }
 
-    /// A router on the way to the home agent cannot pass our outer packets on (RFC 2473 §7.1, RFC 8201 §4).
+    /// A router on the way to the home agent cannot pass our outer packets on (RFC 2473 §7.1). It is believed only of a
+    /// packet that the tunnel may have sent, and not below the least MTU of IPv6 (RFC 8201 §4).
     fn hear_too_big(&mut self, now: Time, mtu: u32, invoking: &[u8], out: &mut Outbox) {
-        let address = |at: usize| {
-            let octets: [u8; 16] = invoking.get(at..at + 16)?.try_into().ok()?;
-            Some(Ipv6Addr::from(octets))
-        };
-        let Some((source, remote)) = address(8).zip(address(24)).filter(|(_, remote)| self.agents.contains(*remote))
-        else {
+        let Some(quoted) = Quoted::parse(invoking).filter(|quoted| self.is_ours(quoted)) else { return };
+        let (source, remote) = (quoted.source, quoted.destination);
+        if mtu < MIN_MTU || quoted.length <= mtu {
+            let detail = format!("packet too big: {mtu} octets, of a packet of {} octets", quoted.length);
+            out.report(Report::Dropped { reason: DropReason::Malformed, from: Some(remote), detail });
             return;
-        };
+        }
         let sent_by = |uplink: &&mut Uplink| uplink.formed.as_ref().is_some_and(|formed| formed.address.0 == source);
-        let mtu = mtu.max(MIN_MTU);
         if let Some(uplink) = self.uplinks.iter_mut().find(sent_by)
             && mtu < uplink.mtu()
         {
             uplink.path_mtu = Some((mtu, now + PATH_MTU_LIFETIME));
             out.report(Report::PathMtu { remote, mtu });
         }
+    }
+
+    /// Whether a path of the tunnel may have sent the packet: from a registered care-of address to its home agent, with a
+    /// packet inside that comes from the mobile network or the home address and does not go there.
+    fn is_ours(&self, quoted: &Quoted) -> bool {
+        let binding = self.registration.binding().filter(|held| held.wanted.home_agent == quoted.destination);
+        let left = self.left.iter().map(|left| left.care_of);
+        let held = binding.into_iter().flat_map(|binding| binding.care_of().iter().copied()).chain(left);
+        let moves = |address: Ipv6Addr| {
+            address == self.config.home_address.0 || self.networks().any(|prefix| prefix.contains(address))
+        };
+        let outer = held.into_iter().any(|care_of| care_of.address.0 == quoted.source);
+        outer && moves(quoted.inner_source) && !moves(quoted.inner_destination)
     }
 
     /// Home agents that answered discovery; only those that serve mobile routers count (RFC 3963 §7.2).
@@ -324,6 +350,43 @@ impl MobileRouter {
         let message = Message::HomeAgentRequest { identifier, router: true };
         let bytes = ip6::emit(&Header::new(source, anycast), protocol::ICMPV6, &message.emit(source, anycast));
         Transmit { via: Via::Link(care_of.link), bytes }
+    }
+}
+
+/// What an ICMPv6 error shows of a tunnelled packet (RFC 2473 §8.1).
+struct Quoted {
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    /// Octets of the whole packet.
+    length: u32,
+    inner_source: Ipv6Addr,
+    inner_destination: Ipv6Addr,
+}
+
+impl Quoted {
+    /// Reads the outer header, a Destination Options header if there is one (RFC 2473 §4.1.1), and the inner addresses.
+    fn parse(invoking: &[u8]) -> Option<Quoted> {
+        const HEADER: usize = 40;
+        const IPV4: u8 = 4;
+        const DESTINATION_OPTIONS: u8 = 60;
+        let octet = |at: usize| invoking.get(at).copied();
+        let ipv6 = |at: usize| Some(Ipv6Addr::from(*invoking.get(at..)?.first_chunk::<16>()?));
+        let ipv4 = |at: usize| Some(Ipv4Addr::from(*invoking.get(at..)?.first_chunk::<4>()?).to_ipv6_mapped());
+        let payload = u16::from_be_bytes(*invoking.get(4..)?.first_chunk::<2>()?);
+        let (mut next, mut inner) = (octet(6)?, HEADER);
+        if next == DESTINATION_OPTIONS {
+            next = octet(HEADER)?;
+            inner += 8 * (usize::from(octet(HEADER + 1)?) + 1);
+        }
+        let (inner_source, inner_destination) = match (next, octet(inner)? >> 4) {
+            (protocol::IPV6, 6) => (ipv6(inner + 8)?, ipv6(inner + 24)?),
+            (IPV4, 4) => (ipv4(inner + 12)?, ipv4(inner + 16)?),
+            _ => return None,
+        };
+        let length = u32::from(payload) + 40;
+        let outer = (octet(0)? >> 4 == 6).then_some((ipv6(8)?, ipv6(24)?));
+        let (source, destination) = outer?;
+        Some(Quoted { source, destination, length, inner_source, inner_destination })
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::nemo::config;
 use crate::time::Time;
+use core::time::Duration;
 use roam6_wire::Bid;
 
 /// No relapse makes a path wait for more answers than this before it is trusted again.
@@ -19,6 +20,14 @@ pub struct Prober {
     answered: u32,
     needed: u32,
     silent: bool,
+    /// When the path was given up as dead.
+    silent_since: Option<Time>,
+    /// It was dead when probing ended or began anew: what the home agent held by it may be gone.
+    doubted: bool,
+    /// When the last probe left, and the time between probes.
+    asked: Time,
+    interval: Duration,
+    round_trip: Option<Duration>,
 }
 
 /// A probe to send.
@@ -60,13 +69,41 @@ impl Prober {
         self.missed == 1
     }
 
+    /// Probes without an answer, the last included.
+    pub fn missed(&self) -> u32 {
+        self.missed
+    }
+
+    /// Since when the path has been believed dead.
+    pub fn silent_since(&self) -> Option<Time> {
+        self.silent_since.filter(|_| self.silent)
+    }
+
+    /// Whether the path has answered since probing began, and is not believed dead.
+    pub fn is_trusted(&self) -> bool {
+        !self.silent && self.answered > 0
+    }
+
+    /// The longest round trip of late.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
+    }
+
+    /// Whether the path was believed dead when probing began anew; asked once.
+    pub fn take_doubt(&mut self) -> bool {
+        core::mem::take(&mut self.doubted)
+    }
+
     /// Begins anew, as after a move: the first probe is due at once.
     pub fn restart(&mut self, now: Time) {
-        *self = Prober { next: Some(now), needed: self.needed, sequence: self.sequence, ..Prober::default() };
+        let doubted = self.doubted || self.silent;
+        let (needed, sequence) = (self.needed, self.sequence);
+        *self = Prober { next: Some(now), needed, sequence, doubted, ..Prober::default() };
     }
 
     /// Sends no more.
     pub fn stop(&mut self) {
+        self.doubted |= self.silent;
         self.next = None;
         self.silent = false;
     }
@@ -84,6 +121,7 @@ impl Prober {
             self.answered = 0;
             if !self.silent {
                 self.silent = true;
+                self.silent_since = Some(now);
                 self.needed = if self.needed == 0 { probe.recovered } else { self.needed * 2 }.min(MAX_RECOVERED);
                 change = Some(Change::Silent);
             }
@@ -91,16 +129,20 @@ impl Prober {
         self.missed = self.missed.saturating_add(1);
         self.sequence = self.sequence.wrapping_add(1);
         self.next = Some(now + probe.interval);
+        (self.asked, self.interval) = (now, probe.interval);
         Some((self.sequence, change))
     }
 
     /// Takes the answer to probe number `sequence`.
-    pub fn answer(&mut self, sequence: u16) -> Option<Change> {
+    pub fn answer(&mut self, now: Time, sequence: u16) -> Option<Change> {
         // An answer to none of the probes of the last while proves nothing.
-        if self.next.is_none() || self.sequence.wrapping_sub(sequence) > 64 || self.missed == 0 {
+        let behind = self.sequence.wrapping_sub(sequence);
+        if self.next.is_none() || behind > 64 || self.missed == 0 {
             return None;
         }
         self.missed = 0;
+        let round_trip = now.since(self.asked) + self.interval * u32::from(behind);
+        self.round_trip = Some(self.round_trip.map_or(round_trip, |known| round_trip.max(known - known / 8)));
         self.answered = self.answered.saturating_add(1);
         if !self.silent && self.answered >= FORGIVEN {
             self.needed = 0;
@@ -117,7 +159,6 @@ impl Prober {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
 
     const PROBE: config::Probe = config::Probe { interval: Duration::from_millis(200), lost: 3, recovered: 5 };
 
@@ -126,7 +167,7 @@ mod tests {
         for count in 1..10_000 {
             let (sequence, silence) = prober.expire(*now, PROBE).unwrap();
             *now = prober.deadline().unwrap();
-            let answer = if answers { prober.answer(sequence) } else { None };
+            let answer = if answers { prober.answer(*now, sequence) } else { None };
             if silence.or(answer) == Some(change) {
                 return count;
             }
@@ -152,9 +193,11 @@ mod tests {
         let (first, _) = prober.expire(Time::ZERO, PROBE).unwrap();
         prober.expire(Time::from_micros(200_000), PROBE).unwrap();
         prober.expire(Time::from_micros(400_000), PROBE).unwrap();
-        assert_eq!(prober.answer(first.wrapping_sub(100)), None);
+        let now = Time::from_micros(450_000);
+        assert_eq!(prober.answer(now, first.wrapping_sub(100)), None);
         assert_eq!(prober.missed, 3);
-        prober.answer(first);
+        prober.answer(now, first);
+        assert_eq!(prober.round_trip(), Some(Duration::from_millis(450)));
         assert_eq!(prober.missed, 0);
     }
 }

@@ -273,6 +273,41 @@ impl Registration {
         })
     }
 
+    /// Asks for an update because what the home agent holds is in doubt. One that is under way goes on to be answered, and
+    /// is repeated now unless it has just left.
+    pub fn doubt(&mut self, now: Time) {
+        match &self.pending {
+            Some(_) => self.hasten_waiting(now),
+            None => self.stale = true,
+        }
+    }
+
+    /// Repeats the pending update now, unless it has just left.
+    pub fn hasten_waiting(&mut self, now: Time) {
+        if self.is_waiting_long(now) {
+            self.hasten(now);
+        }
+    }
+
+    /// Whether an update is on its way, or was, without an answer.
+    pub fn is_waiting(&self) -> bool {
+        self.pending.as_ref().is_some_and(|pending| !pending.sent.is_empty())
+    }
+
+    /// Whether the pending update left a while ago, and its repetition does not leave soon.
+    pub fn is_waiting_long(&self, now: Time) -> bool {
+        self.pending.as_ref().is_some_and(|pending| {
+            let last = pending.sent.last().map(|sent| sent.at);
+            last.is_none_or(|last| last + TIMEOUT / 2 <= now) && pending.next > now + TIMEOUT / 2
+        })
+    }
+
+    /// Whether the pending update left just now.
+    pub fn has_just_left(&self, now: Time) -> bool {
+        let last = self.pending.as_ref().and_then(|pending| pending.sent.last());
+        last.is_some_and(|sent| sent.at + TIMEOUT > now)
+    }
+
     /// Lets the next repetition leave now.
     pub fn hasten(&mut self, now: Time) {
         if let Some(pending) = &mut self.pending {

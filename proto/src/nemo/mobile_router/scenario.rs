@@ -7,8 +7,8 @@ use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::input::{Clock, Input, LinkEvent, LinkId, NeighbourEvent, Order, Outcome, Packet};
 use crate::nemo::config::{
-    Authentication, CareOfPrefixes, DuplicateDetection, Ingress, MobileRouterConfig, Prefer, PrefixMode, Probe,
-    SecurityPair, Share, SharedKey, Sharing, Uplink,
+    Authentication, CareOfPrefixes, DuplicateDetection, HomeNetwork, Ingress, MobileRouterConfig, Prefer, PrefixMode,
+    Probe, SecurityPair, Share, SharedKey, Sharing, Uplink,
 };
 use crate::output::{Output, Transmit, Via};
 use crate::plan::{Item, Key, Plan};
@@ -359,6 +359,7 @@ fn config(choice: u8) -> MobileRouterConfig {
     MobileRouterConfig {
         home_address: HomeAddress(HOME),
         home_prefix: Prefix::new(HOME, 64).unwrap_or(Prefix::ALL),
+        home: HomeNetwork::default(),
         home_agents: vec![HOME_AGENT; usize::from(choice >> 4 & 1) + 1],
         home_agents_ipv4: Vec::new(),
         dynamic_ipv4: None,

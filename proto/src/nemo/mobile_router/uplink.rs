@@ -13,13 +13,21 @@ use crate::input::{LinkEvent, LinkId};
 use crate::nemo::config::{self, DuplicateDetection};
 use crate::report::Report;
 use crate::time::Time;
+use core::time::Duration;
 use roam6_wire::{Bid, CareOfAddress, HomeAddress, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Former addresses that are remembered.
 const MAX_HAD: usize = 8;
-/// Addresses tried in one prefix before it is given up as hopeless.
+/// Addresses tried in one prefix in a row.
 const MAX_ATTEMPTS: u8 = 3;
+/// A router is used so long after its path has died before another one of the link is tried; twice as long each time. By
+/// then another home agent would have answered, were it the home agent that is dead.
+const ROUTER_PATIENCE: Duration = Duration::from_secs(4);
+/// When all of them are taken, or somebody says so, others are tried after this; after twice as long each time, and at most
+/// this (RFC 4862 §5.4.5 leaves it to the operator, whom a vehicle does not have; RFC 7217 §6 asks for other identifiers).
+const FIRST_RETRY: Duration = Duration::from_secs(10);
+const MAX_RETRY: Duration = Duration::from_secs(300);
 
 /// An uplink.
 #[derive(Debug, Clone)]
@@ -50,6 +58,10 @@ pub struct Uplink {
     pub tunnelled: Option<Time>,
     /// What it has of IPv4.
     pub ipv4: Ipv4Side,
+    /// How often another router of the link was tried in vain.
+    turns: u32,
+    /// How often all addresses tried on this link were taken; 0 once one has been found free.
+    conflicts: u32,
 }
 
 /// A network interface.
@@ -82,6 +94,8 @@ pub struct Formed {
     pub usable: bool,
     check: Option<DuplicateCheck>,
     attempts: u8,
+    /// When other addresses are tried: all so far are taken.
+    retry: Option<Time>,
 }
 
 impl Interface {
@@ -108,6 +122,8 @@ impl Uplink {
             search: Search::default(),
             tunnelled: None,
             ipv4: Ipv4Side::default(),
+            turns: 0,
+            conflicts: 0,
         }
     }
 
@@ -178,19 +194,21 @@ impl Uplink {
         self.had.clear();
         self.home = false;
         self.forget_path();
+        (self.conflicts, self.turns) = (0, 0);
         self.prober.stop();
         self.drop_formed(out);
     }
 
-    /// Brings the care-of address in line with what the routers say. `home` is the home address: on its own link no
-    /// care-of address is formed (RFC 6275 §11.5.2).
-    pub fn settle(&mut self, now: Time, home: (HomeAddress, Prefix), policy: Policy<'_>, out: &mut Outbox) {
+    /// Brings the care-of address in line with what the routers say. `home` is the home address, and the home link's prefix
+    /// if there is a home link: on that no care-of address is formed (RFC 6275 §11.5.2).
+    pub fn settle(&mut self, now: Time, home: (HomeAddress, Option<Prefix>), policy: Policy<'_>, out: &mut Outbox) {
         let Some(attachment) = &self.attachment else {
             return;
         };
-        self.home = attachment
-            .find_on_link(now, home.0.0)
-            .is_some_and(|(_, known)| home.1.covers(known.prefix) || known.prefix == home.1);
+        self.home = home.1.is_some_and(|prefix| {
+            let found = attachment.find_on_link(now, home.0.0);
+            found.is_some_and(|(_, known)| prefix.covers(known.prefix) || known.prefix == prefix)
+        });
         self.settle_lease(now, home.0, &mut *policy.entropy, policy.own, out);
         self.report_useless_router(out);
         let Some(assignment) = self.assignment(now).filter(|_| !self.home) else {
@@ -202,6 +220,10 @@ impl Uplink {
             formed.on_link = on_link;
             formed.router = router;
             formed.valid_until = valid_until;
+            if formed.retry.take_if(|at| *at <= now).is_some() {
+                formed.attempts = 0;
+                self.form_other(now, policy, out);
+            }
             return;
         }
         self.drop_formed(out);
@@ -222,6 +244,7 @@ impl Uplink {
             usable: false,
             check: None,
             attempts: 0,
+            retry: None,
         });
         self.begin(now, policy.detection, out);
     }
@@ -240,10 +263,30 @@ impl Uplink {
         formed.usable = false;
         formed.check = None;
         let is_assigned = self.config.address.is_some() || self.lease.is_some();
-        let other = formed.prefix.with_identifier(policy.entropy.bits() & !UNIVERSAL).filter(|_| !is_assigned);
-        if formed.attempts < MAX_ATTEMPTS
-            && let Some(other) = other
-        {
+        if formed.attempts < MAX_ATTEMPTS && !is_assigned {
+            return self.form_other(now, policy, out);
+        }
+        let pause = FIRST_RETRY.saturating_mul(1 << self.conflicts.min(8)).min(MAX_RETRY);
+        formed.retry = Some(now + pause);
+        if self.conflicts == 0 {
+            let text = format!(
+                "{}: every address tried in {} is in use by another node, or somebody claims so; the next attempt is in {} s",
+                self.config.interface,
+                formed.prefix,
+                pause.as_secs()
+            );
+            out.report(Report::Notice { text });
+        }
+        self.conflicts = self.conflicts.saturating_add(1);
+    }
+
+    /// Forms another address in the same prefix, with an identifier nobody can predict (RFC 4862 §5.4.5, RFC 7217 §6).
+    fn form_other(&mut self, now: Time, policy: Policy<'_>, out: &mut Outbox) {
+        let identifier = policy.entropy.bits() & !UNIVERSAL;
+        let is_assigned = self.config.address.is_some() || self.lease.is_some();
+        let Some(formed) = &mut self.formed else { return };
+        let other = if is_assigned { Some(formed.address.0) } else { formed.prefix.with_identifier(identifier) };
+        if let Some(other) = other {
             formed.address = CareOfAddress(other);
             self.begin(now, policy.detection, out);
         }
@@ -264,8 +307,24 @@ impl Uplink {
         {
             formed.check = None;
             formed.usable = true;
+            self.conflicts = 0;
         }
         self.path_mtu.take_if(|(_, until)| *until <= now);
+    }
+
+    /// Uses another router of the same link if the path by the one in use has been dead for a while: it may be an impostor,
+    /// or have no way out itself.
+    pub fn leave_dead_router(&mut self, now: Time) {
+        if !self.prober.is_silent() {
+            self.turns = if self.prober.is_trusted() { 0 } else { self.turns };
+            return;
+        }
+        let patience = ROUTER_PATIENCE.saturating_mul(1 << self.turns.min(8)).min(MAX_RETRY);
+        let dead = self.prober.silent_since().is_some_and(|since| since + patience <= now);
+        if dead && self.attachment.as_mut().is_some_and(|attachment| attachment.turn(now)) {
+            self.turns = self.turns.saturating_add(1);
+            self.prober.restart(now);
+        }
     }
 
     /// When [`Uplink::expire`] has something to do.
@@ -274,6 +333,8 @@ impl Uplink {
         let check = self.formed.as_ref().and_then(|formed| formed.check.as_ref()).map(|check| check.until);
         let path_mtu = self.path_mtu.map(|(_, until)| until);
         let lease = self.lease.as_ref().and_then(AddressLease::deadline);
+        let retry = self.formed.as_ref().and_then(|formed| formed.retry);
+        let check = check.into_iter().chain(retry);
         attachment.into_iter().chain(lease).chain(check).chain(path_mtu).chain(self.ipv4.deadline()).min()
     }
 

@@ -39,6 +39,7 @@ impl MobileRouter {
         let own = [
             ("", "registration", self.registration.deadline()),
             ("", "home agent discovery", self.discovery_deadline(now)),
+            ("", "home agent watch", self.failover_deadline()),
             ("", "home link", self.home_deadline()),
             ("", "home prefix discovery", self.home_prefix_deadline()),
             ("", "old path", self.left.iter().map(|left| left.until).min()),

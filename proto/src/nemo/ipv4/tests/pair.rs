@@ -4,8 +4,8 @@ use crate::engine::{Engine, Outbox};
 use crate::entropy::Entropy;
 use crate::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, LinkId, Outcome, Packet};
 use crate::nemo::config::{
-    Authentication, DuplicateDetection, HomeAgentConfig, Ingress, Ipv4Service, MobileRouterConfig, PrefixMode,
-    PrefixTable, PrefixTableRow, Probe, SharedKey, Sharing, Uplink,
+    Authentication, DuplicateDetection, HomeAgentConfig, HomeNetwork, Ingress, Ipv4Service, MobileRouterConfig,
+    PrefixMode, PrefixTable, PrefixTableRow, Probe, SharedKey, Sharing, Uplink,
 };
 use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
@@ -62,6 +62,7 @@ pub(super) fn router_config() -> MobileRouterConfig {
     MobileRouterConfig {
         home_address: home(),
         home_prefix: net("2001:db8::/64"),
+        home: HomeNetwork::default(),
         home_agents: vec![agent()],
         home_agents_ipv4: vec![AGENT4],
         dynamic_ipv4: None,

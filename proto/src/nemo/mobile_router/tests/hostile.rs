@@ -178,7 +178,7 @@ fn advertisements_from_afar_or_of_our_own_prefix_are_not_believed() {
 }
 
 #[test]
-fn a_storm_of_false_routers_moves_us_a_few_times_and_fills_nothing() {
+fn a_storm_of_false_routers_moves_nothing_while_ours_answers() {
     let (mut bench, first) = asking(config());
     bench.answer(&first, Status::ACCEPTED);
     bench.now = at(5000);
@@ -187,9 +187,13 @@ fn a_storm_of_false_routers_moves_us_a_few_times_and_fills_nothing() {
         bench.now = bench.now + Duration::from_millis(1);
         let router = ip(&format!("fe80::bad:{number:x}"));
         let outputs = bench.hear_router(WIFI, router, &format!("2001:db8:bad:{number:x}::/64"), 1800);
-        sent += updates(&outputs).len();
+        let asked =
+            messages(&outputs).iter().any(|message| matches!(message, icmp6::Message::NeighbourSolicitation(_)));
+        let answers = if asked { bench.confirm_router(WIFI, ip("fe80::1")) } else { Vec::new() };
+        sent += updates(&outputs).len() + updates(&answers).len();
     }
-    assert!(sent <= 7, "{sent}");
+    assert_eq!(sent, 0);
+    assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
     assert!(bench.plan.len() < 60, "{}", bench.plan.len());
 }
 
@@ -198,12 +202,8 @@ fn a_narrow_path_is_told_to_the_nodes_inside() {
     let (mut bench, first) = asking(config());
     bench.answer(&first, Status::ACCEPTED);
     bench.wait(9000);
-    let (home_agent, care_of) = (ip("2001:db8::1"), ip(CARE_OF));
-    let mut invoking = ip6::emit(&Header::new(care_of, home_agent), protocol::IPV6, &[0; 1400]);
-    invoking.truncate(100);
-    let (router, message) = (ip("2001:db8:1::1"), icmp6::Message::PacketTooBig { mtu: 1400, invoking });
-    let bytes = ip6::emit(&Header::new(router, care_of), protocol::ICMPV6, &message.emit(router, care_of));
-    let outputs = bench.feed(Input::Packet(Packet { link: WIFI, sender: None, bytes }));
+    let home_agent = ip("2001:db8::1");
+    let outputs = too_big(&mut bench, 1400, &tunnelled(INSIDE, OUTSIDE));
     assert!(reports(&outputs).contains(&&Report::PathMtu { remote: home_agent, mtu: 1400 }));
     assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1360);
     let told = messages(&outputs).into_iter().find_map(|message| match message {
@@ -211,6 +211,60 @@ fn a_narrow_path_is_told_to_the_nodes_inside() {
         _ => None,
     });
     assert_eq!(told, Some(true));
+}
+
+const INSIDE: &str = "2001:db8:f00::9";
+const OUTSIDE: &str = "2001:db8:c::2";
+
+/// A packet of 1500 octets from a node of the mobile network, as it leaves by the tunnel.
+fn tunnelled(source: &str, destination: &str) -> Vec<u8> {
+    let inner = ip6::emit(&Header::new(ip(source), ip(destination)), protocol::UDP, &[0; 1420]);
+    ip6::emit(&Header::new(ip(CARE_OF), ip("2001:db8::1")), protocol::IPV6, &inner)
+}
+
+fn too_big(bench: &mut Bench, mtu: u32, packet: &[u8]) -> Vec<Output> {
+    let (router, care_of) = (ip("2001:db8:1::1"), ip(CARE_OF));
+    let invoking = packet.iter().copied().take(1200).collect();
+    let message = icmp6::Message::PacketTooBig { mtu, invoking };
+    let bytes = ip6::emit(&Header::new(router, care_of), protocol::ICMPV6, &message.emit(router, care_of));
+    bench.feed(Input::Packet(Packet { link: WIFI, sender: None, bytes }))
+}
+
+/// RFC 8201 §4: less than 1280 is no answer; and who has not seen a packet of the tunnel cannot quote one.
+#[test]
+fn a_packet_too_big_that_nothing_of_ours_can_have_caused_is_ignored() {
+    let (mut bench, first) = asking(config());
+    bench.answer(&first, Status::ACCEPTED);
+    let mut no_inner = tunnelled(INSIDE, OUTSIDE);
+    no_inner.truncate(40);
+    no_inner.extend([0; 60]);
+    let elsewhere = ip6::emit(&Header::new(ip("2001:db8:1::9"), ip("2001:db8::1")), protocol::IPV6, &[0x60; 1400]);
+    let short = ip6::encapsulate(
+        &Header::new(ip(CARE_OF), ip("2001:db8::1")),
+        &ip6::emit(&Header::new(ip(INSIDE), ip(OUTSIDE)), protocol::UDP, &[0; 100]),
+    );
+    let forged = [
+        (68, tunnelled(INSIDE, OUTSIDE)),
+        (1279, tunnelled(INSIDE, OUTSIDE)),
+        (1500, tunnelled(INSIDE, OUTSIDE)),
+        (1300, no_inner),
+        (1300, tunnelled(OUTSIDE, INSIDE)),
+        (1300, tunnelled("2001:db8:bad::1", OUTSIDE)),
+        (1300, tunnelled(INSIDE, "2001:db8:f00::1")),
+        (1300, elsewhere),
+        (1300, short),
+    ];
+    for (index, (mtu, packet)) in forged.iter().enumerate() {
+        let outputs = too_big(&mut bench, *mtu, packet);
+        assert!(!reports(&outputs).iter().any(|report| report.name() == "path_mtu"), "number {index}");
+        assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1460, "number {index}");
+    }
+    let mut limited = tunnelled(INSIDE, OUTSIDE);
+    limited.splice(40..40, [protocol::IPV6, 0, 4, 1, 4, 1, 1, 0]);
+    limited[6] = 60;
+    let outputs = too_big(&mut bench, 1300, &limited);
+    assert!(reports(&outputs).iter().any(|report| report.name() == "path_mtu"), "with an encapsulation limit");
+    assert_eq!(bench.tunnel().unwrap().paths[0].mtu, 1260);
 }
 
 #[test]

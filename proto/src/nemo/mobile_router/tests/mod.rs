@@ -5,12 +5,14 @@ mod attach;
 mod both;
 mod care_of_prefix;
 mod damping;
+mod failover;
 mod faults;
 mod home;
 mod home_prefix;
 mod hostile;
 mod interfaces;
 mod ipsec;
+mod links;
 mod multiple;
 mod outsider;
 mod renumbering;
@@ -20,7 +22,9 @@ mod restart;
 use super::*;
 use crate::crypto::authenticator::{authenticate, verify};
 use crate::input::{Clock, NeighbourEvent, Order, Packet};
-use crate::nemo::config::{self, Authentication, DuplicateDetection, Ingress, PrefixMode, SharedKey, Sharing};
+use crate::nemo::config::{
+    self, Authentication, DuplicateDetection, HomeNetwork, Ingress, PrefixMode, SharedKey, Sharing,
+};
 use crate::output::{Output, Transmit, Via};
 use crate::plan::{Item, Key, Plan, Record, SequenceRecord, Table, Target, Tunnel, TunnelId};
 use core::time::Duration;
@@ -65,6 +69,7 @@ fn config() -> MobileRouterConfig {
     MobileRouterConfig {
         home_address: HomeAddress(ip("2001:db8::100")),
         home_prefix: net("2001:db8::/64"),
+        home: HomeNetwork::default(),
         home_agents: vec![ip("2001:db8::1")],
         home_agents_ipv4: Vec::new(),
         dynamic_ipv4: None,
@@ -166,6 +171,14 @@ impl Bench {
             ..RouterAdvertisement::default()
         });
         self.neighbour(link, source, icmp6::ALL_NODES, &message)
+    }
+
+    /// A router answers that it is reachable.
+    fn confirm_router(&mut self, link: LinkId, router: Ipv6Addr) -> Vec<Output> {
+        let (options, overrides) = (vec![NeighbourOption::TargetLinkAddress(ROUTER_MAC)], true);
+        let told = NeighbourAdvertisement { router: true, solicited: true, overrides, target: router, options };
+        let own = LinkAddress([2, 0, 0, 0, 0, link.0 as u8]).link_local();
+        self.neighbour(link, router, own, &icmp6::Message::NeighbourAdvertisement(told))
     }
 
     /// A neighbour discovery message from somebody else.

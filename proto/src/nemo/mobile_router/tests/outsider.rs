@@ -120,13 +120,13 @@ fn a_wrong_key_is_told_once() {
     let mut bench = Bench::new(config());
     bench.link(WIFI, true);
     let mut asked = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
-    let mut notices = 0;
+    let mut told = 0;
     for millis in [1_500, 4_500, 10_500, 22_500, 46_500] {
         let outputs = bench.answer(&asked, Status::AUTHENTICATION_FAILED);
-        notices += reports(&outputs).iter().filter(|report| report.name() == "notice").count();
+        told += reports(&outputs).iter().filter(|report| report.name() == "fault").count();
         asked = update(&bench.wait(millis));
     }
-    assert_eq!(notices, 1);
+    assert_eq!(told, 1);
 }
 
 /// The update that a copy of an update, sent again, is answered with: the number is our own, the timestamp too.
@@ -136,7 +136,7 @@ fn a_copy_sent_twice_does_not_make_the_answer_to_the_first_unsolicited() {
     bench.now = at(5_000);
     let asked = provoke(&mut bench).unwrap();
     let outputs = bench.answer(&asked, Status::SEQUENCE_OUT_OF_WINDOW);
-    assert_eq!(dropped(&outputs), [DropReason::Unsolicited], "it has our last number: an update of ours was accepted");
+    assert_eq!(updates(&outputs).len(), 1, "a router that lost its numbers may have chosen the last one again");
     let outputs = bench.answer(&asked, Status::ACCEPTED);
     assert!(reports(&outputs).iter().any(|report| report.name() == "bound"));
 }

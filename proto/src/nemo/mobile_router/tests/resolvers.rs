@@ -64,7 +64,8 @@ fn those_of_the_uplinks_are_advertised_for_three_intervals_and_withdrawn_with_th
     let only = vec![(ip(FIRST), 30)];
     assert_eq!(told(&outputs), (only, vec![("example.org".to_owned(), 30)]), "none that only visitors reach");
     bench.now = at(1000);
-    let outputs = bench.resolvers_at(WIFI, "fe80::2", "2001:db8:2::/64", &[SECOND]);
+    bench.resolvers_at(WIFI, "fe80::2", "2001:db8:2::/64", &[SECOND]);
+    let outputs = bench.wait(1300);
     assert_eq!(told(&outputs).0, [(ip(SECOND), 30), (ip(FIRST), 0)]);
     assert_eq!(told(&outputs).1, [("example.org".to_owned(), 30)], "told by both");
     bench.now = at(32_000);

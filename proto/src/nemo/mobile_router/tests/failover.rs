@@ -1,0 +1,273 @@
+//! A home agent that has lost the binding, or is dead, or unreachable for a while.
+
+use super::*;
+use crate::nemo::config::Probe;
+use roam6_wire::icmp6::Echo;
+use std::collections::{BTreeMap, BTreeSet};
+
+const FIRST: &str = "2001:db8::1";
+const SECOND: &str = "2001:db8::2";
+const ROUND_TRIP: u64 = 40;
+
+fn settings(home_agents: &[&str]) -> MobileRouterConfig {
+    MobileRouterConfig {
+        home_agents: home_agents.iter().map(|address| ip(address)).collect(),
+        lifetime: Duration::from_secs(600),
+        probe: Some(Probe::default()),
+        ..config()
+    }
+}
+
+/// Home agents that answer echo requests and updates as long as they live, 40 ms later.
+struct Net {
+    bench: Bench,
+    dead: BTreeSet<Ipv6Addr>,
+    /// Those whose host answers, though no home agent runs on it.
+    mute: BTreeSet<Ipv6Addr>,
+    bound: BTreeMap<Ipv6Addr, bool>,
+    /// Nothing passes the uplink.
+    hole: bool,
+    arriving: Vec<(u64, Vec<u8>)>,
+    updates: Vec<(u64, Update)>,
+    reports: Vec<(u64, Report)>,
+}
+
+impl Net {
+    fn new(config: MobileRouterConfig) -> Net {
+        let mut net = Net {
+            bench: Bench::new(config),
+            dead: BTreeSet::new(),
+            mute: BTreeSet::new(),
+            bound: BTreeMap::new(),
+            hole: false,
+            arriving: Vec::new(),
+            updates: Vec::new(),
+            reports: Vec::new(),
+        };
+        net.bench.link(LAN, true);
+        let mut outputs = net.bench.link(WIFI, true);
+        outputs.extend(net.bench.advertise(WIFI, "2001:db8:1::/64"));
+        net.note(outputs);
+        net
+    }
+
+    fn millis(&self) -> u64 {
+        self.bench.now.as_micros() / 1000
+    }
+
+    fn note(&mut self, outputs: Vec<Output>) {
+        let now = self.millis();
+        self.reports.extend(reports(&outputs).into_iter().map(|report| (now, report.clone())));
+        self.updates.extend(updates(&outputs).into_iter().map(|update| (now, update)));
+        for transmit in transmits(&outputs) {
+            if let Some(answer) = self.answer(&transmit.bytes).filter(|_| !self.hole) {
+                self.arriving.push((now + ROUND_TRIP, answer));
+            }
+        }
+    }
+
+    /// The answer of the home agent a packet is for.
+    fn answer(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let datagram = Datagram::parse(bytes).unwrap();
+        let agent = datagram.destination;
+        if self.dead.contains(&agent) || ![ip(FIRST), ip(SECOND)].contains(&agent) {
+            return None;
+        }
+        match datagram.protocol {
+            protocol::IPV6 => {
+                self.bound.get(&agent).filter(|bound| **bound)?;
+                let inner = echo_reply(&Datagram::parse(datagram.payload).unwrap())?;
+                Some(ip6::encapsulate(&Header::new(agent, datagram.source), &inner))
+            }
+            protocol::ICMPV6 => echo_reply(&datagram),
+            protocol::MOBILITY if !self.mute.contains(&agent) => {
+                let update = updates(&[Output::Transmit(Transmit { via: Via::Link(WIFI), bytes: bytes.to_vec() })]);
+                self.acknowledge(&update[0])
+            }
+            _ => None,
+        }
+    }
+
+    fn acknowledge(&mut self, update: &Update) -> Option<Vec<u8>> {
+        self.bound.insert(update.home_agent, update.message.lifetime_units > 0);
+        let home = self.bench.router.config.home_address;
+        let message = mobility::Message::BindingAcknowledgement(BindingAcknowledgement {
+            status: Status::ACCEPTED,
+            flags: AckFlags::ROUTER,
+            sequence: update.message.sequence,
+            lifetime_units: update.message.lifetime_units,
+            options: update.stamp().map(MobilityOption::ReplayProtection).into_iter().collect(),
+        });
+        let care_of = CareOfAddress(update.source);
+        let payload =
+            message.emit_authenticated(update.home_agent, home.0, 256, |part| authenticate(&KEY, care_of, home, part));
+        let header = Header::new(update.home_agent, update.source).with_routing_home(home.0);
+        Some(ip6::emit(&header, protocol::MOBILITY, &payload))
+    }
+
+    fn wait(&mut self, millis: u64) {
+        let until = self.millis() + millis;
+        loop {
+            let due = self.arriving.iter().map(|(at, _)| *at).min().filter(|at| *at <= until);
+            let tick = self.bench.router.deadline().filter(|next| *next <= at(due.unwrap_or(until)));
+            if let Some(next) = tick {
+                self.bench.now = self.bench.now.max(next);
+                let outputs = self.bench.feed(Input::Tick);
+                self.note(outputs);
+            } else if let Some(due) = due {
+                self.bench.now = self.bench.now.max(at(due));
+                let first = self.arriving.iter().position(|(at, _)| *at == due).unwrap();
+                let (_, bytes) = self.arriving.remove(first);
+                if !self.hole {
+                    let outputs = self.bench.feed(Input::Packet(Packet { link: WIFI, sender: None, bytes }));
+                    self.note(outputs);
+                }
+            } else {
+                self.bench.now = at(until);
+                return;
+            }
+        }
+    }
+
+    /// The far end of the tunnel.
+    fn remote(&self) -> Option<Ipv6Addr> {
+        self.bench.tunnel()?.paths.first().map(|path| path.remote)
+    }
+
+    fn named(&self, name: &str, since: u64) -> Vec<u64> {
+        let found = self.reports.iter().filter(|(at, report)| *at >= since && report.name() == name);
+        found.map(|(at, _)| *at).collect()
+    }
+
+    fn updates_since(&self, since: u64) -> usize {
+        self.updates.iter().filter(|(at, _)| *at >= since).count()
+    }
+}
+
+fn echo_reply(request: &Datagram<'_>) -> Option<Vec<u8>> {
+    let Ok(icmp6::Message::EchoRequest(Echo { identifier, sequence, data })) = icmp6::Message::parse(request) else {
+        return None;
+    };
+    let reply = icmp6::Message::EchoReply(Echo { identifier, sequence, data });
+    let (source, destination) = (request.destination, request.source);
+    Some(ip6::emit(&Header::new(source, destination), protocol::ICMPV6, &reply.emit(source, destination)))
+}
+
+#[test]
+fn a_binding_that_the_home_agent_has_lost_is_mended_within_a_second() {
+    let mut net = Net::new(settings(&[FIRST]));
+    net.wait(20_000);
+    assert_eq!(net.updates.len(), 1);
+    net.bound.clear();
+    let lost = net.millis();
+    net.wait(1_000);
+    assert_eq!(net.bound.get(&ip(FIRST)), Some(&true));
+    assert_eq!(net.updates_since(lost), 1);
+    net.wait(20_000);
+    assert_eq!(net.updates_since(lost), 1, "one was enough");
+}
+
+#[test]
+fn a_dead_home_agent_is_replaced_within_two_seconds_and_its_return_changes_nothing() {
+    for early in [5_000, 100_000] {
+        let mut net = Net::new(settings(&[FIRST, SECOND]));
+        net.wait(early);
+        net.dead.insert(ip(FIRST));
+        let died = net.millis();
+        net.wait(1_200);
+        assert_eq!(net.remote(), Some(ip(SECOND)), "two seconds less the second of its duplicate address detection");
+        assert_eq!(net.bound.get(&ip(SECOND)), Some(&true));
+        assert_eq!((net.named("unbound", died).len(), net.named("bound", died).len()), (1, 1));
+        net.wait(30_000);
+        net.dead.clear();
+        let back = net.millis();
+        net.wait(120_000);
+        assert_eq!(net.remote(), Some(ip(SECOND)));
+        assert_eq!(net.named("bound", back), Vec::<u64>::new(), "nothing moves back");
+        assert_eq!(net.bound.get(&ip(FIRST)), Some(&false), "it was told to forget us");
+        let farewells = net.updates.iter().filter(|(at, update)| *at > back && update.home_agent == ip(FIRST)).count();
+        assert_eq!(farewells, 1, "answered, and done with");
+    }
+}
+
+/// Nobody answers: it is the uplink.
+#[test]
+fn an_uplink_without_coverage_moves_nothing_and_costs_little() {
+    for hole in [1_500, 4_000, 15_000, 60_000] {
+        let mut net = Net::new(settings(&[FIRST, SECOND]));
+        net.wait(10_000);
+        net.hole = true;
+        let began = net.millis();
+        net.wait(hole);
+        assert!(net.updates_since(began) <= 4 + usize::try_from(hole / 6_000).unwrap(), "{}", net.updates_since(began));
+        assert_eq!(net.remote(), Some(ip(FIRST)));
+        net.hole = false;
+        let over = net.millis();
+        net.wait(30_000);
+        assert_eq!(net.remote(), Some(ip(FIRST)), "after {hole} ms");
+        let others = net.updates.iter().filter(|(_, update)| update.home_agent != ip(FIRST)).count();
+        assert!(others <= if hole > 30_000 { 2 } else { 0 }, "{others} after {hole} ms");
+        let up = net.named("path_up", over).first().copied().unwrap();
+        assert!(up <= over + 1_500, "{up} {over}");
+    }
+}
+
+/// The uplink comes back, and the home agent has lost the binding meanwhile.
+#[test]
+fn after_a_hole_a_lost_binding_is_mended_without_waiting_for_the_next_repetition() {
+    for hole in [5_000, 60_000] {
+        let mut net = Net::new(settings(&[FIRST]));
+        net.wait(10_000);
+        net.hole = true;
+        net.wait(hole);
+        net.bound.clear();
+        net.hole = false;
+        net.wait(1_000);
+        assert_eq!(net.bound.get(&ip(FIRST)), Some(&true), "after {hole} ms");
+    }
+}
+
+#[test]
+fn a_host_that_answers_but_serves_nobody_is_given_up_again() {
+    let mut net = Net::new(settings(&[FIRST, SECOND]));
+    net.mute.insert(ip(SECOND));
+    net.wait(10_000);
+    net.dead.insert(ip(FIRST));
+    net.wait(10_000);
+    assert!(net.updates.iter().any(|(_, update)| update.home_agent == ip(SECOND)), "it was tried");
+    assert_eq!(net.remote(), Some(ip(FIRST)), "nobody has taken its place");
+    net.dead.clear();
+    net.wait(4_000);
+    assert!(net.bench.router.is_reachable());
+    assert_eq!(net.remote(), Some(ip(FIRST)));
+}
+
+/// With nothing bound yet the same holds.
+#[test]
+fn a_home_agent_dead_from_the_start_is_passed_over() {
+    let mut config = settings(&[FIRST, SECOND]);
+    config.sharing = Sharing::Standby;
+    let mut net = Net::new(config);
+    net.arriving.clear();
+    net.bound.clear();
+    net.dead.insert(ip(FIRST));
+    net.wait(2_000);
+    assert_eq!(net.remote(), Some(ip(SECOND)));
+}
+
+#[test]
+fn an_address_formed_anew_after_its_path_was_silent_is_registered_anew() {
+    let mut net = Net::new(settings(&[FIRST]));
+    net.wait(10_000);
+    net.hole = true;
+    net.wait(5_000);
+    let event = NeighbourEvent { link: WIFI, address: ip("fe80::1"), link_address: None, reachable: false };
+    let outputs = net.bench.feed(Input::Neighbour(event));
+    net.note(outputs);
+    net.wait(1_000);
+    net.hole = false;
+    let back = net.millis();
+    let outputs = net.bench.advertise(WIFI, "2001:db8:1::/64");
+    net.note(outputs);
+    assert_eq!(net.updates_since(back), 1, "at once");
+}

@@ -1,0 +1,96 @@
+//! Links on which somebody means no good: addresses disputed without end, false routers, and the home prefix where it does
+//! not belong.
+
+use super::*;
+
+fn conflict(bench: &mut Bench, target: Ipv6Addr) -> Vec<Output> {
+    let (router, solicited, overrides) = (false, false, true);
+    let options = vec![NeighbourOption::TargetLinkAddress(ROUTER_MAC)];
+    let claim = NeighbourAdvertisement { router, solicited, overrides, target, options };
+    bench.neighbour(WIFI, target, icmp6::ALL_NODES, &icmp6::Message::NeighbourAdvertisement(claim))
+}
+
+fn formed(bench: &Bench) -> Ipv6Addr {
+    bench.router.uplinks[0].formed.as_ref().unwrap().address.0
+}
+
+/// Disputes every address that is checked, until none is.
+fn dispute(bench: &mut Bench) -> Vec<Output> {
+    let mut outputs = Vec::new();
+    while bench.router.uplinks[0].is_checking(formed(bench)) {
+        outputs.extend(conflict(bench, formed(bench)));
+    }
+    outputs
+}
+
+#[test]
+fn an_uplink_whose_addresses_are_all_disputed_tries_others_after_a_while() {
+    let mut bench = Bench::new(config());
+    bench.link(WIFI, true);
+    bench.advertise(WIFI, "2001:db8:1::/64");
+    let mut notices = 0;
+    let mut tried = vec![formed(&bench)];
+    let mut now = 0;
+    for pause in [10, 20, 40, 80, 160, 300, 300] {
+        let outputs = dispute(&mut bench);
+        notices += reports(&outputs).iter().filter(|report| report.name() == "notice").count();
+        assert!(bench.router.uplinks[0].care_of().is_none());
+        assert!(updates(&bench.wait(now + pause * 1000 - 1)).is_empty(), "not before {pause} s");
+        now += pause * 1000;
+        let outputs = bench.wait(now);
+        assert_eq!(updates(&outputs).len(), 1, "after {pause} s");
+        assert!(!tried.contains(&formed(&bench)));
+        tried.push(formed(&bench));
+    }
+    assert_eq!(notices, 1, "told once");
+    bench.wait(now + 1000);
+    assert!(bench.router.uplinks[0].care_of().is_some(), "free, and kept");
+}
+
+#[test]
+fn a_disputed_uplink_that_is_plugged_in_elsewhere_begins_anew() {
+    let mut bench = Bench::new(config());
+    bench.link(WIFI, true);
+    bench.advertise(WIFI, "2001:db8:1::/64");
+    dispute(&mut bench);
+    bench.wait(2000);
+    bench.link(WIFI, false);
+    bench.link(WIFI, true);
+    let outputs = bench.advertise(WIFI, "2001:db8:2::/64");
+    assert_eq!(update(&outputs).care_of(), [ip("2001:db8:2::ff:fe00:2")]);
+}
+
+/// A rogue router that answers, beside one that works.
+#[test]
+fn a_second_router_moves_nothing_until_the_first_is_gone() {
+    let mut bench = Bench::new(config());
+    bench.attach(WIFI, "2001:db8:1::/64");
+    bench.now = at(5000);
+    for second in 0..5 {
+        let outputs = bench.hear_router(WIFI, ip("fe80::bad"), "2001:db8:bad::/64", 1800);
+        assert!(updates(&outputs).is_empty());
+        let outputs = bench.confirm_router(WIFI, ip("fe80::1"));
+        assert!(updates(&outputs).is_empty());
+        assert!(updates(&bench.wait(6000 + second * 1000)).is_empty());
+    }
+    bench.hear_router(WIFI, ip("fe80::bad"), "2001:db8:bad::/64", 1800);
+    let outputs = bench.wait(bench.now.as_micros() / 1000 + 300);
+    assert_eq!(update(&outputs).care_of(), [ip("2001:db8:bad::ff:fe00:2")], "nobody has answered for the first");
+}
+
+#[test]
+fn the_home_prefix_on_a_visited_link_changes_nothing_where_the_home_network_is_virtual() {
+    for home in [HomeNetwork::Virtual, HomeNetwork::Physical] {
+        let mut bench = Bench::new(MobileRouterConfig { home, ..config() });
+        bench.attach(WIFI, "2001:db8:1::/64");
+        bench.now = at(5000);
+        let mut outputs = bench.hear_router(WIFI, ip("fe80::bad"), "2001:db8::/64", 1800);
+        outputs.extend(bench.wait(8000));
+        let left = updates(&outputs).iter().any(|update| update.message.lifetime_units == 0)
+            || bench.router.home_link().is_some();
+        assert_eq!(left, home == HomeNetwork::Physical, "{outputs:#?}");
+        if home == HomeNetwork::Virtual {
+            assert_eq!(bench.paths(), [(ip("2001:db8:1::ff:fe00:2"), 1)]);
+        }
+    }
+}
