@@ -122,8 +122,8 @@ impl Watch {
         Some(match (stands, self.policy) {
             (false, _) => "no firewall on the path any more: tunnelled packets take the fast path again".to_owned(),
             (true, Policy::Obey) => format!(
-                "a firewall is on the path ({chains}): tunnelled packets pass its hooks on the kernel's path, at about half \
-                 the packets for the same processor time"
+                "a firewall is on the path ({chains}): tunnelled packets pass its hooks on the kernel's path, which takes \
+                 several times the processor time of the fast path"
             ),
             (true, Policy::Bypass) => format!(
                 "a firewall is on the path ({chains}), and is not applied to tunnelled packets on the fast path: the \

@@ -37,6 +37,11 @@ impl Chain {
         Ok(Works { daemons: vec![agent, router], _radvds: radvds, ..Works::default() })
     }
 
+    /// The daemons of the home agent and the mobile router, if it has any.
+    pub(crate) fn daemons(&self) -> &[Daemon] {
+        &self.works.daemons
+    }
+
     /// How many bindings the home agent has.
     pub(super) fn bindings(&self) -> Result<usize> {
         let agent = self.works.daemons.first().context("no daemon")?;

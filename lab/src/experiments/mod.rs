@@ -12,6 +12,7 @@ mod mptcp_many;
 mod mptcp_model;
 mod mptcp_scenarios;
 mod nemo_crash;
+mod nemo_firewall;
 mod nemo_flows;
 mod nemo_handover;
 mod nemo_home_and_away;
@@ -56,6 +57,7 @@ pub(crate) const ALL: &[Experiment] = &[
     mptcp_model::EXPERIMENT,
     mptcp_scenarios::EXPERIMENT,
     nemo_crash::EXPERIMENT,
+    nemo_firewall::EXPERIMENT,
     nemo_flows::EXPERIMENT,
     nemo_handover::EXPERIMENT,
     nemo_home_and_away::EXPERIMENT,

@@ -51,6 +51,11 @@ const READING: &[(&str, &str)] = &[
     ),
     ("nemo/crash", "What a killed daemon costs: the tunnel is the kernel's, so nothing while it is away."),
     (
+        "nemo/firewall",
+        "What the rules of a firewall on either end of the tunnel forbid does not pass, whatever the neighbour cache holds \
+         and while rules change; and what its hooks cost, beside plain routers with the same rules.",
+    ),
+    (
         "nemo/flows",
         "What it costs to choose a path for each flow; and by weights, that packets behind one another leave by two \
          interfaces, so that the kernel does less of its work for many at once.",

@@ -1,0 +1,53 @@
+//! A stateful firewall of nftables on a mobile router or a home agent: no packet that its rules drop is forwarded, in any state
+//! of the neighbour cache and while the rules change; and what the rules cost, beside plain routers with the same rules.
+
+mod cost;
+mod policy;
+
+use super::Experiment;
+use crate::bed::{Daemon, Host};
+use crate::clock;
+use crate::figures::Findings;
+use crate::progress::Progress;
+use anyhow::{Context, Result};
+use std::fs;
+use std::time::Duration;
+
+/// See the file's head.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "nemo/firewall",
+    about: "a stateful firewall on either end of the tunnel: what passes against its rules, and what it costs",
+    run,
+};
+
+/// How long a daemon may take until it knows of a firewall.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn run(quick: bool) -> Result<Findings> {
+    let mut findings = Findings::default();
+    let mut progress = Progress::new(policy::steps() + cost::steps(quick));
+    policy::judge(quick, &mut progress, &mut findings)?;
+    cost::measure(quick, &mut progress, &mut findings)?;
+    Ok(findings)
+}
+
+/// The usual rules of a router: connections may begin behind these interfaces (an expression of nftables), nowhere else.
+fn rules(interfaces: &str) -> String {
+    format!(
+        "table inet site {{\n chain forward {{\n  type filter hook forward priority 0; policy drop;\n  \
+         ct state established,related accept\n  iifname {interfaces} accept\n }}\n}}\n"
+    )
+}
+
+/// Gives a host rules, in one transaction.
+fn load(host: &Host, text: &str) -> Result<()> {
+    let file = host.folder().join("rules.nft");
+    fs::write(&file, text)?;
+    host.output("nft", &["-f", &file.display().to_string()]).map(|_| ())
+}
+
+/// Waits until the daemon reports a firewall on the path.
+fn wait_until_noticed(daemon: &Daemon) -> Result<()> {
+    let noticed = || daemon.ask(&["show", "tunnels"]).ok().filter(|text| text.contains("firewall"));
+    clock::wait_for(PATIENCE, noticed).map(|_| ()).context("roam6 does not report the firewall")
+}

@@ -1,0 +1,343 @@
+//! What passes: echo requests and connections (TCP) between the correspondent and the node inside, begun by either, counted
+//! where they arrive.
+
+use super::{load, rules, wait_until_noticed};
+use crate::bed::{Daemon, Host};
+use crate::figures::{Findings, round};
+use crate::progress::Progress;
+use crate::topology::{CORRESPONDENT, Vehicle, World};
+use crate::traffic::End;
+use anyhow::{Context, Result, anyhow, ensure};
+use serde_json::json;
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+/// What the rules allow has to arrive, to this share.
+const ALLOWED: f64 = 0.99;
+/// Between two echo requests, seconds.
+const INTERVAL: &str = "0.005";
+/// Between two changes of rules.
+const PAUSE: Duration = Duration::from_millis(30);
+/// How long a forbidden connection is waited for: one segment (SYN) of each.
+const BRIEF: Duration = Duration::from_millis(20);
+/// How long an allowed one may take.
+const LONG: Duration = Duration::from_secs(2);
+
+/// TCP port of the probe without rules.
+const OPEN_PORT: u16 = 7100;
+
+/// States of the neighbours, in this order.
+const STATES: [&str; 4] = ["reachable", "stale", "flushed", "reachable"];
+
+/// Counts connections that begin towards a host, where they arrive.
+const COUNTER: &str = "table inet begun {
+ counter begun { }
+ chain input {
+  type filter hook input priority -300;
+  icmpv6 type echo-request counter name begun
+  tcp flags & (syn | ack) == syn counter name begun
+ }
+}
+";
+
+/// Rules on one of the two routers that tunnel.
+struct Variant {
+    /// On the home agent, not on the mobile router.
+    at_home_agent: bool,
+    /// Who may begin: the node inside, not the correspondent.
+    from_inside: bool,
+    /// The interface that packets of those who may begin arrive at.
+    interface: &'static str,
+    /// TCP port of both ends; none is used by two, as connections of one may be known to the other's rules.
+    port: u16,
+}
+
+const VARIANTS: [Variant; 4] = [
+    Variant { at_home_agent: false, from_inside: true, interface: "\"in0\"", port: 7101 },
+    Variant { at_home_agent: false, from_inside: false, interface: "\"nemo0\"", port: 7102 },
+    Variant { at_home_agent: true, from_inside: true, interface: "\"nemo0\"", port: 7103 },
+    Variant { at_home_agent: true, from_inside: false, interface: "\"net0\"", port: 7104 },
+];
+
+/// How much is sent.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// Echo requests of each probe.
+    echoes: u64,
+    /// Connections of each probe.
+    connections: u64,
+    /// Changes of the rules under traffic.
+    changes: usize,
+    /// Times that the table is deleted and made again.
+    restarts: usize,
+}
+
+/// What was sent, and what came through.
+#[derive(Default)]
+struct Count {
+    sent: u64,
+    passed: u64,
+}
+
+impl Count {
+    fn add(&mut self, other: &Count) {
+        self.sent += other.sent;
+        self.passed += other.passed;
+    }
+
+    fn share(&self) -> f64 {
+        self.passed as f64 / self.sent.max(1) as f64
+    }
+}
+
+/// Steps of the progress.
+pub(super) fn steps() -> u64 {
+    VARIANTS.len() as u64 + 1
+}
+
+/// Runs all variants in one world.
+pub(super) fn judge(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
+    let effort = if quick {
+        Effort { echoes: 20, connections: 10, changes: 30, restarts: 3 }
+    } else {
+        Effort { echoes: 200, connections: 50, changes: 300, restarts: 10 }
+    };
+    progress.say("without rules");
+    let world = World::build(Duration::ZERO, 1, "duplicate_detection = false")?;
+    let vehicle = world.vehicle(0, &["up0"])?;
+    world.air.plug(vehicle.uplink(0)?, world.visited[0].link)?;
+    vehicle.wait_until_connected(CORRESPONDENT)?;
+    load(&world.cn, COUNTER)?;
+    load(&vehicle.mnn, COUNTER)?;
+    let (mut forbidden, mut allowed) = (Count::default(), open(&world, &vehicle, effort)?);
+    progress.step();
+    for variant in &VARIANTS {
+        progress.say(&variant.name());
+        let run = Run::new(&world, &vehicle, variant, effort)?;
+        let (against, along) = run.through().with_context(|| variant.name())?;
+        findings.rows.push(json!({
+            "rules": variant.name(),
+            "forbidden_sent": against.sent, "forbidden_passed": against.passed,
+            "allowed_sent": along.sent, "allowed_passed": along.passed,
+            "changes": effort.changes, "restarts": effort.restarts,
+        }));
+        findings.require(against.passed == 0, || {
+            format!("{}: {} of {} packets passed against the policy", variant.name(), against.passed, against.sent)
+        });
+        forbidden.add(&against);
+        allowed.add(&along);
+        progress.step();
+    }
+    findings.sum_up("passed_against_policy", forbidden.passed);
+    findings.sum_up("forbidden_sent", forbidden.sent);
+    findings.sum_up("allowed_sent", allowed.sent);
+    findings.sum_up("allowed_passed_over_sent", round(allowed.share()));
+    findings.require(allowed.share() >= ALLOWED, || {
+        format!("only {} of {} allowed packets and connections passed", allowed.passed, allowed.sent)
+    });
+    Ok(())
+}
+
+/// Probes both ways without a firewall: packets can take the forbidden direction, and are counted where they arrive.
+fn open(world: &World, vehicle: &Vehicle, effort: Effort) -> Result<Count> {
+    let (mut count, correspondent, node) = (Count::default(), world.correspondent(), vehicle.node());
+    for (from, to) in [(&correspondent, &node), (&node, &correspondent)] {
+        let listener = listen(to.host, to.address, OPEN_PORT)?;
+        let before = arrived(to.host)?;
+        let probe = Probe { from, to: to.address, port: OPEN_PORT }.complete(&listener, effort)?;
+        let counted = arrived(to.host)?.saturating_sub(before);
+        ensure!(counted >= probe.passed, "{} counted {counted} of {} arrivals", to.host.name(), probe.passed);
+        count.add(&probe);
+    }
+    Ok(count)
+}
+
+impl Variant {
+    fn name(&self) -> String {
+        let place = if self.at_home_agent { "home agent" } else { "mobile router" };
+        let who = if self.from_inside { "inside" } else { "outside" };
+        format!("on the {place}, connections may begin {who}")
+    }
+}
+
+/// One variant in the world.
+struct Run<'a> {
+    world: &'a World,
+    vehicle: &'a Vehicle,
+    variant: &'a Variant,
+    effort: Effort,
+    /// Who may begin, and who may not.
+    ends: [End<'a>; 2],
+    /// Where allowed connections go.
+    listener: TcpListener,
+}
+
+impl<'a> Run<'a> {
+    fn new(world: &'a World, vehicle: &'a Vehicle, variant: &'a Variant, effort: Effort) -> Result<Run<'a>> {
+        let mut ends = [vehicle.node(), world.correspondent()];
+        if !variant.from_inside {
+            ends.reverse();
+        }
+        let [_, other] = &ends;
+        let listener = listen(other.host, other.address, variant.port)?;
+        Ok(Run { world, vehicle, variant, effort, ends, listener })
+    }
+
+    fn host(&self) -> (&'a Host, &'a Daemon) {
+        if self.variant.at_home_agent {
+            (&self.world.ha, &self.world.home_agent)
+        } else {
+            (&self.vehicle.mr, &self.vehicle.daemon)
+        }
+    }
+
+    /// What was forbidden and what allowed.
+    fn through(&self) -> Result<(Count, Count)> {
+        let (host, daemon) = self.host();
+        let rules = rules(self.variant.interface);
+        load(host, &rules)?;
+        wait_until_noticed(daemon)?;
+        let [first, _] = &self.ends;
+        let before = arrived(first.host)?;
+        let (mut against, mut along) = (Count::default(), Count::default());
+        for state in STATES {
+            self.set_neighbours(state)?;
+            against.sent += self.forbidden().strike(self.effort)?;
+            self.set_neighbours(state)?;
+            along.add(&self.allowed().complete(&self.listener, self.effort)?);
+            against.sent += self.forbidden().strike(self.effort)?;
+        }
+        self.set_neighbours("reachable")?;
+        self.change_under_traffic(&mut against, &mut along)?;
+        for _ in 0..self.effort.restarts {
+            // Nothing is sent while there is no chain: what passes then passes along no policy.
+            host.output("nft", &["delete", "table", "inet", "site"])?;
+            load(host, &rules)?;
+            self.set_neighbours("reachable")?;
+            against.sent += self.forbidden().strike(self.effort)?;
+            along.add(&self.allowed().complete(&self.listener, self.effort)?);
+        }
+        against.passed = arrived(first.host)?.saturating_sub(before);
+        host.output("nft", &["delete", "table", "inet", "site"])?;
+        Ok((against, along))
+    }
+
+    /// Replaces rules in a chain that stays, and the table with its chain, each in one transaction, while both ends send.
+    fn change_under_traffic(&self, against: &mut Count, along: &mut Count) -> Result<()> {
+        let (host, _) = self.host();
+        let interface = self.variant.interface;
+        let replaced = format!("table inet site\ndelete table inet site\n{}", rules(interface));
+        let refilled = format!(
+            "flush chain inet site forward\nadd rule inet site forward ct state established,related accept\n\
+             add rule inet site forward iifname {interface} accept\n"
+        );
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let forbidden = scope.spawn(|| {
+                let mut sent = 0;
+                while !ended.load(Ordering::Relaxed) {
+                    sent += self.forbidden().strike(self.effort)?;
+                }
+                anyhow::Ok(sent)
+            });
+            let allowed = scope.spawn(|| {
+                let mut count = Count::default();
+                while !ended.load(Ordering::Relaxed) {
+                    count.add(&self.allowed().complete(&self.listener, self.effort)?);
+                }
+                anyhow::Ok(count)
+            });
+            let changed = [&refilled, &replaced].into_iter().cycle().take(self.effort.changes).try_for_each(|text| {
+                sleep(PAUSE);
+                load(host, text)
+            });
+            ended.store(true, Ordering::Relaxed);
+            against.sent += forbidden.join().map_err(|_| anyhow!("a sender failed"))??;
+            along.add(&allowed.join().map_err(|_| anyhow!("a sender failed"))??);
+            changed
+        })
+    }
+
+    fn allowed(&self) -> Probe<'_> {
+        let [from, to] = &self.ends;
+        Probe { from, to: to.address, port: self.variant.port }
+    }
+
+    fn forbidden(&self) -> Probe<'_> {
+        let [to, from] = &self.ends;
+        Probe { from, to: to.address, port: self.variant.port }
+    }
+
+    /// The node inside and the next hops, as both routers' neighbour caches have them.
+    fn set_neighbours(&self, state: &str) -> Result<()> {
+        for (host, interface) in [(&self.vehicle.mr, "in0"), (&self.vehicle.mr, "up0"), (&self.world.ha, "net0")] {
+            if state == "flushed" {
+                host.output("ip", &["-6", "neighbour", "flush", "dev", interface])?;
+                continue;
+            }
+            for line in host.output("ip", &["-6", "neighbour", "show", "dev", interface])?.lines() {
+                // The last word is the state; an entry without an address has none to set.
+                let Some((entry, _)) = line.trim().rsplit_once(' ').filter(|(entry, _)| entry.contains("lladdr"))
+                else {
+                    continue;
+                };
+                host.ip(&[&format!("neighbour replace {entry} dev {interface} nud {state}")])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Echo requests and connections from one end to another.
+struct Probe<'a> {
+    from: &'a End<'a>,
+    to: Ipv6Addr,
+    port: u16,
+}
+
+impl Probe<'_> {
+    /// Sends what shall not arrive; how many packets at least.
+    fn strike(&self, effort: Effort) -> Result<u64> {
+        self.ping(effort.echoes, "0.2")?;
+        self.connect(effort.connections, BRIEF)?;
+        Ok(effort.echoes + effort.connections)
+    }
+
+    /// Sends what shall arrive; how much of it was answered.
+    fn complete(&self, listener: &TcpListener, effort: Effort) -> Result<Count> {
+        let answered = self.ping(effort.echoes, "2")? + self.connect(effort.connections, LONG)?;
+        while listener.accept().is_ok() {}
+        Ok(Count { sent: effort.echoes + effort.connections, passed: answered })
+    }
+
+    /// How many echo requests were answered.
+    fn ping(&self, count: u64, patience: &str) -> Result<u64> {
+        let mut command = self.from.host.command("ping");
+        command.args(["-6", "-n", "-q", "-c", &count.to_string(), "-i", INTERVAL, "-W", patience]);
+        let text = String::from_utf8(command.arg(self.to.to_string()).output()?.stdout)?;
+        let received = text.lines().find_map(|line| line.split_once(" received")?.0.rsplit(' ').next()?.parse().ok());
+        received.with_context(|| format!("ping tells no count: {text}"))
+    }
+
+    /// How many connections were accepted.
+    fn connect(&self, count: u64, patience: Duration) -> Result<u64> {
+        let to = SocketAddr::V6(SocketAddrV6::new(self.to, self.port, 0, 0));
+        let accepted = || (0..count).filter(|_| TcpStream::connect_timeout(&to, patience).is_ok()).count();
+        Ok(u64::try_from(self.from.host.inside(accepted)?)?)
+    }
+}
+
+fn listen(host: &Host, address: Ipv6Addr, port: u16) -> Result<TcpListener> {
+    let listener = host.inside(|| TcpListener::bind(SocketAddrV6::new(address, port, 0, 0)))??;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Echo requests and connections that have arrived at an end until now.
+fn arrived(host: &Host) -> Result<u64> {
+    let text = host.output("nft", &["list", "counter", "inet", "begun", "begun"])?;
+    let packets = text.split_once("packets ").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
+    packets.with_context(|| format!("no count of packets: {text}"))
+}
