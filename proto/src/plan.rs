@@ -324,6 +324,8 @@ pub enum Target {
     Tunnel(TunnelId),
     /// Refused with Destination Unreachable.
     Unreachable,
+    /// Discarded without an answer.
+    Discard,
 }
 
 /// A routing policy rule.

@@ -104,7 +104,7 @@ fn an_address_of_the_pool_is_the_router_s_own_and_what_it_may_not_have_is_refuse
          nft 'add table ip bus; add chain ip bus post {{ type nat hook postrouting priority 100; }}' && \
          nft 'add rule ip bus post oifname nemo0 ip saddr 192.168.1.0/24 snat to {address}' && \
          ip rule add to 192.168.1.0/24 lookup main priority 1001 && \
-         ip rule add from 192.168.1.0/24 lookup 6275000 priority 1101"
+         ip rule add from 192.168.1.0/24 iif in0 lookup 6275000 priority 1101"
     ));
     lease(road, "192.168.1.2/24", "192.168.1.1");
     await_ipv4_inside(road);

@@ -67,7 +67,7 @@ impl World {
     fn way_out(&self, host: HostId, packet: &[u8]) -> Option<LinkId> {
         match self.host(host).kernel.route(&Header::parse(packet)?, None, |_| true)? {
             Target::Link(link) | Target::Gateway { link, .. } => Some(link),
-            Target::Tunnel(_) | Target::Unreachable => None,
+            Target::Tunnel(_) | Target::Unreachable | Target::Discard => None,
         }
     }
 
@@ -246,7 +246,7 @@ impl World {
             Target::Link(link) | Target::Gateway { link, .. } => {
                 only.is_none_or(|only| only == *link) && self.is_up(host, *link)
             }
-            Target::Tunnel(_) | Target::Unreachable => only.is_none(),
+            Target::Tunnel(_) | Target::Unreachable | Target::Discard => only.is_none(),
         };
         let name = |link| self.host(host).interfaces.get(&link).map_or("tunnels", |interface| interface.name.as_str());
         let arrived = arrived.map(name);
@@ -255,6 +255,7 @@ impl World {
             Some(Target::Gateway { link, router }) => self.hand_over((host, link), router, packet),
             Some(Target::Tunnel(id)) => self.tunnel(host, id, &packet),
             Some(Target::Unreachable) => self.lose(host, "unreachable"),
+            Some(Target::Discard) => self.lose(host, "discarded"),
             None => self.lose(host, "no route"),
         }
     }

@@ -23,8 +23,10 @@ pub(crate) struct KernelRoute {
     pub(crate) destination: Prefix,
     pub(crate) source: Prefix,
     pub(crate) metric: u32,
-    /// `None`: refused with Destination Unreachable.
+    /// `None`: refused with Destination Unreachable, or discarded.
     pub(crate) device: Option<LinkId>,
+    /// Without a device: discarded without an answer, rather than refused.
+    pub(crate) discards: bool,
     pub(crate) gateway: Option<Ipv6Addr>,
     pub(crate) mtu: Option<u32>,
 }
@@ -35,6 +37,7 @@ impl KernelRoute {
         let mut message = self.named();
         message.header.scope = RouteScope::Universe;
         match self.device {
+            None if self.discards => message.header.kind = RouteType::BlackHole,
             None => message.header.kind = RouteType::Unreachable,
             Some(device) => {
                 message.header.kind = RouteType::Unicast;
@@ -64,6 +67,7 @@ impl KernelRoute {
             source: Prefix::new(Ipv6Addr::UNSPECIFIED, header.source_prefix_length)?,
             metric: DEFAULT_METRIC,
             device: None,
+            discards: header.kind == RouteType::BlackHole,
             gateway: None,
             mtu: None,
         };

@@ -471,11 +471,12 @@ impl Executor {
             Target::Link(link) => (Some(link), None, None),
             Target::Gateway { link, router } => (Some(link), Some(router), None),
             Target::Tunnel(id) => (self.tunnels.device(id), self.tunnels.gateway(id), self.tunnels.mtu(id)),
-            Target::Unreachable => (None, None, None),
+            Target::Unreachable | Target::Discard => (None, None, None),
         };
         let mtu = route.mtu.into_iter().chain(limit).min().filter(|_| device.is_some());
         let Route { table, destination, source, metric, .. } = *route;
-        KernelRoute { table, destination, source, metric, device, gateway, mtu }
+        let discards = route.target == Target::Discard;
+        KernelRoute { table, destination, source, metric, device, discards, gateway, mtu }
     }
 
     /// After the device or the largest packet of `tunnel` changed: tells the kernel anew of its routes, which lead to

@@ -20,18 +20,26 @@ pub const TUNNEL_TABLE: Table = Table(6_275_000);
 
 /// Where nothing leads anywhere.
 const NOWHERE: Table = Table(TUNNEL_TABLE.0 - 1);
+/// Its default routes discard without an answer.
+const DISCARD_TABLE: Table = Table(TUNNEL_TABLE.0 - 3);
+/// The incoming interface of locally generated packets, as routing rules see it.
+pub(super) const LOOPBACK: &str = "lo";
 
+/// Packets that arrive by an uplink with a source address of the mobile network, or with the home address, are forged:
+/// they are discarded, whatever their destination. Before all other rules.
+const RULE_FORGED: u32 = 990;
 /// Packets to the mobile network never leave it.
 pub(super) const RULE_INSIDE: u32 = 1000;
-/// Packets from the mobile network go home.
+/// Packets from the mobile network go home if they arrive by an ingress interface or are locally generated. A source
+/// address proves nothing on any other interface (RFC 3963 §9).
 const RULE_HOME: u32 = 1100;
 /// Packets from a care-of prefix take its uplink.
 pub(super) const RULE_DIRECT: u32 = 1105;
 /// What else comes from inside has no business outside, least of all with an address of the router itself: a rule that
 /// lets packets from inside go anywhere comes before this one.
 const RULE_STRANGE: u32 = 1110;
-/// Packets from the home address go home. Asked before the next, so that the router's own programs speak from the home
-/// address, and their connections move with it.
+/// Locally generated packets from the home address go home. Asked before the next, so that the router's own programs
+/// speak from the home address, and their connections move with it.
 const RULE_SELF: u32 = 1120;
 /// Packets from a care-of address take that uplink.
 const RULE_CARE_OF: u32 = 1200;
@@ -205,6 +213,7 @@ impl MobileRouter {
     /// The mobile network itself: what it does not have is refused rather than sent round in circles, and so is what comes
     /// from it with a foreign source address (RFC 3963 §6.5, §9).
     fn put_inside(&self, plan: &mut Plan) {
+        self.put_forged(plan);
         for prefix in self.networks() {
             let (source, destination, table) = (Prefix::ALL, prefix, Table::MAIN);
             plan.put(Item::Rule(Rule { priority: RULE_INSIDE, source, destination, incoming: None, table }));
@@ -232,6 +241,22 @@ impl MobileRouter {
                 && plan.find(&crate::plan::Key::Address(link, path.local)).is_none()
             {
                 plan.put(address_item(link, path.local, 128, false));
+            }
+        }
+    }
+
+    /// Discards packets with a source address of the mobile network, or the home address, that arrive by an uplink:
+    /// anyone on a visited link can write these addresses (RFC 3963 §9).
+    fn put_forged(&self, plan: &mut Plan) {
+        for everything in [Prefix::ALL, Prefix::ALL_IPV4] {
+            if self.networks().any(|prefix| prefix.is_ipv4() == everything.is_ipv4()) {
+                plan.put(route(DISCARD_TABLE, everything, DEFAULT_METRIC, Target::Discard));
+            }
+        }
+        let home = Prefix::host(self.config.home_address.0);
+        for source in self.networks().chain([home]) {
+            for uplink in &self.uplinks {
+                plan.put(rule_for(RULE_FORGED, source, &uplink.config.interface, DISCARD_TABLE));
             }
         }
     }
@@ -276,10 +301,13 @@ impl MobileRouter {
             plan.put(route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, Target::Tunnel(TUNNEL)));
         }
         let home = Prefix::host(self.config.home_address.0);
+        let inside = || self.ingress.iter().map(|ingress| ingress.config.interface.as_str()).chain([LOOPBACK]);
         for prefix in self.networks() {
-            plan.put(rule(RULE_HOME, prefix, TUNNEL_TABLE));
+            for interface in inside() {
+                plan.put(rule_for(RULE_HOME, prefix, interface, TUNNEL_TABLE));
+            }
         }
-        plan.put(rule(RULE_SELF, home, TUNNEL_TABLE));
+        plan.put(rule_for(RULE_SELF, home, LOOPBACK, TUNNEL_TABLE));
         let near = [home].into_iter().chain(self.networks()).collect();
         let flows = if self.config.sharing == Sharing::Single { Vec::new() } else { self.flows() };
         plan.put(Item::Tunnel(Tunnel { id: TUNNEL, near, far: vec![Prefix::ALL], paths, flows }));
@@ -315,6 +343,12 @@ pub(super) fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8, p
 /// What comes from `source`, whichever way it came, looks into `table`.
 pub(super) fn rule(priority: u32, source: Prefix, table: Table) -> Item {
     Item::Rule(Rule { priority, source, destination: Prefix::ALL, incoming: None, table })
+}
+
+/// The same of what came in by this interface.
+fn rule_for(priority: u32, source: Prefix, incoming: &str, table: Table) -> Item {
+    let incoming = Some(incoming.to_owned());
+    Item::Rule(Rule { priority, source, destination: Prefix::ALL, incoming, table })
 }
 
 pub(super) fn route(table: Table, destination: Prefix, metric: u32, target: Target) -> Item {

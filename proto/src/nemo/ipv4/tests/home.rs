@@ -86,7 +86,7 @@ fn a_prefix_of_the_table_goes_with_the_mobile_network_wherever_it_is() {
         priority: 1100,
         source: net(OWN),
         destination: Prefix::ALL,
-        incoming: None,
+        incoming: Some("lo".to_owned()),
         table: Table(6_275_000),
     });
     assert!(holds(&pair.router_plan, &rule));

@@ -2,7 +2,9 @@
 //! what comes from inside with another source is told so (RFC 8028 §3, RFC 7084 §4.2 and §4.3, RFC 3963 §9).
 
 use super::super::MobileRouter;
-use super::super::forwarding::{RULE_DIRECT, RULE_INSIDE, TUNNEL_TABLE, address_item, route, rule, uplink_table};
+use super::super::forwarding::{
+    LOOPBACK, RULE_DIRECT, RULE_INSIDE, TUNNEL_TABLE, address_item, route, rule, uplink_table,
+};
 use super::super::ingress::Inside;
 use super::super::uplink::Uplink;
 use super::{Grant, Kind};
@@ -20,8 +22,6 @@ const INSIDE_METRIC: u32 = 256;
 const ROUTER: u64 = 1;
 /// Where the nodes of prefixes are that are over.
 const FORMER: Table = Table(TUNNEL_TABLE.0 - 2);
-/// The interface that packets of the host's own seem to come in by.
-const THIS_HOST: &str = "lo";
 
 impl MobileRouter {
     /// All that the prefixes need to work, what those need that are over, and the guards.
@@ -127,7 +127,7 @@ impl MobileRouter {
             plan.put(route(FORMER, destination, INSIDE_METRIC, Target::Link(link)));
         }
         let (priority, source, destination, table) = (RULE_INSIDE, Prefix::ALL, prefix, FORMER);
-        plan.put(Item::Rule(Rule { priority, source, destination, incoming: Some(THIS_HOST.to_owned()), table }));
+        plan.put(Item::Rule(Rule { priority, source, destination, incoming: Some(LOOPBACK.to_owned()), table }));
     }
 
     /// Which part of a delegated prefix each interface inside has.

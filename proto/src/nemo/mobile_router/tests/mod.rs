@@ -18,6 +18,7 @@ mod outsider;
 mod renumbering;
 mod resolvers;
 mod restart;
+mod sources;
 
 use super::*;
 use crate::crypto::authenticator::{authenticate, verify};

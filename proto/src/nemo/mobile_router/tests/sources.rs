@@ -1,0 +1,49 @@
+//! Where source addresses of the mobile network, and the home address, count: on ingress interfaces and for the host's own
+//! packets (RFC 3963 §9).
+
+use super::*;
+use crate::plan::Rule;
+
+fn rules(bench: &Bench) -> Vec<&Rule> {
+    let items = bench.plan.iter().map(|(_, item)| item);
+    items.filter_map(|item| if let Item::Rule(rule) = item { Some(rule) } else { None }).collect()
+}
+
+/// The incoming interfaces of the rules that send packets from `source` to this table.
+fn incoming(bench: &Bench, source: Prefix, table: Table) -> Vec<String> {
+    let asked = rules(bench).into_iter().filter(|rule| rule.source == source && rule.table == table);
+    let mut names: Vec<String> = asked.map(|rule| rule.incoming.clone().unwrap_or_default()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn sources_of_the_mobile_network_are_tunnelled_from_inside_only() {
+    let mut bench = Bench::new(config());
+    bench.link(LAN, true);
+    bench.link(WIFI, true);
+    let first = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
+    bench.answer(&first, Status::ACCEPTED);
+    let networks = bench.router.config.prefixes.clone();
+    let ingress = bench.router.config.ingress.iter().map(|ingress| ingress.interface.clone());
+    let mut inside: Vec<String> = ingress.chain(["lo".to_owned()]).collect();
+    inside.sort();
+    let mut uplinks: Vec<String> = bench.router.config.uplinks.iter().map(|uplink| uplink.interface.clone()).collect();
+    uplinks.sort();
+    let home = Prefix::host(ip("2001:db8::100"));
+    let (tunnelled, discard) = (Table(6_275_000), Table(6_275_000 - 3));
+    for source in networks {
+        assert_eq!(incoming(&bench, source, tunnelled), inside);
+        assert_eq!(incoming(&bench, source, discard), uplinks);
+    }
+    assert_eq!(incoming(&bench, home, tunnelled), ["lo"]);
+    assert_eq!(incoming(&bench, home, discard), uplinks);
+    // Nothing else is in that table, and no rule is asked before.
+    let held = bench.plan.iter().filter_map(|(_, item)| match item {
+        Item::Route(route) if route.table == discard => Some((route.destination, route.target)),
+        _ => None,
+    });
+    assert_eq!(held.collect::<Vec<_>>(), [(Prefix::ALL, Target::Discard)]);
+    let first = rules(&bench).into_iter().map(|rule| rule.priority).min();
+    assert!(rules(&bench).into_iter().all(|rule| rule.table != discard || Some(rule.priority) == first));
+}
