@@ -61,6 +61,13 @@ struct PoolTable {
     length: Option<Spanned<u8>>,
 }
 
+impl PoolTable {
+    /// Length of the prefixes taken from the pool.
+    fn length(&self) -> u8 {
+        self.length.as_ref().map_or(32, |length| *length.get_ref())
+    }
+}
+
 /// A home agent's settings, and how to read its prefix table anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HomeAgent {
@@ -142,6 +149,7 @@ pub(crate) struct Outline {
     home_prefixes: Vec<Prefix>,
     ipv4: Option<Ipv4Addr>,
     pool: Option<Prefix>,
+    pool_length: Option<u8>,
     prefix_table: Option<PathBuf>,
 }
 
@@ -168,7 +176,8 @@ impl Outline {
             address: section.address,
             home_prefixes: section.home_prefixes,
             ipv4: section.ipv4.map(|table| *table.address.get_ref()),
-            pool: section.ipv4_pool.map(|table| *table.prefix.get_ref()),
+            pool: section.ipv4_pool.as_ref().map(|table| *table.prefix.get_ref()),
+            pool_length: section.ipv4_pool.as_ref().map(PoolTable::length),
             prefix_table: section.prefix_table.map(|path| source.resolve(&path)),
         })
     }
@@ -191,8 +200,9 @@ impl Outline {
 
     /// What rows must fit to.
     pub(crate) fn home(&self) -> Home<'_> {
-        let Outline { address, home_prefixes, ipv4, pool, .. } = self;
-        Home { agent: Some(*address), prefixes: Some(home_prefixes), agent4: *ipv4, pool: *pool }
+        let Outline { address, home_prefixes, ipv4, pool, pool_length, .. } = self;
+        let (agent, prefixes) = (Some(*address), Some(home_prefixes.as_slice()));
+        Home { agent, prefixes, agent4: *ipv4, pool: *pool, pool_length: *pool_length }
     }
 }
 
@@ -257,8 +267,7 @@ fn ipv4_pool(table: &PoolTable, review: &mut Review<'_>) -> Option<Ipv4Pool> {
         return None;
     };
     check::within(table.length.as_ref(), "length", shortest..=32, review);
-    let length = table.length.as_ref().map_or(32, |length| *length.get_ref());
-    Some(Ipv4Pool { prefix: Prefix::of_ipv4(address, shortest)?, length })
+    Some(Ipv4Pool { prefix: Prefix::of_ipv4(address, shortest)?, length: table.length() })
 }
 
 fn check_values(section: &Section, review: &mut Review<'_>) {

@@ -7,6 +7,7 @@ use crate::config::ipsec::Ipsec;
 use crate::config::key::{Keying, Method};
 use crate::config::source::{Problem, Problems, Review, Source};
 use roam6_proto::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
+use roam6_proto::plan::MOST_PREFIX_LENGTHS;
 use roam6_wire::{HomeAddress, Prefix};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +57,8 @@ pub(crate) struct Home<'a> {
     pub(crate) agent4: Option<Ipv4Addr>,
     /// Where IPv4 prefixes are taken from for those who have none.
     pub(crate) pool: Option<Prefix>,
+    /// Length of the IPv4 prefixes taken from it.
+    pub(crate) pool_length: Option<u8>,
 }
 
 impl<'a> Home<'a> {
@@ -66,6 +69,7 @@ impl<'a> Home<'a> {
             prefixes: Some(&config.home_prefixes),
             agent4: config.ipv4.map(|service| service.address),
             pool: config.ipv4_pool.map(|pool| pool.prefix),
+            pool_length: config.ipv4_pool.map(|pool| pool.length),
         }
     }
 
@@ -88,6 +92,8 @@ pub(crate) struct Rows<'a> {
     addresses: BTreeSet<Ipv6Addr>,
     /// None of them overlaps another.
     prefixes: BTreeMap<Prefix, HomeAddress>,
+    /// Prefix lengths that the host must tell apart, those of IPv4 prefixes as IPv4-mapped ones.
+    lengths: BTreeSet<u8>,
     refused: Problems,
 }
 
@@ -101,7 +107,10 @@ impl<'a> Rows<'a> {
     /// Begins with rows that were checked before.
     pub(crate) fn new(home: Home<'a>, known: &PrefixTable) -> Rows<'a> {
         let (addresses, prefixes) = (BTreeSet::new(), BTreeMap::new());
-        let mut rows = Rows { home, table: PrefixTable::default(), addresses, prefixes, refused: Problems::default() };
+        let pool = home.pool_length.map(|length| length.saturating_add(BEFORE_IPV4));
+        let lengths = pool.into_iter().chain(ALWAYS_IN_USE).collect();
+        let (table, refused) = (PrefixTable::default(), Problems::default());
+        let mut rows = Rows { home, table, addresses, prefixes, lengths, refused };
         known.rows.iter().for_each(|row| rows.accept(row.clone()));
         rows
     }
@@ -144,10 +153,11 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Adds a row of a former table, unless it overlaps one that is there. Says whether it was added.
+    /// Adds a row of a former table, unless it overlaps one that is there or has a prefix length too many. Says whether it was added.
     pub(crate) fn keep(&mut self, row: &PrefixTableRow) -> bool {
         let fits = row.prefixes.iter().all(|prefix| self.overlapping(*prefix).is_none());
-        let free = fits && !self.addresses.contains(&row.home_address.0);
+        let told_apart = self.exceeding(&row.prefixes).is_none();
+        let free = fits && told_apart && !self.addresses.contains(&row.home_address.0);
         if free {
             self.accept(row.clone());
         }
@@ -164,6 +174,7 @@ impl<'a> Rows<'a> {
     fn accept(&mut self, row: PrefixTableRow) {
         self.addresses.insert(row.home_address.0);
         self.prefixes.extend(row.prefixes.iter().map(|prefix| (*prefix, row.home_address)));
+        self.lengths.extend(row.prefixes.iter().map(|prefix| prefix.length()));
         self.table.rows.push(row);
     }
 
@@ -190,6 +201,10 @@ impl<'a> Rows<'a> {
             {
                 review.blame(written.clone(), format!("prefix {other} overlaps {one}"), HINT_OVERLAP);
             }
+        }
+        if let Some(prefix) = self.exceeding(&prefixes) {
+            let what = format!("prefix {prefix}: more than {MOST_PREFIX_LENGTHS} prefix lengths in the table");
+            review.blame(written, what, "use a length that other rows have, or a second home agent");
         }
         let keying = Keying { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
         let authentication = keying.settle(span, review)?;
@@ -244,6 +259,21 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// The first of `prefixes` that has a length which the host cannot tell apart beside those of the rows before it.
+    fn exceeding(&self, prefixes: &[Prefix]) -> Option<Prefix> {
+        let mut room = MOST_PREFIX_LENGTHS.saturating_sub(self.lengths.len());
+        let mut added = BTreeSet::new();
+        for prefix in prefixes.iter().filter(|prefix| !self.lengths.contains(&prefix.length())) {
+            if added.insert(prefix.length()) {
+                room = match room.checked_sub(1) {
+                    Some(left) => left,
+                    None => return Some(*prefix),
+                };
+            }
+        }
+        None
+    }
+
     /// A prefix of another row that overlaps `prefix`: of prefixes that do not overlap one another, the neighbours in order
     /// are the only ones that may.
     fn overlapping(&self, prefix: Prefix) -> Option<(Prefix, HomeAddress)> {
@@ -253,6 +283,11 @@ impl<'a> Rows<'a> {
         found.map(|(other, owner)| (*other, *owner))
     }
 }
+
+/// Prefix lengths of home addresses, and of the default route of a mobile router on the same host.
+const ALWAYS_IN_USE: [u8; 2] = [128, 0];
+/// Bits of an IPv4-mapped address before the IPv4 address.
+const BEFORE_IPV4: u8 = 96;
 
 const HINT_OVERLAP: &str = "give every mobile network prefixes of its own";
 

@@ -410,6 +410,26 @@ fn a_row_may_have_a_second_shared_key() {
 }
 
 #[test]
+fn a_row_with_a_prefix_length_too_many_is_refused_by_name() {
+    // 16, of which home addresses, the default route and the first row have three.
+    let row = |lengths: core::ops::Range<u8>| {
+        let prefixes: Vec<String> = lengths.map(|length| format!("\"2001:{length:x}00::/{length}\"")).collect();
+        let prefixes = prefixes.join(", ");
+        format!(
+            "{HA}[[home_agent.mobile]]\nhome_address = \"2001:db8:1::101\"\nprefixes = [{prefixes}]\nauth = \"none\"\n"
+        )
+    };
+    assert!(read(&row(30..43)).is_ok());
+    let wanted =
+        "r.toml:10:12: prefix 2001:2b00::/43: more than 16 prefix lengths in the table; use a length that other";
+    let found = read(&row(30..44)).unwrap_err();
+    assert!(found.len() == 1 && found[0].starts_with(wanted), "{found:?}");
+    let pool = "[home_agent.ipv4_pool]\nprefix = \"10.0.0.0/8\"\nlength = 28\n[[home";
+    let found = problems(&row(30..43), "[[home", pool);
+    assert!(found.len() == 1 && found[0].contains("prefix 2001:2a00::/42: more than 16 prefix lengths"), "{found:?}");
+}
+
+#[test]
 fn a_home_agent_must_make_sense() {
     let row = "[[home_agent.mobile]]\nhome_address = \"2001:db8:1::101\"\nauth = \"none\"\n";
     let cases = [
