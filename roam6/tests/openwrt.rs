@@ -285,6 +285,8 @@ fn every_table_is_a_section() {
     let mut seen = 0;
     for table in tables {
         let path = table.trim_matches(['[', ']']).replace("NAME", "eth1");
+        // A table of the prefix table's file stands in the settings themselves here.
+        let path = if path.starts_with("mobile.") { format!("home_agent.{path}") } else { path };
         let mut names = path.rsplit('.');
         let section = match names.next().unwrap() {
             "eth1" => format!("{} 'eth1'", names.next().unwrap()),
