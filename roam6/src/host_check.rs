@@ -2,11 +2,11 @@
 //! warnings, as addresses and interfaces may come later.
 
 use crate::config::Config;
+use nix::net::if_::if_nametoindex;
 use roam6_proto::nemo::config::HomeAgentConfig;
 use roam6_wire::Prefix;
 use std::fs::{self, OpenOptions};
 use std::net::Ipv6Addr;
-use std::path::Path;
 
 /// An IPv6 address of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,8 @@ struct Held {
 /// What is missing, each with what to do.
 pub(crate) fn warnings(config: &Config) -> Vec<String> {
     let addresses = read_addresses(&fs::read_to_string("/proc/net/if_inet6").unwrap_or_default());
-    let is_there = |interface: &str| Path::new("/sys/class/net").join(interface).exists();
+    // Not by /sys, which shows the interfaces of the network namespace that it was mounted in.
+    let is_there = |interface: &str| if_nametoindex(interface).is_ok();
     let mut warnings = Vec::new();
     if let Some(agent) = &config.home_agent {
         warnings.extend(of_home_agent(&agent.config, &addresses, is_there));
