@@ -127,6 +127,7 @@ fn a_conversation_of_the_mobile_network_outlives_its_router() {
     let told = scene.road.file("told");
     let mut watch = scene.ask(&["watch", "--json"]);
     let _watch = Running(watch.stdout(File::create(&told).unwrap()).stderr(Stdio::null()).spawn().unwrap());
+    wait_for("the present state", || fs::metadata(&told).is_ok_and(|file| file.len() > 0));
     scene.talk_until("a context", ulid);
     // An application that knows of paths marks its sockets; all others stay where they are.
     let Addresses { peer, .. } = &scene.addresses;
