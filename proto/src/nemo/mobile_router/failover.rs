@@ -66,6 +66,8 @@ struct Doubt {
     alive: Option<(Ipv6Addr, Time)>,
     /// The host of the home agent in use has answered one.
     reached: bool,
+    /// A path has begun to answer since the home agent was asked, not often enough yet to be trusted.
+    recovered: bool,
 }
 
 /// Another home agent is asked to take the place of `former`.
@@ -120,15 +122,21 @@ impl MobileRouter {
             self.failover.doubt = None;
             return;
         }
+        let recovering = self.uplinks.iter().any(|uplink| self.is_probed(uplink) && uplink.prober.is_recovering());
+        let lost = self.has_no_answers(|prober| prober.is_silent() && !prober.is_recovering());
         let doubt = self.failover.doubt.get_or_insert_default();
+        if lost && doubt.recovered {
+            // Silent anew, which is a reason to ask anew.
+            *doubt = Doubt::default();
+        }
+        doubt.recovered |= recovering;
         let again = doubt.asked.is_some_and(|asked| asked + ASK_AGAIN <= now) && self.registration.pending().is_none();
         if (doubt.asked.is_none() || again) && self.failover.limiter.take(now) {
             doubt.asked = Some(now);
             self.registration.doubt(now);
         }
         let Some((other, _)) = doubt.alive else { return };
-        let dead = self.answer_due().is_some_and(|due| due <= now)
-            && self.has_no_answers(|prober| prober.is_silent() && !prober.is_recovering());
+        let dead = lost && self.answer_due().is_some_and(|due| due <= now);
         if let Some(former) = self.agents.in_use().filter(|former| dead && *former != other) {
             self.begin_trial(now, former, other);
         }
