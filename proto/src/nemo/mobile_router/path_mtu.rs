@@ -3,6 +3,7 @@
 //! does not limit the size of its replies, and both directions are tested at once.
 
 use super::MobileRouter;
+use super::forwarding::MIN_MTU;
 use super::uplink::Uplink;
 use crate::engine::Outbox;
 use crate::output::{Transmit, Via};
@@ -13,7 +14,7 @@ use roam6_wire::icmp6::{Echo, Message};
 use roam6_wire::ip6::{self, Header, protocol};
 
 /// BASE_PLPMTU: every IPv6 path carries packets of this size (RFC 8200 §5), octets.
-const BASE: u32 = 1280;
+const BASE: u32 = MIN_MTU;
 /// MAX_PROBES of RFC 8899 §5.1.2 for a size that is in use, and for one that is tried.
 const CONFIRMATIONS: u32 = 3;
 const ATTEMPTS: u32 = 2;

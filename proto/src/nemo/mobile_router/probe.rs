@@ -79,11 +79,6 @@ impl Prober {
         self.silent_since.filter(|_| self.silent)
     }
 
-    /// Whether the path has answered since probing began, and is not believed dead.
-    pub fn is_trusted(&self) -> bool {
-        !self.silent && self.answered > 0
-    }
-
     /// The longest round trip of late.
     pub fn round_trip(&self) -> Option<Duration> {
         self.round_trip

@@ -316,7 +316,7 @@ impl Uplink {
     /// or have no way out itself.
     pub fn leave_dead_router(&mut self, now: Time) {
         if !self.prober.is_silent() {
-            self.turns = if self.prober.is_trusted() { 0 } else { self.turns };
+            self.turns = if self.prober.is_answered() { 0 } else { self.turns };
             return;
         }
         let patience = ROUTER_PATIENCE.saturating_mul(1 << self.turns.min(8)).min(MAX_RETRY);

@@ -190,32 +190,30 @@ fn a_dead_home_agent_is_replaced_within_two_seconds_and_its_return_changes_nothi
     }
 }
 
-/// Its path was silent before, and has not yet answered often enough to be trusted again.
-#[test]
-fn a_home_agent_that_dies_while_its_path_recovers_is_replaced_as_soon() {
-    let mut net = Net::new(settings(&[FIRST, SECOND]));
+/// A path that was silent, and has not yet answered often enough to be trusted again.
+fn recovering(agents: &[&str]) -> Net {
+    let mut net = Net::new(settings(agents));
     net.wait(10_000);
     net.hole = true;
     net.wait(2_000);
     net.hole = false;
     net.wait(500);
     assert_eq!(net.named("path_up", 10_000), Vec::<u64>::new(), "some answers, but not enough");
+    net
+}
+
+#[test]
+fn a_home_agent_that_dies_while_its_path_recovers_is_replaced_as_soon() {
+    let mut net = recovering(&[FIRST, SECOND]);
     net.dead.insert(ip(FIRST));
     net.wait(3_000);
     assert_eq!(net.remote(), Some(ip(SECOND)));
     assert_eq!(net.bound.get(&ip(SECOND)), Some(&true));
 }
 
-/// The same, when the binding is lost.
 #[test]
 fn a_binding_that_is_lost_while_its_path_recovers_is_mended_as_soon() {
-    let mut net = Net::new(settings(&[FIRST]));
-    net.wait(10_000);
-    net.hole = true;
-    net.wait(2_000);
-    net.hole = false;
-    net.wait(500);
-    assert_eq!(net.named("path_up", 10_000), Vec::<u64>::new(), "some answers, but not enough");
+    let mut net = recovering(&[FIRST]);
     net.bound.clear();
     net.wait(3_000);
     assert_eq!(net.bound.get(&ip(FIRST)), Some(&true));
