@@ -6,22 +6,11 @@
 mod road;
 
 use road::capture::Capture;
-use road::{Road, Running, wait_or_tell};
+use road::{ROUTER, Road, Running, UPLINK, wait_or_tell};
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
-
-const KEYS: &str = "
-[mobile_router]
-home_address = \"2001:db8:1::100\"
-home_prefix = \"2001:db8:1::/64\"
-home_agents = [\"2001:db8:1::1\"]
-prefixes = [\"2001:db8:100::/56\"]
-key_file = \"mr.key\"
-[[mobile_router.uplink]]
-interface = \"up0\"
-";
 
 fn has(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok()
@@ -30,7 +19,7 @@ fn has(tool: &str) -> bool {
 impl Road {
     /// A mobile router with `uplink` behind the keys of its uplink, and tables behind that.
     fn start_with(&self, uplink: &str) -> Running {
-        self.router.roam6(&self.write_config("mr", &format!("{KEYS}{uplink}")))
+        self.router.roam6(&self.write_config("mr", &format!("{ROUTER}{UPLINK}{uplink}")))
     }
 
     /// The visited link's router with these words of radvd's.
@@ -176,7 +165,7 @@ fn nodes_leave_a_former_prefix_as_soon_as_a_reload_changes_it() {
         shown.contains(&format!("2001:db8:100:{prefix}"))
     };
     wait_or_tell("an address of the first prefix", || has("0:", "-deprecated"), || road.logs());
-    road.write_config("mr", &format!("{KEYS}{}", ingress("7:")));
+    road.write_config("mr", &format!("{ROUTER}{UPLINK}{}", ingress("7:")));
     road.router.shell(&format!("kill -HUP {}", router.0.id()));
     wait_or_tell("an address of the second", || has("7:", "-deprecated"), || road.logs());
     wait_or_tell("the first deprecated", || has("0:", "deprecated") && !has("0:", "-deprecated"), || road.logs());

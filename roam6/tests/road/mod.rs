@@ -118,7 +118,8 @@ pub fn wait_or_tell(what: &str, mut done: impl FnMut() -> bool, story: impl Fn()
     }
 }
 
-const ROUTER: &str = "
+/// The mobile router without interfaces.
+pub const ROUTER: &str = "
 [mobile_router]
 home_address = \"2001:db8:1::100\"
 home_prefix = \"2001:db8:1::/64\"
@@ -127,7 +128,8 @@ prefixes = [\"2001:db8:100::/56\"]
 key_file = \"mr.key\"
 ";
 
-const UPLINK: &str = "
+/// Its uplink.
+pub const UPLINK: &str = "
 [[mobile_router.uplink]]
 interface = \"up0\"
 ";
