@@ -120,6 +120,8 @@ fn a_black_hole_of_the_path_mtu_carries_tcp_both_ways_within_seconds() {
     road.router.shell("ip address del 2001:db8:2::77/64 dev up0");
     let _running = [road.start_agent(), road.advertise("2001:db8:2::/64"), road.start_router("")];
     road.await_binding("2001:db8:2:");
+    // The home agent binds before its acknowledgement arrives; until then the mobile router has no route for the node.
+    wait_or_tell("a path", || road.log("mr").contains("path 1 by") && road.log("mr").contains("is up"), || road.logs());
     for (from, to, address) in
         [(&road.node, &road.agent, "2001:db8:9::9"), (&road.agent, &road.node, "2001:db8:100::2")]
     {

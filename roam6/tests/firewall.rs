@@ -135,7 +135,8 @@ fn a_firewall_is_passed_by_where_the_settings_say_so() {
     road.await_binding("2001:db8:2:");
     wait_for("packets from inside pass", || answered(&road, false) == 5);
     set_neighbour(&road, "permanent");
-    wait_for("packets pass by the firewall", || answered(&road, true) == 5);
+    // Once a second the next hop is renewed by a packet on the kernel's path, which the firewall drops.
+    wait_for("packets pass by the firewall", || answered(&road, true) >= 4);
     assert!(road.show("mr", "tunnels").contains("firewall"), "{}", road.show("mr", "tunnels"));
     assert_eq!(log(&road).matches("not applied").count(), 1, "{}", log(&road));
 }
