@@ -60,7 +60,7 @@ pub(crate) fn tshark(path: &Path, filter: &str, output: &[&str]) -> Result<Strin
 /// One's complement sum of a Mobility Header and its pseudo-header, which must be all ones (RFC 6275 §6.1.1): the home
 /// address stands for the care-of address wherever a header carries it.
 fn mobility_sum(packet: &Value) -> Option<u16> {
-    let bytes = roam6_proto::output::hex::decode(find(packet, "mipv6_raw")?.get(0)?.as_str()?)?;
+    let bytes = roam6_proto::base::hex::decode(find(packet, "mipv6_raw")?.get(0)?.as_str()?)?;
     let address = |name| find(packet, name)?.as_str()?.parse::<Ipv6Addr>().ok();
     let source = address("ipv6.opt.mipv6.home_address").or_else(|| address("ipv6.src"))?;
     let destination = address("ipv6.routing.mipv6.home_address").or_else(|| address("ipv6.dst"))?;

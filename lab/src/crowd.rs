@@ -159,7 +159,7 @@ pub(crate) fn network(number: u32) -> Ipv6Addr {
 
 /// The rows of the first `size` of them.
 pub(crate) fn prefix_table(size: u32) -> Result<String> {
-    let key = roam6_proto::output::hex::encode(&KEY);
+    let key = roam6_proto::base::hex::encode(&KEY);
     let mut text = String::new();
     for number in 0..size {
         let (home, network) = (home(number), network(number));

@@ -177,7 +177,7 @@ impl Vehicle {
 
 /// The octets of the key all share.
 pub(crate) fn key() -> Vec<u8> {
-    roam6_proto::output::hex::decode(KEY).unwrap_or_default()
+    roam6_proto::base::hex::decode(KEY).unwrap_or_default()
 }
 
 /// First address of the mobile network of vehicle `number`, a /56.

@@ -6,8 +6,8 @@ mod place;
 
 use place::{Capture, Place, await_own, host, link, listen, put, run};
 use roam6_linux::Host;
-use roam6_proto::input::{AddressState, NeighbourEvent};
-use roam6_proto::plan::{Address, Knob, Proxy, Route, Setting, Table, Target};
+use roam6_proto::contract::input::{AddressState, NeighbourEvent};
+use roam6_proto::contract::item::{Address, Knob, Proxy, Route, Setting, Table, Target};
 use roam6_proto::{Input, Item, LinkEvent, LinkId, Output, Packet, Transmit, Via};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;

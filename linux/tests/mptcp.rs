@@ -6,7 +6,7 @@ mod place;
 
 use place::{Place, host, link, put, run};
 use roam6_linux::Host;
-use roam6_proto::plan::{Endpoint, EndpointFlags, EndpointLimits};
+use roam6_proto::contract::item::{Endpoint, EndpointFlags, EndpointLimits};
 use roam6_proto::{Item, LinkId, Output};
 
 const HOME: &str = "2001:db8:f::1";

@@ -5,7 +5,7 @@
 mod place;
 
 use place::{Capture, Place, host, link, listen, put, run};
-use roam6_proto::plan::{
+use roam6_proto::contract::item::{
     Address, Anycast, Guard, Knob, Neighbour, Path, Proxy, Record, Route, Rule, SequenceRecord, Setting, Table, Target,
     Tunnel, TunnelId,
 };

@@ -9,7 +9,8 @@ mod world;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, connect, setsockopt, socket, sockopt};
 use roam6_linux::{Backend, Host as Daemon, HostOptions, Wake};
-use roam6_proto::plan::{Context, ContextId, Pair, Shimmed, Trigger};
+use roam6_proto::base::ids::{ContextId, Pair};
+use roam6_proto::contract::item::{Context, Shimmed, Trigger};
 use roam6_proto::{Activity, Input, Item, LinkId, Output, Sample};
 use roam6_wire::shim6::{Fork, Tag};
 use std::io::{Read, Write};

@@ -2,16 +2,13 @@
 //!
 //! The daemon records these, tests replay and compare them, and a sequence chart is drawn from them.
 
-use crate::engine::{Engine, Outbox};
-use crate::geo::GeoConfig;
-use crate::input::Input;
-use crate::mnpp::MnppConfig;
-use crate::multipath::PathManagerConfig;
-use crate::nemo::config::{HomeAgentConfig, MobileRouterConfig};
+use crate::base::hex;
+use crate::base::time::Time;
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::Input;
+use crate::contract::output::Output;
 use crate::node::Node;
-use crate::output::{Output, hex};
-use crate::shim::ShimConfig;
-use crate::time::Time;
+use crate::role::Role;
 use core::fmt::{self, Write};
 use serde::{Deserialize, Serialize};
 
@@ -34,24 +31,6 @@ pub struct Case {
     pub seed: [u8; 32],
     /// What happened.
     pub steps: Vec<Step>,
-}
-
-/// A role and its settings. Secrets are written too: whoever records in the field strips them or keeps the file safe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// A home agent.
-    HomeAgent(HomeAgentConfig),
-    /// A mobile router.
-    MobileRouter(Box<MobileRouterConfig>),
-    /// A host whose connections take several paths.
-    PathManager(PathManagerConfig),
-    /// A host with several providers.
-    Shim(Box<ShimConfig>),
-    /// A GeoNetworking station.
-    Geo(Box<GeoConfig>),
-    /// A router that announces its networks to those nearby.
-    Mnpp(MnppConfig),
 }
 
 /// One input and everything it brought about.
@@ -220,8 +199,10 @@ fn parse_time(text: &str) -> Option<Time> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::{LinkEvent, LinkId};
-    use crate::report::Report;
+    use crate::base::ids::LinkId;
+    use crate::contract::config::nemo::HomeAgentConfig;
+    use crate::contract::input::LinkEvent;
+    use crate::contract::report::Report;
     use core::time::Duration;
 
     fn case() -> Case {

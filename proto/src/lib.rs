@@ -5,37 +5,30 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
-pub mod agenda;
+pub mod base;
 pub mod case;
+pub mod contract;
 pub mod crypto;
-pub mod engine;
-pub mod entropy;
 pub mod facilities;
-pub mod few;
 pub mod geo;
-pub mod input;
 pub mod mnpp;
 pub mod multipath;
 pub mod nemo;
 pub mod node;
-pub mod output;
-pub mod plan;
 #[cfg(test)]
 mod play;
-pub mod report;
+pub mod role;
 pub mod shim;
-pub mod time;
-pub mod view;
 
-pub use agenda::Agenda;
-pub use engine::{Engine, Outbox};
-pub use entropy::Entropy;
-pub use input::{
-    Activity, AddressEvent, Clock, Fix, FlowEvent, Frame, Input, LinkEvent, LinkId, Order, Outcome, Packet,
-};
+pub use base::ids::LinkId;
+pub use base::rng::Entropy;
+pub use base::time::Time;
+pub use base::timers::Agenda;
+pub use contract::command::Order;
+pub use contract::engine::{Engine, Outbox};
+pub use contract::input::{Activity, AddressEvent, Clock, Fix, FlowEvent, Frame, Input, LinkEvent, Outcome, Packet};
+pub use contract::item::{Item, Key, Plan};
+pub use contract::output::{Output, Sample, Transmit, Via};
+pub use contract::report::{DropReason, Report};
+pub use contract::view::View;
 pub use node::Node;
-pub use output::{Output, Sample, Transmit, Via};
-pub use plan::{Item, Key, Plan};
-pub use report::{DropReason, Report};
-pub use time::Time;
-pub use view::View;

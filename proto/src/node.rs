@@ -1,20 +1,20 @@
 //! One host: the roles it plays, each an engine, behind the same contract as a single engine.
 
-use crate::case::Role;
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::few;
+use crate::base::few;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::Input;
+use crate::contract::output::Output;
+use crate::contract::report::{DropReason, Report};
+use crate::contract::view::View;
 use crate::geo::GeoStation;
-use crate::input::Input;
 use crate::mnpp::Mnpp;
 use crate::multipath::PathManager;
 use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
-use crate::output::Output;
-use crate::report::{DropReason, Report};
+use crate::role::Role;
 use crate::shim::Shim;
-use crate::time::Time;
-use crate::view::View;
 use roam6_wire::HomeAddress;
 
 /// The roles of one host. Every input is offered to each role in turn; what a role does not want it leaves alone.

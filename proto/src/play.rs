@@ -1,6 +1,6 @@
 //! Plays a scenario over files and over seeds: what every test of a fuzz entry does, once.
 
-use crate::entropy::Entropy;
+use crate::base::rng::Entropy;
 use std::panic::catch_unwind;
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use crate::render::table::{Paint, Table};
 use crate::render::{event, ldm, metrics, services, subflows, tables};
 use crate::{ABSENT, FAILED};
 use roam6_linux::mptcp::diag;
-use roam6_proto::plan::Pair;
+use roam6_proto::base::ids::Pair;
 use roam6_wire::HomeAddress;
 use serde::Serialize;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};

@@ -3,11 +3,11 @@
 
 use roam6_linux::mptcp::diag::Connections;
 use roam6_proto::View;
-use roam6_proto::facilities::DenmOrder;
-use roam6_proto::few;
-use roam6_proto::geo::{GeoDestination, Question};
-use roam6_proto::plan::Pair;
-use roam6_proto::report::Report;
+use roam6_proto::base::few;
+use roam6_proto::base::ids::Pair;
+use roam6_proto::contract::config::facilities::DenmOrder;
+use roam6_proto::contract::config::geo::{GeoDestination, Question};
+use roam6_proto::contract::report::Report;
 use roam6_wire::HomeAddress;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
@@ -131,19 +131,19 @@ pub(crate) enum What<'a> {
 #[serde(tag = "event")]
 pub(crate) enum Part<'a> {
     #[serde(rename = "state_binding")]
-    Binding(&'a roam6_proto::view::BindingView),
+    Binding(&'a roam6_proto::contract::view::BindingView),
     #[serde(rename = "state_link")]
-    Link(&'a roam6_proto::view::LinkView),
+    Link(&'a roam6_proto::contract::view::LinkView),
     #[serde(rename = "state_tunnel")]
-    Tunnel(&'a roam6_proto::view::TunnelView),
+    Tunnel(&'a roam6_proto::contract::view::TunnelView),
     #[serde(rename = "state_endpoint")]
-    Endpoint(&'a roam6_proto::view::EndpointView),
+    Endpoint(&'a roam6_proto::contract::view::EndpointView),
     #[serde(rename = "state_prefix")]
-    Prefix(&'a roam6_proto::view::PrefixView),
+    Prefix(&'a roam6_proto::contract::view::PrefixView),
     #[serde(rename = "state_address")]
-    Address(&'a roam6_proto::view::AddressView),
+    Address(&'a roam6_proto::contract::view::AddressView),
     #[serde(rename = "state_context")]
-    Context(&'a roam6_proto::view::ContextView),
+    Context(&'a roam6_proto::contract::view::ContextView),
 }
 
 impl State {

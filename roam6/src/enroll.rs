@@ -7,9 +7,9 @@ use crate::config::key::{KEY_LENGTH, MIN_SPI};
 use crate::config::prefix_table::Rows;
 use crate::config::source::{Problem, Source};
 use crate::{FAILED, client};
+use roam6_proto::base::hex;
+use roam6_proto::contract::config::nemo::PrefixTable;
 use roam6_proto::crypto::esp::Integrity;
-use roam6_proto::nemo::config::PrefixTable;
-use roam6_proto::output::hex;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use crate::config::key;
     use crate::config::prefix_table::Home;
-    use roam6_proto::nemo::config::Authentication;
+    use roam6_proto::contract::config::nemo::Authentication;
 
     #[test]
     fn both_ends_of_an_enrolment_agree() {

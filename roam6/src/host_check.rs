@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use nix::net::if_::if_nametoindex;
-use roam6_proto::nemo::config::HomeAgentConfig;
+use roam6_proto::contract::config::nemo::HomeAgentConfig;
 use roam6_wire::Prefix;
 use std::fs::{self, OpenOptions};
 use std::net::Ipv6Addr;

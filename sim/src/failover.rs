@@ -8,12 +8,12 @@ use crate::map::{self, Map};
 use crate::signal::{self, Signal};
 use crate::world::{Fact, Happening};
 use core::time::Duration;
-use roam6_proto::case::Role;
-use roam6_proto::nemo::config::{
+use roam6_proto::contract::config::nemo::{
     Authentication, DuplicateDetection, HomeAgentConfig, HomeNetwork, Ingress, MobileRouterConfig, PrefixMode,
     PrefixTable, PrefixTableRow, Probe, SharedKey, Sharing, Uplink,
 };
-use roam6_proto::report::Lost;
+use roam6_proto::contract::report::Lost;
+use roam6_proto::role::Role;
 use roam6_proto::{Entropy, Node, Report};
 use roam6_wire::Bid;
 use std::net::Ipv6Addr;

@@ -1,6 +1,6 @@
 //! The journal of a simulated host: what outlives a crash, and what of its unsynced tail does.
 
-use roam6_proto::plan::{Record, RecordKey};
+use roam6_proto::contract::item::{Record, RecordKey};
 use roam6_proto::{Entropy, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -75,7 +75,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roam6_proto::plan::SequenceRecord;
+    use roam6_proto::contract::item::SequenceRecord;
     use roam6_wire::{HomeAddress, Sequence};
     use std::net::Ipv6Addr;
 

@@ -4,8 +4,8 @@
 
 use crate::datagram::{self, Header, UDP};
 use crate::plane::Plane;
-use roam6_proto::nemo::flow::Selector;
-use roam6_proto::plan::{Path, Route, Rule, Table, Target, Tunnel, TunnelId};
+use roam6_proto::contract::config::flow::Selector;
+use roam6_proto::contract::item::{Path, Route, Rule, Table, Target, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Plan};
 use roam6_wire::{LinkAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
@@ -302,7 +302,7 @@ fn selects(selector: &Selector, packet: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roam6_proto::plan::Address;
+    use roam6_proto::contract::item::Address;
     use roam6_wire::Bid;
 
     fn prefix(text: &str) -> Prefix {

@@ -5,8 +5,8 @@ use crate::plane::News;
 use crate::world::{Event, Fact, World};
 use core::time::Duration;
 use roam6_proto::case::Step;
-use roam6_proto::input::{AddressEvent, AddressState, FlowEvent};
-use roam6_proto::plan::{Address, Record};
+use roam6_proto::contract::input::{AddressEvent, AddressState, FlowEvent};
+use roam6_proto::contract::item::{Address, Record};
 use roam6_proto::{Input, Item, Key, LinkId, Order, Outbox, Outcome, Output, Via};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -144,7 +144,8 @@ impl World {
     pub(crate) fn silence(&mut self, id: HostId, link: LinkId, address: Ipv6Addr) {
         self.sought.remove(&(id, link, address));
         if self.is_up(id, link) && self.resolve((id, link), address).is_none() {
-            let event = roam6_proto::input::NeighbourEvent { link, address, link_address: None, reachable: false };
+            let event =
+                roam6_proto::contract::input::NeighbourEvent { link, address, link_address: None, reachable: false };
             self.handle(id, &Input::Neighbour(event));
         }
     }

@@ -16,7 +16,7 @@ use crate::router::{AccessRouter, Offer, link_local};
 use crate::talker::{Talk, Talker, Tally};
 use crate::world::World;
 use core::time::Duration;
-use roam6_proto::plan::{Address, Route, Table, Target};
+use roam6_proto::contract::item::{Address, Route, Table, Target};
 use roam6_proto::{Engine, Entropy, Input, Item, LinkId, Outbox, Time, View};
 use roam6_wire::{HomeAddress, LinkAddress, Prefix};
 use std::cell::RefCell;

@@ -2,8 +2,9 @@
 //! RFC 5533 §11, §12.1, §12.2.
 
 use crate::datagram::{self, HEADER, Header};
-use roam6_proto::input::{Activity, Amount, FlowEvent};
-use roam6_proto::plan::{Context, ContextId, Pair, Trigger};
+use roam6_proto::base::ids::{ContextId, Pair};
+use roam6_proto::contract::input::{Activity, Amount, FlowEvent};
+use roam6_proto::contract::item::{Context, Trigger};
 use roam6_proto::{Key, LinkId, Sample, Time};
 use roam6_wire::shim6::{self, Fork, PayloadHeader, Tag};
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,11 +9,11 @@ use crate::medium::MediumId;
 use crate::world::Happening;
 use core::fmt;
 use core::time::Duration;
-use roam6_proto::case::Role;
-use roam6_proto::nemo::config::{
+use roam6_proto::contract::config::nemo::{
     Authentication, CareOfPrefixes, DuplicateDetection, HomeAgentConfig, HomeNetwork, Ingress, Ipv4Service,
     MobileRouterConfig, Prefer, PrefixMode, PrefixTable, PrefixTableRow, Probe, Share, SharedKey, Sharing, Uplink,
 };
+use roam6_proto::role::Role;
 use roam6_proto::{Entropy, LinkId, Node};
 use roam6_wire::{Bid, LinkAddress, Prefix};
 use std::net::Ipv6Addr;

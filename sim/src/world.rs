@@ -7,7 +7,7 @@ use crate::medium::{Medium, MediumId};
 use crate::plane::News;
 use core::time::Duration;
 use roam6_proto::case::Step;
-use roam6_proto::plan::TunnelId;
+use roam6_proto::contract::item::TunnelId;
 use roam6_proto::{Entropy, Input, LinkId, Outcome, Report, Time};
 use roam6_wire::LinkAddress;
 use std::cell::Cell;
@@ -364,7 +364,7 @@ mod tests {
     use super::*;
     use crate::talker::{Talk, Talker, Tally};
     use roam6_proto::Item;
-    use roam6_proto::plan::{Address, Route, Table, Target};
+    use roam6_proto::contract::item::{Address, Route, Table, Target};
     use roam6_wire::Prefix;
     use std::cell::RefCell;
 

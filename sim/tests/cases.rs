@@ -6,11 +6,13 @@
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use core::time::Duration;
-use roam6_proto::case::{self, Case, Role, Step};
-use roam6_proto::nemo::config::{
+use roam6_proto::case;
+use roam6_proto::case::{Case, Step};
+use roam6_proto::contract::config::nemo::{
     Authentication, DuplicateDetection, HomeAgentConfig, HomeNetwork, Ingress, MobileRouterConfig, PrefixMode,
     PrefixTable, PrefixTableRow, SharedKey, Sharing, Uplink,
 };
+use roam6_proto::role::Role;
 use roam6_proto::{Node, Time};
 use roam6_sim::map::{self, Map};
 use roam6_sim::{Fact, Happening, HostId, remark, signal};

@@ -5,9 +5,9 @@
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use core::time::Duration;
+use roam6_proto::base::ids::{ContextId, Pair};
 use roam6_proto::case::Case;
-use roam6_proto::input::{Activity, Amount, FlowEvent};
-use roam6_proto::plan::{ContextId, Pair};
+use roam6_proto::contract::input::{Activity, Amount, FlowEvent};
 use roam6_proto::{Input, Time};
 use roam6_sim::link::LinkSpec;
 use roam6_sim::multihomed::map::{self, Map, Proof, Wish};

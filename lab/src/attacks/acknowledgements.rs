@@ -7,7 +7,7 @@ use crate::topology::{CORRESPONDENT, HOME_AGENT, World};
 use crate::traffic::forge::{Registrant, Request, acknowledgement};
 use anyhow::{Context, Result};
 use roam6_proto::Report;
-use roam6_proto::view::BindingView;
+use roam6_proto::contract::view::BindingView;
 use roam6_wire::Sequence;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::Message;

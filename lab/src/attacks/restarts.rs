@@ -7,7 +7,7 @@ use crate::crowd::{Crowd, registrant};
 use crate::traffic::forge::{Request, acknowledgement};
 use anyhow::{Context, Result};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use roam6_proto::view::BindingView;
+use roam6_proto::contract::view::BindingView;
 use roam6_wire::Sequence;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use super::host::Host;
 use crate::clock;
 use anyhow::{Context, Result, bail};
 use roam6_proto::Report;
-use roam6_proto::view::Event;
+use roam6_proto::contract::view::Event;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;

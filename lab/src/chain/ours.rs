@@ -4,7 +4,7 @@ use super::{Chain, Kind, Works};
 use crate::bed::{Advertiser, Daemon};
 use crate::topology::{self, HOME_AGENT};
 use anyhow::{Context, Result};
-use roam6_proto::output::hex;
+use roam6_proto::base::hex;
 use serde_json::Value;
 use std::fs;
 

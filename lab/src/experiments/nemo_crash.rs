@@ -10,7 +10,7 @@ use crate::topology::{CORRESPONDENT, Vehicle, World};
 use crate::traffic::{Delivery, Stamp};
 use anyhow::{Context, Result};
 use roam6_proto::Report;
-use roam6_proto::view::BindingView;
+use roam6_proto::contract::view::BindingView;
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! A shim on a bench: the engine alone, in virtual time; whatever it wants the host to hold is granted at once.
 
-use roam6_proto::input::{Activity, AddressEvent, AddressState, Amount, LinkEvent, Packet};
-use roam6_proto::plan::ContextId;
-use roam6_proto::shim::{Shim, ShimConfig};
+use roam6_proto::base::ids::ContextId;
+use roam6_proto::contract::config::shim::ShimConfig;
+use roam6_proto::contract::input::{Activity, AddressEvent, AddressState, Amount, LinkEvent, Packet};
+use roam6_proto::shim::Shim;
 use roam6_proto::{Engine, Entropy, Input, LinkId, Outbox, Outcome, Output, Time};
 use std::net::Ipv6Addr;
 use std::time::Duration;

@@ -4,7 +4,7 @@ pub(crate) mod slot;
 
 use crate::netfilter::Hooks;
 use roam6_proto::LinkId;
-use roam6_proto::plan::{Path, Tunnel, TunnelFlow, TunnelId};
+use roam6_proto::contract::item::{Path, Tunnel, TunnelFlow, TunnelId};
 use roam6_wire::{Bid, Ipv4End, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
@@ -15,7 +15,7 @@ pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
 pub(crate) const RULES: usize = 16;
 /// Different prefix lengths in use on one side.
-pub(crate) const LENGTHS: usize = roam6_proto::plan::MOST_PREFIX_LENGTHS;
+pub(crate) const LENGTHS: usize = roam6_proto::contract::item::MOST_PREFIX_LENGTHS;
 /// Entries of each of the two caches of each processor; a power of two.
 pub(crate) const HOPS: u32 = 1024;
 /// What the programs count, in the order of `enum counter`.

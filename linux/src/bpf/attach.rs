@@ -7,7 +7,7 @@ use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 use aya::{Ebpf, EbpfLoader};
-use roam6_proto::input::LinkId;
+use roam6_proto::base::ids::LinkId;
 use std::fs;
 use std::path::PathBuf;
 

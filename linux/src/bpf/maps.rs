@@ -9,7 +9,7 @@ use crate::{Error, error::Context};
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use roam6_proto::LinkId;
-use roam6_proto::few;
+use roam6_proto::base::few;
 use std::io;
 
 type Table<K, V> = HashMap<MapData, K, V>;

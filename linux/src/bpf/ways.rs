@@ -8,7 +8,7 @@ use crate::bpf::abi::{PrefixKey, WayValue, decode_way};
 use crate::bpf::maps::Entries;
 use crate::{Error, error::Context};
 use aya::maps::{Array, Map, MapData};
-use roam6_proto::plan::TunnelId;
+use roam6_proto::contract::item::TunnelId;
 
 /// See the file's head.
 pub(crate) struct Ways {

@@ -12,8 +12,8 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, MultiHeaders, SockFlag, SockType, SockaddrIn6, recvmmsg, sendmmsg, socket,
 };
-use roam6_proto::few;
-use roam6_proto::plan::{Heard, VirtualInterface};
+use roam6_proto::base::few;
+use roam6_proto::contract::item::{Heard, VirtualInterface};
 use roam6_proto::{Frame, LinkId};
 use roam6_wire::LinkAddress;
 use std::io::{self, IoSlice, IoSliceMut};

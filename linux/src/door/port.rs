@@ -6,8 +6,8 @@ use crate::sys;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, socket};
 use roam6_proto::LinkId;
-use roam6_proto::few;
-use roam6_proto::plan::Port;
+use roam6_proto::base::few;
+use roam6_proto::contract::item::Port;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 

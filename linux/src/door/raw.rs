@@ -6,7 +6,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, SockaddrIn6, sendmsg,
     sendto, socket,
 };
-use roam6_proto::few;
+use roam6_proto::base::few;
 use roam6_proto::{LinkId, Transmit, Via};
 use roam6_wire::LinkAddress;
 use std::io::{self, IoSlice};

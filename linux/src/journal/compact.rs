@@ -3,7 +3,7 @@
 
 use super::line::{Found, Line, blank, key_of};
 use super::{Journal, NAME, NEW, Place, create, is_full, lines, sync_directory};
-use roam6_proto::plan::RecordKey;
+use roam6_proto::contract::item::RecordKey;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

@@ -1,7 +1,7 @@
 //! One line of the journal: a checksum in hexadecimal digits, a blank, and JSON.
 
 use crate::error::Error;
-use roam6_proto::plan::{Record, RecordKey};
+use roam6_proto::contract::item::{Record, RecordKey};
 use serde::{Deserialize, Serialize};
 
 /// Longest line, octets.

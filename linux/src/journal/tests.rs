@@ -1,7 +1,7 @@
 //! The journal on a disk that is damaged, killed or full.
 
 use super::*;
-use roam6_proto::plan::SequenceRecord;
+use roam6_proto::contract::item::SequenceRecord;
 use roam6_wire::{HomeAddress, Sequence};
 use std::cell::Cell;
 use std::io::Write;

@@ -6,7 +6,8 @@ use crate::netlink::generic::{find, u16_of, u32_of};
 use crate::netlink::socket::{errno, messages};
 use netlink_sys::{Socket, SocketAddr, protocols};
 use nix::errno::Errno;
-use roam6_proto::input::{SubflowChange, SubflowEvent, Token};
+use roam6_proto::base::ids::Token;
+use roam6_proto::contract::input::{SubflowChange, SubflowEvent};
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd};
 

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::netlink::generic::{FAMILY_GROUPS, Family, all, attribute, find, u32_of};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
 use roam6_proto::LinkId;
-use roam6_proto::plan::{Endpoint, EndpointFlags, EndpointLimits};
+use roam6_proto::contract::item::{Endpoint, EndpointFlags, EndpointLimits};
 use std::net::Ipv6Addr;
 
 /// Commands (linux/mptcp_pm.h).

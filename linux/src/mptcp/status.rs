@@ -3,8 +3,8 @@
 use super::buffers::Buffers;
 use super::netlink::PathManager;
 use crate::error::Error;
-use roam6_proto::few;
-use roam6_proto::plan::{Endpoint, EndpointLimits};
+use roam6_proto::base::few;
+use roam6_proto::contract::item::{Endpoint, EndpointLimits};
 use serde::{Deserialize, Serialize};
 use std::fs;
 

@@ -6,8 +6,9 @@ use super::{PROTOCOL, family};
 use netlink_packet_core::{DefaultNla, Nla};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, CacheInfo};
-use roam6_proto::input::{AddressEvent, AddressState, LinkId};
-use roam6_proto::plan::Address;
+use roam6_proto::base::ids::LinkId;
+use roam6_proto::contract::input::{AddressEvent, AddressState};
+use roam6_proto::contract::item::Address;
 use roam6_wire::Prefix;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

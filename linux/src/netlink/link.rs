@@ -2,7 +2,8 @@
 
 use super::message::Message;
 use netlink_packet_core::{Emitable, NlaBuffer, NlasIterator};
-use roam6_proto::input::{LinkEvent, LinkId};
+use roam6_proto::base::ids::LinkId;
+use roam6_proto::contract::input::LinkEvent;
 use roam6_wire::LinkAddress;
 
 /// Octets of `struct ifinfomsg` of rtnetlink(7).

@@ -6,7 +6,8 @@ use crate::error::Error;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric};
 use roam6_proto::LinkId;
-use roam6_proto::plan::{Pair, Table};
+use roam6_proto::base::ids::Pair;
+use roam6_proto::contract::item::Table;
 use std::net::Ipv6Addr;
 
 /// What the tables say.

@@ -9,8 +9,9 @@ use crate::error::{Context, Error};
 use crate::sys::{FilterStep, step};
 use netlink_packet_route::AddressFamily;
 use nix::errno::Errno;
-use roam6_proto::input::{AddressEvent, LinkEvent, LinkId, NeighbourEvent, RouteEvent};
-use roam6_proto::plan::{Address, Proxy, Rule};
+use roam6_proto::base::ids::LinkId;
+use roam6_proto::contract::input::{AddressEvent, LinkEvent, NeighbourEvent, RouteEvent};
+use roam6_proto::contract::item::{Address, Proxy, Rule};
 use std::os::fd::{AsFd, BorrowedFd};
 
 const GROUPS: [u32; 8] = [

@@ -8,8 +8,9 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{RouteProtocol, RouteType};
-use roam6_proto::input::{LinkId, NeighbourEvent};
-use roam6_proto::plan::{Neighbour, Proxy};
+use roam6_proto::base::ids::LinkId;
+use roam6_proto::contract::input::NeighbourEvent;
+use roam6_proto::contract::item::{Neighbour, Proxy};
 use roam6_wire::LinkAddress;
 use std::net::Ipv6Addr;
 

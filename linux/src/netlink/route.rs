@@ -8,8 +8,8 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 use roam6_proto::LinkId;
-use roam6_proto::input::RouteEvent;
-use roam6_proto::plan::Table;
+use roam6_proto::contract::input::RouteEvent;
+use roam6_proto::contract::item::Table;
 use roam6_wire::Prefix;
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -6,7 +6,7 @@ use super::{PROTOCOL, family};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::RouteProtocol;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleHeader, RuleMessage};
-use roam6_proto::plan::{Rule, Table};
+use roam6_proto::contract::item::{Rule, Table};
 use roam6_wire::Prefix;
 
 /// A packet whose source is not chosen yet matches if the source it would get by this rule's table does

@@ -3,7 +3,7 @@
 use crate::error::{Context, Error};
 use crate::sys::{self, AddressMembership};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
-use roam6_proto::plan::Anycast;
+use roam6_proto::contract::item::Anycast;
 use std::io;
 use std::os::fd::OwnedFd;
 

@@ -6,8 +6,8 @@ use crate::netfilter::expression::{answer_unreachable, between, equal, from_link
 use crate::netfilter::expression::{load_icmp_type, load_protocol, pass, to_destination};
 use crate::netfilter::{GUARD_TABLE as TABLE, Hook, Netfilter};
 use roam6_proto::LinkId;
-use roam6_proto::few;
-use roam6_proto::plan::Guard;
+use roam6_proto::base::few;
+use roam6_proto::contract::item::Guard;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 

@@ -1,8 +1,8 @@
 //! What the host holds, in little room: a home agent has a tunnel, its routes and a proxy entry for each of 100 000
 //! bindings. Tunnels and contexts are remembered by what carries them, records by the journal.
 
-use roam6_proto::few;
-use roam6_proto::plan::{Proxy, Route, Table, Target, TunnelId};
+use roam6_proto::base::few;
+use roam6_proto::contract::item::{Proxy, Route, Table, Target, TunnelId};
 use roam6_proto::{Item, Key, LinkId};
 use roam6_wire::Prefix;
 use std::collections::BTreeMap;
@@ -200,14 +200,14 @@ mod tests {
     #[test]
     fn holds_in_building_order_and_finds_by_place() {
         let mut holdings = Holdings::default();
-        let rule = Item::Rule(roam6_proto::plan::Rule {
+        let rule = Item::Rule(roam6_proto::contract::item::Rule {
             priority: 1,
             source: Prefix::ALL,
             destination: Prefix::ALL,
             incoming: None,
             table: Table(7),
         });
-        let anycast = Item::Anycast(roam6_proto::plan::Anycast { link: LinkId(3), address: LAST });
+        let anycast = Item::Anycast(roam6_proto::contract::item::Anycast { link: LinkId(3), address: LAST });
         let routes =
             [route(7, "::/0"), route(7, "2001:db8::/32"), route(7, "2001:db8::/48"), route(9, "2001:db9::/48")];
         let order = [&[anycast, proxy(1, 1), proxy(3, 1)][..], &routes, &[rule]].concat();

@@ -9,7 +9,7 @@ use crate::netlink::route::{DEFAULT_METRIC, KernelRoute};
 use crate::netlink::socket::Request;
 use crate::netlink::{address, family, neighbour, rule};
 use netlink_packet_route::AddressFamily;
-use roam6_proto::plan::Address;
+use roam6_proto::contract::item::Address;
 use roam6_proto::{Item, Key, LinkId, Report};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Kernel settings of interfaces, with their former values: kept on disk too, so that a later life can give them back.
 
 use crate::error::{Context, Error};
-use roam6_proto::few;
+use roam6_proto::base::few;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;

@@ -1,7 +1,8 @@
 //! What the daemon and the shim's programs both know: the layouts of `bpf/shim/abi.h`, written field by field.
 
 use core::time::Duration;
-use roam6_proto::plan::{Context, ContextId, MOST_LOCATORS, Pair, Trigger};
+use roam6_proto::base::ids::{ContextId, Pair};
+use roam6_proto::contract::item::{Context, MOST_LOCATORS, Trigger};
 use roam6_wire::shim6::Tag;
 use std::net::Ipv6Addr;
 

@@ -1,7 +1,8 @@
 //! The shim of a build without BPF: there is none, and whoever asks is told.
 
 use crate::error::Error;
-use roam6_proto::plan::{Context, ContextId, Trigger};
+use roam6_proto::base::ids::ContextId;
+use roam6_proto::contract::item::{Context, Trigger};
 use roam6_proto::{Activity, Input, LinkId, Sample, Time};
 use std::os::fd::{AsFd, BorrowedFd};
 

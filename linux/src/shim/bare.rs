@@ -3,7 +3,8 @@
 use crate::tunnel::world::{self, Host};
 use crate::{Backend, Host as Daemon, HostOptions, sys};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use roam6_proto::plan::{Context, ContextId, Pair, Shimmed};
+use roam6_proto::base::ids::{ContextId, Pair};
+use roam6_proto::contract::item::{Context, Shimmed};
 use roam6_proto::{Item, LinkId, Output};
 use roam6_wire::shim6::{Fork, Tag};
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! ICMPv6 errors about packets that bore the payload extension header, put into terms the transport knows: ULIDs, no
 //! such header, and a path MTU 8 octets smaller (RFC 5533 §12.1.1, RFC 4443 §2.4).
 
-use roam6_proto::plan::Pair;
+use roam6_proto::base::ids::Pair;
 use roam6_wire::shim6::{PROTOCOL, Tag};
 use std::net::Ipv6Addr;
 

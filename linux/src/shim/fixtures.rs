@@ -5,7 +5,8 @@ use super::load::{Program, Programs};
 use crate::tunnel::world;
 use aya::{TestRun, TestRunOptions};
 use roam6_proto::LinkId;
-use roam6_proto::plan::{Context, ContextId, Pair};
+use roam6_proto::base::ids::{ContextId, Pair};
+use roam6_proto::contract::item::Context;
 use roam6_wire::shim6::{Fork, Tag};
 
 const ULID: &str = "2001:db8:a1::1";

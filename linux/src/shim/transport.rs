@@ -8,7 +8,7 @@ use aya::programs::Iter;
 use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::socket::{MsgFlags, SockaddrIn6, sendto};
 use roam6_proto::Time;
-use roam6_proto::plan::Pair;
+use roam6_proto::base::ids::Pair;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::net::{Ipv6Addr, SocketAddrV6};

@@ -10,7 +10,7 @@ use nix::sys::socket::{
     sendmsg, setsockopt, socket, sockopt,
 };
 use roam6_proto::LinkId;
-use roam6_proto::few;
+use roam6_proto::base::few;
 use roam6_wire::Ipv4End;
 use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::ip6::{HEADER_LENGTH, Header, protocol};

@@ -4,7 +4,7 @@ use crate::error::{Context, Error};
 use crate::netlink::link::{self, Link, Wish};
 use crate::netlink::message::{Message, Told};
 use crate::netlink::socket::{Netlink, Request};
-use roam6_proto::input::LinkId;
+use roam6_proto::base::ids::LinkId;
 #[cfg(feature = "bpf")]
 use roam6_wire::LinkAddress;
 use std::fs;

@@ -1,5 +1,5 @@
 //! Tunnels: one contract, two back ends of the same wire format (RFC 2473), so either end of a tunnel may be either.
-//! What a tunnel means is told at [`roam6_proto::plan::Tunnel`].
+//! What a tunnel means is told at [`roam6_proto::contract::item::Tunnel`].
 
 #[cfg(feature = "bpf")]
 pub mod bpf;
@@ -22,9 +22,9 @@ pub(crate) mod world;
 
 use crate::Error;
 pub use crate::netfilter::Hooks;
-use roam6_proto::few;
-use roam6_proto::input::LinkId;
-use roam6_proto::plan::{Tunnel, TunnelId};
+use roam6_proto::base::few;
+use roam6_proto::base::ids::LinkId;
+use roam6_proto::contract::item::{Tunnel, TunnelId};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 

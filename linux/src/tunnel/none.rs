@@ -2,9 +2,9 @@
 
 use super::Tunnels;
 use crate::Error;
-use roam6_proto::few;
-use roam6_proto::input::LinkId;
-use roam6_proto::plan::{Tunnel, TunnelId};
+use roam6_proto::base::few;
+use roam6_proto::base::ids::LinkId;
+use roam6_proto::contract::item::{Tunnel, TunnelId};
 
 /// Refuses every tunnel.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 use roam6_proto::LinkId;
-use roam6_proto::nemo::flow::Selector;
-use roam6_proto::plan::{Path, TunnelFlow};
+use roam6_proto::contract::config::flow::Selector;
+use roam6_proto::contract::item::{Path, TunnelFlow};
 use roam6_wire::Bid;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::AsRawFd;

@@ -6,7 +6,7 @@ use crate::scene_or_skip;
 use crate::world::Host;
 use roam6_linux::tunnel::Tunnels;
 use roam6_linux::tunnel::bpf::{Bpf, Options};
-use roam6_proto::input::LinkId;
+use roam6_proto::base::ids::LinkId;
 use std::process::Command;
 
 const AT_HOME_AGENT: [&str; 2] = ["ha0", "ha1"];

@@ -3,7 +3,7 @@
 use crate::scene::{CN, COA, HOME, MNN, MNP, OTHER_HOME, OTHER_MNN, OTHER_MNP, Scene, arrives, at_home_agent};
 use crate::scene_or_skip;
 use nix::sys::socket::{AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, socket};
-use roam6_proto::plan::Tunnel;
+use roam6_proto::contract::item::Tunnel;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use crate::scene::{CN, COA, HA, HOME, Kind, MNN, MNP, Scene, Side, arrives, at_h
 use crate::scene_or_skip;
 use crate::world::Host;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6, sendto, socket};
-use roam6_proto::plan::Tunnel;
+use roam6_proto::contract::item::Tunnel;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -118,7 +118,7 @@ pub fn two_networks(scene: &mut Scene) -> (Side, Host) {
     let (mut other, node) = scene.second_router(false);
     number(&other.host, "in0", "10.77.2.1/24", None);
     number(&node, "mnn0", &format!("{OTHER_MNN4}/24"), Some("10.77.2.1"));
-    let tunnel = scene.ha.act(|tunnels| tunnels.find(roam6_proto::plan::TunnelId(2))).unwrap();
+    let tunnel = scene.ha.act(|tunnels| tunnels.find(roam6_proto::contract::item::TunnelId(2))).unwrap();
     let tunnel = with(tunnel, OTHER_MNP4);
     scene.ha.put(&tunnel);
     other.put(&turned(tunnel));

@@ -4,7 +4,7 @@ use crate::ipv4;
 use crate::scene::{CN, COA, HA, HOME, Kind, MNN, MNP, SECOND_COA, Scene, arrives, at_home_agent};
 use crate::world::{self, Host};
 use roam6_linux::tunnel::ip6tnl::Ip6Tnl;
-use roam6_proto::plan::TunnelId;
+use roam6_proto::contract::item::TunnelId;
 
 fn obstacle() -> Option<String> {
     world::obstacle().or_else(|| Host::new().enter(|| Ip6Tnl::open("probe").err()).map(|error| error.to_string()))

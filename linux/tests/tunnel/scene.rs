@@ -5,8 +5,8 @@ use crate::world::Host;
 use roam6_linux::tunnel::Tunnels;
 use roam6_linux::tunnel::bpf::{Bpf, Options};
 use roam6_linux::tunnel::ip6tnl::Ip6Tnl;
-use roam6_proto::input::LinkId;
-use roam6_proto::plan::{Path, Tunnel, TunnelId};
+use roam6_proto::base::ids::LinkId;
+use roam6_proto::contract::item::{Path, Tunnel, TunnelId};
 use roam6_wire::Bid;
 use std::net::UdpSocket;
 

@@ -1,12 +1,12 @@
 //! Advertises prefixes to the nodes inside: the router side of RFC 4861 §6.2, never on a visited link. Lifetimes of
 //! prefixes that are ours for a time count down (RFC 8415 §6.3, RFC 7084 §4.3).
 
-use crate::access::limiter::Limiter;
 use crate::access::neighbour;
-use crate::engine::Outbox;
-use crate::entropy::Entropy;
-use crate::input::LinkId;
-use crate::time::Time;
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::base::token_bucket::Limiter;
+use crate::contract::engine::Outbox;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement, RouterPreference};
 use roam6_wire::{DomainName, LinkAddress, Prefix};
@@ -274,7 +274,7 @@ const HOP_LIMIT: u8 = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Output;
+    use crate::contract::output::Output;
     use roam6_wire::ip6::Datagram;
 
     const LINK: LinkId = LinkId(1);

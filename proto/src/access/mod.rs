@@ -4,7 +4,6 @@
 pub mod advertiser;
 pub mod delegation;
 pub mod duplicate;
-pub mod limiter;
 pub mod movement;
 pub mod nd_proxy;
 pub mod neighbour;

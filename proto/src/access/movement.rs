@@ -2,12 +2,12 @@
 //! same link (RFC 4861 §6.3, RFC 7559, RFC 6275 §11.5.1).
 
 use crate::access::neighbour;
-use crate::engine::Outbox;
-use crate::entropy::Entropy;
-use crate::few;
-use crate::input::LinkId;
-use crate::report::{Lost, Report};
-use crate::time::Time;
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::report::{Lost, Report};
 use core::time::Duration;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
 use roam6_wire::{DomainName, LinkAddress, Prefix};
@@ -539,7 +539,7 @@ fn prefixes(now: Time, message: &RouterAdvertisement) -> impl Iterator<Item = On
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Output;
+    use crate::contract::output::Output;
 
     const LINK: LinkId = LinkId(1);
     const MAC: Option<LinkAddress> = Some(LinkAddress([2, 0, 0, 0, 0, 1]));

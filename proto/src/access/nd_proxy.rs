@@ -2,13 +2,13 @@
 //! answered for outside (RFC 4389). Inside, the prefix is not on-link, so nodes send all to us and nothing is relayed but
 //! questions; an address is answered for only once nobody outside has defended it.
 
-use crate::access::limiter::Limiter;
 use crate::access::neighbour;
-use crate::engine::Outbox;
-use crate::few;
-use crate::input::LinkId;
-use crate::report::Report;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::base::token_bucket::Limiter;
+use crate::contract::engine::Outbox;
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::{LinkAddress, Prefix};
@@ -213,7 +213,7 @@ impl NdProxy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Output;
+    use crate::contract::output::Output;
 
     const OUTSIDE: Side = (LinkId(1), LinkAddress([2, 0, 0, 0, 0, 1]));
     const INSIDE: Side = (LinkId(2), LinkAddress([2, 0, 0, 0, 0, 2]));
@@ -243,7 +243,7 @@ mod tests {
     fn sent(out: &mut Outbox) -> Vec<u32> {
         let by = |output| match output {
             Output::Transmit(transmit) => match transmit.via {
-                crate::output::Via::Link(link) => Some(link.0),
+                crate::contract::output::Via::Link(link) => Some(link.0),
                 other => panic!("{other:?}"),
             },
             _ => None,

@@ -1,8 +1,8 @@
 //! Neighbour discovery messages an engine sends itself, ready to leave by an interface, since the kernel's own timing and
 //! source addresses would cost a handover its milliseconds (RFC 4861 §4, RFC 4862 §5.4.2).
 
-use crate::input::LinkId;
-use crate::output::{Transmit, Via};
+use crate::base::ids::LinkId;
+use crate::contract::output::{Transmit, Via};
 use roam6_wire::icmp6::{self, Message, NeighbourOption, NeighbourSolicitation, RouterSolicitation};
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::{LinkAddress, Prefix};

@@ -1,7 +1,7 @@
 //! The MN-HA authenticator and its timestamps: proof that a mobility message comes from who shares the key, and now.
 //! RFC 4285 §5.1 and §6.
 
-use crate::time::Time;
+use crate::base::time::Time;
 use core::time::Duration;
 use hmac::{Hmac, Mac};
 use roam6_wire::{CareOfAddress, HomeAddress};
@@ -116,7 +116,7 @@ impl WallClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::hex;
+    use crate::base::hex;
 
     fn golden() -> (Vec<u8>, CareOfAddress, HomeAddress, Vec<u8>) {
         let update = "3b09050043b00001c400000f0100031020010db8000100000000000000000100\

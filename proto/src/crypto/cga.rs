@@ -47,14 +47,14 @@ impl Sec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parameters {
     /// Random, then searched for.
-    #[serde(with = "crate::output::hex")]
+    #[serde(with = "crate::base::hex")]
     modifier: Vec<u8>,
     /// The subnet prefix, upper 64 bits of the address.
     prefix: u64,
     /// 0, 1 or 2.
     collisions: u8,
     /// DER of the SubjectPublicKeyInfo, then extensions.
-    #[serde(with = "crate::output::hex")]
+    #[serde(with = "crate::base::hex")]
     key_and_extensions: Vec<u8>,
 }
 
@@ -224,7 +224,7 @@ fn der_length(bytes: &[u8]) -> Option<usize> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::output::hex;
+    use crate::base::hex;
 
     /// The key of RFC 3972 appendix A.
     pub(crate) fn example_key() -> Vec<u8> {

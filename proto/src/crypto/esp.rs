@@ -1,7 +1,6 @@
 //! ESP in transport mode with manual keys for Binding Updates and Acknowledgements (RFC 4303; RFC 3776 §4.1, RFC 4877 §4).
 //! Done here and not by the kernel, so that it works on kernels without XFRM or Mobile IPv6 and can be replayed.
 
-use crate::report::DropReason;
 use hmac::{Hmac, Mac};
 use roam6_wire::{Malformed, Why};
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,8 @@ pub const PAYLOAD_AT: usize = 8;
 /// Pad length and next header.
 const TRAILER: usize = 2;
 
-const SPI: &str = "ESP SPI";
+/// What a packet of an unknown association is refused for.
+pub const SPI: &str = "ESP SPI";
 
 /// One direction of a pair of manually keyed security associations.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct SecurityAssociation {
     /// Integrity algorithm; the payload is not encrypted (RFC 2410), which RFC 3776 §4.1 allows for these messages.
     pub integrity: Integrity,
     /// Its key.
-    #[serde(with = "crate::output::hex")]
+    #[serde(with = "crate::base::hex")]
     pub key: Vec<u8>,
 }
 
@@ -134,15 +134,6 @@ impl SecurityAssociation {
             Integrity::HmacSha1 => verify::<Hmac<Sha1>>(&self.key, covered, check),
             Integrity::HmacSha256 => verify::<Hmac<Sha256>>(&self.key, covered, check),
         }
-    }
-}
-
-/// Why a packet that [`SecurityAssociation::open`] refused is dropped.
-pub fn refusal(malformed: &Malformed) -> DropReason {
-    match malformed {
-        Malformed { what: SPI, .. } => DropReason::NoAssociation,
-        Malformed { why: Why::Checksum, .. } => DropReason::BadAuthenticator,
-        _ => DropReason::Malformed,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Hash-based addresses: a set of addresses, one in each of several prefixes, bound to one another by a hash (RFC 5535).
 //! The set is a CGA whose parameters list all the prefixes in a Multi-Prefix extension (§6).
 
+use crate::base::rng::Entropy;
 use crate::crypto::cga::{Parameters, Refusal, Sec};
-use crate::entropy::Entropy;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
@@ -127,8 +127,8 @@ fn number_as_key(number: &[u8; 48]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::hex;
     use crate::crypto::cga::tests::{example_key, example_modifier};
-    use crate::output::hex;
 
     fn two_prefixes() -> [Prefix; 2] {
         ["2001:db8:a::/64".parse().unwrap(), "2001:db8:b::/64".parse().unwrap()]

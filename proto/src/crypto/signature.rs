@@ -2,7 +2,7 @@
 //!
 //! RFC 3972 knows RSA keys only. A P-256 key signs with ECDSA over SHA-256, for peers that know it too.
 
-use crate::entropy::Entropy;
+use crate::base::rng::Entropy;
 use p256::ecdsa::signature::{Signer, Verifier};
 use p256::pkcs8::{DecodePrivateKey as _, DecodePublicKey as _, EncodePublicKey as _};
 use rsa::pkcs1v15;
@@ -77,7 +77,7 @@ impl fmt::Debug for PrivateKey {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::output::hex;
+    use crate::base::hex;
 
     /// PKCS #8 of an RSA key of 1024 bits, made for these tests.
     pub(crate) fn rsa_key() -> Vec<u8> {

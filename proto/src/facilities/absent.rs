@@ -1,11 +1,12 @@
 //! In place of the facilities, where they were left out.
 
-use super::{Announcement, DenmOrder, FacilitiesConfig, Own};
-use crate::entropy::Entropy;
+use super::Own;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::config::facilities::{Announcement, DenmOrder, FacilitiesConfig};
+use crate::contract::report::Report;
+use crate::contract::view::View;
 use crate::geo::{Delivery, Request};
-use crate::report::Report;
-use crate::time::Time;
-use crate::view::View;
 use roam6_wire::geo::Station;
 
 /// Nothing.

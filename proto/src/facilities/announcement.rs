@@ -1,8 +1,8 @@
 //! What a station serves, told to its neighbours again and again: the originating side of EN 302 890-1 (SAM). No source
 //! to hand says how often; the message itself says how many of it are sent in five seconds.
 
-use super::config::{Announcement, Served, Way};
-use crate::time::Time;
+use crate::base::time::Time;
+use crate::contract::config::facilities::{Announcement, Served, Way};
 use core::net::Ipv6Addr;
 use core::time::Duration;
 use roam6_wire::its::common::Header;

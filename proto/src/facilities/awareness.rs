@@ -1,8 +1,8 @@
 //! When a station makes itself known: the generation rules of EN 302 637-2 V1.4.1 §6.1.3. At once when it has turned,
 //! moved or changed its speed enough, though never within T_GenCamMin, and else at the pace of its last changes.
 
+use crate::base::time::Time;
 use crate::geo::geometry;
-use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::geo::{LongPosition, Place};
 use std::collections::VecDeque;

@@ -2,16 +2,17 @@
 
 use super::announcement::Announcer;
 use super::awareness::{Awareness, Due};
-use super::config::{Announcement, DenmOrder, EventName, FacilitiesConfig};
 use super::map::{Map, News, Teller};
 use super::notification::{Notifications, Speaker, Told};
 use super::services::{self, Services};
 use super::{Own, picture};
-use crate::entropy::Entropy;
-use crate::geo::{Delivery, Request, To};
-use crate::report::{DropReason, Report};
-use crate::time::Time;
-use crate::view::View;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::config::facilities::{Announcement, DenmOrder, EventName, FacilitiesConfig};
+use crate::contract::config::geo::To;
+use crate::contract::report::{DropReason, Report};
+use crate::contract::view::View;
+use crate::geo::{Delivery, Request};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::btp::{Btp, Second, port};

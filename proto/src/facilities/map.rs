@@ -1,11 +1,11 @@
 //! The local dynamic map: the stations that make themselves known and the events they tell of, as long as they are of
 //! interest (EN 302 895; receiving side of EN 302 637-3 §8.2.2).
 
-use super::config::EventName;
 use super::notification::Told;
-use crate::agenda::Agenda;
-use crate::few;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::time::Time;
+use crate::base::timers::Agenda;
+use crate::contract::config::facilities::EventName;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::its::cam::Cam;

@@ -4,8 +4,6 @@
 //!
 //! Feature `facilities` leaves the messages' ASN.1 out of routers that have no room for it.
 
-pub mod config;
-
 #[cfg(feature = "facilities")]
 pub mod announcement;
 #[cfg(feature = "facilities")]
@@ -31,7 +29,6 @@ mod absent;
 
 #[cfg(not(feature = "facilities"))]
 pub use absent::Facilities;
-pub use config::{Announcement, DenmOrder, Event, EventName, FacilitiesConfig, Served, Way};
 #[cfg(feature = "facilities")]
 pub use engine::Facilities;
 

@@ -1,9 +1,9 @@
 //! Events this station tells of, and goes on telling of until they are over: the originating side of EN 302 637-3 V1.3.1
 //! §8.2.1 (trigger, update, repetition, termination).
 
-use super::config::{DenmOrder, Event, EventName};
-use crate::few;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::time::Time;
+use crate::contract::config::facilities::{DenmOrder, Event, EventName};
 use core::time::Duration;
 use roam6_wire::geo::{Area, Place};
 use roam6_wire::its::common::{Cause, Header, ReferencePosition};

@@ -1,11 +1,11 @@
 //! The map, and what is served, as an operator sees them.
 
 use super::announcement::Announcer;
-use super::config::{EventName, Way};
 use super::map::{Known, Seen};
 use super::services::{self, Heard};
-use crate::time::Time;
-use crate::view::{AnnouncementView, LdmEventView, LdmStationView, ServiceView};
+use crate::base::time::Time;
+use crate::contract::config::facilities::{EventName, Way};
+use crate::contract::view::{AnnouncementView, LdmEventView, LdmStationView, ServiceView};
 use core::net::Ipv6Addr;
 use roam6_wire::Prefix;
 use roam6_wire::geo::Station;

@@ -2,16 +2,17 @@
 //! read is written as it was.
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
-use super::config::MAX_NAME;
 use super::map::{MAX_EVENTS, MAX_STATIONS, OVER_LIFETIME};
 use super::notification::MAX_OWN;
 use super::services::MAX_OF_ONE;
-use super::{Announcement, DenmOrder, Event, EventName, Facilities, FacilitiesConfig, Own, Served, Way};
-use crate::entropy::Entropy;
+use super::{Facilities, Own};
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::config::facilities::MAX_NAME;
+use crate::contract::config::facilities::{Announcement, DenmOrder, Event, EventName, FacilitiesConfig, Served, Way};
 use crate::geo::Delivery;
 use crate::geo::stations::Hop;
-use crate::input::LinkId;
-use crate::time::Time;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 use roam6_wire::geo::btp::{Btp, Second, port};

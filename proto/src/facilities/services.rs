@@ -1,8 +1,8 @@
 //! What other stations say they serve, as long as they go on saying it: the receiving side of EN 302 890-1 (SAM).
 
 use super::announcement::RATE_PERIOD;
-use crate::few;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::its::extension::Value;

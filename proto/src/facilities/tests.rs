@@ -2,16 +2,18 @@
 
 mod services;
 
-use super::config::{DenmOrder, Event, EventName};
 use super::map::MAX_EVENTS_OF_ONE;
 use super::*;
-use crate::entropy::Entropy;
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::config::facilities::FacilitiesConfig;
+use crate::contract::config::facilities::{DenmOrder, Event, EventName};
+use crate::contract::config::geo::To;
+use crate::contract::report::{DropReason, Report};
+use crate::contract::view::View;
 use crate::geo::stations::Hop;
-use crate::geo::{Delivery, Request, To, geometry};
-use crate::input::LinkId;
-use crate::report::{DropReason, Report};
-use crate::time::Time;
-use crate::view::View;
+use crate::geo::{Delivery, Request, geometry};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{

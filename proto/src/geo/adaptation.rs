@@ -2,16 +2,17 @@
 //! of each station on it is the one in its GeoNetworking address, so neighbour discovery finds stations, and what a
 //! frame's destination says is all there is to know: one station, or everybody the link reaches.
 
-use super::config::{Reach, VirtualLink};
 use super::geometry;
 use super::link_choice::LinkChoice;
 use super::listeners::Listeners;
-use super::request::{Delivery, Request, To};
-use crate::few;
-use crate::input::{AddressEvent, AddressState, Frame, LinkId};
+use super::request::{Delivery, Request};
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::contract::config::geo::GeoDestination;
+use crate::contract::config::geo::{Reach, To, VirtualLink};
+use crate::contract::input::{AddressEvent, AddressState, Frame};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, Extended, GeoAddress, Packet, Place, Station, Upper};
-use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
 /// EtherType of IPv6.
@@ -23,15 +24,6 @@ const HEADERS: u32 = 88;
 /// Octets of an IPv6 header, and where its addresses are.
 const IPV6_HEADER: usize = 40;
 const DESTINATION_AT: usize = 24;
-
-/// Where packets for an IPv6 address go (the GeoDestination of the paper, changeable at run time).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GeoDestination {
-    /// A multicast group, or an anycast address.
-    pub address: Ipv6Addr,
-    /// The area.
-    pub area: Area,
-}
 
 /// The virtual links of a station.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Packets that go out unless somebody else is quicker (EN 302 636-4-1 §E.3, §F.3).
 
-use crate::agenda::Agenda;
-use crate::time::Time;
+use crate::base::time::Time;
+use crate::base::timers::Agenda;
 use roam6_wire::LinkAddress;
 use std::collections::BTreeMap;
 

@@ -4,17 +4,17 @@
 //! A question is answered by one packet at most, to the station that asked, and not more often than the limiter lets
 //! through; what is heard in answer causes nothing but a report.
 
-use super::request::{Delivery, Request, To};
-use crate::access::limiter::Limiter;
-use crate::entropy::Entropy;
-use crate::few;
-use crate::report::{DropReason, Report};
-use crate::time::Time;
+use super::request::{Delivery, Request};
+use crate::base::few;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::base::token_bucket::Limiter;
+use crate::contract::config::geo::{Probe, Question, To};
+use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::echo::{Echo, Kind, PORT};
 use roam6_wire::geo::{GeoAddress, TrafficClass, Upper};
-use serde::{Deserialize, Serialize};
 
 /// Questions whose answers are waited for; of more the oldest are forgotten.
 pub const MAX_ASKED: usize = 256;
@@ -29,32 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SPREAD_MOST: Duration = Duration::from_secs(5);
 /// So many answers at once, then one each interval.
 const ANSWERS: (u32, Duration) = (50, Duration::from_millis(20));
-
-/// A question to be asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Question {
-    /// Its name.
-    pub probe: Probe,
-    /// For whom.
-    pub to: To,
-    /// Octets of data that come along and come back.
-    pub octets: u16,
-    /// Hops it may make; `None` for the default.
-    pub hops: Option<u8>,
-    /// The station at which it has made its last hop answers too.
-    pub trace: bool,
-    /// Answers come spread over so long: where many are asked, not all may speak at once.
-    pub spread: Duration,
-}
-
-/// Names a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Probe {
-    /// The series.
-    pub identifier: u32,
-    /// The place in the series.
-    pub sequence: u32,
-}
 
 /// Questions and answers of one station.
 #[derive(Debug)]

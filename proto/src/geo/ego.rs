@@ -1,9 +1,9 @@
 //! Where this station is itself, and what time it is for position vectors: EN 302 636-4-1 §8.2 (ego position vector).
 
 use super::geometry;
-use crate::input::{Clock, Fix};
-use crate::time::Time;
-use crate::view::PositionView;
+use crate::base::time::Time;
+use crate::contract::input::{Clock, Fix};
+use crate::contract::view::PositionView;
 use core::time::Duration;
 use roam6_wire::geo::{GeoAddress, LongPosition, Place, Timestamp};
 

@@ -3,8 +3,8 @@
 //! unicast packet names no link. What this station and the other have exchanged lately tells it then: the link on which a
 //! neighbour was solicited is the link of its advertisement.
 
-use crate::few;
-use crate::input::LinkId;
+use crate::base::few;
+use crate::base::ids::LinkId;
 use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::{Message, kind};
 use roam6_wire::ip6::{Datagram, protocol};

@@ -2,7 +2,7 @@
 //! (MLDv2, RFC 3810; MLDv1, RFC 2710); here it is heard as a switch hears it (RFC 4541 §3), so that of what is sent to an
 //! area, those who are there take what they listen to.
 
-use crate::few;
+use crate::base::few;
 use roam6_wire::icmp6::{Message, kind};
 use roam6_wire::ip6::{Datagram, protocol};
 use std::net::Ipv6Addr;

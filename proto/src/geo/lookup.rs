@@ -1,9 +1,9 @@
 //! Stations whose position is not known, and what waits for it: the location service of EN 302 636-4-1 §10.3.7.
 
-use super::config::Mib;
 use super::request::Request;
-use crate::few;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::time::Time;
+use crate::contract::config::geo::Mib;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::GeoAddress;
 use std::collections::VecDeque;

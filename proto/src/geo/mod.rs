@@ -2,7 +2,6 @@
 //! of stations learns from it, and it goes up, on, or no farther. IPv6 travels over it by EN 302 636-6-1.
 
 pub mod adaptation;
-pub mod config;
 pub mod contention;
 pub mod echo;
 pub mod ego;
@@ -19,10 +18,8 @@ pub mod seen;
 pub mod station;
 pub mod stations;
 pub mod store;
+mod view;
 
-pub use adaptation::GeoDestination;
-pub use config::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
-pub use echo::{Probe, Question};
-pub use request::{Delivery, Refused, Repetition, Request, To};
+pub use request::{Delivery, Refused, Repetition, Request};
 pub use router::Router;
 pub use station::GeoStation;

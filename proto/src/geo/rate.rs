@@ -2,7 +2,7 @@
 //! nothing of it while the average is above itsGnMaxPacketDataRate. Here a token bucket of the same rate and memory drops
 //! the excess and no more, and fills with the time that passes, whether the source sends or not.
 
-use crate::time::Time;
+use crate::base::time::Time;
 use core::time::Duration;
 
 /// The window of the average that annex B.2 weighs with itsGnMaxPacketDataRateEmaBeta.

@@ -1,11 +1,11 @@
 //! What the layers above ask of GeoNetworking (GN-DATA.request, EN 302 636-4-1 annex J), and what it hands up.
 
 use super::stations::Hop;
-use crate::report::DropReason;
+use crate::contract::config::geo::To;
+use crate::contract::report::DropReason;
 use core::fmt;
 use core::time::Duration;
-use roam6_wire::geo::{Area, GeoAddress, Packet, TrafficClass, Upper};
-use serde::{Deserialize, Serialize};
+use roam6_wire::geo::{Packet, TrafficClass, Upper};
 
 /// Something to be sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,22 +24,6 @@ pub struct Request {
     pub hops: Option<u8>,
     /// How often it is sent anew.
     pub repetition: Option<Repetition>,
-}
-
-/// For whom a packet is.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum To {
-    /// One station (GeoUnicast).
-    Station(GeoAddress),
-    /// Any one station in an area (GeoAnycast).
-    AnyIn(Area),
-    /// All stations in an area (GeoBroadcast).
-    AllIn(Area),
-    /// All stations within so many hops (topologically-scoped broadcast).
-    Hops(u8),
-    /// All neighbours (single-hop broadcast).
-    Neighbours,
 }
 
 /// A packet sent again and again (§10.2.2): each time anew, from where the station then is.

@@ -2,14 +2,16 @@
 //! no frame makes more of them than the standard has it.
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
-use super::config::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
 use super::station::GeoStation;
 use super::stations::MAX_STATIONS;
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::input::{Clock, Fix, Frame, Input, LinkEvent, LinkId, Order};
-use crate::output::Output;
-use crate::time::Time;
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::command::Order;
+use crate::contract::config::geo::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{Clock, Fix, Frame, Input, LinkEvent};
+use crate::contract::output::Output;
 use core::time::Duration;
 use roam6_wire::geo::{ETHERTYPE, Packet, Place, Station, set_remaining};
 use roam6_wire::{LinkAddress, Reader};

@@ -76,7 +76,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entropy::Entropy;
+    use crate::base::rng::Entropy;
     use std::collections::BTreeSet;
 
     #[test]

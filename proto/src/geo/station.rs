@@ -1,20 +1,24 @@
 //! A whole GeoNetworking station as an engine: the router, and IPv6 over it.
 
-use super::adaptation::{Adaptation, GeoDestination, MAX_DESTINATIONS};
-use super::config::{GeoConfig, VirtualLink};
-use super::echo::{Echoes, Question};
+use super::adaptation::{Adaptation, MAX_DESTINATIONS};
+use super::echo::Echoes;
 use super::geometry;
 use super::request::{Refused, Request};
 use super::router::Router;
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::facilities::{DenmOrder, Facilities};
-use crate::few;
-use crate::input::{Frame, Input, LinkEvent, LinkId, Order};
-use crate::plan::{Heard, Item, Key, VirtualInterface};
-use crate::report::{DropReason, Report};
-use crate::time::Time;
-use crate::view::{GroupView, StationView, View};
+use super::view;
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::command::Order;
+use crate::contract::config::facilities::DenmOrder;
+use crate::contract::config::geo::{GeoConfig, GeoDestination, Question, VirtualLink};
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{Frame, Input, LinkEvent};
+use crate::contract::item::{Heard, Item, Key, VirtualInterface};
+use crate::contract::report::{DropReason, Report};
+use crate::contract::view::{GroupView, View};
+use crate::facilities::Facilities;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, ETHERTYPE, TrafficClass};
 
@@ -288,8 +292,8 @@ impl Engine for GeoStation {
         if let Some(facilities) = &self.facilities {
             facilities.view(now, view);
         }
-        let of_own = own.map(|position| StationView::own(&position, self.router.has_fix()));
-        let others = self.router.stations().iter().map(|station| StationView::of(station, own.as_ref(), now));
+        let of_own = own.map(|position| view::own(&position, self.router.has_fix()));
+        let others = self.router.stations().iter().map(|station| view::other(station, own.as_ref(), now));
         view.stations.extend(of_own.into_iter().chain(others));
     }
 }

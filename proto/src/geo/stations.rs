@@ -4,14 +4,14 @@
 //! is given up for another, except that a neighbour takes the place of who is far away. An entry whose position is too old
 //! to be used stays as long as packets of its station may be about, carried by somebody: it knows them again.
 
-use super::config::Mib;
 use super::geometry::{self, Offset, Plane};
 use super::planar;
 use super::rate::Rate;
 use super::seen::Seen;
-use crate::few;
-use crate::input::LinkId;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::contract::config::geo::Mib;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{GeoAddress, LongPosition, Place, ShortPosition, Timestamp};

@@ -2,7 +2,7 @@
 //! goes when its lifetime ends. When octets run out, not simply the oldest goes, but the oldest of the source that has most
 //! in it among those of the sender that has handed over most: the flood of one station takes nothing from others.
 
-use crate::time::Time;
+use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::Lifetime;

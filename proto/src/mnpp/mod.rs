@@ -5,26 +5,26 @@
 //! a table that is looked into before the rules of the mobile router send packets home; it ends with the last
 //! announcement, and then the same packets find their way home again.
 
-pub mod config;
 pub mod neighbours;
 pub mod scenario;
 #[cfg(test)]
 mod tests;
 pub mod trust;
 
-pub use config::{Acceptance, MnppConfig};
-
-use crate::access::limiter::Limiter;
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::base::token_bucket::Limiter;
+use crate::contract::command::Order;
+use crate::contract::config::mnpp::MnppConfig;
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{AddressEvent, Input, LinkEvent, NeighbourEvent, Packet};
+use crate::contract::item::{Item, Key, Neighbour, Route, Rule, Table, Target};
+use crate::contract::output::{Transmit, Via};
+use crate::contract::report::{DropReason, Lost, Report};
+use crate::contract::view::{NetworkView, View};
 use crate::crypto::authenticator::WallClock;
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::few;
-use crate::input::{AddressEvent, Input, LinkEvent, LinkId, NeighbourEvent, Order, Packet};
-use crate::output::{Transmit, Via};
-use crate::plan::{Item, Key, Neighbour, Route, Rule, Table, Target};
-use crate::report::{DropReason, Lost, Report};
-use crate::time::Time;
-use crate::view::{NetworkView, View};
 use core::time::Duration;
 use neighbours::{Change, MAX_NETWORKS, Neighbours, Router};
 use roam6_wire::icmp6::{ALL_ROUTERS, ON_LINK_HOP_LIMIT};

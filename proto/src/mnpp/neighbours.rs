@@ -1,9 +1,9 @@
 //! Routers nearby, and the networks each of them has: who announced a network first has it until it ends.
 
 use super::trust::WINDOW;
-use crate::few;
-use crate::input::LinkId;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;

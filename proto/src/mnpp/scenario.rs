@@ -3,14 +3,17 @@
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
 use super::neighbours::{MAX_NETWORKS, MAX_ROUTERS};
-use super::{Acceptance, Mnpp, MnppConfig, trust};
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, LinkId, Order, Packet};
-use crate::nemo::config::SharedKey;
-use crate::output::Output;
-use crate::plan::{Item, Key};
-use crate::time::Time;
+use super::{Mnpp, trust};
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::command::Order;
+use crate::contract::config::mnpp::{Acceptance, MnppConfig};
+use crate::contract::config::nemo::SharedKey;
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Packet};
+use crate::contract::item::{Item, Key};
+use crate::contract::output::Output;
 use core::time::Duration;
 use roam6_wire::icmp6::{ALL_ROUTERS, ON_LINK_HOP_LIMIT};
 use roam6_wire::ip6::{self, Header, protocol};

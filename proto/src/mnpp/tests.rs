@@ -2,9 +2,11 @@
 
 use super::neighbours::MAX_ROUTERS;
 use super::*;
-use crate::input::{AddressState, Clock};
-use crate::nemo::config::SharedKey;
-use crate::output::Output;
+use crate::contract::config::mnpp::Acceptance;
+use crate::contract::config::mnpp::MnppConfig;
+use crate::contract::config::nemo::SharedKey;
+use crate::contract::input::{AddressState, Clock};
+use crate::contract::output::Output;
 use std::collections::{BTreeMap, BTreeSet};
 
 const LINK: LinkId = LinkId(7);

@@ -1,7 +1,7 @@
 //! Whom to believe which networks: an announcement is proved by a shared key, and each key is good for some prefixes.
 
-use super::config::{Acceptance, MnppConfig};
-use crate::report::DropReason;
+use crate::contract::config::mnpp::{Acceptance, MnppConfig};
+use crate::contract::report::DropReason;
 use core::time::Duration;
 use hmac::{Hmac, Mac};
 use roam6_wire::Prefix;

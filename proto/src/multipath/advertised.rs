@@ -1,8 +1,8 @@
 //! Which prefixes the routers of a link advertise. A prefix works by the router that advertises it, so an address whose
 //! router is gone has no route, whatever the routing table says (RFC 4861 §6.3.4, RFC 8028 §3.1).
 
-use crate::few;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};

@@ -2,11 +2,12 @@
 //! (RFC 4861 §6.3.4, RFC 7559 §2, RFC 8028 §3.1).
 
 use super::advertised::Advertised;
-use crate::engine::Outbox;
-use crate::few;
-use crate::input::{AddressEvent, AddressState, LinkEvent, LinkId, RouteEvent};
-use crate::report::Report;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::input::{AddressEvent, AddressState, LinkEvent, RouteEvent};
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;

@@ -1,7 +1,6 @@
 //! Several paths for one connection: which addresses the kernel's MPTCP makes subflows from (RFC 8684).
 
 pub mod advertised;
-pub mod config;
 pub mod link;
 pub mod path_manager;
 pub mod scenario;
@@ -10,5 +9,4 @@ pub mod subflow;
 #[cfg(test)]
 mod tests;
 
-pub use config::PathManagerConfig;
 pub use path_manager::PathManager;

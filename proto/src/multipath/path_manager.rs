@@ -1,18 +1,20 @@
 //! Keeps the kernel's MPTCP endpoints true: an address is one from when its route works until either goes, and the ones
 //! by the tunnel are for when nothing else works (RFC 8684 §3.2, §3.3.8, §3.4; RFC 8028 §3.1).
 
-use super::config::PathManagerConfig;
 use super::link::{Link, Links};
 use super::source_routes::SourceRoutes;
 use super::subflow::{self, Subflows};
 use crate::access::neighbour;
-use crate::engine::{Engine, Outbox};
-use crate::few;
-use crate::input::{Input, LinkEvent, LinkId, Order, Outcome, Packet, SubflowChange, SubflowEvent};
-use crate::plan::{Endpoint, EndpointFlags, EndpointLimits, Item, Key};
-use crate::report::{DropReason, Report};
-use crate::time::Time;
-use crate::view::{EndpointView, LinkView, View};
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::contract::command::Order;
+use crate::contract::config::multipath::PathManagerConfig;
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{Input, LinkEvent, Outcome, Packet, SubflowChange, SubflowEvent};
+use crate::contract::item::{Endpoint, EndpointFlags, EndpointLimits, Item, Key};
+use crate::contract::report::{DropReason, Report};
+use crate::contract::view::{EndpointView, LinkView, View};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, kind};

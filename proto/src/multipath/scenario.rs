@@ -2,16 +2,19 @@
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 #![allow(clippy::panic, clippy::expect_used, reason = "a scenario fails where it stands")]
 
+use super::PathManager;
 use super::path_manager::MAX_ENDPOINTS;
-use super::{PathManager, PathManagerConfig};
-use crate::engine::{Engine, Outbox};
-use crate::input::{
-    AddressEvent, AddressState, Input, LinkEvent, LinkId, NeighbourEvent, Order, Outcome, Packet, RouteEvent,
-    SubflowChange, SubflowEvent, Token,
+use crate::base::ids::{LinkId, Token};
+use crate::base::time::Time;
+use crate::contract::command::Order;
+use crate::contract::config::multipath::PathManagerConfig;
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{
+    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowChange,
+    SubflowEvent,
 };
-use crate::output::Output;
-use crate::plan::{Endpoint, EndpointLimits, Item, Key, Target};
-use crate::time::Time;
+use crate::contract::item::{Endpoint, EndpointLimits, Item, Key, Target};
+use crate::contract::output::Output;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Header, protocol};

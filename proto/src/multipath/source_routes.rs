@@ -2,11 +2,11 @@
 //! drops them (RFC 8028 §3.1, BCP 38).
 
 use super::path_manager::AGAIN;
-use crate::engine::Outbox;
-use crate::few;
-use crate::input::LinkId;
-use crate::plan::{Item, Key, Route, Table, Target};
-use crate::time::Time;
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::item::{Item, Key, Route, Table, Target};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 

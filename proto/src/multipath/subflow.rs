@@ -1,8 +1,9 @@
 //! Which connections have a subflow from which of our addresses, as far as the kernel tells (RFC 8684).
 
-use crate::few;
-use crate::input::{SubflowChange, SubflowEvent, Token};
-use crate::report::Report;
+use crate::base::few;
+use crate::base::ids::Token;
+use crate::contract::input::{SubflowChange, SubflowEvent};
+use crate::contract::report::Report;
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6};
 

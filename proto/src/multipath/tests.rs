@@ -2,16 +2,19 @@
 
 use super::path_manager::MAX_ENDPOINTS;
 use super::*;
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::input::{
-    AddressEvent, AddressState, Input, LinkEvent, LinkId, NeighbourEvent, Order, Outcome, Packet, RouteEvent,
-    SubflowChange, SubflowEvent, Token,
+use crate::base::ids::{LinkId, Token};
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::command::Order;
+use crate::contract::config::multipath::PathManagerConfig;
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{
+    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowChange,
+    SubflowEvent,
 };
-use crate::output::Output;
-use crate::plan::{Endpoint, Item, Key, Table, Target};
-use crate::report::Report;
-use crate::time::Time;
+use crate::contract::item::{Endpoint, Item, Key, Table, Target};
+use crate::contract::output::Output;
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};

@@ -1,8 +1,8 @@
 //! What does not work at present, in words for the operator: each fault is reported when it begins and when it ends, not
 //! each time it shows, however many of them somebody provokes.
 
-use crate::access::limiter::Limiter;
-use crate::time::Time;
+use crate::base::time::Time;
+use crate::base::token_bucket::Limiter;
 use core::time::Duration;
 use std::collections::BTreeMap;
 

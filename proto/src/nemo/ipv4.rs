@@ -1,6 +1,6 @@
 //! What the two ends of a binding over an IPv4-only uplink share (RFC 5555 §4).
 
-use crate::input::Packet;
+use crate::contract::input::Packet;
 use core::time::Duration;
 use roam6_wire::Ipv4End;
 use roam6_wire::ip4::Carried;

@@ -1,12 +1,16 @@
 //! Networks that move: NEMO Basic Support (RFC 3963) on Mobile IPv6 (RFC 6275) with several care-of addresses (RFC 5648),
 //! also where there is IPv4 only (RFC 5555).
 
-pub mod config;
 mod fault;
-pub mod flow;
 pub mod home_agent;
+mod ipsec;
 pub mod ipv4;
 pub mod mobile_router;
 
+use core::time::Duration;
+
 /// Option code of a link-layer address that is the mobile node's own (RFC 5648 §5.6.3).
 const LINK_ADDRESS_OF_MOBILE: u8 = 2;
+
+/// How long the routes of a lost path are kept for packets still on their way in (RFC 6275 §11.5.5, smooth handover).
+pub const OLD_PATH_LINGER: Duration = Duration::from_secs(5);

@@ -1,9 +1,9 @@
 //! Which pairs of locators are tried, in which order, and what became of the probes (RFC 5534 §4.2, §4.3).
 
-use crate::entropy::Entropy;
-use crate::few;
-use crate::plan::Pair;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::ids::Pair;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::shim6::{Nonce, Preference, ProbeRecord};
 use std::collections::VecDeque;

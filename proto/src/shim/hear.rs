@@ -2,11 +2,11 @@
 
 use super::Shim;
 use super::context::Slot;
-use crate::engine::Outbox;
-use crate::input::Packet;
-use crate::plan::{ContextId, Pair};
-use crate::report::{DropReason, Report};
-use crate::time::Time;
+use crate::base::ids::{ContextId, Pair};
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::input::Packet;
+use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::icmp6;
 use roam6_wire::ip6::{Datagram, protocol};
@@ -19,7 +19,7 @@ pub(super) struct Heard<'a> {
     /// The packet's addresses, as we see them.
     pub(super) path: Pair,
     /// The interface it came by.
-    pub(super) link: crate::input::LinkId,
+    pub(super) link: crate::base::ids::LinkId,
     /// The whole packet, and where the message begins in it.
     pub(super) packet: &'a [u8],
     /// Offset of the message in it.
@@ -60,7 +60,7 @@ impl<'a> Said<'a> {
                 }
                 ShimOption::KeepaliveMilliseconds(milliseconds) => {
                     let timeout = Duration::from_millis(u64::from(*milliseconds));
-                    said.keepalive = Some(timeout.max(super::config::SHORTEST_SEND_TIMEOUT));
+                    said.keepalive = Some(timeout.max(crate::contract::config::shim::SHORTEST_SEND_TIMEOUT));
                     said.quick = true;
                 }
                 ShimOption::KeepaliveTimeout(_) | ShimOption::Unknown { .. } => {}

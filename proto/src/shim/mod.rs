@@ -4,7 +4,6 @@
 //! or `reach` (RFC 5534). What the peer says of its addresses passes `proof` before anything changes.
 
 mod addresses;
-pub mod config;
 mod context;
 mod establish;
 mod exploration;
@@ -23,19 +22,21 @@ mod view;
 mod watch;
 mod wish;
 
-pub use config::{Identity, PeerRules, ShimConfig, UplinkPreference};
-
-use crate::access::limiter::Limiter;
-use crate::agenda::Agenda;
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::few;
-use crate::input::{AddressEvent, FlowEvent, Input, LinkEvent, LinkId, Order, Outcome};
-use crate::output::{Sample, Transmit, Via};
-use crate::plan::{ContextId, Item, Key, MOST_LOCATORS, Pair, Shimmed};
-use crate::report::Report;
-use crate::time::Time;
-use crate::view::View;
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::ids::{ContextId, Pair};
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::base::timers::Agenda;
+use crate::base::token_bucket::Limiter;
+use crate::contract::command::Order;
+use crate::contract::config::shim::ShimConfig;
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{AddressEvent, FlowEvent, Input, LinkEvent, Outcome};
+use crate::contract::item::{Item, Key, MOST_LOCATORS, Shimmed};
+use crate::contract::output::{Sample, Transmit, Via};
+use crate::contract::report::Report;
+use crate::contract::view::View;
 use addresses::{Addresses, Around};
 use context::{Context, Contexts, Slot};
 use core::time::Duration;
@@ -283,7 +284,7 @@ impl Shim {
             from.push(context.id.ulids.peer);
         }
         from.truncate(MOST_LOCATORS);
-        out.put(Item::Context(crate::plan::Context {
+        out.put(Item::Context(crate::contract::item::Context {
             id: context.id,
             locators: context.path,
             link,

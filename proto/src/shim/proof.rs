@@ -1,14 +1,14 @@
 //! Why a host may use several addresses as one: hash-based sets and signatures (RFC 5533 §7.2, RFC 5535 §7, RFC 3972 §5).
 
-use super::config::Identity;
-use crate::access::limiter::Limiter;
+use crate::base::few;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::base::token_bucket::Limiter;
+use crate::contract::config::shim::Identity;
+use crate::contract::item::MOST_LOCATORS;
 use crate::crypto::cga::Parameters;
 use crate::crypto::hba;
 use crate::crypto::signature::{self, PrivateKey};
-use crate::entropy::Entropy;
-use crate::few;
-use crate::plan::MOST_LOCATORS;
-use crate::time::Time;
 use roam6_wire::Prefix;
 use roam6_wire::shim6::{LocatorList, Message, Method, Nonce, Preference, ShimOption, Tag};
 use std::net::Ipv6Addr;

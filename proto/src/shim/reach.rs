@@ -3,12 +3,12 @@
 use super::context::{Context, PeerLocator, Search, Slot};
 use super::exploration::{Exploration, Rank};
 use super::{ANSWER, Shim, Timer, wish};
-use crate::engine::Outbox;
-use crate::few;
-use crate::input::Activity;
-use crate::plan::Pair;
-use crate::report::Report;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::ids::Pair;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::input::Activity;
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::shim6::{Message, Preference, Probe, ProbeState};
 
@@ -309,7 +309,7 @@ impl Shim {
 
     /// How long to wait until something is heard.
     fn send_timeout(&mut self, slot: Slot) -> Duration {
-        let timeout = self.config.send_timeout.max(super::config::SHORTEST_SEND_TIMEOUT);
+        let timeout = self.config.send_timeout.max(crate::contract::config::shim::SHORTEST_SEND_TIMEOUT);
         let Some(context) = self.contexts.get(slot) else { return timeout };
         let quick = context.peer.as_ref().is_some_and(|peer| peer.quick);
         // What is answered after a third of it has to come all the way back.

@@ -5,9 +5,9 @@
 
 use super::Shim;
 use super::context::{Context, Slot};
-use crate::engine::Outbox;
-use crate::report::Report;
-use crate::time::Time;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::report::Report;
 use core::cmp::Reverse;
 use core::time::Duration;
 use roam6_wire::shim6::Method;

@@ -1,19 +1,23 @@
 //! A shim driven by arbitrary octets, for the fuzzer and the seeded loop alike: what must hold whatever comes in.
 
-use super::config::{AddressPolicy, Proof};
-use super::{Identity, PeerRules, Shim, ShimConfig, UplinkPreference};
+use super::Shim;
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::ids::Pair;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::command::Order;
+use crate::contract::config::shim::{AddressPolicy, Proof};
+use crate::contract::config::shim::{Identity, PeerRules, ShimConfig, UplinkPreference};
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{
+    Activity, AddressEvent, AddressState, Amount, FlowEvent, Input, LinkEvent, Outcome, Packet,
+};
+use crate::contract::item::{Context, Item, Key, MOST_LOCATORS, Plan, Trigger};
+use crate::contract::output::Output;
+use crate::contract::view::View;
 use crate::crypto::cga::Sec;
 use crate::crypto::hba::{self, KeyField};
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::few;
-use crate::input::{
-    Activity, AddressEvent, AddressState, Amount, FlowEvent, Input, LinkEvent, LinkId, Order, Outcome, Packet,
-};
-use crate::output::Output;
-use crate::plan::{Context, Item, Key, MOST_LOCATORS, Pair, Plan, Trigger};
-use crate::time::Time;
-use crate::view::View;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, MINIMUM_MTU};

@@ -3,11 +3,11 @@
 use super::context::Slot;
 use super::hear::{Heard, drop_packet};
 use super::{NO_SUPPORT_HOLD, Shim};
-use crate::engine::Outbox;
-use crate::output::{Transmit, Via};
-use crate::plan::Pair;
-use crate::report::DropReason;
-use crate::time::Time;
+use crate::base::ids::Pair;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::output::{Transmit, Via};
+use crate::contract::report::DropReason;
 use roam6_wire::checksum::checksum;
 use roam6_wire::ip6::{self, Datagram, HEADER_LENGTH, Header, MINIMUM_MTU, protocol};
 use roam6_wire::shim6::{

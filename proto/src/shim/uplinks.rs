@@ -1,10 +1,11 @@
 //! The interfaces of this host: which addresses may be locators now, and by which router each leaves.
 
-use super::config::UplinkPreference;
-use crate::few;
-use crate::input::{AddressEvent, AddressState, LinkEvent, LinkId};
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::contract::config::shim::UplinkPreference;
+use crate::contract::input::{AddressEvent, AddressState, LinkEvent};
 use crate::multipath::advertised::Advertised;
-use crate::time::Time;
 use roam6_wire::LinkAddress;
 use roam6_wire::icmp6::RouterAdvertisement;
 use roam6_wire::shim6::Preference;

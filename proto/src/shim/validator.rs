@@ -1,8 +1,8 @@
 //! What a responder keeps instead of state: a keyed hash it will know again (RFC 5533 §7.10.1, §7.17.1).
 
-use crate::entropy::Entropy;
-use crate::plan::Pair;
-use crate::time::Time;
+use crate::base::ids::Pair;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
 use core::time::Duration;
 use hmac::{Hmac, Mac};
 use roam6_wire::shim6::{Fork, Nonce, Tag};

@@ -1,9 +1,9 @@
 //! What an operator sees of the shim.
 
 use super::{Shim, Timer};
-use crate::plan::Pair;
-use crate::time::Time;
-use crate::view::{ContextView, LinkView, TimerView, View};
+use crate::base::ids::Pair;
+use crate::base::time::Time;
+use crate::contract::view::{ContextView, LinkView, TimerView, View};
 use roam6_wire::shim6::Method;
 
 impl Shim {

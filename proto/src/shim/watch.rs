@@ -3,8 +3,8 @@
 //! Nothing is counted packet by packet: the times of the first and last packets each way say when the timers would have
 //! been started and stopped, so that an idle context costs nothing and a busy one a question now and then.
 
-use crate::input::Activity;
-use crate::time::Time;
+use crate::base::time::Time;
+use crate::contract::input::Activity;
 use core::time::Duration;
 
 /// The two timers of a context.
@@ -106,8 +106,8 @@ fn running(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Amount;
-    use crate::plan::{ContextId, Pair};
+    use crate::base::ids::{ContextId, Pair};
+    use crate::contract::input::Amount;
     use roam6_wire::shim6::Fork;
 
     const TIMEOUT: Duration = Duration::from_secs(15);

@@ -6,10 +6,10 @@
 use super::context::{Context, Slot};
 use super::reach::RECENT;
 use super::{Shim, Timer};
-use crate::engine::Outbox;
-use crate::plan::{ContextId, Pair};
-use crate::report::Report;
-use crate::time::Time;
+use crate::base::ids::{ContextId, Pair};
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::shim6::{Fork, Message, Nonce, Probe, ProbeRecord, ProbeState};
 

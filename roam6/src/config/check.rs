@@ -4,7 +4,7 @@ use super::spanned::Spanned;
 use crate::config::duration::{Span, human};
 use crate::config::source::Review;
 use core::time::Duration;
-use roam6_proto::few;
+use roam6_proto::base::few;
 use roam6_wire::{Ipv4End, Prefix};
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};

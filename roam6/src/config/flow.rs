@@ -3,9 +3,9 @@
 use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::source::Review;
-use roam6_proto::few;
-use roam6_proto::nemo::config::{Sharing, Uplink};
-use roam6_proto::nemo::flow::{FlowRule, Selector};
+use roam6_proto::base::few;
+use roam6_proto::contract::config::flow::{FlowRule, Selector};
+use roam6_proto::contract::config::nemo::{Sharing, Uplink};
 use roam6_wire::{Bid, Prefix};
 use serde::{Deserialize, Deserializer, de::Error};
 

@@ -6,7 +6,7 @@ use crate::config::duration::Span;
 use crate::config::prefix_table::{Home, Mobile, Rows};
 use crate::config::source::{Problem, Review, Source};
 use core::time::Duration;
-use roam6_proto::nemo::config::{HomeAgentConfig, Ipv4Pool, Ipv4Service, PrefixTable};
+use roam6_proto::contract::config::nemo::{HomeAgentConfig, Ipv4Pool, Ipv4Service, PrefixTable};
 use roam6_proto::nemo::ipv4::KEEPALIVE as DEFAULT_KEEPALIVE;
 use roam6_wire::{Ipv4End, Prefix};
 use serde::Deserialize;

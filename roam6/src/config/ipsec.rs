@@ -3,9 +3,9 @@
 use super::spanned::Spanned;
 use crate::config::key::{HINT_SPI, MIN_SPI};
 use crate::config::source::Review;
+use roam6_proto::base::hex;
+use roam6_proto::contract::config::nemo::SecurityPair;
 use roam6_proto::crypto::esp::{Integrity, SecurityAssociation};
-use roam6_proto::nemo::config::SecurityPair;
-use roam6_proto::output::hex;
 use serde::Deserialize;
 
 const HINT_KEY: &str = "make a pair with: roam6 keygen --ipsec";

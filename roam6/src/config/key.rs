@@ -3,8 +3,8 @@
 use super::spanned::Spanned;
 use crate::config::ipsec::{self, Ipsec};
 use crate::config::source::{Problem, Review, Source};
-use roam6_proto::nemo::config::{Authentication, SharedKey};
-use roam6_proto::output::hex;
+use roam6_proto::base::hex;
+use roam6_proto::contract::config::nemo::{Authentication, SharedKey};
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

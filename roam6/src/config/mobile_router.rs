@@ -8,8 +8,8 @@ use crate::config::ipsec::Ipsec;
 use crate::config::key::{Keying, Method};
 use crate::config::source::Review;
 use core::time::Duration;
-use roam6_proto::few;
-use roam6_proto::nemo::config::{
+use roam6_proto::base::few;
+use roam6_proto::contract::config::nemo::{
     Authentication, CareOfPrefixes, DuplicateDetection, HomeNetwork, Ingress, MobileRouterConfig, Prefer, PrefixMode,
     Probe, Share, Sharing, StaticAddress, Uplink,
 };

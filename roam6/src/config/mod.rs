@@ -21,11 +21,11 @@ mod spanned;
 mod tests;
 
 use home_agent::HomeAgent;
-use roam6_proto::case::Role;
-use roam6_proto::mnpp::MnppConfig;
-use roam6_proto::multipath::PathManagerConfig;
-use roam6_proto::nemo::config::MobileRouterConfig;
-use roam6_proto::shim::ShimConfig;
+use roam6_proto::contract::config::mnpp::MnppConfig;
+use roam6_proto::contract::config::multipath::PathManagerConfig;
+use roam6_proto::contract::config::nemo::MobileRouterConfig;
+use roam6_proto::contract::config::shim::ShimConfig;
+use roam6_proto::role::Role;
 use serde::{Deserialize, Serialize};
 use source::{Problem, Review, Source};
 use spanned::Spanned;

@@ -121,7 +121,7 @@ fn both_roles_fit_in_one_file() {
 
 #[test]
 fn a_virtual_home_network_has_no_home_link() {
-    use roam6_proto::nemo::config::HomeNetwork;
+    use roam6_proto::contract::config::nemo::HomeNetwork;
     let home = |text: &str| read(text).unwrap().mobile_router.unwrap().home;
     assert_eq!(home(MR), HomeNetwork::Physical);
     let with = |line: &str| MR.replacen("prefixes =", &format!("{line}\nprefixes ="), 1);

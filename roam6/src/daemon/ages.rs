@@ -1,7 +1,7 @@
 //! Since when each subflow stands: the kernel does not remember, so who asks is told what was heard.
 
 use roam6_linux::mptcp::diag::Connections;
-use roam6_proto::input::Token;
+use roam6_proto::base::ids::Token;
 use roam6_proto::{Report, Time};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -7,8 +7,8 @@ use core::fmt::Display;
 use core::time::Duration;
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
-use roam6_proto::few;
-use roam6_proto::report::DropReason;
+use roam6_proto::base::few;
+use roam6_proto::contract::report::DropReason;
 use roam6_proto::{Report, Time};
 use std::io::Write;
 

@@ -1,6 +1,6 @@
 //! The names of interfaces, for log lines and events: engines know them by number.
 
-use roam6_proto::few;
+use roam6_proto::base::few;
 use roam6_proto::{Input, LinkId};
 
 /// Most interfaces whose names are kept.

@@ -1,7 +1,8 @@
 //! Writes down what the node is told and answers, as a case file that tests replay (`roam6 run --record FILE`).
 
 use core::fmt::Display;
-use roam6_proto::case::{self, Role};
+use roam6_proto::case;
+use roam6_proto::role::Role;
 use roam6_proto::{Input, Output, Time};
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};

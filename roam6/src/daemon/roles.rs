@@ -4,8 +4,8 @@ use crate::config::{Accel, Config, DataPlane, Firewall};
 use core::time::Duration;
 use roam6_linux::firewall::Policy;
 use roam6_linux::{Backend, HostOptions};
-use roam6_proto::few;
-use roam6_proto::nemo::config::Authentication;
+use roam6_proto::base::few;
+use roam6_proto::contract::config::nemo::Authentication;
 use std::net::Ipv6Addr;
 
 /// Name of the tunnel device.

@@ -5,7 +5,7 @@ use crate::control::{Answer, MAX_REQUEST, Request};
 use core::time::Duration;
 use roam6_linux::{Interest, Ready};
 use roam6_proto::Time;
-use roam6_proto::few;
+use roam6_proto::base::few;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpListener;

@@ -4,7 +4,7 @@ use crate::command_line::Socket;
 use crate::config::duration;
 use clap::{Args, Subcommand};
 use core::time::Duration;
-use roam6_proto::facilities::EventName;
+use roam6_proto::contract::config::facilities::EventName;
 
 /// What `roam6 denm` can do.
 #[derive(Subcommand)]

@@ -3,8 +3,8 @@
 use crate::client::{Failure, ask, connect, view};
 use crate::control::{Answer, Request};
 use core::time::Duration;
-use roam6_proto::geo::{Probe, Question};
-use roam6_proto::view::PositionView;
+use roam6_proto::contract::config::geo::{Probe, Question};
+use roam6_proto::contract::view::PositionView;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::unix::net::UnixStream;

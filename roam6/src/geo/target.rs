@@ -1,6 +1,6 @@
 //! Stations and areas as people write them.
 
-use roam6_proto::geo::To;
+use roam6_proto::contract::config::geo::To;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{self, GeoAddress, Place, Station};
 use std::fmt;

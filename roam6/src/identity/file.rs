@@ -2,9 +2,9 @@
 
 use super::key;
 use crate::config::reader;
+use roam6_proto::base::hex;
 use roam6_proto::crypto::cga::{Parameters, Sec};
 use roam6_proto::crypto::hba;
-use roam6_proto::output::hex;
 use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;

@@ -86,7 +86,7 @@ fn text(status: &Status) -> String {
 mod tests {
     use super::*;
     use roam6_linux::mptcp::status::Status;
-    use roam6_proto::plan::{Endpoint, EndpointFlags, EndpointLimits};
+    use roam6_proto::contract::item::{Endpoint, EndpointFlags, EndpointLimits};
 
     #[test]
     fn it_says_why_connections_are_plain_tcp() {

@@ -4,7 +4,7 @@ use crate::config::duration::human;
 use crate::control::State;
 use crate::denm::words::cause_name;
 use crate::render::table::Table;
-use roam6_proto::view::{LdmEventView, LdmStationView};
+use roam6_proto::contract::view::{LdmEventView, LdmStationView};
 use roam6_wire::geo::Place;
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ fn event(row: &LdmEventView) -> Value {
 mod tests {
     use super::*;
     use core::time::Duration;
-    use roam6_proto::facilities::EventName;
+    use roam6_proto::contract::config::facilities::EventName;
     use roam6_wire::geo::Area;
 
     #[test]

@@ -1,7 +1,7 @@
 //! Metrics in the text format of Prometheus. Sums, not rows: a home agent with 100,000 bindings is still one short page.
 
 use crate::control::State;
-use roam6_proto::few;
+use roam6_proto::base::few;
 use std::fmt::Write;
 
 /// Paths beyond this many are only counted.

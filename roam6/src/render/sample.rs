@@ -3,7 +3,7 @@
 use crate::control::State;
 use core::time::Duration;
 use roam6_proto::View;
-use roam6_proto::view::{BindingView, EndpointView, LdmView, LinkView, PrefixView, TimerView, TunnelView};
+use roam6_proto::contract::view::{BindingView, EndpointView, LdmView, LinkView, PrefixView, TimerView, TunnelView};
 use roam6_wire::{Bid, HomeAddress, Sequence};
 
 /// A home agent with two bindings.

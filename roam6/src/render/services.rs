@@ -3,8 +3,8 @@
 use crate::config::duration::human;
 use crate::control::State;
 use crate::render::table::Table;
-use roam6_proto::facilities::Way;
-use roam6_proto::view::{AnnouncementView, ServiceView};
+use roam6_proto::contract::config::facilities::Way;
+use roam6_proto::contract::view::{AnnouncementView, ServiceView};
 
 /// Announcement by announcement: its services, then its way to the Internet.
 pub(crate) fn table(state: &State) -> Table {

@@ -4,7 +4,7 @@ use crate::config::duration::human;
 use crate::render::table::Table;
 use core::time::Duration;
 use roam6_linux::mptcp::diag::{Connection, Connections, State, Subflow};
-use roam6_proto::plan::EndpointFlags;
+use roam6_proto::contract::item::EndpointFlags;
 
 /// All connections.
 pub(crate) fn table(connections: &Connections) -> Table {

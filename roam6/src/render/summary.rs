@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::config::duration::human;
-use roam6_proto::nemo::config::{Authentication, CareOfPrefixes, Prefer, Share, Uplink};
+use roam6_proto::contract::config::nemo::{Authentication, CareOfPrefixes, Prefer, Share, Uplink};
 use serde_json::json;
 use std::fmt::Write;
 

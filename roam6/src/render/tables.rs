@@ -4,7 +4,7 @@ use crate::config::duration::human;
 use crate::control::State;
 use crate::render::table::Table;
 use core::time::Duration;
-use roam6_proto::view::BindingView;
+use roam6_proto::contract::view::BindingView;
 use roam6_wire::{Bid, Ipv4End, Prefix};
 use std::fmt::Display;
 use std::net::Ipv6Addr;

@@ -4,9 +4,11 @@
 use super::trace::{Flow, Trace};
 use core::cmp::Reverse;
 use core::time::Duration;
-use roam6_proto::input::{Activity, AddressEvent, AddressState, Amount, FlowEvent, LinkEvent, Packet};
-use roam6_proto::plan::{ContextId, Pair, Trigger};
-use roam6_proto::shim::{Shim, ShimConfig};
+use roam6_proto::base::ids::{ContextId, Pair};
+use roam6_proto::contract::config::shim::ShimConfig;
+use roam6_proto::contract::input::{Activity, AddressEvent, AddressState, Amount, FlowEvent, LinkEvent, Packet};
+use roam6_proto::contract::item::Trigger;
+use roam6_proto::shim::Shim;
 use roam6_proto::{Engine, Entropy, Input, Key, LinkId, Outbox, Outcome, Output, Time};
 use roam6_wire::ip6::{self, Datagram, Header};
 use roam6_wire::shim6::{self, Message, Nonce, ShimOption, Tag};

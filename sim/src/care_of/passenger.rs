@@ -3,7 +3,7 @@
 
 use crate::datagram::{self, Header, ICMPV6};
 use core::time::Duration;
-use roam6_proto::plan::Address;
+use roam6_proto::contract::item::Address;
 use roam6_proto::{Engine, Input, Item, LinkId, Outbox, Time, Transmit, Via, View};
 use roam6_wire::{LinkAddress, Prefix};
 use std::cell::RefCell;

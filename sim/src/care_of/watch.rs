@@ -9,7 +9,7 @@ use crate::map::{self, Map, Mobile};
 use crate::medium::MediumId;
 use crate::world::Fact;
 use core::time::Duration;
-use roam6_proto::plan::Target;
+use roam6_proto::contract::item::Target;
 use roam6_proto::{LinkId, Time};
 use roam6_wire::Prefix;
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use crate::map::{DEFAULT_METRIC, route};
 use crate::medium::{MediumId, Port};
 use crate::world::{Event, World};
 use core::time::Duration;
-use roam6_proto::plan::Target;
+use roam6_proto::contract::item::Target;
 use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
 use std::net::{Ipv4Addr, Ipv6Addr};

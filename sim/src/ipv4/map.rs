@@ -6,7 +6,7 @@ use crate::datagram::{Header, UDP};
 use crate::host::HostId;
 use crate::map::{self, DEFAULT_METRIC, Map, address_item, route};
 use crate::medium::MediumId;
-use roam6_proto::plan::Target;
+use roam6_proto::contract::item::Target;
 use roam6_wire::{Ipv4End, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 

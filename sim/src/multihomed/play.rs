@@ -7,7 +7,7 @@ use crate::datagram::Header;
 use crate::failure::{Failure, Family};
 use crate::world::Fact;
 use core::time::Duration;
-use roam6_proto::view::ContextView;
+use roam6_proto::contract::view::ContextView;
 use roam6_proto::{Report, Time};
 use roam6_wire::shim6::PROTOCOL;
 
@@ -200,7 +200,7 @@ impl Play {
         Ok(())
     }
 
-    fn context(&self, host: usize, ulids: roam6_proto::plan::Pair) -> Option<ContextView> {
+    fn context(&self, host: usize, ulids: roam6_proto::base::ids::Pair) -> Option<ContextView> {
         let host = self.scenario.map.hosts.get(host)?;
         let world = &self.scenario.map.world;
         let view = world.host(host.host).view(world.now());
@@ -208,6 +208,6 @@ impl Play {
     }
 }
 
-fn turned(pair: roam6_proto::plan::Pair) -> roam6_proto::plan::Pair {
-    roam6_proto::plan::Pair { local: pair.peer, peer: pair.local }
+fn turned(pair: roam6_proto::base::ids::Pair) -> roam6_proto::base::ids::Pair {
+    roam6_proto::base::ids::Pair { local: pair.peer, peer: pair.local }
 }

@@ -2,7 +2,7 @@
 //! when that changes (RFC 4861 §6.2, RFC 9096 §3.3).
 
 use core::time::Duration;
-use roam6_proto::output::{Transmit, Via};
+use roam6_proto::contract::output::{Transmit, Via};
 use roam6_proto::{Engine, Input, LinkId, Outbox, Time, View};
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement, kind};
 use roam6_wire::ip6::{self, Header, protocol};

@@ -2,7 +2,7 @@
 
 use super::autoconf::Autoconf;
 use super::sockets::Sockets;
-use roam6_proto::input::{AddressEvent, AddressState, SubflowEvent};
+use roam6_proto::contract::input::{AddressEvent, AddressState, SubflowEvent};
 use roam6_proto::{Engine, Input, Item, Key, LinkId, Outbox, Output, Time, View};
 use std::cell::RefCell;
 use std::collections::VecDeque;

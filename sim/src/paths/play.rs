@@ -6,7 +6,7 @@ use super::scenario::Scenario;
 use crate::failure::{Failure, Family};
 use crate::world::Fact;
 use core::time::Duration;
-use roam6_proto::plan::Endpoint;
+use roam6_proto::contract::item::Endpoint;
 use roam6_proto::{Item, Time};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;

@@ -3,8 +3,9 @@
 
 use super::message::{Kind, Message};
 use core::time::Duration;
-use roam6_proto::input::{SubflowChange, SubflowEvent, Token};
-use roam6_proto::plan::Endpoint;
+use roam6_proto::base::ids::Token;
+use roam6_proto::contract::input::{SubflowChange, SubflowEvent};
+use roam6_proto::contract::item::Endpoint;
 use roam6_proto::{Outbox, Time};
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6};

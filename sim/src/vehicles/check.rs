@@ -4,10 +4,11 @@
 use super::world::{Cause, Step, World, address, owner};
 use crate::radio::StationId;
 use crate::track::distance;
+use roam6_proto::contract::config::geo::{InArea, Mib, To};
+use roam6_proto::geo::geometry;
 use roam6_proto::geo::lookup::MAX_LOOKUPS;
 use roam6_proto::geo::router::EVERYBODY;
 use roam6_proto::geo::stations::MAX_STATIONS;
-use roam6_proto::geo::{InArea, Mib, To, geometry};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Extended, Packet, detour};
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,8 +11,9 @@ use crate::radio::StationId;
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::Time;
+use roam6_proto::contract::config::geo::{InArea, To};
+use roam6_proto::geo::Request;
 use roam6_proto::geo::geometry::{self, Offset};
-use roam6_proto::geo::{InArea, Request, To};
 use roam6_wire::geo::{Area, TrafficClass};
 use std::collections::BTreeSet;
 
@@ -324,7 +325,7 @@ fn tell(now: Time, step: &super::world::Step) {
     let frames: Vec<String> = step
         .sent
         .iter()
-        .map(|frame| format!("{}: {}", frame.destination, roam6_proto::output::hex::encode(&frame.bytes)))
+        .map(|frame| format!("{}: {}", frame.destination, roam6_proto::base::hex::encode(&frame.bytes)))
         .collect();
     println!(
         "{now} station {} {:?}: delivers {:?}, drops {:?}, sends {frames:?}",

@@ -5,8 +5,9 @@ use crate::radio::{RadioSpec, StationId};
 use crate::track::Track;
 use core::fmt;
 use core::time::Duration;
+use roam6_proto::contract::config::geo::{InArea, Mib, NonArea, To};
+use roam6_proto::geo::Request;
 use roam6_proto::geo::geometry::Offset;
-use roam6_proto::geo::{InArea, Mib, NonArea, Request, To};
 use roam6_proto::{Entropy, Time};
 use roam6_wire::geo::{Area, Shape, TrafficClass, Upper};
 

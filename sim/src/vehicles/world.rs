@@ -3,10 +3,11 @@
 use crate::radio::{Audience, Radio, RadioSpec, StationId};
 use crate::track::{Motion, Track};
 use core::time::Duration;
+use roam6_proto::contract::config::geo::Mib;
 use roam6_proto::geo::geometry::{Offset, Plane};
 use roam6_proto::geo::request::Refused;
 use roam6_proto::geo::router::EVERYBODY;
-use roam6_proto::geo::{Mib, Request, Router};
+use roam6_proto::geo::{Request, Router};
 use roam6_proto::{Agenda, Clock, DropReason, Entropy, Fix, Frame, LinkEvent, LinkId, Outbox, Output, Report, Time};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{GeoAddress, Place, Station};

@@ -1,7 +1,7 @@
 //! One exchange of messages, and when its message is sent again: RFC 8415 §7.6, §15, §16.1.
 
-use crate::entropy::Entropy;
-use crate::time::Time;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::dhcp6::{Kind, TransactionId};
 

@@ -1,7 +1,7 @@
 //! The prefixes that are ours, for how long, and which ones a stranger may make ours: RFC 8415 §14.2, §18.2.10.1, §21.22.
 
 use super::message::{Answer, Client, Request};
-use crate::time::Time;
+use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::dhcp6::{self, INFINITY};
 use roam6_wire::{Prefix, dhcp6::Timers};

@@ -1,7 +1,7 @@
 //! What the client says, as whole packets, and what it takes for an answer: RFC 8415 §16.3, §16.10, §17.2, §18.2; RFC 3646.
 
 use super::Interface;
-use crate::output::{Transmit, Via};
+use crate::contract::output::{Transmit, Via};
 use roam6_wire::dhcp6::option::kind;
 use roam6_wire::dhcp6::{
     self, ALL_RELAYS_AND_SERVERS, AddressAssociation, CLIENT_PORT, DhcpOption, Duid, Exchange, Iaid, Kind, Message,

@@ -13,11 +13,11 @@ pub use lease::{Lease, MAX_LEASES};
 pub use message::{Client, Names, Request};
 pub use subnets::Subnets;
 
-use crate::engine::Outbox;
-use crate::entropy::Entropy;
-use crate::input::LinkId;
-use crate::report::{DropReason, Report};
-use crate::time::Time;
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use exchange::Exchange;
 use lease::Leases;

@@ -2,11 +2,11 @@
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
 use super::{Client, Delegation, Event, Interface, Lease, MAX_LEASES, Request};
-use crate::engine::Outbox;
-use crate::entropy::Entropy;
-use crate::input::LinkId;
-use crate::output::{Output, Transmit};
-use crate::time::Time;
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::output::{Output, Transmit};
 use core::time::Duration;
 use roam6_wire::dhcp6::{
     self, CLIENT_PORT, DhcpOption, Duid, Exchange, Iaid, Kind, Message, PrefixAssociation, SERVER_PORT, Status,

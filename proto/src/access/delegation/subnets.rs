@@ -1,9 +1,9 @@
 //! A /64 of a delegated prefix for each ingress interface, the same one for as long as the interface is there; what is
 //! left leads nowhere, so that it does not travel back and forth to the provider (RFC 7084 §4.2, §4.3).
 
-use crate::few;
-use crate::input::LinkId;
-use crate::plan::{Item, Route, Table, Target};
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::contract::item::{Item, Route, Table, Target};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 

@@ -2,7 +2,7 @@
 
 use super::scenario::said;
 use super::*;
-use crate::output::Output;
+use crate::contract::output::Output;
 use roam6_wire::LinkAddress;
 use roam6_wire::dhcp6::{
     CLIENT_PORT, DhcpOption, Exchange as Said, Iaid, Message, PrefixAssociation, SERVER_PORT, Status, Timers,

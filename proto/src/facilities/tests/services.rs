@@ -1,8 +1,8 @@
 //! A roadside unit that announces what it serves, and who hears it.
 
-use super::super::config::{Announcement, MAX_ANNOUNCED, Served, Way};
 use super::super::services::{MAX_ANNOUNCEMENTS, MAX_OF_ONE};
 use super::*;
+use crate::contract::config::facilities::{Announcement, MAX_ANNOUNCED, Served, Way};
 use core::net::Ipv6Addr;
 use roam6_wire::its::saem::Saem;
 

@@ -3,10 +3,10 @@
 //! station takes a new address, and its frames carry it.
 
 use super::{Router, random_mid};
-use crate::engine::Outbox;
-use crate::input::Frame;
-use crate::report::Report;
-use crate::time::Time;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::input::Frame;
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Extended, LongPosition, Place, Timestamp};

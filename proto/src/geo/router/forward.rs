@@ -1,14 +1,14 @@
 //! Where a packet goes next: EN 302 636-4-1 annexes D (which algorithm), E (outside the area), F (inside).
 
 use super::{FLUSH, Router, Timer};
-use crate::engine::Outbox;
-use crate::geo::config::{InArea, NonArea};
+use crate::base::time::Time;
+use crate::contract::config::geo::{InArea, NonArea};
+use crate::contract::engine::Outbox;
+use crate::contract::report::DropReason;
 use crate::geo::contention::PacketId;
 use crate::geo::geometry::{self, Plane};
 use crate::geo::stations::{Hop, Origin, Vantage};
 use crate::geo::store::Owner;
-use crate::report::DropReason;
-use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, Place, TrafficClass, set_detour};

@@ -3,14 +3,14 @@
 
 use super::forward::{Goal, Passing};
 use super::{EVERYBODY, Router};
-use crate::engine::Outbox;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::input::Frame;
+use crate::contract::report::{DropReason, Report};
 use crate::geo::geometry;
 use crate::geo::rate::Rate;
 use crate::geo::request::Delivery;
 use crate::geo::stations::{Heard, Hop};
-use crate::input::Frame;
-use crate::report::{DropReason, Report};
-use crate::time::Time;
 use roam6_wire::geo::echo::Echo;
 use roam6_wire::geo::{
     Area, Extended, GeoAddress, LongPosition, Packet, Sequenced, ShortPosition, is_secured, set_destination,

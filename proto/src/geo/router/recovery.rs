@@ -5,11 +5,11 @@
 
 use super::Router;
 use super::forward::{Goal, Step};
-use crate::few;
+use crate::base::few;
+use crate::base::time::Time;
 use crate::geo::contention::PacketId;
 use crate::geo::geometry;
 use crate::geo::stations::{Bearing, Origin};
-use crate::time::Time;
 use roam6_wire::geo::{Extended, Packet, TrafficClass, detour, set_detour};
 use std::collections::VecDeque;
 

@@ -3,13 +3,14 @@
 
 use super::forward::{Goal, Target};
 use super::{MAX_REPEATED, Repeated, Router, Timer};
-use crate::engine::Outbox;
+use crate::base::time::Time;
+use crate::contract::config::geo::To;
+use crate::contract::engine::Outbox;
+use crate::contract::report::{DropReason, Report};
 use crate::geo::geometry;
 use crate::geo::lookup::{Accepted, MAX_LOOKUPS};
-use crate::geo::request::{Refused, Request, To};
+use crate::geo::request::{Refused, Request};
 use crate::geo::store::Owner;
-use crate::report::{DropReason, Report};
-use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::geo::{Area, Extended, GeoAddress, Lifetime, Packet, Sequenced, TrafficClass, Upper, VERSION};
 

@@ -5,9 +5,11 @@ mod limits;
 mod restart;
 
 use super::*;
-use crate::geo::request::{Refused, Repetition, To};
-use crate::geo::{InArea, NonArea, geometry};
-use crate::output::Output;
+use crate::contract::config::geo::To;
+use crate::contract::config::geo::{InArea, NonArea};
+use crate::contract::output::Output;
+use crate::geo::geometry;
+use crate::geo::request::{Refused, Repetition};
 use roam6_wire::geo::{Area, Extended, Packet, Place, Shape, TrafficClass, Upper};
 use std::collections::BTreeMap;
 

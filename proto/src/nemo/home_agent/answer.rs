@@ -5,11 +5,11 @@ use super::HomeAgent;
 use super::binding::CareOf;
 use super::carried::Carriage;
 use super::multiple::Echo;
+use crate::contract::config::nemo::Authentication;
+use crate::contract::engine::Outbox;
+use crate::contract::output::{Transmit, Via};
+use crate::contract::report::Report;
 use crate::crypto::authenticator::{Timestamp, authenticate};
-use crate::engine::Outbox;
-use crate::nemo::config::Authentication;
-use crate::output::{Transmit, Via};
-use crate::report::Report;
 use core::time::Duration;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{

@@ -3,10 +3,10 @@
 
 use super::HomeAgent;
 use super::journal::rows_that_differ;
-use crate::engine::Outbox;
-use crate::input::LinkId;
-use crate::nemo::config::PrefixTable;
-use crate::plan::{Item, Route, Table, Target};
+use crate::base::ids::LinkId;
+use crate::contract::config::nemo::PrefixTable;
+use crate::contract::engine::Outbox;
+use crate::contract::item::{Item, Route, Table, Target};
 use roam6_wire::{HomeAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,10 +2,10 @@
 //! refuse an old update (RFC 6275 §9.1, RFC 3963 §6.1.1, RFC 5648 §6.1).
 
 use super::answer::Answer;
+use crate::base::time::Time;
+use crate::contract::config::flow::FlowRule;
+use crate::contract::item::{BindingRecord, Key, Record, TunnelId};
 use crate::crypto::authenticator::Timestamp;
-use crate::nemo::flow::FlowRule;
-use crate::plan::{BindingRecord, Key, Record, TunnelId};
-use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
 use std::net::Ipv6Addr;

@@ -3,14 +3,14 @@
 
 use super::HomeAgent;
 use super::request::{Observed, Request};
-use crate::crypto::esp::refusal;
-use crate::engine::Outbox;
-use crate::input::Packet;
-use crate::nemo::config::{Authentication, Ipv4Service};
+use crate::base::time::Time;
+use crate::contract::config::nemo::{Authentication, Ipv4Service};
+use crate::contract::engine::Outbox;
+use crate::contract::input::Packet;
+use crate::contract::output::{Transmit, Via};
+use crate::contract::report::{DropReason, Report};
+use crate::nemo::ipsec::refusal;
 use crate::nemo::ipv4::{NO_KEEPALIVE, carry};
-use crate::output::{Transmit, Via};
-use crate::report::{DropReason, Report};
-use crate::time::Time;
 use roam6_wire::ip4::Carried;
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::mobility::{self, BindingIdentifier, CareOfField, MobilityOption};

@@ -1,7 +1,7 @@
 //! Flow bindings: what the Flow Identification and Flow Summary options of an update do to the rules in force.
 //! RFC 6089 §5.3, selectors of RFC 6088 as far as they are five-tuples.
 
-use crate::nemo::flow::{FlowRule, Selector};
+use crate::contract::config::flow::{FlowRule, Selector};
 use roam6_wire::mobility::{self, FlowIdentification, Span, TrafficSelector};
 use roam6_wire::{Bid, Fid, Prefix};
 use std::net::Ipv6Addr;

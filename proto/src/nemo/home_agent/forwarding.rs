@@ -4,18 +4,34 @@
 use super::binding::{CareOf, Registration};
 use super::home_link::HomeLink;
 use super::path_mtu::PathMtu;
-use crate::input::LinkId;
-use crate::nemo::config::OwnEnds;
-use crate::plan::{Item, Neighbour, Path, Proxy, Route, Table, Target, Tunnel, TunnelFlow, TunnelId};
+use crate::base::ids::LinkId;
+use crate::contract::config::nemo::HomeAgentConfig;
+use crate::contract::item::{Item, Neighbour, Path, Proxy, Route, Table, Target, Tunnel, TunnelFlow, TunnelId};
 use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::{HomeAddress, Ipv4End, LinkAddress, Prefix};
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Metric of routes into a tunnel: better than any route by which the mobile network is reached at home.
 pub(super) const TUNNEL_METRIC: u32 = 100;
 
 /// Octets of the outer header (RFC 2473 §7.1).
 pub(super) const ENCAPSULATION: u32 = 40;
+
+/// The near ends of a home agent's tunnels.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnEnds {
+    /// Of those over IPv6.
+    pub address: Ipv6Addr,
+    /// Of those over IPv4, if there are any.
+    pub ipv4: Option<Ipv4Addr>,
+}
+
+impl HomeAgentConfig {
+    /// The near ends of its tunnels.
+    pub(super) fn own(&self) -> OwnEnds {
+        OwnEnds { address: self.address, ipv4: self.ipv4.map(|service| service.address) }
+    }
+}
 
 /// What every tunnel of a home agent stands on.
 #[derive(Debug)]

@@ -4,13 +4,14 @@
 use super::binding::{Binding, Stage};
 use super::timers::Timer;
 use super::{HomeAgent, discovery, forwarding};
-use crate::engine::Outbox;
-use crate::few;
-use crate::input::{AddressEvent, LinkEvent, LinkId, Packet};
-use crate::output::{Transmit, Via};
-use crate::plan::{Anycast, Item, Key};
-use crate::report::Report;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::input::{AddressEvent, LinkEvent, Packet};
+use crate::contract::item::{Anycast, Item, Key};
+use crate::contract::output::{Transmit, Via};
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::icmp6::{
     self, ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, ON_LINK_HOP_LIMIT,

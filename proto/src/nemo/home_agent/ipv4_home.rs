@@ -4,8 +4,8 @@
 use super::HomeAgent;
 use super::binding::Registration;
 use super::request::Request;
-use crate::nemo::config::{Ipv4Pool, PrefixTableRow};
-use crate::plan::TunnelId;
+use crate::contract::config::nemo::{Ipv4Pool, PrefixTableRow};
+use crate::contract::item::TunnelId;
 use roam6_wire::mobility::{Ipv4Status, MobilityOption};
 use roam6_wire::{HomeAddress, Ipv4End, Prefix};
 use std::net::Ipv4Addr;

@@ -3,11 +3,11 @@
 use super::binding::{Binding, CareOf, Registration};
 use super::nesting::Reach;
 use super::{HomeAgent, link_local, sort};
+use crate::base::time::Time;
+use crate::contract::config::nemo::{PrefixTable, PrefixTableRow};
+use crate::contract::engine::Outbox;
+use crate::contract::item::{BindingRecord, Record};
 use crate::crypto::authenticator::Timestamp;
-use crate::engine::Outbox;
-use crate::nemo::config::{PrefixTable, PrefixTableRow};
-use crate::plan::{BindingRecord, Record};
-use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::{HomeAddress, Ipv4End, Prefix};
 use std::net::Ipv6Addr;

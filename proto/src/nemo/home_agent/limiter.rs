@@ -1,6 +1,6 @@
 //! A token bucket: so many a second, and a second's worth at once.
 
-use crate::time::Time;
+use crate::base::time::Time;
 
 /// Lets through so many events a second.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 
 use super::binding::CareOf;
 use super::care_of::is_unicast;
-use crate::time::Time;
+use crate::base::time::Time;
 use roam6_wire::mobility::{CareOfField, Status};
 use roam6_wire::{Bid, Ipv4End};
 use std::net::Ipv6Addr;

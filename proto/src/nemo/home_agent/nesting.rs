@@ -8,7 +8,7 @@
 use super::HomeAgent;
 use super::binding::{Binding, Registration};
 use super::prefixes::routed;
-use crate::plan::TunnelId;
+use crate::contract::item::TunnelId;
 use roam6_wire::{HomeAddress, Prefix};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;

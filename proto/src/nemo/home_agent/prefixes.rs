@@ -1,8 +1,8 @@
 //! The prefixes of all bindings: whose they are, which of them hold an address, and how many lengths they have.
 
-use crate::few;
-use crate::nemo::config::HomeAgentConfig;
-use crate::plan::{MOST_PREFIX_LENGTHS, TunnelId};
+use crate::base::few;
+use crate::contract::config::nemo::HomeAgentConfig;
+use crate::contract::item::{MOST_PREFIX_LENGTHS, TunnelId};
 use roam6_wire::{Ipv4End, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;

@@ -4,11 +4,11 @@
 use super::answer::Answer;
 use super::ipv4_home::Wish;
 use super::multiple::{Echo, Offer};
+use crate::contract::config::nemo::Authentication;
+use crate::contract::input::Packet;
+use crate::contract::output::Via;
 use crate::crypto::authenticator::Timestamp;
-use crate::input::Packet;
 use crate::nemo::LINK_ADDRESS_OF_MOBILE;
-use crate::nemo::config::Authentication;
-use crate::output::Via;
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::{AUTHENTICATION_MN_HA, kind};

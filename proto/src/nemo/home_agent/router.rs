@@ -1,8 +1,8 @@
 //! Kernel settings of the host that make it a router (RFC 6275 §8.4, RFC 3963 §6.3). The host gives them back at the end.
 
 use super::HomeAgent;
-use crate::engine::Outbox;
-use crate::plan::{Item, Key, Knob, Setting};
+use crate::contract::engine::Outbox;
+use crate::contract::item::{Item, Key, Knob, Setting};
 
 /// The host goes on accepting router advertisements where it did: a host may have its own default route from one. Put
 /// before [`FORWARDING`], with which the kernel would remove that route.

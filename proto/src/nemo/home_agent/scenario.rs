@@ -5,15 +5,19 @@ use super::HomeAgent;
 use super::at_home::HOME_METRIC;
 use super::timers::Timer;
 use super::unreachable::UNREACHABLE_METRIC;
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::command::Order;
+use crate::contract::config::nemo::{
+    Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SecurityPair, SharedKey,
+};
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Outcome, Packet};
+use crate::contract::item::{BindingRecord, Item, Key, Path, Plan, Record, RecordKey, Table};
+use crate::contract::output::Output;
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::crypto::esp::{Integrity, SecurityAssociation};
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, LinkId, Order, Outcome, Packet};
-use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SecurityPair, SharedKey};
-use crate::output::Output;
-use crate::plan::{BindingRecord, Item, Key, Path, Plan, Record, RecordKey, Table};
-use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::checksum::checksum;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};

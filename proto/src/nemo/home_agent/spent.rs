@@ -2,9 +2,9 @@
 //! that only the number of the update in it does (RFC 3776 §3, §5.1; RFC 4877 §4.3).
 
 use super::HomeAgent;
-use crate::engine::Outbox;
-use crate::nemo::config::Authentication;
-use crate::plan::{Item, Key, Record, RecordKey, SequenceRecord};
+use crate::contract::config::nemo::Authentication;
+use crate::contract::engine::Outbox;
+use crate::contract::item::{Item, Key, Record, RecordKey, SequenceRecord};
 use roam6_wire::{HomeAddress, Sequence};
 use std::collections::BTreeMap;
 

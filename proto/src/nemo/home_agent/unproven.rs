@@ -2,8 +2,8 @@
 //! (RFC 4285 §5.1.1), so that anybody could have this home agent sign and send as fast as packets come.
 
 use super::limiter::Limiter;
-use crate::entropy::Entropy;
-use crate::time::Time;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::HomeAddress;
 

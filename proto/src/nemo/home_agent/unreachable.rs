@@ -3,9 +3,9 @@
 //! §5.1).
 
 use super::HomeAgent;
-use crate::engine::Outbox;
-use crate::nemo::config::{HomeAgentConfig, PrefixTable};
-use crate::plan::{Item, Route, Table, Target};
+use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
+use crate::contract::engine::Outbox;
+use crate::contract::item::{Item, Route, Table, Target};
 use roam6_wire::Prefix;
 use std::collections::BTreeSet;
 

@@ -3,9 +3,9 @@
 use super::HomeAgent;
 use super::binding::{Binding, CareOf, Registration};
 use super::forwarding::Ground;
-use crate::plan::Item;
-use crate::time::Time;
-use crate::view::{BindingView, LinkView, TimerView, TunnelView, View};
+use crate::base::time::Time;
+use crate::contract::item::Item;
+use crate::contract::view::{BindingView, LinkView, TimerView, TunnelView, View};
 use core::ops::Bound;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, Sequence};

@@ -4,10 +4,10 @@
 use super::MobileRouter;
 use super::registration::{CareOf, Wanted};
 use super::uplink::Uplink;
-use crate::input::LinkId;
-use crate::nemo::config::Sharing;
-use crate::plan::{Item, Neighbour, Path};
-use crate::time::Time;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::contract::config::nemo::Sharing;
+use crate::contract::item::{Item, Neighbour, Path};
 use roam6_wire::{CareOfAddress, LinkAddress};
 
 impl MobileRouter {

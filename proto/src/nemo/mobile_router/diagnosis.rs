@@ -4,10 +4,10 @@
 use super::MobileRouter;
 use super::registration::CareOf;
 use super::uplink::Uplink;
-use crate::engine::Outbox;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::report::{DropReason, Report};
 use crate::nemo::fault::{Fault, Faults};
-use crate::report::{DropReason, Report};
-use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::icmp6::Message;
 use roam6_wire::ip4::DSMIP_PORT;

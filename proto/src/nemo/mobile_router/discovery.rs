@@ -1,7 +1,7 @@
 //! Which home agent is asked: the configured ones in turn, or those found by dynamic home agent address discovery
 //! (RFC 6275 §11.4.1, RFC 3963 §7).
 
-use crate::time::Time;
+use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::{CareOfAddress, Prefix};
 use std::net::Ipv6Addr;

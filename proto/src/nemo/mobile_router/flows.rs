@@ -2,10 +2,10 @@
 
 use super::MobileRouter;
 use super::registration::{CareOf, Place, Wanted};
-use crate::engine::Outbox;
-use crate::few;
-use crate::nemo::flow::FlowRule;
-use crate::report::Report;
+use crate::base::few;
+use crate::contract::config::flow::FlowRule;
+use crate::contract::engine::Outbox;
+use crate::contract::report::Report;
 use roam6_wire::Fid;
 use roam6_wire::mobility::{BindingAcknowledgement, FlowIdentification, MobilityOption};
 use std::net::Ipv6Addr;

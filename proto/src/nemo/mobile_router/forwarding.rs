@@ -5,11 +5,13 @@ use super::MobileRouter;
 use super::care_of_prefix::Source;
 use super::registration::CareOf;
 use super::uplink::Uplink;
-use crate::input::LinkId;
-use crate::nemo::config::Sharing;
-use crate::nemo::flow::{FlowRule, Selector};
-use crate::plan::{Address, Item, Knob, Path, Plan, Route, Rule, Setting, Table, Target, Tunnel, TunnelFlow, TunnelId};
-use crate::time::Time;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::contract::config::flow::{FlowRule, Selector};
+use crate::contract::config::nemo::Sharing;
+use crate::contract::item::{
+    Address, Item, Knob, Path, Plan, Route, Rule, Setting, Table, Target, Tunnel, TunnelFlow, TunnelId,
+};
 use roam6_wire::{Bid, Ipv4End, Prefix};
 use std::net::Ipv6Addr;
 
@@ -238,7 +240,7 @@ impl MobileRouter {
                 plan.put(neighbour);
             }
             if let Some(link) = path.link.filter(|_| !path.direct && Ipv4End::of(path.local).is_none())
-                && plan.find(&crate::plan::Key::Address(link, path.local)).is_none()
+                && plan.find(&crate::contract::item::Key::Address(link, path.local)).is_none()
             {
                 plan.put(address_item(link, path.local, 128, false));
             }

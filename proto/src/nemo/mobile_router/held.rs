@@ -1,12 +1,12 @@
 //! What the host was asked to hold, so that only differences are asked for: new items before a packet that needs them
 //! leaves, stale ones dropped after.
 
-use crate::engine::Outbox;
-use crate::few;
-use crate::input::Outcome;
-use crate::plan::{Key, Plan};
-use crate::report::Report;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::input::Outcome;
+use crate::contract::item::{Key, Plan};
+use crate::contract::report::Report;
 use core::time::Duration;
 
 /// A refused item is asked for again after this long.

@@ -3,13 +3,13 @@
 
 use super::MobileRouter;
 use super::registration::{Binding, CareOf};
-use crate::access::limiter::Limiter;
-use crate::engine::Outbox;
-use crate::entropy::Entropy;
-use crate::nemo::config::Authentication;
-use crate::output::{Transmit, Via};
-use crate::report::{DropReason, Report};
-use crate::time::Time;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::base::token_bucket::Limiter;
+use crate::contract::config::nemo::Authentication;
+use crate::contract::engine::Outbox;
+use crate::contract::output::{Transmit, Via};
+use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{Message, NeighbourOption};

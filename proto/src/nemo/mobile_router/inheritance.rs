@@ -2,7 +2,7 @@
 //! no packet (no RFC; the home agent does not notice either).
 
 use super::MobileRouter;
-use crate::time::Time;
+use crate::base::time::Time;
 use core::time::Duration;
 
 /// The first update of a later life waits so long for the uplinks that are still looking for their routers: the home

@@ -3,10 +3,10 @@
 
 use super::MobileRouter;
 use super::forwarding::{DEFAULT_METRIC, TUNNEL, TUNNEL_TABLE, address_item, route};
-use crate::engine::Outbox;
-use crate::few;
-use crate::plan::{Item, Knob, Plan, Setting, Target};
-use crate::report::Report;
+use crate::base::few;
+use crate::contract::engine::Outbox;
+use crate::contract::item::{Item, Knob, Plan, Setting, Target};
+use crate::contract::report::Report;
 use roam6_wire::Prefix;
 use roam6_wire::mobility::{BindingAcknowledgement, Ipv4Status, MobilityOption};
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,6 +1,6 @@
 //! Whether updates list the prefixes, and what a refusal changes about that (RFC 3963 §5.4).
 
-use crate::nemo::config::PrefixMode;
+use crate::contract::config::nemo::PrefixMode;
 use roam6_wire::mobility::Status;
 
 /// The mode of updates.

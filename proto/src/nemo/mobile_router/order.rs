@@ -7,12 +7,12 @@ use super::modes::Modes;
 use super::registration::{Place, Registration, Wanted};
 use super::uplink::Uplink;
 use crate::access::neighbour;
-use crate::engine::Outbox;
-use crate::input::Order;
-use crate::nemo::config::MobileRouterConfig;
-use crate::plan::{Plan, Record};
-use crate::report::Report;
-use crate::time::Time;
+use crate::base::time::Time;
+use crate::contract::command::Order;
+use crate::contract::config::nemo::MobileRouterConfig;
+use crate::contract::engine::Outbox;
+use crate::contract::item::{Plan, Record};
+use crate::contract::report::Report;
 use roam6_wire::Sequence;
 
 /// Updates that may have left after the number in the journal was written.

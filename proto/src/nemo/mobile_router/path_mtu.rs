@@ -5,10 +5,10 @@
 use super::MobileRouter;
 use super::forwarding::MIN_MTU;
 use super::uplink::Uplink;
-use crate::engine::Outbox;
-use crate::output::{Transmit, Via};
-use crate::report::Report;
-use crate::time::Time;
+use crate::base::time::Time;
+use crate::contract::engine::Outbox;
+use crate::contract::output::{Transmit, Via};
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::icmp6::{Echo, Message};
 use roam6_wire::ip6::{self, Header, protocol};

@@ -1,8 +1,8 @@
 //! Whether a path still carries packets: one echo to the home agent each interval, with damping (no RFC; the numbers are
 //! the operator's, [`config::Probe`]).
 
-use crate::nemo::config;
-use crate::time::Time;
+use crate::base::time::Time;
+use crate::contract::config::nemo as config;
 use core::time::Duration;
 use roam6_wire::Bid;
 

@@ -1,10 +1,10 @@
 //! What the home agent is asked to hold and what it has acknowledged: when updates are sent, repeated and refreshed
 //! (RFC 6275 §11.7.1, §11.7.3, §11.8; RFC 3963 §5; RFC 5648 §5).
 
-use crate::access::limiter::Limiter;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::base::token_bucket::Limiter;
 use crate::crypto::authenticator::Timestamp;
-use crate::input::LinkId;
-use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::{Bid, CareOfAddress, Sequence};
 use std::net::Ipv6Addr;

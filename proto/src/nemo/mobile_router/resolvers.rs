@@ -6,7 +6,7 @@ use super::ingress::Inside;
 use super::uplink::Uplink;
 use crate::access::advertiser::{Lifetime, router_lifetime};
 use crate::access::delegation::Names;
-use crate::time::Time;
+use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::{Bid, DomainName, Prefix};
 use std::net::Ipv6Addr;

@@ -1,19 +1,21 @@
 //! A mobile router driven by arbitrary octets, for the fuzzer and the seeded loop alike: what must hold whatever comes in.
 
 use super::{MobileRouter, forwarding};
-use crate::crypto::authenticator::authenticate;
-use crate::crypto::esp::{Integrity, SecurityAssociation};
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::input::{Clock, Input, LinkEvent, LinkId, NeighbourEvent, Order, Outcome, Packet};
-use crate::nemo::config::{
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::command::Order;
+use crate::contract::config::nemo::{
     Authentication, CareOfPrefixes, DuplicateDetection, HomeNetwork, Ingress, MobileRouterConfig, Prefer, PrefixMode,
     Probe, SecurityPair, Share, SharedKey, Sharing, Uplink,
 };
-use crate::output::{Output, Transmit, Via};
-use crate::plan::{Item, Key, Plan};
-use crate::time::Time;
-use crate::view::View;
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{Clock, Input, LinkEvent, NeighbourEvent, Outcome, Packet};
+use crate::contract::item::{Item, Key, Plan};
+use crate::contract::output::{Output, Transmit, Via};
+use crate::contract::view::View;
+use crate::crypto::authenticator::authenticate;
+use crate::crypto::esp::{Integrity, SecurityAssociation};
 use core::time::Duration;
 use roam6_wire::dhcp6::{self, CLIENT_PORT, DhcpOption, Duid, Exchange, Kind, PrefixAssociation, SERVER_PORT, Timers};
 use roam6_wire::icmp6::{self, NeighbourAdvertisement, NeighbourOption, RouterAdvertisement};

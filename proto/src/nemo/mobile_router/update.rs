@@ -3,15 +3,15 @@
 
 use super::MobileRouter;
 use super::registration::{CareOf, Place, Wanted};
+use crate::base::time::Time;
+use crate::contract::config::flow::FlowRule;
+use crate::contract::config::nemo::Authentication;
+use crate::contract::engine::Outbox;
+use crate::contract::item::{Item, Record, SequenceRecord};
+use crate::contract::output::{Transmit, Via};
+use crate::contract::report::Report;
 use crate::crypto::authenticator::{Timestamp, authenticate};
-use crate::engine::Outbox;
 use crate::nemo::LINK_ADDRESS_OF_MOBILE;
-use crate::nemo::config::Authentication;
-use crate::nemo::flow::FlowRule;
-use crate::output::{Transmit, Via};
-use crate::plan::{Item, Record, SequenceRecord};
-use crate::report::Report;
-use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::ip6::{self, Header, protocol};
 use roam6_wire::mobility::{

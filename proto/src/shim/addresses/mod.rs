@@ -6,18 +6,19 @@ mod sets;
 #[cfg(test)]
 mod tests;
 
-use super::config::{AddressPolicy, Identity, Proof};
 use super::uplinks::Uplinks;
 use crate::access::neighbour;
-use crate::engine::Outbox;
-use crate::entropy::Entropy;
-use crate::few;
-use crate::input::{AddressEvent, AddressState, LinkEvent, LinkId};
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::config::shim::{AddressPolicy, Identity, Proof};
+use crate::contract::engine::Outbox;
+use crate::contract::input::{AddressEvent, AddressState, LinkEvent};
+use crate::contract::item::{Address, Item, Key, Knob, Record, Setting};
+use crate::contract::report::Report;
+use crate::contract::view::{AddressView, View};
 use crate::multipath::source_routes::SourceRoutes;
-use crate::plan::{Address, Item, Key, Knob, Record, Setting};
-use crate::report::Report;
-use crate::time::Time;
-use crate::view::{AddressView, View};
 use core::time::Duration;
 use prefixes::{Lifetimes, Prefixes};
 use roam6_wire::icmp6::RouterAdvertisement;

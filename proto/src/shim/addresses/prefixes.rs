@@ -1,8 +1,8 @@
 //! The prefixes a link's routers let hosts make addresses in, for how long, and the asking for them (RFC 4862 §5.5.3,
 //! RFC 7559 §2).
 
-use crate::few;
-use crate::time::Time;
+use crate::base::few;
+use crate::base::time::Time;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};

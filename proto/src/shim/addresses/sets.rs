@@ -1,13 +1,13 @@
 //! What our addresses are made of: a key, or sets of prefixes; made ahead, remembered from earlier lives, or searched for
 //! a few hashes at a time (RFC 3972 §4, RFC 5535 §6).
 
+use crate::base::few;
+use crate::base::rng::Entropy;
+use crate::contract::config::shim::{AddressPolicy, Identity, Proof};
+use crate::contract::item::AddressSetRecord;
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba::{self, KeyField};
 use crate::crypto::signature::PrivateKey;
-use crate::entropy::Entropy;
-use crate::few;
-use crate::plan::AddressSetRecord;
-use crate::shim::config::{AddressPolicy, Identity, Proof};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 

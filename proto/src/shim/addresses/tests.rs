@@ -1,20 +1,23 @@
 //! A host whose routers advertise prefixes, and whose kernel says which addresses are taken.
 
+use crate::base::few;
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::command::Order;
+use crate::contract::config::shim::ShimConfig;
+use crate::contract::config::shim::{AddressPolicy, Identity, Proof};
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{AddressEvent, AddressState, Input, LinkEvent, Outcome, Packet};
+use crate::contract::item::{Address, Item, Key, Knob, Plan, Record, RecordKey, Target};
+use crate::contract::output::Output;
+use crate::contract::report::Report;
+use crate::contract::view::View;
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba;
 use crate::crypto::signature::PrivateKey;
 use crate::crypto::signature::tests::p256_key;
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::few;
-use crate::input::{AddressEvent, AddressState, Input, LinkEvent, LinkId, Order, Outcome, Packet};
-use crate::output::Output;
-use crate::plan::{Address, Item, Key, Knob, Plan, Record, RecordKey, Target};
-use crate::report::Report;
-use crate::shim::config::{AddressPolicy, Identity, Proof};
-use crate::shim::{Shim, ShimConfig};
-use crate::time::Time;
-use crate::view::View;
+use crate::shim::Shim;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};

@@ -4,13 +4,14 @@ mod room;
 mod wishes;
 
 use super::*;
+use crate::contract::config::shim::ShimConfig;
+use crate::contract::input::{AddressEvent, AddressState, Packet};
+use crate::contract::output::Output;
+use crate::contract::report::DropReason;
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba::{self, KeyField};
 use crate::crypto::signature::PrivateKey;
 use crate::crypto::signature::tests::p256_key;
-use crate::input::{AddressEvent, AddressState, Packet};
-use crate::output::Output;
-use crate::report::DropReason;
 use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::shim6::{LocatorList, Method, Nonce, Probe, ProbeRecord, ProbeState, ShimOption, Tag};
 use roam6_wire::{Prefix, icmp6};
@@ -121,7 +122,7 @@ fn dropped(outputs: &[Output]) -> Option<DropReason> {
     })
 }
 
-fn context(outputs: &[Output]) -> Option<crate::plan::Context> {
+fn context(outputs: &[Output]) -> Option<crate::contract::item::Context> {
     outputs.iter().find_map(|output| match output {
         Output::Put(Item::Context(context)) => Some(context.clone()),
         _ => None,

@@ -1,6 +1,7 @@
 //! A full context table: who gives way, and who still gets a context.
 
 use super::*;
+use crate::contract::config::shim::ShimConfig;
 
 const PEER_TAG: Tag = Tag::of_low(9);
 

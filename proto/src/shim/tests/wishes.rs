@@ -1,15 +1,18 @@
 //! Pairs that are wanted though another works: an operator's, and the ULIDs once they have come back.
 
 use super::*;
-use crate::input::{Activity, Amount};
-use crate::plan;
+use crate::contract::config::shim::Identity;
+use crate::contract::config::shim::ShimConfig;
+use crate::contract::config::shim::UplinkPreference;
+use crate::contract::input::{Activity, Amount};
+use crate::contract::item::Context;
 use roam6_wire::shim6::Preference;
 
 /// A context with a peer of two addresses, by its first.
 struct Two {
     bench: Bench,
     theirs: Vec<Ipv6Addr>,
-    held: plan::Context,
+    held: Context,
     proof: Vec<ShimOption>,
 }
 

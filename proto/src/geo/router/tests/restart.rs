@@ -2,10 +2,10 @@
 //! (EN 302 636-4-1 §8.1.3, §10.2.1.5, annex A).
 
 use super::*;
-use crate::engine::Engine;
+use crate::contract::engine::Engine;
+use crate::contract::input::Input;
+use crate::contract::item::{Heard, Item, VirtualInterface};
 use crate::geo::GeoStation;
-use crate::input::Input;
-use crate::plan::{Heard, Item, VirtualInterface};
 use roam6_wire::geo::{ETHERTYPE, Lifetime, LongPosition, Sequenced, Timestamp, VERSION};
 
 /// Milliseconds in an hour.
@@ -199,13 +199,13 @@ fn our_own_frames_that_come_back_are_no_other_station() {
 
 #[test]
 fn interfaces_and_virtual_links_get_the_new_address() {
-    let link = crate::geo::VirtualLink {
+    let link = crate::contract::config::geo::VirtualLink {
         name: "gn0".to_owned(),
-        reach: crate::geo::config::Reach::Around(500),
+        reach: crate::contract::config::geo::Reach::Around(500),
         class: TrafficClass(3),
         lifetime: None,
     };
-    let config = crate::geo::GeoConfig {
+    let config = crate::contract::config::geo::GeoConfig {
         interfaces: ["radio0".to_owned()].into(),
         station: Station::BUS,
         virtual_links: vec![link],

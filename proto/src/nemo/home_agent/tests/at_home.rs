@@ -1,10 +1,11 @@
 //! The way to mobile networks while their routers are at home, and while they are at home and away at once.
 
 use super::bench::*;
-use crate::input::{Clock, Input, LinkEvent, Order};
-use crate::nemo::config::{HomeAgentConfig, PrefixTable};
-use crate::output::{Output, Via};
-use crate::plan::{Item, Key, Path, Record, Table, Target};
+use crate::contract::command::Order;
+use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
+use crate::contract::input::{Clock, Input, LinkEvent};
+use crate::contract::item::{Item, Key, Path, Record, Table, Target};
+use crate::contract::output::{Output, Via};
 use core::time::Duration;
 use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status, UpdateFlags};
 use roam6_wire::{Bid, LinkAddress, Prefix};

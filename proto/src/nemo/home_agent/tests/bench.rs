@@ -1,15 +1,16 @@
 //! A home agent, a mobile router's pen, and a host that holds whatever it is asked to.
 
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{Clock, Input, LinkEvent, Outcome, Packet};
+use crate::contract::item::{Item, Key, Plan, Record, Target};
+use crate::contract::output::{Output, Transmit};
+use crate::contract::report::Report;
 use crate::crypto::authenticator::{Timestamp, authenticate};
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::input::{Clock, Input, LinkEvent, LinkId, Outcome, Packet};
-use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
 use crate::nemo::home_agent::HomeAgent;
-use crate::output::{Output, Transmit};
-use crate::plan::{Item, Key, Plan, Record, Target};
-use crate::report::Report;
-use crate::time::Time;
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{BindingAcknowledgement, BindingUpdate, Message, MobilityOption, UpdateFlags};
@@ -259,7 +260,7 @@ impl Bench {
         self.plan.iter().filter(|(_, item)| !always(item)).map(|(key, _)| key.clone()).collect()
     }
 
-    pub(super) fn tunnel(&self) -> Option<&crate::plan::Tunnel> {
+    pub(super) fn tunnel(&self) -> Option<&crate::contract::item::Tunnel> {
         self.plan.iter().find_map(|(_, item)| match item {
             Item::Tunnel(tunnel) => Some(tunnel),
             _ => None,

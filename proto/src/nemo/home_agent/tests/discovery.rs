@@ -2,11 +2,11 @@
 
 use super::bench::*;
 use super::home_link::{from_neighbour, messages};
-use crate::input::{AddressEvent, AddressState, Input, Packet};
-use crate::nemo::config::HomeAgentConfig;
-use crate::output::Output;
-use crate::plan::{Anycast, Item};
-use crate::report::{DropReason, Report};
+use crate::contract::config::nemo::HomeAgentConfig;
+use crate::contract::input::{AddressEvent, AddressState, Input, Packet};
+use crate::contract::item::{Anycast, Item};
+use crate::contract::output::Output;
+use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::icmp6::{ALL_NODES, Message, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip6::{self, Datagram, Header, protocol};

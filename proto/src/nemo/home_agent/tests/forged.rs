@@ -1,10 +1,10 @@
 //! Messages of who has no key: what they are told, and how often; farewells and Packet Too Big from the wrong place.
 
 use super::bench::*;
-use crate::input::{Input, Packet};
-use crate::nemo::config::SharedKey;
-use crate::output::Output;
-use crate::report::{DropReason, Report};
+use crate::contract::config::nemo::SharedKey;
+use crate::contract::input::{Input, Packet};
+use crate::contract::output::Output;
+use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::icmp6;
 use roam6_wire::ip6::{self, Header, protocol};
@@ -85,7 +85,7 @@ fn a_farewell_from_home_must_come_by_the_home_link() {
     assert!(virtual_home.tunnel().is_some());
 
     let mut bench =
-        Bench::at_home_link(crate::nemo::config::HomeAgentConfig { duplicate_detection: false, ..config() });
+        Bench::at_home_link(crate::contract::config::nemo::HomeAgentConfig { duplicate_detection: false, ..config() });
     bench.send(&Update::new(1, CARE_OF));
     let outputs = elsewhere(&mut bench, &farewell(2));
     assert!(sent(&outputs).is_empty() && counted(&outputs, DropReason::NotOnLink) == 1);

@@ -1,11 +1,13 @@
 //! Duplicate address detection, proxies and advertisements on the home link.
 
 use super::bench::*;
-use crate::input::{AddressEvent, AddressState, Input, LinkEvent, LinkId, Order, Packet};
-use crate::nemo::config::{HomeAgentConfig, PrefixTable, PrefixTableRow};
-use crate::output::{Output, Via};
-use crate::plan::{Item, Key};
-use crate::report::Report;
+use crate::base::ids::LinkId;
+use crate::contract::command::Order;
+use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable, PrefixTableRow};
+use crate::contract::input::{AddressEvent, AddressState, Input, LinkEvent, Packet};
+use crate::contract::item::{Item, Key};
+use crate::contract::output::{Output, Via};
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::icmp6::{
     ALL_NODES, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation, RouterSolicitation,

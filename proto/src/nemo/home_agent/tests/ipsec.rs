@@ -1,12 +1,13 @@
 //! Updates and acknowledgements in ESP (RFC 3776 §4, RFC 4303).
 
 use super::bench::*;
+use crate::contract::command::Order;
+use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, SecurityPair};
+use crate::contract::input::{Input, Packet};
+use crate::contract::item::{Item, Key, RecordKey};
+use crate::contract::output::Output;
+use crate::contract::report::{DropReason, Report};
 use crate::crypto::esp::{Integrity, SecurityAssociation};
-use crate::input::{Input, Order, Packet};
-use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, SecurityPair};
-use crate::output::Output;
-use crate::plan::{Item, Key, RecordKey};
-use crate::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::icmp6;
 use roam6_wire::ip6::{self, Datagram, protocol};

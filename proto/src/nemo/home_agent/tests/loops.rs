@@ -2,10 +2,11 @@
 //! (RFC 2473 §4.1, §6.7).
 
 use super::bench::*;
-use crate::input::{Input, Order};
-use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow};
-use crate::output::Output;
-use crate::plan::{Item, Record};
+use crate::contract::command::Order;
+use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow};
+use crate::contract::input::Input;
+use crate::contract::item::{Item, Record};
+use crate::contract::output::Output;
 use core::time::Duration;
 use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status, UpdateFlags};
 use roam6_wire::{Bid, HomeAddress, Prefix};
@@ -196,7 +197,7 @@ fn an_odd_prefix_length_is_refused_to_who_asks_for_it_alone() {
             other => panic!("{length}: {other}"),
         }
     }
-    assert!(lengths.len() <= crate::plan::MOST_PREFIX_LENGTHS - 2, "{lengths:?}");
+    assert!(lengths.len() <= crate::contract::item::MOST_PREFIX_LENGTHS - 2, "{lengths:?}");
     assert_eq!(status(&bench.send(&update(2, 1, "2001:db8:1::2"))), 0, "rows of the table are always served");
     assert_eq!(asked(&mut bench, 100, 48), 0);
     assert_eq!(asked(&mut bench, 101, 90), 0, "what is no longer in use is free again");

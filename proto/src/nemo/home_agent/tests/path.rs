@@ -1,9 +1,9 @@
 //! Path MTU, Binding Errors, and packets that are none of a home agent's business.
 
 use super::bench::*;
-use crate::input::{Input, Packet};
-use crate::output::Output;
-use crate::report::{DropReason, Report};
+use crate::contract::input::{Input, Packet};
+use crate::contract::output::Output;
+use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::Bid;
 use roam6_wire::icmp6;

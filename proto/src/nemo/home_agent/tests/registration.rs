@@ -1,11 +1,11 @@
 //! Registration, refresh, movement, de-registration, expiry.
 
 use super::bench::*;
+use crate::contract::config::nemo::HomeAgentConfig;
+use crate::contract::item::{Item, Key, RecordKey, Table};
+use crate::contract::output::{Output, Via};
+use crate::contract::report::Report;
 use crate::crypto::authenticator::verify;
-use crate::nemo::config::HomeAgentConfig;
-use crate::output::{Output, Via};
-use crate::plan::{Item, Key, RecordKey, Table};
-use crate::report::Report;
 use core::time::Duration;
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::{MobilityOption, authenticated_part};
@@ -38,7 +38,7 @@ fn a_first_update_is_acknowledged_once_everything_stands() {
     assert_eq!(kinds(&first), ["tunnel", "route", "route", "record"]);
     let last = bench.kept.pop().unwrap();
     assert!(bench.release().is_empty(), "one outcome is missing");
-    let done = bench.feed(crate::input::Input::Outcome(last));
+    let done = bench.feed(crate::contract::input::Input::Outcome(last));
     assert_eq!(kinds(&done), ["transmit", "registered"]);
     assert!(matches!(reports(&done)[0], Report::Registered { moved: false, .. }), "there was nothing to move from");
 
@@ -101,13 +101,13 @@ fn deregistration_from_home_ends_forwarding_and_refuses_delayed_updates() {
     assert!(matches!(&bench.held()[..], [Key::Tunnel(_), last] if *last == record), "{:?}", bench.held());
     assert!(bench.tunnel().unwrap().paths.iter().all(|path| path.weight == 0));
 
-    let answer = bench.feed(crate::input::Input::Packet(delayed));
+    let answer = bench.feed(crate::contract::input::Input::Packet(delayed));
     assert_eq!((status(&answer), acknowledgement(&answer).sequence), (135, Sequence(3)));
     bench.pass(Duration::from_secs(5));
     assert_eq!(bench.held(), [record], "the end is remembered as long as copies could be accepted");
     bench.pass(Duration::from_secs(10));
     assert!(bench.held().is_empty());
-    assert_eq!(crate::engine::Engine::deadline(&bench.agent), None);
+    assert_eq!(crate::contract::engine::Engine::deadline(&bench.agent), None);
     let again = bench.send(&Update::new(1, "2001:db8:1::100"));
     let registered = reports(&again).iter().any(|report| matches!(report, Report::Registered { .. }));
     assert!(registered, "forgotten after fifteen seconds");
@@ -121,7 +121,7 @@ fn an_answer_to_a_neighbour_at_home_goes_straight_to_it() {
     let mut packet = Update::new(2, "2001:db8::100").lifetime(0).packet(bench.now);
     let neighbour = roam6_wire::LinkAddress([2, 0, 0, 0, 0, 9]);
     (packet.link, packet.sender) = (HOME_LINK, Some(neighbour));
-    let done = bench.feed(crate::input::Input::Packet(packet));
+    let done = bench.feed(crate::contract::input::Input::Packet(packet));
     assert_eq!(sent(&done)[0].via, Via::Neighbour { link: HOME_LINK, address: neighbour });
     assert!(!bench.held().iter().any(|key| matches!(key, Key::Proxy(..))));
 }
@@ -166,7 +166,7 @@ fn a_refresh_is_advised_only_before_the_lifetime_ends() {
 fn timers_are_named_in_words() {
     let mut bench = Bench::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
-    let mut view = crate::view::View::default();
-    crate::engine::Engine::view(&bench.agent, bench.now, &mut view);
+    let mut view = crate::contract::view::View::default();
+    crate::contract::engine::Engine::view(&bench.agent, bench.now, &mut view);
     assert_eq!(view.timers[0].name, "home agent: binding of 2001:db8::100");
 }

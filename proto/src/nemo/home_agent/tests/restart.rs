@@ -1,12 +1,13 @@
 //! The journal after a crash, the prefix table read anew, the operator's hand.
 
 use super::bench::*;
-use crate::engine::Engine;
-use crate::input::{Clock, Input, Order, Outcome};
-use crate::output::Output;
-use crate::plan::{Key, RecordKey};
-use crate::report::Report;
-use crate::view::View;
+use crate::contract::command::Order;
+use crate::contract::engine::Engine;
+use crate::contract::input::{Clock, Input, Outcome};
+use crate::contract::item::{Key, RecordKey};
+use crate::contract::output::Output;
+use crate::contract::report::Report;
+use crate::contract::view::View;
 use core::time::Duration;
 use roam6_wire::mobility::MobilityOption;
 use std::sync::Arc;
@@ -47,8 +48,8 @@ fn sequence_and_timestamp_survive() {
 fn a_journal_read_before_the_clock_is_told_waits_for_it() {
     let mut before = Bench::new(config());
     before.send(&Update::new(40, "2001:db8:1::100"));
-    let mut agent = crate::nemo::home_agent::HomeAgent::new(config(), crate::entropy::Entropy::from_number(2));
-    let mut out = crate::engine::Outbox::new();
+    let mut agent = crate::nemo::home_agent::HomeAgent::new(config(), crate::base::rng::Entropy::from_number(2));
+    let mut out = crate::contract::engine::Outbox::new();
     agent.handle(before.now, &Input::Order(Order::Recall(journal(&before))), &mut out);
     assert!(out.is_empty());
     agent.handle(before.now, &Input::Clock(Clock { unix_micros: 1_767_225_600_000_000 }), &mut out);

@@ -1,10 +1,11 @@
 //! A mobile router changes to its next key while it is bound.
 
 use super::bench::*;
-use crate::input::{Input, Order};
-use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, SharedKey};
-use crate::output::Output;
-use crate::report::{DropReason, Report};
+use crate::contract::command::Order;
+use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, SharedKey};
+use crate::contract::input::Input;
+use crate::contract::output::Output;
+use crate::contract::report::{DropReason, Report};
 use roam6_wire::ip6::Datagram;
 use roam6_wire::mobility::option::AUTHENTICATION_MN_HA;
 use roam6_wire::mobility::{Message, MobilityOption};

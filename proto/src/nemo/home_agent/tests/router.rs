@@ -1,10 +1,11 @@
 //! Kernel settings of a home agent's host.
 
 use super::bench::*;
-use crate::input::{Input, Order};
-use crate::nemo::config::{Ipv4Pool, PrefixTable};
-use crate::output::Output;
-use crate::plan::{Item, Key, Knob};
+use crate::contract::command::Order;
+use crate::contract::config::nemo::{Ipv4Pool, PrefixTable};
+use crate::contract::input::Input;
+use crate::contract::item::{Item, Key, Knob};
+use crate::contract::output::Output;
 use std::sync::Arc;
 
 /// The settings put, in their order.

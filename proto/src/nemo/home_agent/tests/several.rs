@@ -1,10 +1,11 @@
 //! Several care-of addresses and flows bound to them.
 
 use super::bench::*;
-use crate::input::{Clock, Input, Order};
-use crate::nemo::config::HomeAgentConfig;
-use crate::output::Output;
-use crate::report::Report;
+use crate::contract::command::Order;
+use crate::contract::config::nemo::HomeAgentConfig;
+use crate::contract::input::{Clock, Input};
+use crate::contract::output::Output;
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::mobility::{
     BindingIdentifier, CareOfField, FlowIdentification, MobilityOption, Selector, Span, Status, TrafficSelector,

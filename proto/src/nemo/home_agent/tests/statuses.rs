@@ -1,12 +1,13 @@
 //! Every status a home agent answers with, and every update it answers with silence.
 
 use super::bench::*;
-use crate::engine::Engine;
-use crate::input::{AddressEvent, AddressState, Input};
-use crate::nemo::config::HomeAgentConfig;
-use crate::output::{Output, hex};
-use crate::plan::{Item, Key, RecordKey, Table};
-use crate::report::{DropReason, Report};
+use crate::base::hex;
+use crate::contract::config::nemo::HomeAgentConfig;
+use crate::contract::engine::Engine;
+use crate::contract::input::{AddressEvent, AddressState, Input};
+use crate::contract::item::{Item, Key, RecordKey, Table};
+use crate::contract::output::Output;
+use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{MobilityOption, UpdateFlags};
@@ -47,13 +48,13 @@ fn silence(update: &Update) -> DropReason {
 #[test]
 fn failed_updates_are_told_of_once_with_their_cause_and_shown() {
     let mut bench = Bench::new(config());
-    let wrong = crate::nemo::config::SharedKey { spi: 256, secret: vec![9; 16] };
+    let wrong = crate::contract::config::nemo::SharedKey { spi: 256, secret: vec![9; 16] };
     let forged = |sequence| Update { key: Some(wrong.clone()), ..Update::new(sequence, "2001:db8:1::2") };
     let lines = faults(&bench.send(&forged(1)));
     assert_eq!(lines.len(), 1);
     assert!(lines[0].starts_with("2001:db8::100, 2001:db8:1::2: 146 (authentication failed)"), "{lines:?}");
     assert!((2..50).all(|sequence| faults(&bench.send(&forged(sequence))).is_empty()));
-    let mut view = crate::view::View::default();
+    let mut view = crate::contract::view::View::default();
     bench.agent.view(bench.now, &mut view);
     assert_eq!((view.bindings.len(), view.bindings[0].state.as_str()), (1, "refused"));
     assert!(view.bindings[0].last_error.as_ref().is_some_and(|error| error.contains("146")));
@@ -197,8 +198,8 @@ fn sequence_numbers_out_of_window_are_told_the_last_one() {
 #[test]
 fn what_is_not_authentic_is_not_believed() {
     let right = Update::new(1, "2001:db8:1::100");
-    let wrong_key = crate::nemo::config::SharedKey { spi: 256, secret: vec![9; 16] };
-    let wrong_spi = crate::nemo::config::SharedKey { spi: 257, ..key() };
+    let wrong_key = crate::contract::config::nemo::SharedKey { spi: 256, secret: vec![9; 16] };
+    let wrong_spi = crate::contract::config::nemo::SharedKey { spi: 257, ..key() };
     assert_eq!(answer(config(), &right), 0);
     assert_eq!(answer(config(), &Update { key: Some(wrong_key), ..right.clone() }), 146);
     assert_eq!(answer(config(), &Update { care_of: address("2001:db8:1::101"), ..right.clone() }), 146);
@@ -255,7 +256,7 @@ fn what_the_host_refuses_is_taken_back() {
     bench.refuse.push(record.clone());
     assert_eq!(status(&bench.send(&Update::new(4, "2001:db8:2::100"))), 130);
     assert_eq!((bench.held(), bench.tunnel().cloned()), (held, tunnel));
-    let Some(Item::Record(crate::plan::Record::Binding(kept))) = bench.plan.find(&record) else { panic!() };
+    let Some(Item::Record(crate::contract::item::Record::Binding(kept))) = bench.plan.find(&record) else { panic!() };
     assert_eq!(kept.care_of[0].1, address("2001:db8:1::100"));
 }
 
@@ -284,13 +285,13 @@ fn a_newer_update_takes_the_place_of_one_not_yet_acknowledged() {
 fn golden_update_and_acknowledgement_of_the_standards_digest() {
     let mut open = config();
     let row = Arc::make_mut(&mut open.table).rows.iter_mut().find(|row| row.home_address == home()).unwrap();
-    row.authentication = crate::nemo::config::Authentication::None;
+    row.authentication = crate::contract::config::nemo::Authentication::None;
     let mut bench = Bench::new(open);
     let update = "3b06050027e70001c400000f0100031020010db8000100000000000000000100\
                   010200000612003820010db80f0000000000000000000000";
     let header = Header::new(address("2001:db8:1::100"), agent()).with_home_address(home().0);
     let bytes = ip6::emit(&header, protocol::MOBILITY, &hex::decode(update).unwrap());
-    let outputs = bench.feed(Input::Packet(crate::input::Packet { link: OUTSIDE, sender: None, bytes }));
+    let outputs = bench.feed(Input::Packet(crate::contract::input::Packet { link: OUTSIDE, sender: None, bytes }));
     let datagram = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
     assert_eq!(hex::encode(datagram.payload), "3b01060060a200400001000f01020000");
 
@@ -298,6 +299,7 @@ fn golden_update_and_acknowledgement_of_the_standards_digest() {
                   010200000612003820010db80f0000000000000000000000\
                   010300000009110100000100f05c21184c357afd9c595c0d";
     let bytes = ip6::emit(&header, protocol::MOBILITY, &hex::decode(signed).unwrap());
-    let outputs = Bench::new(config()).feed(Input::Packet(crate::input::Packet { link: OUTSIDE, sender: None, bytes }));
+    let outputs =
+        Bench::new(config()).feed(Input::Packet(crate::contract::input::Packet { link: OUTSIDE, sender: None, bytes }));
     assert_eq!(status(&outputs), 145, "authentic, though without a timestamp");
 }

@@ -1,9 +1,10 @@
 //! Networks that are not bound: unreachable here, not sent back to where their packets came from.
 
 use super::bench::*;
-use crate::input::{Input, Order};
-use crate::nemo::config::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow};
-use crate::plan::{Item, Table, Target};
+use crate::contract::command::Order;
+use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow};
+use crate::contract::input::Input;
+use crate::contract::item::{Item, Table, Target};
 use roam6_wire::{HomeAddress, Prefix};
 use std::net::Ipv6Addr;
 

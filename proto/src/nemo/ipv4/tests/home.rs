@@ -1,10 +1,14 @@
 //! IPv4 home addresses and prefixes (RFC 5555 §3.1.1, §3.2.1, §4.4.2, §4.5).
 
 use super::pair::{BEGAN, Pair, agent, agent_config, home, ip, net, router_config};
-use crate::input::{Clock, Input, LinkEvent, LinkId, Order, Packet};
-use crate::nemo::config::{Authentication, HomeAgentConfig, Ipv4Pool, MobileRouterConfig, PrefixTable, PrefixTableRow};
-use crate::plan::{Item, Key, Plan, Record, Table, Target};
-use crate::report::Report;
+use crate::base::ids::LinkId;
+use crate::contract::command::Order;
+use crate::contract::config::nemo::{
+    Authentication, HomeAgentConfig, Ipv4Pool, MobileRouterConfig, PrefixTable, PrefixTableRow,
+};
+use crate::contract::input::{Clock, Input, LinkEvent, Packet};
+use crate::contract::item::{Item, Key, Plan, Record, Table, Target};
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
 use roam6_wire::mobility::{
@@ -82,7 +86,7 @@ fn a_prefix_of_the_table_goes_with_the_mobile_network_wherever_it_is() {
     let [row] = &pair.view().bindings[..] else { panic!() };
     assert!(row.prefixes.contains(&net(OWN)), "{row:?}");
     let holds = |plan: &Plan, wanted: &Item| plan.iter().any(|(_, item)| item == wanted);
-    let rule = Item::Rule(crate::plan::Rule {
+    let rule = Item::Rule(crate::contract::item::Rule {
         priority: 1100,
         source: net(OWN),
         destination: Prefix::ALL,

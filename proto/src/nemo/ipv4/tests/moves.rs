@@ -1,7 +1,8 @@
 //! From one family to the other, and which is chosen (RFC 5555 §4.4.1).
 
 use super::pair::{INSIDE, Pair};
-use crate::input::{Input, Order};
+use crate::contract::command::Order;
+use crate::contract::input::Input;
 use core::time::Duration;
 use std::net::Ipv4Addr;
 
@@ -37,9 +38,9 @@ fn the_former_path_receives_until_the_home_agent_knows_the_new_one() {
     let [_, router] = pair.carrying();
     assert!(roam6_wire::Ipv4End::of(router.unwrap().local).is_some());
     pair.millis(20);
-    let tunnel = |plan: &crate::plan::Plan| {
+    let tunnel = |plan: &crate::contract::item::Plan| {
         plan.iter().find_map(|(_, item)| match item {
-            crate::plan::Item::Tunnel(tunnel) => Some(tunnel.paths.clone()),
+            crate::contract::item::Item::Tunnel(tunnel) => Some(tunnel.paths.clone()),
             _ => None,
         })
     };
@@ -116,7 +117,7 @@ fn a_reload_turns_it_off_and_on() {
     let mut pair = Pair::behind_nat();
     pair.pass(Duration::from_secs(2));
     let config = super::pair::router_config();
-    let without = crate::nemo::config::MobileRouterConfig { home_agents_ipv4: Vec::new(), ..config.clone() };
+    let without = crate::contract::config::nemo::MobileRouterConfig { home_agents_ipv4: Vec::new(), ..config.clone() };
     pair.tell_router(Input::Order(Order::MobileRouter(Box::new(without))));
     pair.pass(Duration::from_secs(1));
     let [_, router] = pair.carrying();

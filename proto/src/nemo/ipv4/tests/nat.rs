@@ -1,8 +1,8 @@
 //! NAT detection, keepalives, rebinding, and what data is carried by (RFC 5555 §4.1-4.3).
 
 use super::pair::{AGENT4, INSIDE, OUTSIDE, Pair, agent_config, home, router_config};
-use crate::nemo::config::{Ipv4Service, MobileRouterConfig, Sharing};
-use crate::report::Report;
+use crate::contract::config::nemo::{Ipv4Service, MobileRouterConfig, Sharing};
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::ip4::Carried;
 use roam6_wire::ip6::{Datagram, protocol};

@@ -1,19 +1,20 @@
 //! The two engines, and what is between them.
 
-use crate::engine::{Engine, Outbox};
-use crate::entropy::Entropy;
-use crate::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, LinkId, Outcome, Packet};
-use crate::nemo::config::{
+use crate::base::ids::LinkId;
+use crate::base::rng::Entropy;
+use crate::base::time::Time;
+use crate::contract::config::nemo::{
     Authentication, DuplicateDetection, HomeAgentConfig, HomeNetwork, Ingress, Ipv4Service, MobileRouterConfig,
     PrefixMode, PrefixTable, PrefixTableRow, Probe, SharedKey, Sharing, Uplink,
 };
+use crate::contract::engine::{Engine, Outbox};
+use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Outcome, Packet};
+use crate::contract::item::{Item, Path, Plan, Tunnel};
+use crate::contract::output::{Output, Transmit};
+use crate::contract::report::Report;
+use crate::contract::view::View;
 use crate::nemo::home_agent::HomeAgent;
 use crate::nemo::mobile_router::MobileRouter;
-use crate::output::{Output, Transmit};
-use crate::plan::{Item, Path, Plan, Tunnel};
-use crate::report::Report;
-use crate::time::Time;
-use crate::view::View;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, NeighbourOption, RouterAdvertisement};
 use roam6_wire::ip4::Carried;

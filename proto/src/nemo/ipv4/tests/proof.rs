@@ -1,9 +1,9 @@
 //! Nothing moves a binding but an update that proves whose it is (RFC 5555 §5, RFC 4285 §5.1, RFC 3776 §4).
 
 use super::pair::{AGENT4, OUTSIDE, Pair, agent, agent_config, home, key, router_config};
+use crate::contract::config::nemo::SharedKey;
+use crate::contract::report::{DropReason, Report};
 use crate::crypto::authenticator::authenticate;
-use crate::nemo::config::SharedKey;
-use crate::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::ip4::Carried;
 use roam6_wire::ip6::{self, Header, protocol};
@@ -103,8 +103,8 @@ fn an_ipv4_end_is_no_care_of_address_of_an_update_over_ipv6() {
     });
     let mut config = agent_config();
     let mut rows = config.table.rows.clone();
-    rows[0].authentication = crate::nemo::config::Authentication::None;
-    config.table = crate::nemo::config::PrefixTable { rows }.into();
+    rows[0].authentication = crate::contract::config::nemo::Authentication::None;
+    config.table = crate::contract::config::nemo::PrefixTable { rows }.into();
     let mut open = Pair::new(router_config(), config);
     let source = super::pair::ip("2001:db8:2::2");
     let bytes = update.emit(home().0, agent());
@@ -142,8 +142,8 @@ fn a_mobile_router_believes_its_home_agent_only() {
     for source in [ATTACKER, Ipv4End::dsmip(AGENT4)] {
         let destination = Ipv4End::dsmip(super::pair::INSIDE);
         let bytes = Carried { source, destination, service: 0, inner: &inner }.emit();
-        let packet = crate::input::Packet { link: super::pair::UPLINK, sender: None, bytes };
-        pair.tell_router(crate::input::Input::Packet(packet));
+        let packet = crate::contract::input::Packet { link: super::pair::UPLINK, sender: None, bytes };
+        pair.tell_router(crate::contract::input::Input::Packet(packet));
     }
     assert!(reasons(&pair).contains(&DropReason::NotForUs));
     pair.pass(Duration::from_secs(1));

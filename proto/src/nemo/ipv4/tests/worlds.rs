@@ -2,9 +2,9 @@
 //! connected by the best there is; and never is anything sent but to where a proven update has come from.
 
 use super::pair::{AGENT4, INSIDE, Nat, Pair, agent_config, net, router_config};
-use crate::entropy::Entropy;
-use crate::nemo::config::{Ipv4Pool, Ipv4Service, PrefixTable, Sharing};
-use crate::plan::{Item, Plan};
+use crate::base::rng::Entropy;
+use crate::contract::config::nemo::{Ipv4Pool, Ipv4Service, PrefixTable, Sharing};
+use crate::contract::item::{Item, Plan};
 use core::time::Duration;
 use roam6_wire::ip4::Carried;
 use roam6_wire::{Ipv4End, Prefix};

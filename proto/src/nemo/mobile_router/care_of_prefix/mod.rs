@@ -10,10 +10,11 @@ pub(super) use source::{Source, Wanted};
 
 use super::MobileRouter;
 use crate::access::delegation::{Client, Request};
-use crate::engine::Outbox;
-use crate::input::{LinkId, NeighbourEvent};
-use crate::nemo::config::CareOfPrefixes;
-use crate::time::Time;
+use crate::base::ids::LinkId;
+use crate::base::time::Time;
+use crate::contract::config::nemo::CareOfPrefixes;
+use crate::contract::engine::Outbox;
+use crate::contract::input::NeighbourEvent;
 use roam6_wire::dhcp6::{Duid, Iaid};
 use roam6_wire::icmp6::{NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::ip6::Datagram;

@@ -1,7 +1,7 @@
 //! Care-of addresses that are not formed in an advertised prefix: assigned by DHCPv6, or set by the operator.
 
 use super::*;
-use crate::view::View;
+use crate::contract::view::View;
 use roam6_wire::dhcp6::{self, AddressAssociation, CLIENT_PORT, DhcpOption, Duid, Exchange, Kind, SERVER_PORT, Timers};
 use roam6_wire::udp::Udp;
 
@@ -200,7 +200,7 @@ fn ipv4_without_an_ipv4_address_of_a_home_agent_is_named() {
     let mut bench = Bench::new(config());
     bench.link(WIFI, true);
     let address = core::net::Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped();
-    let event = crate::input::AddressEvent { link: WIFI, address, state: AddressState::Assigned };
+    let event = crate::contract::input::AddressEvent { link: WIFI, address, state: AddressState::Assigned };
     bench.feed(Input::Address(event));
     assert_eq!(bench.state_of_wifi(), "IPv4 only, no home_agents_ipv4");
     let outputs = bench.wait(60_000);
@@ -214,7 +214,11 @@ fn updates_over_ipv4_that_nobody_answers_are_named_once() {
     let mut bench = Bench::new(MobileRouterConfig { home_agents_ipv4: agents, ..config() });
     bench.link(WIFI, true);
     let address = core::net::Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped();
-    bench.feed(Input::Address(crate::input::AddressEvent { link: WIFI, address, state: AddressState::Assigned }));
+    bench.feed(Input::Address(crate::contract::input::AddressEvent {
+        link: WIFI,
+        address,
+        state: AddressState::Assigned,
+    }));
     let outputs = bench.wait(60_000);
     let told: Vec<_> = notices(&outputs).into_iter().filter(|told| told.contains("203.0.113.1")).collect();
     assert!(matches!(&told[..], [one] if one.contains("[home_agent.ipv4]") && one.contains("4191")), "{told:?}");

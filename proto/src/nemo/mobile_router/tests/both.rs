@@ -1,7 +1,7 @@
 //! At home by one uplink and away by the other.
 
 use super::*;
-use crate::nemo::config::Probe;
+use crate::contract::config::nemo::Probe;
 use roam6_wire::icmp6::Echo;
 
 const HOME: &str = "2001:db8::100";

@@ -1,9 +1,9 @@
 //! Prefixes of visited networks inside: obtained, advertised, routed, shared and given up.
 
 use super::*;
-use crate::input::Outcome;
-use crate::nemo::config::{CareOfPrefixes, Prefer, Share};
-use crate::plan::{Guard, LentRecord, Proxy, RecordKey, Rule};
+use crate::contract::config::nemo::{CareOfPrefixes, Prefer, Share};
+use crate::contract::input::Outcome;
+use crate::contract::item::{Guard, LentRecord, Proxy, RecordKey, Rule};
 use roam6_wire::dhcp6::{self, CLIENT_PORT, DhcpOption, Duid, Exchange, Kind, PrefixAssociation, SERVER_PORT, Timers};
 use roam6_wire::udp::Udp;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,7 +1,7 @@
 //! A home agent that has lost the binding, or is dead, or unreachable for a while.
 
 use super::*;
-use crate::nemo::config::Probe;
+use crate::contract::config::nemo::Probe;
 use roam6_wire::icmp6::Echo;
 use std::collections::{BTreeMap, BTreeSet};
 

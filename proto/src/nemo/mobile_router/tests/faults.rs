@@ -1,7 +1,7 @@
 //! What the operator is told when signalling or a path does not work, and black holes of the path MTU.
 
 use super::*;
-use crate::report::Report;
+use crate::contract::report::Report;
 use roam6_wire::icmp6::Echo;
 
 const HOME_AGENT: &str = "2001:db8::1";

@@ -1,7 +1,7 @@
 //! Mobile prefix discovery: asked after the binding stands, believed as far as it is proven.
 
 use super::*;
-use crate::report::DropReason;
+use crate::contract::report::DropReason;
 
 const HOUR: u64 = 3_600_000;
 const HOME: &str = "2001:db8::/64";

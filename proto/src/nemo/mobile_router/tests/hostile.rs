@@ -1,7 +1,7 @@
 //! Answers that are errors, and packets that mean no good.
 
 use super::*;
-use crate::report::DropReason;
+use crate::contract::report::DropReason;
 
 const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
 

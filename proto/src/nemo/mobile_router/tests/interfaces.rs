@@ -1,7 +1,7 @@
 //! Interfaces that the host does not have, or that are down: the home address, the states and the log.
 
 use super::*;
-use crate::view::View;
+use crate::contract::view::View;
 
 const HOME: &str = "2001:db8::100";
 

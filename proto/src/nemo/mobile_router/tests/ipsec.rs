@@ -1,9 +1,9 @@
 //! Updates and acknowledgements in ESP (RFC 3776 §4, RFC 4303).
 
 use super::*;
+use crate::contract::config::nemo::SecurityPair;
+use crate::contract::report::DropReason;
 use crate::crypto::esp::{Integrity, SecurityAssociation};
-use crate::nemo::config::SecurityPair;
-use crate::report::DropReason;
 
 const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
 

@@ -21,13 +21,15 @@ mod restart;
 mod sources;
 
 use super::*;
-use crate::crypto::authenticator::{authenticate, verify};
-use crate::input::{Clock, NeighbourEvent, Order, Packet};
-use crate::nemo::config::{
-    self, Authentication, DuplicateDetection, HomeNetwork, Ingress, PrefixMode, SharedKey, Sharing,
+use crate::contract::command::Order;
+use crate::contract::config::nemo as config;
+use crate::contract::config::nemo::{
+    Authentication, DuplicateDetection, HomeNetwork, Ingress, PrefixMode, SharedKey, Sharing,
 };
-use crate::output::{Output, Transmit, Via};
-use crate::plan::{Item, Key, Plan, Record, SequenceRecord, Table, Target, Tunnel, TunnelId};
+use crate::contract::input::{Clock, NeighbourEvent, Packet};
+use crate::contract::item::{Item, Key, Plan, Record, SequenceRecord, Table, Target, Tunnel, TunnelId};
+use crate::contract::output::{Output, Transmit, Via};
+use crate::crypto::authenticator::{authenticate, verify};
 use core::time::Duration;
 use roam6_wire::icmp6::{self, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
 use roam6_wire::icmp6::{RouterAdvertisement, RouterSolicitation};

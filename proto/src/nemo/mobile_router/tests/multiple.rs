@@ -1,9 +1,9 @@
 //! Several uplinks: planned moves, registration of all of them, dead paths.
 
 use super::*;
-use crate::nemo::config::Probe;
-use crate::nemo::flow::{FlowRule, Selector};
-use crate::report::Lost;
+use crate::contract::config::flow::{FlowRule, Selector};
+use crate::contract::config::nemo::Probe;
+use crate::contract::report::Lost;
 use roam6_wire::icmp6::Echo;
 use roam6_wire::mobility::FlowIdentification;
 

@@ -3,7 +3,7 @@
 //! the binding, and none of it stops the updates.
 
 use super::*;
-use crate::report::DropReason;
+use crate::contract::report::DropReason;
 
 const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
 /// The refusals a home agent may be brought to sign, or may have signed at another time.

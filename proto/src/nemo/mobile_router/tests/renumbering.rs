@@ -1,8 +1,8 @@
 //! Another ingress prefix after a reload: nodes are told at once that the former one is withdrawn (RFC 9096 §3.5).
 
 use super::*;
-use crate::plan::{LentRecord, RecordKey};
-use crate::view::View;
+use crate::contract::item::{LentRecord, RecordKey};
+use crate::contract::view::View;
 
 const FORMER: &str = "2001:db8:f00::/64";
 const CURRENT: &str = "2001:db8:f00:7::/64";

@@ -1,7 +1,7 @@
 //! DNS resolvers and search domains for the nodes inside (RFC 8106).
 
 use super::*;
-use crate::nemo::config::{CareOfPrefixes, Prefer, Share};
+use crate::contract::config::nemo::{CareOfPrefixes, Prefer, Share};
 use roam6_wire::DomainName;
 
 const FIRST: &str = "2001:db8:1::53";

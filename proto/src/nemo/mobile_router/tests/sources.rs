@@ -2,7 +2,7 @@
 //! packets (RFC 3963 §9).
 
 use super::*;
-use crate::plan::Rule;
+use crate::contract::item::Rule;
 
 fn rules(bench: &Bench) -> Vec<&Rule> {
     let items = bench.plan.iter().map(|(_, item)| item);

@@ -1,6 +1,6 @@
 //! What the path manager is told: plain values, checked by whoever builds them.
 
-use crate::few;
+use crate::base::few;
 use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};
 

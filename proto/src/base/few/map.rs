@@ -292,7 +292,7 @@ impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Visitor<'de> for Readi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entropy::Entropy;
+    use crate::base::rng::Entropy;
     use std::collections::BTreeMap;
 
     #[test]

@@ -1,7 +1,7 @@
 //! Timers of which few run.
 
 use super::Map;
-use crate::time::Time;
+use crate::base::time::Time;
 
 /// Timers keyed by `K`, as in the larger [`Agenda`](crate::Agenda); the nearest is looked for among all.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ impl<K: Ord + Clone> Agenda<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entropy::Entropy;
+    use crate::base::rng::Entropy;
 
     #[test]
     fn timers_end_as_in_the_larger_agenda() {

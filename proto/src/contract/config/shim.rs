@@ -1,8 +1,8 @@
 //! What the shim is told: plain values, checked by whoever builds them.
 
+use crate::base::few;
+use crate::contract::item::Trigger;
 use crate::crypto::cga::{Parameters, Sec};
-use crate::few;
-use crate::plan::Trigger;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::shim6::Preference;
@@ -99,7 +99,7 @@ pub struct Identity {
     pub parameters: Parameters,
     /// The key that goes with the parameters' public key, PKCS #8 DER, where there is one: what it signs need not be in
     /// the set.
-    #[serde(with = "crate::output::hex", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(with = "crate::base::hex", default, skip_serializing_if = "Vec::is_empty")]
     pub private_key: Vec<u8>,
 }
 

@@ -1,11 +1,12 @@
 //! What a GeoNetworking station is told: plain values under the names of the standard's management information base
 //! (EN 302 636-4-1 annex H), checked by whoever builds them.
 
-use crate::facilities::FacilitiesConfig;
-use crate::few;
+use crate::base::few;
+use crate::contract::config::facilities::FacilitiesConfig;
 use core::time::Duration;
-use roam6_wire::geo::{Area, Station, TrafficClass};
+use roam6_wire::geo::{Area, GeoAddress, Station, TrafficClass};
 use serde::{Deserialize, Serialize};
+use std::net::Ipv6Addr;
 
 /// A station.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,4 +187,55 @@ impl Default for Mib {
             traffic_class: 0,
         }
     }
+}
+
+/// Where packets for an IPv6 address go (the GeoDestination of the paper, changeable at run time).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GeoDestination {
+    /// A multicast group, or an anycast address.
+    pub address: Ipv6Addr,
+    /// The area.
+    pub area: Area,
+}
+
+/// For whom a packet is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum To {
+    /// One station (GeoUnicast).
+    Station(GeoAddress),
+    /// Any one station in an area (GeoAnycast).
+    AnyIn(Area),
+    /// All stations in an area (GeoBroadcast).
+    AllIn(Area),
+    /// All stations within so many hops (topologically-scoped broadcast).
+    Hops(u8),
+    /// All neighbours (single-hop broadcast).
+    Neighbours,
+}
+
+/// A question to be asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Its name.
+    pub probe: Probe,
+    /// For whom.
+    pub to: To,
+    /// Octets of data that come along and come back.
+    pub octets: u16,
+    /// Hops it may make; `None` for the default.
+    pub hops: Option<u8>,
+    /// The station at which it has made its last hop answers too.
+    pub trace: bool,
+    /// Answers come spread over so long: where many are asked, not all may speak at once.
+    pub spread: Duration,
+}
+
+/// Names a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Probe {
+    /// The series.
+    pub identifier: u32,
+    /// The place in the series.
+    pub sequence: u32,
 }

@@ -1,7 +1,7 @@
 //! What the two NEMO roles are told: plain values, checked by whoever builds them.
 
+use crate::contract::config::flow::FlowRule;
 use crate::crypto::esp::SecurityAssociation;
-use crate::nemo::flow::FlowRule;
 use core::time::Duration;
 use roam6_wire::{Bid, DomainName, HomeAddress, Prefix};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct SharedKey {
     /// Mobility SPI, 256 or more.
     pub spi: u32,
     /// The key of HMAC-SHA1.
-    #[serde(with = "crate::output::hex")]
+    #[serde(with = "crate::base::hex")]
     pub secret: Vec<u8>,
 }
 
@@ -84,22 +84,6 @@ pub struct HomeAgentConfig {
     /// get none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv4_pool: Option<Ipv4Pool>,
-}
-
-/// The near ends of a home agent's tunnels.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OwnEnds {
-    /// Of those over IPv6.
-    pub address: Ipv6Addr,
-    /// Of those over IPv4, if there are any.
-    pub ipv4: Option<Ipv4Addr>,
-}
-
-impl HomeAgentConfig {
-    /// The near ends of its tunnels.
-    pub(super) fn own(&self) -> OwnEnds {
-        OwnEnds { address: self.address, ipv4: self.ipv4.map(|service| service.address) }
-    }
 }
 
 /// How a home agent serves mobile routers whose uplinks have IPv4 only (RFC 5555).

@@ -1,11 +1,11 @@
 //! The one contract of every engine: two methods that matter, no order of polling to remember.
 
-use crate::input::{Frame, Input};
-use crate::output::{Output, Sample, Transmit};
-use crate::plan::{Item, Key};
-use crate::report::Report;
-use crate::time::Time;
-use crate::view::View;
+use crate::base::time::Time;
+use crate::contract::input::{Frame, Input};
+use crate::contract::item::{Item, Key};
+use crate::contract::output::{Output, Sample, Transmit};
+use crate::contract::report::Report;
+use crate::contract::view::View;
 use roam6_wire::HomeAddress;
 
 /// A protocol engine, or a node made of several.

@@ -1,7 +1,7 @@
 //! What a router that announces its networks is told: plain values, checked by whoever builds them.
 
-use crate::few;
-use crate::nemo::config::SharedKey;
+use crate::base::few;
+use crate::contract::config::nemo::SharedKey;
 use core::time::Duration;
 use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};

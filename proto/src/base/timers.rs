@@ -1,6 +1,6 @@
 //! The timers of an engine: each keyed by what is to be done, the nearest found at once.
 
-use crate::time::Time;
+use crate::base::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Timers keyed by `K`; setting a key again moves its timer.

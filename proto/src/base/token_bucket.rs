@@ -1,6 +1,6 @@
 //! A token bucket: so many at once, then one each interval (RFC 6275 §11.8, RFC 4861 §6.2.6).
 
-use crate::time::Time;
+use crate::base::time::Time;
 use core::time::Duration;
 
 /// Lets a burst through, then one each interval.

@@ -1,7 +1,8 @@
 //! What happened, as values: a log line, a counter, the event stream and the handover timeline are renderings of these.
 
-use crate::input::{LinkId, Token};
-use crate::plan::{ContextId, Key, Pair};
+use crate::base::ids::{ContextId, Pair};
+use crate::base::ids::{LinkId, Token};
+use crate::contract::item::Key;
 use core::fmt;
 use core::time::Duration;
 use roam6_wire::geo::Place;

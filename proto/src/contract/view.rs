@@ -1,18 +1,15 @@
 //! What an operator sees of a node: one document, rendered as table, JSON or metrics.
 
-use crate::facilities::{EventName, Way};
-use crate::geo::GeoDestination;
-use crate::geo::geometry;
-use crate::geo::stations::Station;
-use crate::input::Amount;
-use crate::plan::{ContextId, Pair};
-use crate::report::Report;
-use crate::time::Time;
+use crate::base::ids::{ContextId, Pair};
+use crate::contract::config::facilities::{EventName, Way};
+use crate::contract::config::geo::GeoDestination;
+use crate::contract::input::Amount;
+use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::shim6::Tag;
 
-use crate::few;
-use roam6_wire::geo::{Area, LongPosition, Place};
+use crate::base::few;
+use roam6_wire::geo::{Area, Place};
 use roam6_wire::{Bid, HomeAddress, Ipv4End, LinkAddress, Prefix, Sequence};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
@@ -268,36 +265,6 @@ pub struct StationView {
     pub age: Duration,
     /// `own`, `own, no fix`, `neighbour`, `known`.
     pub state: String,
-}
-
-impl StationView {
-    /// This station.
-    pub fn own(position: &LongPosition, has_fix: bool) -> StationView {
-        let state = if has_fix { "own" } else { "own, no fix" };
-        StationView { state: state.to_owned(), ..StationView::at(position) }
-    }
-
-    fn at(position: &LongPosition) -> StationView {
-        StationView {
-            mid: position.address.mid,
-            kind: position.address.station.to_string(),
-            place: position.place,
-            accurate: position.accurate,
-            speed: position.speed,
-            heading: position.heading,
-            distance: Some(0),
-            age: Duration::ZERO,
-            state: String::new(),
-        }
-    }
-
-    /// Another station, seen from `own`.
-    pub fn of(station: &Station, own: Option<&LongPosition>, now: Time) -> StationView {
-        let state = if station.near.is_some() { "neighbour" } else { "known" };
-        let distance = own.map(|own| geometry::distance(own.place, station.position.place) as u32);
-        let age = now.since(station.heard);
-        StationView { distance, age, state: state.to_owned(), ..StationView::at(&station.position) }
-    }
 }
 
 /// Where a GeoNetworking station is, as far as it knows.

@@ -1,12 +1,11 @@
 //! Everything that enters an engine.
 
-use crate::nemo::flow::FlowRule;
-use crate::plan::{ContextId, Key, Pair, Record};
-use crate::time::Time;
-use core::fmt;
+use crate::base::ids::{ContextId, LinkId, Pair, Token};
+use crate::base::time::Time;
+use crate::contract::command::Order;
+use crate::contract::item::Key;
+use roam6_wire::LinkAddress;
 use roam6_wire::geo::Place;
-use roam6_wire::shim6::Fork;
-use roam6_wire::{HomeAddress, LinkAddress};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv6Addr, SocketAddrV6};
 
@@ -37,28 +36,12 @@ pub enum Input {
     Outcome(Outcome),
     /// The wall clock, told at start and whenever it was stepped.
     Clock(Clock),
-    /// A pair of addresses without a context has crossed the thresholds of the [`crate::plan::Trigger`].
+    /// A pair of addresses without a context has crossed the thresholds of the [`crate::contract::item::Trigger`].
     Flow(FlowEvent),
     /// What a context has carried: the answer to a [`crate::Sample`], or what that asked to be told of.
     Activity(Activity),
     /// An operator or the daemon wants something.
     Order(Order),
-}
-
-/// A network interface of this host: the kernel's interface index, or a number the simulator gave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct LinkId(pub u32);
-
-impl LinkId {
-    /// The loopback interface, which every network namespace has under this number.
-    pub const LOOPBACK: LinkId = LinkId(1);
-}
-
-impl fmt::Display for LinkId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "link {}", self.0)
-    }
 }
 
 /// A received packet, from its IPv6 header to its end. Untrusted.
@@ -69,7 +52,7 @@ pub struct Packet {
     /// Link-layer source address, where the link has any.
     pub sender: Option<LinkAddress>,
     /// The packet, beginning with the IPv6 header; extension headers untouched, no tunnel header removed.
-    #[serde(with = "crate::output::hex")]
+    #[serde(with = "crate::base::hex")]
     pub bytes: Vec<u8>,
 }
 
@@ -85,7 +68,7 @@ pub struct Frame {
     /// What is inside.
     pub ethertype: u16,
     /// What is inside, from its first header on.
-    #[serde(with = "crate::output::hex")]
+    #[serde(with = "crate::base::hex")]
     pub bytes: Vec<u8>,
 }
 
@@ -177,17 +160,6 @@ pub struct SubflowEvent {
     pub error: u8,
 }
 
-/// Names a connection within one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Token(pub u32);
-
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}", self.0)
-    }
-}
-
 /// What can become of a connection or subflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -275,54 +247,4 @@ pub struct Amount {
     pub packets: u64,
     /// Octets, from the IPv6 header on.
     pub octets: u64,
-}
-
-/// What an operator or the daemon wants.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// What the journal remembers of an earlier life; given once, before anything else.
-    Recall(Vec<Record>),
-    /// Everything of an earlier life that was recalled stands in the kernel again; the rest goes once the engine
-    /// [is settled](crate::Engine::is_settled).
-    Begin,
-    /// The home agent's prefix table was read anew (`SIGHUP`, or the file changed).
-    PrefixTable(std::sync::Arc<crate::nemo::config::PrefixTable>),
-    /// The mobile router's settings that may change while it runs were read anew.
-    MobileRouter(Box<crate::nemo::config::MobileRouterConfig>),
-    /// The path manager's settings were read anew.
-    PathManager(Box<crate::multipath::PathManagerConfig>),
-    /// Flow rules of the mobile router were read anew.
-    Flows(Vec<FlowRule>),
-    /// End in good order: de-register, drop all items.
-    Stop,
-    /// Ends the binding of a home address by hand.
-    Unbind(HomeAddress),
-    /// The shim's settings were read anew.
-    Shim(Box<crate::shim::ShimConfig>),
-    /// Takes another path, if it is known to work: the locators to send from and to; of one context, or of all that
-    /// have both.
-    UsePath {
-        /// Of which context; `None`: of all.
-        ulids: Option<Pair>,
-        /// Only for packets of sockets with this mark.
-        #[serde(default)]
-        fork: Fork,
-        /// Locators.
-        path: Pair,
-    },
-    /// Ends a context by hand.
-    EndContext(ContextId),
-    /// What is announced to routers nearby, and believed of them, was read anew.
-    Mnpp(Box<crate::mnpp::MnppConfig>),
-    /// Asks a GeoNetworking station, or all in an area, whether they are there.
-    Ask(crate::geo::Question),
-    /// Sends packets for an IPv6 address to an area.
-    PutArea(crate::geo::GeoDestination),
-    /// Something has happened that others should know.
-    Denm(crate::facilities::DenmOrder),
-    /// What a GeoNetworking station announces was read anew.
-    Announce(Option<Box<crate::facilities::Announcement>>),
-    /// Sends packets for an IPv6 address where its virtual link reaches again.
-    DropArea(Ipv6Addr),
 }

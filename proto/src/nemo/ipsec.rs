@@ -1,0 +1,14 @@
+//! IPsec between mobile router and home agent, as far as both see it alike.
+
+use crate::contract::report::DropReason;
+use crate::crypto::esp;
+use roam6_wire::{Malformed, Why};
+
+/// Why a packet that [`esp::SecurityAssociation::open`] refused is dropped.
+pub(super) fn refusal(malformed: &Malformed) -> DropReason {
+    match malformed {
+        Malformed { what: esp::SPI, .. } => DropReason::NoAssociation,
+        Malformed { why: Why::Checksum, .. } => DropReason::BadAuthenticator,
+        _ => DropReason::Malformed,
+    }
+}
