@@ -73,8 +73,9 @@ dist: DEPS = build cross
 dist: deps ## static programs for routers (x86_64, aarch64, armv7, mipsel) into target/dist/; fails if one is too large
 	@scripts/make-dist
 
-lint: ## formatting and clippy, no warning allowed
+lint: ## formatting, clippy without a warning, and which floors of proto may know which
 	$(CARGO) fmt --all --check
+	@scripts/check-floors
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p roam6 --no-default-features -- -D warnings
 

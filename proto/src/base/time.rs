@@ -6,7 +6,7 @@ use core::ops::{Add, Sub};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Microseconds since the node began. Never wall-clock time; see [`crate::Clock`] for that.
+/// Microseconds since the node began. Never wall-clock time; the wall clock is `contract::input::Clock`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "u64", into = "u64")]
 pub struct Time(

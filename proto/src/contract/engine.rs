@@ -61,7 +61,7 @@ impl Outbox {
         self.outputs.push(Output::Frame(frame));
     }
 
-    /// Makes the host hold `item`, in place of any item of the same key; answered by one [`crate::Outcome`].
+    /// Makes the host hold `item`, in place of any item of the same key; answered by one [`Outcome`](crate::contract::input::Outcome).
     pub fn put(&mut self, item: Item) {
         self.outputs.push(Output::Put(item));
     }

@@ -38,7 +38,7 @@ pub enum Input {
     Clock(Clock),
     /// A pair of addresses without a context has crossed the thresholds of the [`crate::contract::item::Trigger`].
     Flow(FlowEvent),
-    /// What a context has carried: the answer to a [`crate::Sample`], or what that asked to be told of.
+    /// What a context has carried: the answer to a [`Sample`](crate::contract::output::Sample), or what that asked to be told of.
     Activity(Activity),
     /// An operator or the daemon wants something.
     Order(Order),

@@ -26,7 +26,7 @@ pub enum Output {
     Report(Report),
 }
 
-/// A question about a context that stands. Answered at once by one [`crate::Activity`]; and by one more at the next
+/// A question about a context that stands. Answered at once by one [`crate::contract::input::Activity`]; and by one more at the next
 /// packet of each kind asked for, be it long after, unless another sample of the context has come in between that did
 /// not ask for it. So a context in which nothing goes on costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

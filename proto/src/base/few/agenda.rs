@@ -3,7 +3,7 @@
 use super::Map;
 use crate::base::time::Time;
 
-/// Timers keyed by `K`, as in the larger [`Agenda`](crate::Agenda); the nearest is looked for among all.
+/// Timers keyed by `K`, as in the larger [`Agenda`](crate::base::timers::Agenda); the nearest is looked for among all.
 #[derive(Debug, Clone)]
 pub struct Agenda<K>(Map<K, Time>);
 
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn timers_end_as_in_the_larger_agenda() {
         let mut entropy = Entropy::from_number(2);
-        let (mut few, mut many) = (Agenda::default(), crate::Agenda::new());
+        let (mut few, mut many) = (Agenda::default(), crate::base::timers::Agenda::new());
         for now in (0..5000).map(Time::from_micros) {
             let (key, at) = (entropy.below(12), Time::from_micros(now.as_micros() + entropy.below(20)));
             if entropy.below(3) == 0 {

@@ -100,7 +100,7 @@ pub struct Guard {
     pub own: Vec<Ipv6Addr>,
 }
 
-/// An interface of our own making that looks like Ethernet: what the host sends by it comes as [`crate::Frame`].
+/// An interface of our own making that looks like Ethernet: what the host sends by it comes as [`Frame`](crate::contract::input::Frame).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VirtualInterface {
     /// Its name.
