@@ -1,4 +1,4 @@
-//! In place of the facilities, where they were left out.
+//! A stand-in for the facilities where the feature `facilities` is off.
 
 use super::Own;
 use crate::base::rng::Entropy;

@@ -1,5 +1,5 @@
-//! What a station serves, told to its neighbours again and again: the originating side of EN 302 890-1 (SAM). No source
-//! to hand says how often; the message itself says how many of it are sent in five seconds.
+//! Service announcement: the originating side of EN 302 890-1 (SAM). The interval is configured, as no available
+//! document specifies it; the message carries the repeat rate in messages per five seconds.
 
 use crate::base::time::Time;
 use crate::contract::config::facilities::{Announcement, Served, Way};
@@ -13,30 +13,30 @@ use roam6_wire::its::saem::{
 };
 use roam6_wire::its::{PROTOCOL_VERSION, message};
 
-/// Least time from one message to the next, also when something has changed.
+/// Minimum interval between messages, also after a change.
 const LEAST: Duration = Duration::from_millis(100);
-/// What repeat rates count in.
+/// The period of the repeat rate.
 pub const RATE_PERIOD: Duration = Duration::from_secs(5);
-/// Announcements have this number of their station; a station has one.
+/// The announcement number; a station has one announcement.
 const ANNOUNCEMENT: u8 = 0;
 
-/// Decides when to tell it.
+/// Generates the SAMs of this station.
 #[derive(Debug)]
 pub struct Announcer {
     told: Option<Announcement>,
-    /// SrvAdvContentCount: another one each time something has changed, modulo 16.
+    /// SrvAdvContentCount: incremented modulo 16 with each change.
     content: u8,
     is_changed: bool,
     last: Option<Time>,
 }
 
 impl Announcer {
-    /// Nothing told yet.
+    /// A generator for this announcement; `None` sends nothing.
     pub fn new(told: Option<Announcement>) -> Announcer {
         Announcer { told, content: 0, is_changed: false, last: None }
     }
 
-    /// From now on this is served.
+    /// Replaces the announcement.
     pub fn change(&mut self, told: Option<Announcement>) {
         if self.told != told {
             (self.told, self.is_changed) = (told, true);
@@ -44,17 +44,17 @@ impl Announcer {
         }
     }
 
-    /// What is served, and how often that has changed.
+    /// The announcement and its content count.
     pub fn told(&self) -> Option<(&Announcement, u8)> {
         self.told.as_ref().map(|told| (told, self.content))
     }
 
-    /// When it was told last.
+    /// When it was sent last.
     pub fn last(&self) -> Option<Time> {
         self.last
     }
 
-    /// The message of this station, if it is due; then it counts as sent. And the time to the next.
+    /// The message if it is due, which then counts as sent, and the interval to the next.
     pub fn turn(&mut self, now: Time, station: u32) -> Option<(Saem, Duration)> {
         let told = self.told.as_ref()?;
         if self.due(told).is_some_and(|at| now < at) {
@@ -64,7 +64,7 @@ impl Announcer {
         Some((message(station, told, self.content), told.interval))
     }
 
-    /// When it is due, once something was sent.
+    /// When it is due, once a message was sent.
     pub fn deadline(&self) -> Option<Time> {
         self.due(self.told.as_ref()?)
     }

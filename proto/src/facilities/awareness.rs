@@ -1,5 +1,5 @@
-//! When a station makes itself known: the generation rules of EN 302 637-2 V1.4.1 §6.1.3. At once when it has turned,
-//! moved or changed its speed enough, though never within T_GenCamMin, and else at the pace of its last changes.
+//! CAM generation: EN 302 637-2 V1.4.1 §6.1.3. At once when heading, place or speed has changed enough, but not within
+//! T_GenCamMin; otherwise every T_GenCam, which follows the latest changes.
 
 use crate::base::time::Time;
 use crate::geo::geometry;
@@ -11,50 +11,50 @@ use std::collections::VecDeque;
 pub const T_GEN_CAM_MIN: Duration = Duration::from_millis(100);
 /// T_GenCamMax.
 pub const T_GEN_CAM_MAX: Duration = Duration::from_millis(1000);
-/// N_GenCam: messages at the pace of a change, before it is forgotten.
+/// N_GenCam: messages at the interval of a change, before T_GenCam returns to T_GenCamMax.
 const N_GEN_CAM: u32 = 3;
-/// Time between messages with the low frequency container.
+/// Interval of messages with the low frequency container.
 const LOW_FREQUENCY: Duration = Duration::from_millis(500);
 
-/// More than 4 degrees, tenths of a degree.
+/// Heading changes of more than 4 degrees, tenths of a degree.
 const TURN: u16 = 40;
-/// More than 4 m.
+/// Movements of more than 4 m.
 const MOVE: f64 = 4.0;
-/// More than 0.5 m/s, centimetres a second.
+/// Speed changes of more than 0.5 m/s, centimetres per second.
 const SPEED: u16 = 50;
 
 /// Points of the path history, and metres between them.
 const PATH_POINTS: usize = 23;
 const PATH_STEP: f64 = 10.0;
 
-/// Decides when to speak.
+/// Decides when a CAM is due.
 #[derive(Debug)]
 pub struct Awareness {
-    /// Roadside units do not move, and speak each T_GenCamMax.
+    /// Roadside units do not move, and send every T_GenCamMax.
     roadside: bool,
     /// T_GenCam.
     pace: Duration,
-    /// Messages in a row that only the pace asked for.
+    /// Messages in a row that only T_GenCam has triggered.
     paced: u32,
     last: Option<(Time, LongPosition)>,
     last_low: Option<Time>,
     path: VecDeque<(Time, Place)>,
 }
 
-/// What a message is to hold.
+/// The content of a CAM that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// The low frequency container too.
+    /// With the low frequency container.
     pub low_frequency: bool,
 }
 
 impl Awareness {
-    /// Nothing said yet.
+    /// Before the first message.
     pub fn new(roadside: bool) -> Awareness {
         Awareness { roadside, pace: T_GEN_CAM_MAX, paced: 0, last: None, last_low: None, path: VecDeque::new() }
     }
 
-    /// Whether a message is due now, at this position; then it counts as sent.
+    /// The CAM that is due at this position, if any; it then counts as sent.
     pub fn turn(&mut self, now: Time, position: &LongPosition) -> Option<Due> {
         let Some((sent, last)) = &self.last else { return Some(self.speak(now, position)) };
         let since = now.since(*sent);
@@ -93,12 +93,12 @@ impl Awareness {
         }
     }
 
-    /// The way it came: places and times, the latest first.
+    /// The path history: places and times, the latest first.
     pub fn path(&self) -> impl Iterator<Item = (Time, Place)> + '_ {
         self.path.iter().copied()
     }
 
-    /// When to look again, if no position comes before. `position` is the one known now.
+    /// When to check again if no position comes before. `position` is the present one.
     pub fn deadline(&self, position: &LongPosition) -> Option<Time> {
         let (sent, last) = self.last.as_ref()?;
         let waits = !self.roadside && has_changed(last, position);

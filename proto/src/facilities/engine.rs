@@ -1,4 +1,4 @@
-//! The facilities together: what is to be said, what was heard, what the map shows.
+//! The facilities of one station: generation and reception of CAM, DENM and SAM.
 
 use super::announcement::Announcer;
 use super::awareness::{Awareness, Due};
@@ -29,11 +29,11 @@ use roam6_wire::its::denm::Termination;
 use roam6_wire::its::saem::Saem;
 use roam6_wire::its::{Message, PROTOCOL_VERSION, message};
 
-/// Traffic classes (EN 302 636-4-1 §9.7.5): awareness, events, which are more urgent, and services, which are less.
+/// Traffic classes (EN 302 636-4-1 §9.7.5) of CAM, DENM (more urgent) and SAM (less urgent).
 const AWARENESS: TrafficClass = TrafficClass(2);
 const NOTIFICATION: TrafficClass = TrafficClass(1);
 const ANNOUNCEMENT: TrafficClass = TrafficClass(3);
-/// How long a CAM may travel (EN 302 637-2 §5.3.4.1).
+/// Lifetime of a CAM's packet (EN 302 637-2 §5.3.4.1).
 const CAM_LIFETIME: Duration = Duration::from_secs(1);
 
 /// The facilities of one station.
@@ -50,7 +50,7 @@ pub struct Facilities {
 }
 
 impl Facilities {
-    /// The facilities of a station of this kind.
+    /// The facilities of a station of this type.
     pub fn new(mut config: FacilitiesConfig, kind: Station, mut entropy: Entropy) -> Facilities {
         Facilities {
             station: config.station_id.unwrap_or((entropy.bits() & u64::from(u32::MAX)) as u32),
@@ -64,22 +64,22 @@ impl Facilities {
         }
     }
 
-    /// The map.
+    /// The local dynamic map.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// The services of others.
+    /// The announcements of other stations.
     pub fn services(&self) -> &Services {
         &self.services
     }
 
-    /// From now on this is announced.
+    /// Replaces the announcement of this station.
     pub fn announce(&mut self, announcement: Option<Announcement>) {
         self.announcer.change(announcement);
     }
 
-    /// Something that is to be sent now; ask until there is nothing.
+    /// The next message that is due; call again until `None`.
     pub fn turn(&mut self, now: Time, own: Option<&Own>) -> Option<Request> {
         self.map.expire(now);
         self.services.expire(now);
@@ -104,7 +104,7 @@ impl Facilities {
         self.notifications.turn(now).map(tell)
     }
 
-    /// Takes in a packet that may be for it; what is worth a report is told.
+    /// Receives a packet that may be for the facilities, and reports what is new.
     pub fn hear(&mut self, now: Time, delivery: &Delivery<'_>, its_time: u64) -> Option<Report> {
         let packet = &delivery.packet;
         let Btp { destination, payload, .. } = Btp::parse(packet.upper, packet.payload)?.ok()?;
@@ -115,7 +115,7 @@ impl Facilities {
         match (destination, Message::parse(payload)) {
             // §5.3.4.1: single hop. Who is farther away cannot fill the map.
             (port::AWARENESS, Ok(Message::Cam(_))) if !packet.extended.is_single_hop() => {
-                Some(dropped(DropReason::NotForUs, "awareness of a station that is no neighbour"))
+                Some(dropped(DropReason::NotForUs, "CAM not sent by a neighbour"))
             }
             (port::AWARENESS, Ok(Message::Cam(cam))) => {
                 let room = self.map.put_station(now, packet.extended.source().address.mid, cam);
@@ -133,7 +133,7 @@ impl Facilities {
             (port::ANNOUNCEMENT, Ok(Message::Saem(saem))) => {
                 self.learn(now, packet.extended.source().address.mid, saem)
             }
-            (_, Ok(_)) => Some(dropped(DropReason::NotForUs, "a message at the port of another")),
+            (_, Ok(_)) => Some(dropped(DropReason::NotForUs, "message at the wrong BTP port")),
             (_, Err(error)) => Some(dropped(DropReason::Malformed, &error.to_string())),
         }
     }
@@ -155,20 +155,22 @@ impl Facilities {
         // Of its own events this station knows best; others may only deny them.
         let denies = told.denm.notification.management.termination == Some(Termination::Negation);
         if station == self.station && !denies {
-            return Some(dropped(DropReason::Unverified, "another speaks in the name of this station"));
+            return Some(dropped(DropReason::Unverified, "DENM in the name of this station"));
         }
         match self.map.put_event(now, its_time, told, Teller::Other(by)) {
             News::New => Some(Report::EventHeard { station, sequence, cause, sub_cause }),
             News::Over => Some(Report::EventOver { station, sequence }),
             News::Nothing => None,
-            News::NotTheirs => Some(dropped(DropReason::Unverified, "an end of an event that is not the sender's")),
+            News::NotTheirs => {
+                Some(dropped(DropReason::Unverified, "termination by a station that did not originate the event"))
+            }
             News::Full => Some(full("ldm events", super::map::MAX_EVENTS)),
         }
     }
 
-    /// Does what is ordered about an event; what is to be sent at once.
+    /// Executes a command; returns the message to send at once.
     pub fn obey(&mut self, now: Time, order: &DenmOrder, own: Option<&Own>) -> Result<Request, String> {
-        let own = own.ok_or("this station does not know where it is")?;
+        let own = own.ok_or("this station has no position yet")?;
         let Own { position, within, its_time, .. } = *own;
         let by = Speaker { station: self.station, kind: self.kind.0, place: position.place, within, its_time };
         let known = match order {
@@ -180,7 +182,7 @@ impl Facilities {
         Ok(tell(told))
     }
 
-    /// When something is to be done.
+    /// When the next message or expiry is due.
     pub fn deadline(&self, own: Option<&Own>) -> Option<Time> {
         let announces = own.and_then(|_| self.announcer.deadline());
         let own = own.filter(|own| own.has_fix && self.config.aware);
@@ -189,7 +191,7 @@ impl Facilities {
         [speaks, announces].into_iter().chain(ends).flatten().min()
     }
 
-    /// Adds the map, and what is served.
+    /// Adds the LDM and the announcements.
     pub fn view(&self, now: Time, view: &mut View) {
         view.services.extend(picture::own(&self.announcer, self.station, now));
         view.services.extend(self.services.iter().map(|heard| picture::announcement(heard, now)));
@@ -219,7 +221,7 @@ impl Facilities {
         Cam { header, awareness: CoopAwareness { generation_delta_time, parameters } }
     }
 
-    /// What no instrument tells is unknown (TS 102 894-2).
+    /// Values without a sensor are marked unavailable (TS 102 894-2).
     fn vehicle(&self, own: &Own) -> Vehicle {
         let position = &own.position;
         let length = self.config.length.filter(|length| (1..1022).contains(length));

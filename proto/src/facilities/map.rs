@@ -1,5 +1,5 @@
-//! The local dynamic map: the stations that make themselves known and the events they tell of, as long as they are of
-//! interest (EN 302 895; receiving side of EN 302 637-3 §8.2.2).
+//! The local dynamic map: stations of received CAMs and events of received DENMs, while they are valid (EN 302 895;
+//! receiving side of EN 302 637-3 §8.2.2).
 
 use super::notification::Told;
 use crate::base::few;
@@ -12,84 +12,84 @@ use roam6_wire::its::cam::Cam;
 use roam6_wire::its::denm::Termination;
 use std::collections::BTreeMap;
 
-/// Stations on the map.
+/// Stations at most.
 pub const MAX_STATIONS: usize = 2048;
-/// Events of others on the map.
+/// Events of other stations at most.
 pub const MAX_EVENTS: usize = 512;
-/// Events that one other station can put there: the rest is for the rest.
+/// Events of one other station at most.
 pub const MAX_EVENTS_OF_ONE: usize = 64;
 
-/// A station is on the map for so long after its last message: five may be lost.
+/// Lifetime of a station after its last CAM: five may be lost.
 const STATION_LIFETIME: Duration = Duration::from_secs(5);
-/// An event that is over is remembered for so long, so that a late message does not bring it back.
+/// How long a terminated event is remembered, so that a late message does not restore it.
 pub const OVER_LIFETIME: Duration = Duration::from_secs(60);
 
 /// Stations and events.
 #[derive(Debug, Default)]
 pub struct Map {
-    /// By link-layer address: whoever changes its number remains one station.
+    /// By link-layer address: a station that changes its station identifier remains one entry.
     stations: BTreeMap<LinkAddress, Seen>,
     events: few::Map<EventName, Known>,
-    /// When each is to be forgotten.
+    /// When each entry expires.
     ends: Agenda<Subject>,
 }
 
-/// What is on the map.
+/// The key of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Station(LinkAddress),
     Event(EventName),
 }
 
-/// A station on the map.
+/// A station of the LDM.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// Its link-layer address.
     pub mid: LinkAddress,
-    /// Its last message.
+    /// Its last CAM.
     pub cam: Box<Cam>,
-    /// When that came.
+    /// When it was received.
     pub heard: Time,
 }
 
-/// An event on the map.
+/// An event of the LDM.
 #[derive(Debug, Clone)]
 pub struct Known {
-    /// What was told last, and for whom.
+    /// Its last DENM.
     pub told: Told,
-    /// When it ends.
+    /// When its validity ends.
     pub until: Time,
-    /// Who put it there.
+    /// The station that has created the entry.
     by: Teller,
     over: bool,
 }
 
-/// Who tells of an event.
+/// The source of a DENM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Teller {
-    /// This station, which is believed, and keeps its number of events small itself.
+    /// This station, which limits the number of its events itself.
     Own,
     /// The station with this link-layer address.
     Other(LinkAddress),
 }
 
-/// What a message about an event changed.
+/// The effect of a DENM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
-    /// It is new, or something else has happened than was thought.
+    /// The event is new or has changed.
     New,
-    /// It is over.
+    /// The event is terminated.
     Over,
-    /// Nothing that was not known: heard before, older than what is known, or confirmed.
+    /// No effect: a repetition, older than the entry, or a confirmation.
     Nothing,
-    /// Whoever says so may not end it.
+    /// The station may not terminate the event.
     NotTheirs,
-    /// The map is full.
+    /// The LDM is full.
     Full,
 }
 
 impl Map {
-    /// Hears of a station; false if the map is full.
+    /// Updates a station; `false` if the LDM is full.
     pub fn put_station(&mut self, now: Time, mid: LinkAddress, cam: Box<Cam>) -> bool {
         if self.stations.len() >= MAX_STATIONS && !self.stations.contains_key(&mid) {
             return false;
@@ -99,7 +99,7 @@ impl Map {
         true
     }
 
-    /// Hears of an event; `its_time` in milliseconds of TAI since 2004.
+    /// Updates an event; `its_time` in milliseconds of TAI since 2004.
     pub fn put_event(&mut self, now: Time, its_time: u64, told: Told, by: Teller) -> News {
         let management = &told.denm.notification.management;
         let name = told.name();
@@ -146,12 +146,12 @@ impl Map {
         self.events.insert(name, known);
     }
 
-    /// What is known of an event that is not over.
+    /// The last DENM of an event that is not terminated.
     pub fn find(&self, name: EventName) -> Option<&Told> {
         self.events.get(&name).filter(|known| !known.over).map(|known| &known.told)
     }
 
-    /// Forgets what is of no interest any longer.
+    /// Removes expired entries.
     pub fn expire(&mut self, now: Time) {
         while let Some(subject) = self.ends.expire(now) {
             match subject {
@@ -161,7 +161,7 @@ impl Map {
         }
     }
 
-    /// When something is to be forgotten.
+    /// When the next entry expires.
     pub fn deadline(&self) -> Option<Time> {
         self.ends.deadline()
     }
@@ -171,12 +171,12 @@ impl Map {
         self.stations.values()
     }
 
-    /// The events that are not over.
+    /// The events that are not terminated.
     pub fn events(&self) -> impl Iterator<Item = &Known> {
         self.events.values().filter(|known| !known.over)
     }
 
-    /// How many stations and events, those that are over too.
+    /// The number of stations and of events, terminated ones included.
     pub fn len(&self) -> (usize, usize) {
         (self.stations.len(), self.events.len())
     }

@@ -1,6 +1,5 @@
-//! The facilities of a station, on top of GeoNetworking and BTP: it makes itself known (CAM, EN 302 637-2), tells of
-//! events (DENM, EN 302 637-3), announces what it serves (SAM, EN 302 890-1), and keeps a map of what others say (LDM,
-//! EN 302 895).
+//! The facilities layer above GeoNetworking and BTP: cooperative awareness (CAM, EN 302 637-2), event notification
+//! (DENM, EN 302 637-3), service announcement (SAM, EN 302 890-1), and the local dynamic map (LDM, EN 302 895).
 //!
 //! Feature `facilities` leaves the messages' ASN.1 out of routers that have no room for it.
 

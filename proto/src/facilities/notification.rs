@@ -1,5 +1,4 @@
-//! Events this station tells of, and goes on telling of until they are over: the originating side of EN 302 637-3 V1.3.1
-//! §8.2.1 (trigger, update, repetition, termination).
+//! Event notification: the originating side of EN 302 637-3 V1.3.1 §8.2.1 (trigger, update, repetition, termination).
 
 use crate::base::few;
 use crate::base::time::Time;
@@ -10,59 +9,60 @@ use roam6_wire::its::common::{Cause, Header, ReferencePosition};
 use roam6_wire::its::denm::{ActionId, Denm, Management, Notification, Situation, Termination};
 use roam6_wire::its::{PROTOCOL_VERSION, message};
 
-/// Events told of at once.
+/// Events of this station at most.
 pub const MAX_OWN: usize = 64;
-/// Least time between repetitions.
+/// Minimum interval of repetition.
 const REPETITION_LEAST: Duration = Duration::from_millis(100);
-/// An end is told of as often as this, and each so long after the last: who has missed it would believe on.
+/// Repetitions of a termination and their interval: a receiver that misses it would keep the event until its validity
+/// ends.
 const ENDINGS: (u32, Duration) = (3, Duration::from_secs(1));
 
-/// What is needed to speak.
+/// The originating station, for the fields of a DENM.
 #[derive(Debug, Clone, Copy)]
 pub struct Speaker {
-    /// Its number.
+    /// Its station identifier.
     pub station: u32,
-    /// What it is.
+    /// Its station type.
     pub kind: u8,
-    /// Where it is.
+    /// Its place.
     pub place: Place,
-    /// Metres within which that is.
+    /// Accuracy of the place in metres.
     pub within: Option<u32>,
-    /// Milliseconds of TAI since 2004.
+    /// Its ITS time: milliseconds of TAI since 2004.
     pub its_time: u64,
 }
 
-/// A message, and for whom.
+/// A DENM and its destination area.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     /// The message.
     pub denm: Denm,
-    /// Who is to hear of it.
+    /// The destination area.
     pub area: Area,
-    /// How long it may travel.
+    /// The lifetime of the packet.
     pub lifetime: Duration,
 }
 
 impl Told {
-    /// Which event.
+    /// The identifier of the event.
     pub fn name(&self) -> EventName {
         let action = self.denm.notification.management.action;
         EventName { station: action.station, sequence: action.sequence }
     }
 
-    /// What has happened, and more of it; zeros if that is not said.
+    /// Cause and subcause; zeros if the message has none.
     pub fn cause(&self) -> (u8, u8) {
         let situation = self.denm.notification.situation.as_ref();
         situation.map_or((0, 0), |it| (it.event.cause, it.event.sub_cause))
     }
 
-    /// When it was told, milliseconds of TAI since 2004.
+    /// When it was generated, milliseconds of TAI since 2004.
     pub fn reference_time(&self) -> u64 {
         self.denm.notification.management.reference_time
     }
 }
 
-/// The events this station tells of.
+/// The events of this station.
 #[derive(Debug, Default)]
 pub struct Notifications {
     own: few::Map<EventName, Own>,
@@ -75,24 +75,24 @@ struct Own {
     denm: Denm,
     area: Area,
     until: Time,
-    /// When it is told of next, how often, and until when.
+    /// The next repetition, the interval, and the end of repetition.
     next: Option<(Time, Duration, Time)>,
 }
 
 impl Own {
-    /// Only its end is still told of.
+    /// Only its termination is repeated.
     fn is_over(&self) -> bool {
         self.denm.notification.management.termination.is_some()
     }
 }
 
 impl Notifications {
-    /// Does what is ordered; what is to be said of it at once.
+    /// Executes a command; returns the message to send at once.
     pub fn obey(&mut self, now: Time, order: &DenmOrder, by: Speaker, known: Option<&Told>) -> Result<Told, String> {
         match order {
             DenmOrder::Trigger(event) => {
                 if self.own.len() >= MAX_OWN {
-                    return Err(format!("{MAX_OWN} events are told of already; end one"));
+                    return Err(format!("the limit of {MAX_OWN} events is reached; terminate one"));
                 }
                 let name = EventName { station: by.station, sequence: self.sequence };
                 self.sequence = self.sequence.wrapping_add(1);
@@ -100,7 +100,7 @@ impl Notifications {
             }
             DenmOrder::Update(name, event) => {
                 let own = self.own.get(name).filter(|own| !own.is_over());
-                let own = own.ok_or_else(|| format!("{name} is no event that this station tells of"))?;
+                let own = own.ok_or_else(|| format!("{name} is not an event of this station"))?;
                 let detected = own.denm.notification.management.detection_time;
                 Ok(self.put(now, *name, event, by, detected))
             }
@@ -120,15 +120,15 @@ impl Notifications {
         Told { denm, area, lifetime: validity }
     }
 
-    /// Of one's own event a cancellation; of another's a negation, with what was last heard of it.
+    /// Cancels an event of this station, or negates that of another with the message received last.
     fn terminate(&mut self, now: Time, name: EventName, by: Speaker, known: Option<&Told>) -> Result<Told, String> {
         let (mut denm, area, tag, kind) = match (self.own.get(&name), known) {
-            (Some(own), _) if own.is_over() => return Err(format!("{name} is over already")),
+            (Some(own), _) if own.is_over() => return Err(format!("{name} is already terminated")),
             (Some(own), _) => (own.denm.clone(), own.area, own.tag, Termination::Cancellation),
             (None, Some(told)) if name.station != by.station => {
                 (told.denm.clone(), told.area, 0, Termination::Negation)
             }
-            _ => return Err(format!("{name} is no event that is known")),
+            _ => return Err(format!("event {name} is unknown")),
         };
         let ending = ENDINGS.1 * ENDINGS.0;
         denm.header = header(by.station);
@@ -143,7 +143,7 @@ impl Notifications {
         Ok(Told { denm, area, lifetime: ending })
     }
 
-    /// Takes an event that is to be told of again; forgets those that are over.
+    /// Takes an event whose repetition is due, and removes those that are over.
     pub fn turn(&mut self, now: Time) -> Option<Told> {
         self.own.retain(|_, own| own.until > now);
         let own = self.own.values_mut().find(|own| own.next.is_some_and(|(at, ..)| at <= now))?;
@@ -154,13 +154,13 @@ impl Notifications {
         Some(Told { denm: own.denm.clone(), area: own.area, lifetime: own.until.since(now) })
     }
 
-    /// When something is to be done.
+    /// When the next repetition is due.
     pub fn deadline(&self) -> Option<Time> {
         let nexts = self.own.values().flat_map(|own| [Some(own.until), own.next.map(|(at, ..)| at)]);
         nexts.flatten().min()
     }
 
-    /// The events, and what their clients call them.
+    /// The events and their clients' tags.
     pub fn iter(&self) -> impl Iterator<Item = (EventName, u32)> {
         self.own.iter().map(|(name, own)| (*name, own.tag))
     }

@@ -1,4 +1,4 @@
-//! The map, and what is served, as an operator sees them.
+//! Views of the LDM and of service announcements for the control socket.
 
 use super::announcement::Announcer;
 use super::map::{Known, Seen};
@@ -13,7 +13,7 @@ use roam6_wire::its::cam::HighFrequency;
 use roam6_wire::its::extension::Value;
 use roam6_wire::its::saem::{Address, Body, Routing, Service, values};
 
-/// A station; `None` if it does not say where it is.
+/// A station; `None` if its CAM has no place.
 pub(super) fn station(seen: &Seen, now: Time) -> Option<LdmStationView> {
     let parameters = &seen.cam.awareness.parameters;
     let vehicle = match &parameters.high_frequency {
@@ -33,7 +33,7 @@ pub(super) fn station(seen: &Seen, now: Time) -> Option<LdmStationView> {
     })
 }
 
-/// An event; `None` if nobody says where it is.
+/// An event; `None` if its DENM has no place.
 pub(super) fn event(known: &Known, name: EventName, tag: Option<u32>, now: Time) -> Option<LdmEventView> {
     let notification = &known.told.denm.notification;
     let (cause, sub_cause) = known.told.cause();
@@ -49,7 +49,7 @@ pub(super) fn event(known: &Known, name: EventName, tag: Option<u32>, now: Time)
     })
 }
 
-/// What this station announces.
+/// The announcement of this station.
 pub(super) fn own(announcer: &Announcer, station: u32, now: Time) -> Option<AnnouncementView> {
     let (told, content) = announcer.told()?;
     let services = told.services.iter().map(|served| ServiceView {
@@ -71,7 +71,7 @@ pub(super) fn own(announcer: &Announcer, station: u32, now: Time) -> Option<Anno
     })
 }
 
-/// What another station announces.
+/// The announcement of another station.
 pub(super) fn announcement(heard: &Heard, now: Time) -> AnnouncementView {
     let body = &heard.saem.sam.body;
     let name = values(body.extensions.as_deref()).find_map(|value| match value {

@@ -1,5 +1,5 @@
-//! What must hold of the facilities whatever they hear: no panic, bounded maps, nothing sent because of it, and what is
-//! read is written as it was.
+//! Fuzz harness of the facilities. Invariants: no panic, bounded tables, nothing sent because of a received message,
+//! and every message is encoded as it was decoded.
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
 use super::map::{MAX_EVENTS, MAX_STATIONS, OVER_LIFETIME};
@@ -22,11 +22,11 @@ use roam6_wire::geo::{
 use roam6_wire::its::{Message, PROTOCOL_VERSION, message};
 use roam6_wire::{LinkAddress, Prefix, Reader};
 
-/// How long a story may be: a message every tenth of a second is written for each of its events.
+/// Longest silence: each event makes a message every tenth of a second.
 const LONGEST: Time = Time::from_micros(600_000_000);
 /// Requests at one moment at most.
 const MAX_AT_ONCE: usize = 80;
-/// Actions from here on are of announcements.
+/// Actions from this number on concern announcements.
 const MORE: u8 = 128;
 
 /// Lives through what `data` says, and asserts what must hold throughout.

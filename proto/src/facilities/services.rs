@@ -1,4 +1,4 @@
-//! What other stations say they serve, as long as they go on saying it: the receiving side of EN 302 890-1 (SAM).
+//! Service announcements of other stations: the receiving side of EN 302 890-1 (SAM).
 
 use super::announcement::RATE_PERIOD;
 use crate::base::few;
@@ -8,50 +8,50 @@ use roam6_wire::LinkAddress;
 use roam6_wire::its::extension::Value;
 use roam6_wire::its::saem::{Saem, values};
 
-/// Announcements remembered.
+/// Announcements at most.
 pub const MAX_ANNOUNCEMENTS: usize = 256;
-/// Announcements of one station.
+/// Announcements of one station at most.
 pub const MAX_OF_ONE: usize = 4;
 
-/// An announcement is believed for as long as five of it take, and so long at least: some may be lost.
+/// Lifetime of an announcement: five of its intervals, and at least this long; messages may be lost.
 const BELIEVED: u32 = 5;
 const BELIEVED_LEAST: Duration = Duration::from_secs(5);
 
-/// Which announcement: of whom, and which of theirs.
+/// The key of an announcement: link-layer address of the station, and announcement number.
 type Name = (LinkAddress, u8);
 
-/// The announcements.
+/// The received announcements.
 #[derive(Debug, Default)]
 pub struct Services {
     heard: few::Map<Name, Heard>,
-    /// When each is to be forgotten.
+    /// When each expires.
     ends: few::Agenda<Name>,
 }
 
-/// An announcement.
+/// A received announcement.
 #[derive(Debug)]
 pub struct Heard {
     /// Link-layer address of its station.
     pub mid: LinkAddress,
     /// Its last message.
     pub saem: Box<Saem>,
-    /// When that came.
+    /// When it was received.
     pub at: Time,
 }
 
-/// What a message has changed.
+/// The effect of a received SAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
-    /// It is new, or says something else than before.
+    /// The announcement is new or has changed.
     New,
-    /// Nothing.
+    /// The announcement was renewed.
     Nothing,
-    /// There is no room.
+    /// The table is full.
     Full,
 }
 
 impl Services {
-    /// Hears an announcement.
+    /// Adds or renews an announcement.
     pub fn put(&mut self, now: Time, mid: LinkAddress, saem: Box<Saem>) -> News {
         let name = (mid, saem.sam.body.change_count.announcement);
         let known = self.heard.get(&name);
@@ -69,14 +69,14 @@ impl Services {
         self.heard.len() < MAX_ANNOUNCEMENTS && of_this < MAX_OF_ONE
     }
 
-    /// Forgets what is no longer said.
+    /// Removes expired announcements.
     pub fn expire(&mut self, now: Time) {
         while let Some(name) = self.ends.expire(now) {
             self.heard.remove(&name);
         }
     }
 
-    /// When something is to be forgotten.
+    /// When the next announcement expires.
     pub fn deadline(&self) -> Option<Time> {
         self.ends.deadline()
     }
@@ -91,7 +91,7 @@ fn believed(saem: &Saem) -> Duration {
     interval(saem).map_or(BELIEVED_LEAST, |interval| (interval * BELIEVED).max(BELIEVED_LEAST))
 }
 
-/// From one message to the next, if it says so.
+/// The interval that the message names.
 pub(super) fn interval(saem: &Saem) -> Option<Duration> {
     let rate = values(saem.sam.body.extensions.as_deref()).find_map(|value| match value {
         Value::RepeatRate(rate) => Some(u32::from(rate)),

@@ -1,4 +1,4 @@
-//! Two stations that make themselves known and tell of events, and one that tells lies.
+//! Two stations that exchange CAMs and DENMs, and one that forges them.
 
 mod services;
 

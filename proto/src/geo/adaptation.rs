@@ -17,11 +17,11 @@ use std::net::Ipv6Addr;
 
 /// EtherType of IPv6.
 pub const IPV6: u16 = 0x86dd;
-/// Destinations with a place of their own.
+/// Destination addresses with a configured area, at most.
 pub const MAX_DESTINATIONS: usize = 256;
-/// Octets all headers together may need, which a packet of IPv6 has to leave (itsGnMaxGeoNetworkingHeaderSize).
+/// Octets that GeoNetworking headers may need, taken from the MTU (itsGnMaxGeoNetworkingHeaderSize).
 const HEADERS: u32 = 88;
-/// Octets of an IPv6 header, and where its addresses are.
+/// Length of an IPv6 header, and the offset of its addresses.
 const IPV6_HEADER: usize = 40;
 const DESTINATION_AT: usize = 24;
 
@@ -36,31 +36,32 @@ pub struct Adaptation {
 #[derive(Debug)]
 struct Virtual {
     config: VirtualLink,
-    /// Known once it is up.
+    /// Its interface, once that exists.
     link: Option<LinkId>,
-    /// What the host listens to there.
+    /// The multicast groups the host has joined there.
     listeners: Listeners,
 }
 
 impl Adaptation {
-    /// These links, none of which is there yet.
+    /// The adaptation layer of these virtual links, before any of their interfaces exists.
     pub fn new(links: Vec<VirtualLink>) -> Adaptation {
         let links =
             links.into_iter().map(|config| Virtual { config, link: None, listeners: Listeners::default() }).collect();
         Adaptation { links, destinations: few::Map::new(), choice: LinkChoice::default() }
     }
 
-    /// Their names.
+    /// The names of the virtual links.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.links.iter().map(|link| link.config.name.as_str())
     }
 
-    /// The largest IPv6 packet for a payload of `max_sdu` octets and frames of `mtu`; never below what IPv6 needs.
+    /// The MTU of a virtual link, for a maximum SDU of `max_sdu` octets and frames of `mtu` octets; at least the IPv6
+    /// minimum.
     pub fn mtu(max_sdu: u16, mtu: u32) -> u32 {
         mtu.saturating_sub(HEADERS).min(u32::from(max_sdu)).max(1280)
     }
 
-    /// A virtual link came up or went.
+    /// The interface of a virtual link appeared or disappeared.
     pub fn set_link(&mut self, name: &str, link: Option<LinkId>) {
         for known in self.links.iter_mut().filter(|known| known.config.name == name) {
             if known.link != link {
@@ -69,7 +70,7 @@ impl Adaptation {
         }
     }
 
-    /// An address of the host came or went, on any interface.
+    /// An address of the host was added or removed, on any interface.
     pub fn set_address(&mut self, event: &AddressEvent) {
         let present = !matches!(event.state, AddressState::Gone | AddressState::Duplicated);
         // The link of an address that is gone may be too.
@@ -78,12 +79,12 @@ impl Adaptation {
         }
     }
 
-    /// Whether it is one of the virtual links.
+    /// Whether the interface is a virtual link.
     pub fn has(&self, link: LinkId) -> bool {
         self.links.iter().any(|known| known.link == Some(link))
     }
 
-    /// Sends packets for an address to an area from now on; `false` if there are too many already.
+    /// Sends packets for an address to an area; `false` if the table is full.
     pub fn put(&mut self, destination: GeoDestination) -> bool {
         let fits = self.destinations.len() < MAX_DESTINATIONS || self.destinations.contains_key(&destination.address);
         if fits {
@@ -92,17 +93,17 @@ impl Adaptation {
         fits
     }
 
-    /// Sends packets for an address where its link reaches again.
+    /// Removes the area of an address; its packets go to the scope of their link again.
     pub fn drop(&mut self, address: Ipv6Addr) {
         self.destinations.remove(&address);
     }
 
-    /// The addresses with a place of their own.
+    /// The addresses with a configured area.
     pub fn destinations(&self) -> impl Iterator<Item = GeoDestination> + '_ {
         self.destinations.iter().map(|(address, area)| GeoDestination { address: *address, area: *area })
     }
 
-    /// Notes what a frame says that the host sent into a virtual link.
+    /// Learns from a frame that the host has sent into a virtual link: MLD reports, and the link used for a neighbour.
     pub fn overhear(&mut self, frame: &Frame) {
         if let Some(known) = self.links.iter_mut().find(|known| known.link == Some(frame.link)) {
             known.listeners.hear(&frame.bytes);
@@ -110,20 +111,20 @@ impl Adaptation {
         }
     }
 
-    /// Whether the host wants a frame that comes out of a virtual link.
+    /// Whether the host wants a frame received on a virtual link.
     pub fn wants(&self, frame: &Frame) -> bool {
         let group = destination(&frame.bytes).filter(Ipv6Addr::is_multicast);
         let on = self.links.iter().find(|known| known.link == Some(frame.link));
         group.zip(on).is_none_or(|(group, on)| on.listeners.want(group))
     }
 
-    /// Groups the host listens to, and on which link.
+    /// The multicast groups the host has joined, by virtual link.
     pub fn groups(&self) -> impl Iterator<Item = (&str, Ipv6Addr)> {
         self.links.iter().flat_map(|known| known.listeners.groups().map(|group| (known.config.name.as_str(), group)))
     }
 
-    /// What a frame that the host sent into a virtual link asks for; `None` if it is no IPv6, or its link knows no place
-    /// to send it to. `own` is where this station is.
+    /// The request for a frame that the host has sent into a virtual link; `None` if it is not IPv6 or its link has no
+    /// destination for it. `own` is the place of this station.
     pub fn request(&self, frame: Frame, own: Option<Place>) -> Option<Request> {
         let virtual_link = self.links.iter().find(|known| known.link == Some(frame.link))?;
         let destination = destination(&frame.bytes).filter(|_| frame.ethertype == IPV6)?;
@@ -138,8 +139,8 @@ impl Adaptation {
         Some(Request { to, upper, payload, class, lifetime, hops: None, repetition: None })
     }
 
-    /// The frame by which the host receives what was delivered; `None` if it is no IPv6 packet, or for no link of ours.
-    /// `own` is this station's link-layer address, `here` where it is.
+    /// The frame that delivers a received packet to the host; `None` if it is not IPv6 or belongs to no virtual link.
+    /// `own` is the link-layer address of this station, `here` its place.
     pub fn frame(&mut self, delivery: &Delivery<'_>, own: LinkAddress, here: Option<Place>) -> Option<Frame> {
         let packet = &delivery.packet;
         let is_ours = packet.upper == Upper::Ipv6 && !delivery.ends_here;
@@ -156,14 +157,14 @@ impl Adaptation {
         Some(Frame { link, source, destination, ethertype: IPV6, bytes: packet.payload.to_vec() })
     }
 
-    /// The links that are there, and what each reaches.
+    /// The virtual links whose interface exists, with the scope of each.
     fn up(&self) -> impl Iterator<Item = (LinkId, Reach)> + '_ {
         self.links.iter().filter_map(|known| Some((known.link?, known.config.reach)))
     }
 
-    /// The link of a packet to this station (EN 302 636-6-1 §8.2.2): that of the IPv6 destination address or of what was
-    /// exchanged before; else that with the smallest area that holds the source; else that with the prefix of the
-    /// destination; else the first without an area of its own.
+    /// The virtual link of a unicast packet (EN 302 636-6-1 §8.2.2): by its IPv6 destination address or by what was
+    /// exchanged before; else the smallest area that contains the source; else the prefix of the destination; else the
+    /// first link without an area.
     fn of_unicast(&self, packet: &Packet<'_>, here: Option<Place>) -> Option<LinkId> {
         let source = packet.extended.source();
         let is_up = |link| self.up().any(|(up, _)| up == link);
@@ -185,8 +186,8 @@ impl Adaptation {
             .or_else(|| dynamic().or_else(|| self.up().next()).map(|(link, _)| link))
     }
 
-    /// The link of a packet for many: that of its area, radius or hops, else the first that is bounded in the same way,
-    /// else the first.
+    /// The virtual link of a multicast packet: the one with its area, radius or hop limit, else the first with the same
+    /// kind of scope, else the first.
     fn of_multicast(&self, packet: &Packet<'_>) -> Option<LinkId> {
         let is_same = |reach: Reach| match (reach, &packet.extended) {
             (Reach::Area(own), Extended::GeoBroadcast { area, .. }) => own == *area,
@@ -205,7 +206,7 @@ impl Adaptation {
     }
 }
 
-/// Whether an area is the circle of this radius around the source of the packet.
+/// Whether an area is the circle of this radius around the packet's source.
 fn is_around(area: &Area, radius: u16, packet: &Packet<'_>) -> bool {
     *area == Area::circle(packet.extended.source().place, radius)
 }
@@ -219,7 +220,7 @@ fn everybody(reach: Reach, own: Option<Place>) -> Option<To> {
     })
 }
 
-/// The destination of a whole IPv6 packet, and nothing but.
+/// The destination of a well-formed IPv6 packet.
 fn destination(bytes: &[u8]) -> Option<Ipv6Addr> {
     let is_ipv6 = bytes.first().is_some_and(|first| first >> 4 == 6);
     let payload: [u8; 2] = bytes.get(4..6)?.try_into().ok()?;

@@ -1,14 +1,14 @@
-//! Packets that go out unless somebody else is quicker (EN 302 636-4-1 §E.3, §F.3).
+//! Contention-based forwarding (EN 302 636-4-1 §E.3, §F.3): packets that are sent unless a copy is received before.
 
 use crate::base::time::Time;
 use crate::base::timers::Agenda;
 use roam6_wire::LinkAddress;
 use std::collections::BTreeMap;
 
-/// A packet of more than one hop: its source and its number.
+/// Identifies a multi-hop packet: its source and sequence number.
 pub type PacketId = (LinkAddress, u16);
 
-/// Part of the buffer that packets from one sender may fill: one half, one third, ...
+/// The share of the buffer for packets of one sender: 1/n.
 const SHARE: usize = 4;
 
 /// The contention buffer.
@@ -18,7 +18,7 @@ pub struct Contention {
     turns: Agenda<PacketId>,
     octets: usize,
     limit: usize,
-    /// Octets from each sender.
+    /// Octets of each sender.
     shares: BTreeMap<LinkAddress, usize>,
 }
 
@@ -26,7 +26,7 @@ pub struct Contention {
 struct Contending {
     from: LinkAddress,
     bytes: Vec<u8>,
-    /// Copies heard since, where one does not end it.
+    /// Copies received, where one copy does not end the contention.
     copies: Option<u8>,
 }
 
@@ -37,8 +37,8 @@ impl Contention {
         Contention { packets, turns: Agenda::new(), octets: 0, limit, shares }
     }
 
-    /// Lets a packet that `from` has sent wait for its turn; `false` if there is no room for it, or for more of that
-    /// sender's. Those whose turn is near are not given up for one that comes later.
+    /// Adds a packet received from `from`, to be sent at `turn`; `false` if the buffer, or the share of the sender, is
+    /// full. A contending packet is not evicted by a later one.
     pub fn put(&mut self, id: PacketId, from: LinkAddress, bytes: Vec<u8>, turn: Time) -> bool {
         self.cancel(id);
         let share = self.shares.get(&from).copied().unwrap_or(0);
@@ -52,14 +52,14 @@ impl Contention {
         true
     }
 
-    /// A copy of this packet that is heard is not to end its contention by itself (§F.4).
+    /// A single copy does not end the contention of this packet (§F.4).
     pub fn persist(&mut self, id: PacketId) {
         if let Some(packet) = self.packets.get_mut(&id) {
             packet.copies = Some(0);
         }
     }
 
-    /// Another copy was heard of a packet that persists: who sent the first, and how many others were heard.
+    /// Counts a copy of a persistent packet: its first sender, and the number of copies.
     pub fn hear_again(&mut self, id: PacketId) -> Option<(LinkAddress, u8)> {
         let packet = self.packets.get_mut(&id)?;
         let copies = packet.copies.as_mut()?;
@@ -67,20 +67,20 @@ impl Contention {
         Some((packet.from, *copies))
     }
 
-    /// Gives a packet that waits another turn.
+    /// Restarts the timer of a contending packet.
     pub fn wait_until(&mut self, id: PacketId, turn: Time) {
         if self.packets.contains_key(&id) {
             self.turns.put(id, turn);
         }
     }
 
-    /// Somebody else was quicker; whether the packet was waiting.
+    /// Ends the contention of a packet after a copy; whether it was contending.
     pub fn cancel(&mut self, id: PacketId) -> bool {
         self.turns.drop(&id);
         self.remove(id).is_some()
     }
 
-    /// Takes out one packet whose turn it is.
+    /// Takes one packet whose timer has expired.
     pub fn expire(&mut self, now: Time) -> Option<Vec<u8>> {
         let id = self.turns.expire(now)?;
         self.remove(id)
@@ -96,17 +96,17 @@ impl Contention {
         Some(bytes)
     }
 
-    /// The next turn.
+    /// When the next timer expires.
     pub fn deadline(&self) -> Option<Time> {
         self.turns.deadline()
     }
 
-    /// How many wait.
+    /// The number of contending packets.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether none waits.
+    /// Whether no packet is contending.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }

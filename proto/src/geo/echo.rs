@@ -1,8 +1,7 @@
-//! Who is there, and how far away in time: questions of this station and the answers to them, and answers to the
-//! questions of others ([`roam6_wire::geo::echo`]).
+//! Echo over BTP-A ([`roam6_wire::geo::echo`]): echo requests of this station, and replies to those of others.
 //!
-//! A question is answered by one packet at most, to the station that asked, and not more often than the limiter lets
-//! through; what is heard in answer causes nothing but a report.
+//! An echo request is answered by at most one packet, to its source, within a rate limit. A reply causes a report and
+//! nothing else.
 
 use super::request::{Delivery, Request};
 use crate::base::few;
@@ -16,25 +15,25 @@ use roam6_wire::LinkAddress;
 use roam6_wire::geo::echo::{Echo, Kind, PORT};
 use roam6_wire::geo::{GeoAddress, TrafficClass, Upper};
 
-/// Questions whose answers are waited for; of more the oldest are forgotten.
+/// Echo requests that wait for replies, at most; the oldest are forgotten.
 pub const MAX_ASKED: usize = 256;
-/// Stations whose answers to one question are told.
+/// Stations whose reply to one request is reported, at most.
 pub const MAX_ANSWERS: usize = 1024;
-/// Answers that wait for their moment.
+/// Replies that wait for their delay, at most.
 pub const MAX_LATE: usize = 64;
 
-/// Answers to a question are told for so long.
+/// How long replies to a request are reported.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Nobody makes an answer wait longer.
+/// Largest delay of a reply.
 const SPREAD_MOST: Duration = Duration::from_secs(5);
-/// So many answers at once, then one each interval.
+/// Rate limit of replies: burst, and the interval for each further one.
 const ANSWERS: (u32, Duration) = (50, Duration::from_millis(20));
 
-/// Questions and answers of one station.
+/// Echo requests and replies of one station.
 #[derive(Debug)]
 pub struct Echoes {
     asked: few::Map<Probe, Asked>,
-    /// Answers by the moment they are due, and a number that tells them apart.
+    /// Delayed replies by their due time and a sequence number.
     late: few::Map<(Time, u64), Answer>,
     next: u64,
     limiter: Limiter,
@@ -59,14 +58,14 @@ struct Answer {
 }
 
 impl Echoes {
-    /// Nothing asked yet.
+    /// The echo service, with no request sent.
     pub fn new(entropy: Entropy) -> Echoes {
         let (burst, interval) = ANSWERS;
         let limiter = Limiter::new(burst, interval);
         Echoes { asked: few::Map::new(), late: few::Map::new(), next: 0, limiter, entropy }
     }
 
-    /// The packet that asks.
+    /// Builds the echo request.
     pub fn ask(&mut self, now: Time, question: &Question, class: TrafficClass) -> Request {
         if self.asked.len() >= MAX_ASKED
             && let Some(oldest) = self.asked.iter().min_by_key(|(_, asked)| asked.at).map(|(probe, _)| *probe)
@@ -82,7 +81,8 @@ impl Echoes {
         request(question.to, echo.to_port(PORT), class, question.hops)
     }
 
-    /// Takes in a packet that may be for it: a question will be answered by [`Echoes::answer`], an answer is reported.
+    /// Receives a packet that may be an echo: queues the reply to a request ([`Echoes::answer`] takes it), and reports
+    /// a reply.
     pub fn hear(&mut self, now: Time, delivery: &Delivery<'_>) -> Option<Report> {
         let (echo, port) = match Echo::of(&delivery.packet)? {
             Ok(heard) => heard,
@@ -122,12 +122,12 @@ impl Echoes {
     fn take(&mut self, now: Time, delivery: &Delivery<'_>, echo: &Echo<'_>) -> Report {
         let probe = Probe { identifier: echo.identifier, sequence: echo.sequence };
         let Some(asked) = self.asked.get_mut(&probe).filter(|asked| now.since(asked.at) < PATIENCE) else {
-            return dropped(DropReason::Unsolicited, "an answer nobody waits for");
+            return dropped(DropReason::Unsolicited, "a reply to no outstanding request");
         };
         let source = delivery.packet.extended.source();
         let mid = source.address.mid;
         if asked.answered.len() >= MAX_ANSWERS && !asked.answered.contains(&mid) {
-            return dropped(DropReason::BufferFull, "more answers than are told");
+            return dropped(DropReason::BufferFull, "the limit of replies to one request is reached");
         }
         Report::Echo {
             identifier: probe.identifier,
@@ -143,7 +143,7 @@ impl Echoes {
         }
     }
 
-    /// Takes an answer that is due.
+    /// Takes a reply that is due.
     pub fn answer(&mut self, now: Time, class: TrafficClass) -> Option<Request> {
         self.deadline().filter(|due| *due <= now)?;
         let (_, Answer { heard, to, port, kind, hops, probe, data }) = self.late.pop_first()?;
@@ -152,7 +152,7 @@ impl Echoes {
         Some(request(To::Station(to), echo.to_port(port), class, None))
     }
 
-    /// When an answer is due next.
+    /// When the next reply is due.
     pub fn deadline(&self) -> Option<Time> {
         self.late.keys().next().map(|(due, _)| *due)
     }

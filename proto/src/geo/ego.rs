@@ -1,4 +1,4 @@
-//! Where this station is itself, and what time it is for position vectors: EN 302 636-4-1 §8.2 (ego position vector).
+//! The ego position vector and the ITS clock of this station: EN 302 636-4-1 §8.2.
 
 use super::geometry;
 use crate::base::time::Time;
@@ -10,28 +10,28 @@ use roam6_wire::geo::{GeoAddress, LongPosition, Place, Timestamp};
 /// Milliseconds from 1970 to 2004 of UTC, and the leap seconds since then, which TAI counts.
 const EPOCH: u64 = 1_072_915_200_000;
 const LEAPS: u64 = 5_000;
-/// How long a station that moves is thought to go on straight: receivers tell once a second where it is.
+/// How long a moving station is extrapolated along its heading: receivers report a fix once a second.
 const AHEAD: Duration = Duration::from_millis(1_200);
 
 /// The ego position vector.
 #[derive(Debug, Clone, Default)]
 pub struct Ego {
-    /// Milliseconds since 1970 of UTC when the node began.
+    /// Unix time in milliseconds when the node started.
     unix: u64,
     fix: Option<Fix>,
-    /// When it was told last.
+    /// When the receiver reported last.
     told: Option<Time>,
-    /// Where it was last, and when, after the fix was lost.
+    /// The last known place and its time, after the fix was lost.
     last: Option<(Place, Time)>,
 }
 
 impl Ego {
-    /// Is told the time of day.
+    /// Sets the wall clock.
     pub fn set_clock(&mut self, now: Time, clock: Clock) {
         self.unix = clock.unix_micros.saturating_sub(now.as_micros()) / 1000;
     }
 
-    /// Is told where it is, or that it is not known any longer.
+    /// Sets the receiver's fix; `None` if it has lost it.
     pub fn set_fix(&mut self, now: Time, fix: Option<Fix>) {
         if let (None, Some(lost)) = (fix, self.fix) {
             self.last = Some((lost.place, now));
@@ -42,19 +42,19 @@ impl Ego {
         self.fix = fix;
     }
 
-    /// Where it is, if it has gone on as it was told since then; or where it was last.
+    /// The current place: the last fix, extrapolated by its speed and heading, or the last known place without a fix.
     pub fn place(&self, now: Time) -> Option<Place> {
         let Some(Fix { place, speed, heading, .. }) = self.fix else { return self.last.map(|(place, _)| place) };
         let since = self.told.map_or(Duration::ZERO, |told| now.since(told).min(AHEAD));
         Some(geometry::ahead(place, speed, heading, since))
     }
 
-    /// Whether it is known now.
+    /// Whether the receiver has a fix.
     pub fn has_fix(&self) -> bool {
         self.fix.is_some()
     }
 
-    /// The position vector to be sent now; `None` before the first fix. `pai_interval` in metres.
+    /// The position vector to send at `now`; `None` before the first fix. `pai_interval` in metres.
     pub fn position(&self, now: Time, address: GeoAddress, pai_interval: u32) -> Option<LongPosition> {
         if let Some(fix) = self.fix {
             let accurate = fix.uncertainty.is_some_and(|metres| metres < pai_interval);
@@ -67,7 +67,7 @@ impl Ego {
         Some(LongPosition { address, timestamp, place, accurate: false, speed: 0, heading: 0 })
     }
 
-    /// What an operator wants to know.
+    /// The state that the control socket shows.
     pub fn view(&self, now: Time, address: GeoAddress) -> PositionView {
         let state = match (self.fix, self.last) {
             (Some(_), _) => "fix",
@@ -97,7 +97,7 @@ impl Ego {
         unix.saturating_add(LEAPS).saturating_sub(EPOCH)
     }
 
-    /// Metres within which the place is, if anybody knows.
+    /// Accuracy of the place in metres, if the receiver reports one.
     pub fn uncertainty(&self) -> Option<u32> {
         self.fix.and_then(|fix| fix.uncertainty)
     }

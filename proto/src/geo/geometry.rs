@@ -1,5 +1,5 @@
-//! Distances and areas on a plane that touches the earth (WGS 84) where they matter: EN 302 931 §5 (areas and the
-//! function F), EN 302 636-4-1 annexes D to F (what is nearer to what).
+//! Distances and areas on a plane tangent to the earth (WGS 84): EN 302 931 §5 (areas and the function F), EN 302
+//! 636-4-1 annexes D to F.
 
 use core::time::Duration;
 use roam6_wire::geo::{Area, Place, Shape};
@@ -7,16 +7,16 @@ use roam6_wire::geo::{Area, Place, Shape};
 /// Semi-major axis in metres, and the square of the first eccentricity, of WGS 84.
 const EQUATOR: f64 = 6_378_137.0;
 const ECCENTRICITY: f64 = 0.006_694_379_990_14;
-/// Tenths of a microdegree all around.
+/// A full circle, in tenths of a microdegree.
 const CIRCLE: i64 = 3_600_000_000;
-/// Radians of one tenth of a microdegree.
+/// Radians in a tenth of a microdegree.
 const UNIT: f64 = core::f64::consts::PI / 1_800_000_000.0;
 
-/// The plane that touches the earth at one place. Good to a thousandth within tens of kilometres.
+/// The tangent plane at one place. Distances within tens of kilometres are accurate to a thousandth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plane {
     origin: Place,
-    /// Metres of a tenth of a microdegree, eastwards and northwards.
+    /// Metres in a tenth of a microdegree, eastwards and northwards.
     east: f64,
     north: f64,
 }
@@ -31,14 +31,14 @@ pub struct Offset {
 }
 
 impl Offset {
-    /// The direction in which it lies, radians from north, clockwise.
+    /// Its direction, radians clockwise from north.
     pub fn direction(self) -> f64 {
         self.east.atan2(self.north)
     }
 }
 
 impl Plane {
-    /// The plane that touches at `origin`.
+    /// The plane tangent at `origin`.
     pub fn at(origin: Place) -> Plane {
         let (sine, cosine) = (f64::from(origin.latitude) * UNIT).sin_cos();
         let flattened = 1.0 - ECCENTRICITY * sine * sine;
@@ -48,12 +48,12 @@ impl Plane {
         Plane { origin, east: across * cosine * UNIT, north: along * UNIT }
     }
 
-    /// Where it touches.
+    /// The point of tangency.
     pub fn origin(&self) -> Place {
         self.origin
     }
 
-    /// Where `place` is on it.
+    /// The coordinates of `place` on the plane.
     pub fn offset(&self, place: Place) -> Offset {
         let east = i64::from(place.longitude) - i64::from(self.origin.longitude);
         // The short way round.
@@ -66,7 +66,7 @@ impl Plane {
         Offset { east: east as f64 * self.east, north: north as f64 * self.north }
     }
 
-    /// The square of the distance of `place` from the origin, square metres: enough to compare, and cheap.
+    /// The squared distance of `place` from the origin, square metres: sufficient to compare, and cheap.
     pub fn square(&self, place: Place) -> f64 {
         let Offset { east, north } = self.offset(place);
         east * east + north * north
@@ -88,7 +88,7 @@ pub fn distance(from: Place, to: Place) -> f64 {
     Plane::at(from).square(to).sqrt()
 }
 
-/// Degrees between the directions in which two places are seen from a third, 0 to 180.
+/// The angle at a place between the directions to two others, degrees, 0 to 180.
 pub fn angle(from: Place, one: Place, other: Place) -> f64 {
     let plane = Plane::at(from);
     let direction = |place| plane.offset(place).direction();
@@ -96,8 +96,8 @@ pub fn angle(from: Place, one: Place, other: Place) -> f64 {
     turn.min(360.0 - turn)
 }
 
-/// Where something is that was at `from` a `span` ago and has gone on straight: `speed` in centimetres a second,
-/// `heading` in tenths of a degree clockwise from north.
+/// The place reached from `from` after `span` on a straight line; `speed` in centimetres per second, `heading` in
+/// tenths of a degree clockwise from north.
 pub fn ahead(from: Place, speed: i16, heading: u16, span: Duration) -> Place {
     if speed == 0 || span.is_zero() {
         return from;

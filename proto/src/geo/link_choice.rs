@@ -1,7 +1,7 @@
-//! Which virtual link a unicast packet belongs to: EN 302 636-6-1 §8.2.2. All virtual links of a station have its
-//! link-layer address, so the kernel gives all of them the same link-local address, and the GeoNetworking header of a
-//! unicast packet names no link. What this station and the other have exchanged lately tells it then: the link on which a
-//! neighbour was solicited is the link of its advertisement.
+//! Selection of the virtual link of a unicast packet: EN 302 636-6-1 §8.2.2. All virtual links of a station have its
+//! link-layer address, so the kernel gives them the same link-local address, and the GeoNetworking header of a unicast
+//! packet names no link. Recent exchanges with the station then select it: an advertisement belongs to the link on
+//! which the neighbour was solicited.
 
 use crate::base::few;
 use crate::base::ids::LinkId;
@@ -11,23 +11,23 @@ use roam6_wire::ip6::{Datagram, protocol};
 use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 
-/// Addresses of this host told apart; the kernel allows an interface 16 by advertisement.
+/// Addresses of this host tracked at most; the kernel allows an interface 16 from advertisements.
 const MAX_ADDRESSES: usize = 256;
-/// Stations and solicited addresses whose link is remembered, each.
+/// Stations and solicited addresses remembered at most, each.
 pub const MAX_REMEMBERED: usize = 512;
 
-/// What is known of the links on which this host and others talk.
+/// The links on which this host and other stations have exchanged packets.
 #[derive(Debug, Default)]
 pub struct LinkChoice {
     /// Addresses of the host's interfaces.
     addresses: few::Set<(Ipv6Addr, LinkId)>,
-    /// The link by which each station was talked to.
+    /// The link used last with each station.
     talked: Recent<(LinkAddress, Ipv6Addr)>,
     /// The link on which each address was solicited.
     solicited: Recent<Ipv6Addr>,
 }
 
-/// The newest entries of a map; the oldest give way.
+/// The newest entries of a map; the oldest are evicted.
 #[derive(Debug)]
 struct Recent<K> {
     links: few::Map<K, Talked>,
@@ -37,7 +37,7 @@ struct Recent<K> {
 #[derive(Debug, Clone, Copy)]
 struct Talked {
     link: LinkId,
-    /// This host has spoken; what only others have said does not change it.
+    /// Set by a packet of this host; packets of others do not change it.
     by_us: bool,
 }
 
@@ -68,7 +68,7 @@ impl<K: Ord + Copy> Recent<K> {
 }
 
 impl LinkChoice {
-    /// An address of this host came or went.
+    /// An address of this host was added or removed.
     pub fn set_address(&mut self, link: LinkId, address: Ipv6Addr, present: bool) {
         if !present {
             self.addresses.remove(&(address, link));
@@ -77,7 +77,7 @@ impl LinkChoice {
         }
     }
 
-    /// This host has sent a packet to a station, or to all, on a link.
+    /// This host has sent a packet on a link.
     pub fn sent(&mut self, link: LinkId, station: LinkAddress, packet: &[u8]) {
         let Ok(datagram) = Datagram::parse(packet) else { return };
         if station.is_unicast() {
@@ -90,15 +90,15 @@ impl LinkChoice {
         }
     }
 
-    /// A station has sent a packet to a group on a link.
+    /// A multicast packet of a station was received on a link.
     pub fn received(&mut self, link: LinkId, station: LinkAddress, packet: &[u8]) {
         if let Ok(datagram) = Datagram::parse(packet) {
             self.talked.note((station, end(datagram.source)), link, false);
         }
     }
 
-    /// The link of a unicast packet from a station, if addresses or what was exchanged before tell it; `is_up` says which
-    /// links there are.
+    /// The link of a unicast packet from a station, if an address or an earlier exchange determines it; `is_up` tells
+    /// which links exist.
     pub fn of(&self, station: LinkAddress, packet: &[u8], is_up: impl Fn(LinkId) -> bool) -> Option<LinkId> {
         let datagram = Datagram::parse(packet).ok()?;
         let destination = datagram.destination;
@@ -112,7 +112,7 @@ impl LinkChoice {
         one.or_else(solicited).or_else(talked).filter(|link| is_up(*link))
     }
 
-    /// The link one of whose addresses has the prefix, 64 bits, of the packet's destination.
+    /// The link with an address in the /64 of the packet's destination.
     pub fn by_prefix(&self, packet: &[u8], is_up: impl Fn(LinkId) -> bool) -> Option<LinkId> {
         let destination = Datagram::parse(packet).ok()?.real_destination();
         let prefix = |address: Ipv6Addr| address.to_bits() >> 64;
@@ -123,18 +123,19 @@ impl LinkChoice {
 
 #[cfg(test)]
 impl LinkChoice {
-    /// How many stations, and how many solicited addresses, are remembered.
+    /// The number of remembered stations and of solicited addresses.
     pub fn remembered(&self) -> (usize, usize) {
         (self.talked.links.len(), self.solicited.links.len())
     }
 }
 
-/// A link-local address is one of the station itself; behind any other there may be many.
+/// The part of the key that names the peer's address: link-local addresses are the station's own; behind any other
+/// address there may be many hosts.
 fn end(address: Ipv6Addr) -> Ipv6Addr {
     if address.is_unicast_link_local() { address } else { Ipv6Addr::UNSPECIFIED }
 }
 
-/// A solicitation or an advertisement of a neighbour.
+/// Parses a Neighbour Solicitation or Advertisement.
 fn discovery(datagram: &Datagram<'_>) -> Option<Message> {
     let kinds = [kind::NEIGHBOUR_SOLICITATION, kind::NEIGHBOUR_ADVERTISEMENT];
     let is_meant =

@@ -1,29 +1,29 @@
-//! Which multicast groups the host behind a virtual link listens to. It says so itself, as to any router of the link
-//! (MLDv2, RFC 3810; MLDv1, RFC 2710); here it is heard as a switch hears it (RFC 4541 §3), so that of what is sent to an
-//! area, those who are there take what they listen to.
+//! The multicast groups that the host behind a virtual link has joined, by snooping its MLD reports (MLDv2, RFC 3810;
+//! MLDv1, RFC 2710; RFC 4541 §3). Each station of an area delivers the groups its own host has joined.
 
 use crate::base::few;
 use roam6_wire::icmp6::{Message, kind};
 use roam6_wire::ip6::{Datagram, protocol};
 use std::net::Ipv6Addr;
 
-/// Groups told apart.
+/// Groups tracked at most.
 pub const MAX_GROUPS: usize = 1024;
-/// Where an IPv6 packet says what comes first: listeners speak behind hop-by-hop options (RFC 3810 §5).
+/// Offset of the next header field: MLD is behind a hop-by-hop header (RFC 3810 §5).
 const NEXT_HEADER_AT: usize = 6;
-/// Groups of the link and below need no report, or get one late: all of them are passed on.
+/// Groups of link scope and below need no report, or get one late: all are delivered.
 const LINK_SCOPE: u8 = 2;
 
-/// What a host listens to.
+/// The groups of a host.
 #[derive(Debug, Default)]
 pub struct Listeners {
     groups: few::Set<Ipv6Addr>,
-    /// It asks who listens, so it sends on to others; or it listens to more than is told apart.
+    /// All groups are delivered: the host sends MLD queries, hence is a router, or has joined more groups than are
+    /// tracked.
     to_all: bool,
 }
 
 impl Listeners {
-    /// Hears a packet of the host's.
+    /// Snoops a packet of the host.
     pub fn hear(&mut self, packet: &[u8]) {
         if packet.get(NEXT_HEADER_AT) != Some(&protocol::HOP_BY_HOP) {
             return;
@@ -54,13 +54,13 @@ impl Listeners {
         }
     }
 
-    /// Whether the host wants what is sent to a multicast group.
+    /// Whether the host has joined a multicast group.
     pub fn want(&self, group: Ipv6Addr) -> bool {
         let [_, flags_and_scope, ..] = group.octets();
         self.to_all || flags_and_scope & 0xf <= LINK_SCOPE || self.groups.contains(&group)
     }
 
-    /// The groups, those of the link aside.
+    /// The joined groups, without those of link scope.
     pub fn groups(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
         self.groups.iter().copied().filter(|group| group.octets()[1] & 0xf > LINK_SCOPE)
     }

@@ -1,4 +1,5 @@
-//! Stations whose position is not known, and what waits for it: the location service of EN 302 636-4-1 §10.3.7.
+//! The location service: EN 302 636-4-1 §10.3.7. Lookups of stations without a location table entry, and the packets
+//! that wait for them.
 
 use super::request::Request;
 use crate::base::few;
@@ -8,16 +9,16 @@ use roam6_wire::LinkAddress;
 use roam6_wire::geo::GeoAddress;
 use std::collections::VecDeque;
 
-/// Stations looked for at once.
+/// Lookups in progress at most.
 pub const MAX_LOOKUPS: usize = 64;
 
-/// The stations looked for.
+/// The lookups in progress.
 #[derive(Debug, Default)]
 pub struct Lookups {
     sought: few::Map<LinkAddress, Lookup>,
 }
 
-/// A station looked for.
+/// A lookup of one station.
 #[derive(Debug)]
 struct Lookup {
     address: GeoAddress,
@@ -27,35 +28,35 @@ struct Lookup {
     next: Time,
 }
 
-/// A request that waits, and when its packet's lifetime ends.
+/// A request that waits, and the end of its packet's lifetime.
 #[derive(Debug)]
 struct Waiting {
     request: Request,
     until: Time,
 }
 
-/// What is to be done about a station looked for.
+/// What a lookup's timer asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// Ask again.
+    /// Send the LS request again.
     Ask(GeoAddress),
-    /// Nobody has answered; so many requests were given up.
+    /// The lookup has failed; so many packets are dropped.
     GiveUp(GeoAddress, usize),
 }
 
-/// What became of a request for a station that is looked for.
+/// How a request for a station without an entry was queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accepted {
-    /// It waits with others; so many older ones were given up for it.
+    /// It joins the queue of a lookup in progress; so many older packets were dropped for it.
     Joined(usize),
-    /// It waits, and is the first: time to ask.
+    /// It has begun a lookup: send an LS request.
     First,
-    /// Too many stations are looked for.
+    /// The limit of lookups is reached.
     Full,
 }
 
 impl Lookups {
-    /// Lets a request wait for the position of the station.
+    /// Queues a request until the position of its station is known.
     pub fn put(&mut self, now: Time, address: GeoAddress, request: Request, mib: &Mib) -> Accepted {
         let is_new = !self.sought.contains_key(&address.mid);
         if is_new && self.sought.len() >= MAX_LOOKUPS {
@@ -69,8 +70,8 @@ impl Lookups {
         if is_new { Accepted::First } else { Accepted::Joined(given_up) }
     }
 
-    /// The station has been heard of: the requests that waited for it, each with the lifetime that is left, and how many
-    /// packets have outlived theirs (§10.3.7.1.3).
+    /// Ends the lookup of a station: its waiting requests, each with the remaining lifetime, and the number of packets
+    /// whose lifetime has ended (§10.3.7.1.3).
     pub fn found(&mut self, now: Time, mid: LinkAddress) -> (Vec<Request>, usize) {
         let waiting = self.sought.remove(&mid).map(|lookup| lookup.waiting).unwrap_or_default();
         let count = waiting.len();
@@ -81,12 +82,12 @@ impl Lookups {
         (requests, expired)
     }
 
-    /// Forgets the requests whose packets have outlived their lifetime; how many. The station is looked for all the same.
+    /// Drops the packets whose lifetime has ended and returns their number. The lookup itself goes on.
     pub fn forget_expired(&mut self, now: Time) -> usize {
         self.sought.values_mut().map(|lookup| lookup.forget_expired(now)).sum()
     }
 
-    /// Takes one station whose timer has ended.
+    /// Takes one lookup whose timer has expired.
     pub fn expire(&mut self, now: Time, mib: &Mib) -> Option<Turn> {
         let lookup = self.sought.values_mut().find(|lookup| lookup.next <= now)?;
         let address = lookup.address;
@@ -99,19 +100,19 @@ impl Lookups {
         Some(Turn::Ask(address))
     }
 
-    /// The next timer.
+    /// When the next timer expires.
     pub fn deadline(&self) -> Option<Time> {
         self.sought.values().map(|lookup| lookup.next).min()
     }
 
-    /// The stations looked for.
+    /// The stations looked up.
     pub fn iter(&self) -> impl Iterator<Item = GeoAddress> {
         self.sought.values().map(|lookup| lookup.address)
     }
 }
 
 impl Lookup {
-    /// The newest request always waits, the oldest go when octets run out (§10.3.7.1.2).
+    /// Queues the newest request; the oldest are dropped at the octet limit (§10.3.7.1.2).
     fn put(&mut self, waiting: Waiting, limit: usize) -> usize {
         self.octets += waiting.request.payload.len();
         self.waiting.push_back(waiting);

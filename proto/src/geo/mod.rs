@@ -1,5 +1,5 @@
-//! GeoNetworking, which sends to places as well as to stations: ETSI EN 302 636-4-1 V1.4.1. A frame is heard, the table
-//! of stations learns from it, and it goes up, on, or no farther. IPv6 travels over it by EN 302 636-6-1.
+//! GeoNetworking: ETSI EN 302 636-4-1 V1.4.1. A received frame updates the location table, and its packet is delivered,
+//! forwarded or discarded. IPv6 over it: EN 302 636-6-1.
 
 pub mod adaptation;
 pub mod contention;

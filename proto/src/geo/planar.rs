@@ -1,11 +1,11 @@
-//! The right-hand rule on a planar part of the graph of neighbours, by which packets go round gaps: GPSR (Karp and Kung,
-//! MobiCom 2000) on the Gabriel graph (Gabriel and Sokal 1969).
+//! The right-hand rule on a planar subgraph of the neighbours, for perimeter forwarding: GPSR (Karp and Kung, MobiCom
+//! 2000) on the Gabriel graph (Gabriel and Sokal 1969).
 
 use super::geometry::Offset;
 use core::f64::consts::TAU;
 
-/// Which of the neighbours at these places, seen from this station, is the first counterclockwise of the direction
-/// `begin`; one that lies right there is the last. Lines that would cross others are left out.
+/// The first neighbour counterclockwise of the direction `begin`, radians, as seen from this station; one exactly in
+/// that direction comes last. Only edges of the Gabriel graph are considered.
 pub(super) fn next(neighbours: &[Offset], begin: f64) -> Option<usize> {
     let lines = neighbours.iter().enumerate().filter(|(_, end)| is_line(neighbours, **end));
     let turned = lines.map(|(index, end)| (index, (begin - end.direction()).rem_euclid(TAU)));
@@ -13,8 +13,7 @@ pub(super) fn next(neighbours: &[Offset], begin: f64) -> Option<usize> {
     turned.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(index, _)| index)
 }
 
-/// Whether nobody is in the circle that has the line to `end` as its diameter: every such line, and no other that
-/// crosses it, is in the graph of all stations.
+/// Whether the edge to `end` is in the Gabriel graph: no neighbour is in the circle that has the edge as its diameter.
 fn is_line(neighbours: &[Offset], end: Offset) -> bool {
     let square = |east: f64, north: f64| east * east + north * north;
     let (east, north) = (end.east / 2.0, end.north / 2.0);

@@ -1,14 +1,14 @@
-//! How much of one source is forwarded: EN 302 636-4-1 annex B.2. The standard averages what a source sends and forwards
-//! nothing of it while the average is above itsGnMaxPacketDataRate. Here a token bucket of the same rate and memory drops
-//! the excess and no more, and fills with the time that passes, whether the source sends or not.
+//! The packet data rate of one source: EN 302 636-4-1 annex B.2. The standard averages the rate and forwards nothing
+//! while the average exceeds itsGnMaxPacketDataRate. A token bucket of the same rate and memory drops only the excess,
+//! and fills with time whether the source sends or not.
 
 use crate::base::time::Time;
 use core::time::Duration;
 
-/// The window of the average that annex B.2 weighs with itsGnMaxPacketDataRateEmaBeta.
+/// The averaging window that annex B.2 weights with itsGnMaxPacketDataRateEmaBeta.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// Token bucket of one source.
+/// The token bucket of one source.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rate {
     /// When the bucket is full again.
@@ -16,14 +16,13 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// How long a source may send at any rate: the memory of an average with weight `beta`, in hundredths, of what was
-    /// before.
+    /// The burst: the memory of an average with weight `beta`, in hundredths, for its previous value.
     pub fn burst(beta: u8) -> Duration {
         WINDOW * 100 / u32::from(100_u8.saturating_sub(beta).max(1))
     }
 
-    /// Takes `octets` out of the bucket; `false` if it is empty and the packet is not to be forwarded. `rate` in octets a
-    /// second; `burst` is the time in which the bucket fills. The last packet may be larger than what is left.
+    /// Takes `octets` from the bucket; `false` if it is empty and the packet is to be dropped. `rate` in octets per
+    /// second; `burst` is the time in which the bucket fills. The last packet may exceed what is left.
     pub fn take(&mut self, now: Time, octets: usize, rate: u32, burst: Duration) -> bool {
         if self.full > now + burst {
             return false;
@@ -40,7 +39,7 @@ mod tests {
 
     const BURST: Duration = Duration::from_secs(1);
 
-    /// Octets forwarded of one who sends `octets` every `interval` for ten seconds.
+    /// Octets forwarded for a source that sends `octets` every `interval` for ten seconds.
     fn steady(octets: usize, interval: Duration) -> usize {
         let (mut rate, mut now, mut forwarded) = (Rate::default(), Time::ZERO, 0);
         while now < Time::ZERO + Duration::from_secs(10) {

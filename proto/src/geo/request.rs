@@ -1,4 +1,4 @@
-//! What the layers above ask of GeoNetworking (GN-DATA.request, EN 302 636-4-1 annex J), and what it hands up.
+//! Requests of the upper layers (GN-DATA.request, EN 302 636-4-1 annex J), and packets delivered to them.
 
 use super::stations::Hop;
 use crate::contract::config::geo::To;
@@ -7,38 +7,38 @@ use core::fmt;
 use core::time::Duration;
 use roam6_wire::geo::{Packet, TrafficClass, Upper};
 
-/// Something to be sent.
+/// A packet to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// For whom.
+    /// Its destination.
     pub to: To,
-    /// What the payload is.
+    /// The protocol of the payload.
     pub upper: Upper,
     /// The payload.
     pub payload: Vec<u8>,
-    /// How it wants to be treated.
+    /// Its traffic class.
     pub class: TrafficClass,
-    /// How long it may live; `None` for the default.
+    /// Its lifetime; `None` for the default.
     pub lifetime: Option<Duration>,
-    /// Hops it may make; `None` for the default.
+    /// Its hop limit; `None` for the default.
     pub hops: Option<u8>,
-    /// How often it is sent anew.
+    /// Whether it is repeated.
     pub repetition: Option<Repetition>,
 }
 
-/// A packet sent again and again (§10.2.2): each time anew, from where the station then is.
+/// Repetition of a packet (§10.2.2), each time with the station's present position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repetition {
-    /// Time from one to the next.
+    /// The interval.
     pub interval: Duration,
-    /// Time from the first to the last.
+    /// From the first to the last.
     pub total: Duration,
 }
 
-/// Why something is not sent.
+/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Refused {
-    /// This station does not know where it is.
+    /// This station has no position yet.
     NoPosition,
     /// No interface is up.
     NoLink,
@@ -56,14 +56,14 @@ pub enum Refused {
         /// The most.
         most: f64,
     },
-    /// Repeated faster than itsGnMinPacketRepetitionInterval.
+    /// The interval is shorter than itsGnMinPacketRepetitionInterval.
     TooOften,
-    /// So many things are already waiting.
+    /// The limit of repeated packets is reached.
     Busy(usize),
 }
 
 impl Refused {
-    /// Under what it is counted.
+    /// The reason under which it is counted.
     pub fn reason(&self) -> DropReason {
         match self {
             Refused::NoPosition => DropReason::NoPosition,
@@ -79,25 +79,27 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::NoPosition => f.write_str("this station does not know where it is"),
+            Refused::NoPosition => f.write_str("this station has no position yet"),
             Refused::NoLink => f.write_str("no interface for GeoNetworking is up"),
             Refused::TooLong { has, most } => write!(f, "{has} octets are more than {most}"),
             Refused::AreaTooLarge { has, most } => {
                 write!(f, "an area of {:.2} km² is more than {:.2} km²", has / 1e6, most / 1e6)
             }
-            Refused::TooOften => f.write_str("repeated more often than allowed"),
+            Refused::TooOften => {
+                f.write_str("the repetition interval is shorter than itsGnMinPacketRepetitionInterval")
+            }
             Refused::Busy(limit) => write!(f, "{limit} already wait"),
         }
     }
 }
 
-/// A packet for the layers above.
+/// A packet delivered to the upper layers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delivery<'a> {
     /// The packet.
     pub packet: Packet<'a>,
-    /// By whom it came.
+    /// The neighbour that has sent it.
     pub from: Hop,
-    /// It is for another station, but has made its last hop and wants that to be answered (a trace).
+    /// It is for another station, but its hop limit is reached and it requests a reply in that case (a trace).
     pub ends_here: bool,
 }

@@ -1,5 +1,6 @@
-//! What must hold of a station whatever frames, positions and time do to it: no panic, bounded tables and buffers, and
-//! no frame makes more of them than the standard has it.
+//! Fuzz harness of a GeoNetworking station. Invariants: no panic, bounded tables and buffers, and no received frame
+//! causes more frames than the standard allows.
+//!
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
 use super::station::GeoStation;

@@ -1,19 +1,19 @@
-//! Duplicate packet detection: EN 302 636-4-1 annex A, with a longer memory. The standard compares sequence numbers alone
-//! and remembers eight of them: too few where a source sends more than eight packets within the time that a contention
-//! takes, and wrong where a source has restarted and counts from its first number again. A copy of a packet has the source
-//! position vector of the original, so the sequence number and the timestamp of that vector tell copies from new packets.
+//! Duplicate packet detection: EN 302 636-4-1 annex A, with a larger memory. The standard compares sequence numbers
+//! alone and remembers eight: too few for a source that sends more than eight packets within a contention timeout, and
+//! wrong after a restart, when a source counts from its first number again. A copy has the source position vector of
+//! the original, so sequence number and timestamp together distinguish copies from new packets.
 
 use roam6_wire::geo::Timestamp;
 
 /// Packets remembered for each source, at most.
 pub const MEMORY: usize = 256;
-/// Packets remembered before more room is made.
+/// Slots allocated at first.
 const FIRST: usize = 16;
 
-/// The packets of one source that were received before.
+/// The packets received from one source.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// Indexed by the sequence number modulo their count, which is 0 or a power of 2.
+    /// Indexed by sequence number modulo the number of slots, which is 0 or a power of two.
     slots: Vec<Slot>,
 }
 
@@ -36,9 +36,9 @@ impl Slot {
 }
 
 impl Seen {
-    /// Records a packet by its sequence number and the timestamp of its source position vector; whether it is new. A
-    /// packet older than one that has taken its slot counts as a duplicate, unless its position vector is the `latest`
-    /// of the source: then the clock of the source was set back.
+    /// Records a packet by its sequence number and the timestamp of its source position vector; `true` if it is new. A
+    /// packet older than the one in its slot counts as a duplicate, unless its position vector is the `latest` of the
+    /// source: then the source has set its clock back.
     pub fn put(&mut self, number: u16, time: Timestamp, latest: bool) -> bool {
         if self.slots.is_empty() {
             self.slots = vec![Slot::FREE; FIRST];
@@ -61,7 +61,7 @@ impl Seen {
         }
     }
 
-    /// Doubles the number of slots. Numbers that differ in the old count of slots differ in the new one too.
+    /// Doubles the number of slots. Numbers in different slots stay in different slots.
     fn grow(&mut self) {
         let count = self.slots.len() * 2;
         let old = std::mem::replace(&mut self.slots, vec![Slot::FREE; count]);

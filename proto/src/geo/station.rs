@@ -1,4 +1,4 @@
-//! A whole GeoNetworking station as an engine: the router, and IPv6 over it.
+//! A GeoNetworking station as an engine: the router, IPv6 over it, echo and facilities.
 
 use super::adaptation::{Adaptation, MAX_DESTINATIONS};
 use super::echo::Echoes;
@@ -32,11 +32,11 @@ pub struct GeoStation {
     adaptation: Adaptation,
     echoes: Echoes,
     facilities: Option<Facilities>,
-    /// When those have something to say.
+    /// When the facilities have a message due.
     speaks_at: Option<Time>,
     /// Interfaces that are up.
     links: few::Map<LinkId, Radio>,
-    /// The virtual links as they were asked for last.
+    /// The virtual links as last requested from the host: link-layer address and MTU.
     asked: Option<(LinkAddress, u32)>,
     stopped: bool,
 }
@@ -44,11 +44,11 @@ pub struct GeoStation {
 /// An interface that carries GeoNetworking frames.
 #[derive(Debug, Clone, Copy)]
 struct Radio {
-    /// Octets of the largest frame.
+    /// MTU of its frames, octets.
     mtu: u32,
     /// Its link-layer address.
     device: LinkAddress,
-    /// As it was asked for last: frames are received for this address too.
+    /// The additional link-layer address last requested from the host, to receive frames for it too.
     asked: Option<LinkAddress>,
 }
 
@@ -56,7 +56,7 @@ struct Radio {
 const ECHO: TrafficClass = VirtualLink::CLASS;
 
 impl GeoStation {
-    /// A station that has seen nothing yet.
+    /// The station, before any interface or fix is known.
     pub fn new(config: GeoConfig, mut entropy: Entropy) -> GeoStation {
         let echoes = Echoes::new(entropy.fork());
         let seed = entropy.fork();
@@ -76,7 +76,7 @@ impl GeoStation {
         }
     }
 
-    /// The router below.
+    /// The router.
     pub fn router(&self) -> &Router {
         &self.router
     }
@@ -107,7 +107,7 @@ impl GeoStation {
         self.router.set_link(now, event);
     }
 
-    /// Where frames carry another address than the interface's own, those to it are received too.
+    /// Requests reception for the address that frames carry, where it differs from the interface's own.
     fn ask_for_addresses(&mut self, out: &mut Outbox) {
         for (link, radio) in self.links.iter_mut() {
             let address = self.router.link_address(*link).filter(|address| *address != radio.device);
@@ -118,7 +118,7 @@ impl GeoStation {
         }
     }
 
-    /// Makes the virtual links as the station's address and its interfaces want them.
+    /// Requests the virtual links with the address and MTU of the station.
     fn ask_for_links(&mut self, out: &mut Outbox) {
         let Some(mtu) = self.links.values().map(|radio| radio.mtu).min() else { return };
         let wanted = (self.router.address().mid, Adaptation::mtu(self.max_sdu, mtu));
@@ -158,12 +158,12 @@ impl GeoStation {
         }
     }
 
-    /// A multicast packet goes up to who listens to its group.
+    /// Delivers a frame to the host; a multicast frame only if its group is joined.
     fn hand_up(&self, frame: Frame, out: &mut Outbox) {
         if self.adaptation.wants(&frame) {
             out.frame(frame);
         } else {
-            let (reason, detail) = (DropReason::NotForUs, "a group nobody here listens to".to_owned());
+            let (reason, detail) = (DropReason::NotForUs, "no listener of the multicast group".to_owned());
             out.report(Report::Dropped { reason, from: None, detail });
         }
     }
@@ -201,7 +201,7 @@ impl GeoStation {
     fn notify(&mut self, now: Time, order: &DenmOrder, out: &mut Outbox) {
         match self.tell(now, order) {
             Ok(request) => self.send(now, request, out),
-            Err(why) => out.report(Report::Notice { text: format!("nothing is told of an event: {why}") }),
+            Err(why) => out.report(Report::Notice { text: format!("DENM not sent: {why}") }),
         }
     }
 
@@ -214,7 +214,7 @@ impl GeoStation {
         facilities.obey(now, order, own.as_ref())
     }
 
-    /// What the facilities have to say; where nobody can hear it they do not make themselves known.
+    /// Sends the messages of the facilities that are due; none while no interface is up.
     fn speak(&mut self, now: Time, out: &mut Outbox) {
         let own = self.router.own(now).filter(|_| !self.links.is_empty());
         while let Some(request) = self.facilities.as_mut().and_then(|it| it.turn(now, own.as_ref())) {
@@ -226,13 +226,13 @@ impl GeoStation {
     fn put_area(&mut self, destination: GeoDestination, out: &mut Outbox) {
         let address = destination.address;
         if let Err(why) = self.allow(&destination.area) {
-            out.report(Report::Notice { text: format!("{address} has no area of its own: {why}") });
+            out.report(Report::Notice { text: format!("no area set for {address}: {why}") });
         } else if !self.adaptation.put(destination) {
             out.report(Report::TableFull { table: "areas".to_owned(), limit: MAX_DESTINATIONS });
         }
     }
 
-    /// Nothing is sent to an area larger than itsGnMaxGeoAreaSize.
+    /// Refuses areas larger than itsGnMaxGeoAreaSize.
     fn allow(&self, area: &Area) -> Result<(), Refused> {
         let (has, most) = (geometry::size(area), self.max_area);
         if has > most { Err(Refused::AreaTooLarge { has, most }) } else { Ok(()) }

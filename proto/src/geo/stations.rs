@@ -1,8 +1,8 @@
-//! The location table: who is where, who is near, and what was heard of each (EN 302 636-4-1 §8.1).
+//! The location table (EN 302 636-4-1 §8.1).
 //!
-//! Bounded, and fair: a sender that names ever new sources fills its own share and no more, and no entry that is alive
-//! is given up for another, except that a neighbour takes the place of who is far away. An entry whose position is too old
-//! to be used stays as long as packets of its station may be about, carried by somebody: it knows them again.
+//! Bounded and fair: a sender that invents new sources fills only its own share, and no live entry is evicted for
+//! another, except that a neighbour replaces a distant station. An entry with an expired position stays as long as
+//! packets of its station may still be buffered elsewhere, for duplicate detection.
 
 use super::geometry::{self, Offset, Plane};
 use super::planar;
@@ -17,63 +17,63 @@ use roam6_wire::LinkAddress;
 use roam6_wire::geo::{GeoAddress, LongPosition, Place, ShortPosition, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Stations known at once.
+/// Entries at most.
 pub const MAX_STATIONS: usize = 4096;
-/// Stations known by one sender's word only.
+/// Entries learned from one sender's forwarded packets, at most.
 pub const MAX_INTRODUCED: usize = 512;
-/// Choices of a next hop remembered.
+/// Cached next hops at most.
 const MAX_CHOSEN: usize = 256;
-/// Addresses of stations remembered after their entries have ended.
+/// Addresses of expired entries remembered at most.
 const MAX_FORMER: usize = 1024;
-/// Milliseconds by which the clock of another station may be ahead of ours: clocks are set by satellites, and some stacks
-/// count the leap seconds since 2004 and others do not. Shorter than itsGnLifetimeLocTE.
+/// Milliseconds by which the clock of another station may be ahead: clocks follow satellites, and some stacks omit the
+/// leap seconds since 2004. Shorter than itsGnLifetimeLocTE.
 const CLOCKS_DIFFER: u32 = 10_000;
-/// How long it is good enough to think of neighbours where they were: at 50 m/s they have gone 10 m.
+/// Interval at which the positions of neighbours are extrapolated: at 50 m/s they move 10 m.
 const GUESS: Duration = Duration::from_millis(200);
 
-/// The location table, by the link-layer address in each station's GeoNetworking address.
+/// The location table, by the link-layer address in each GeoNetworking address.
 #[derive(Debug, Clone, Default)]
 pub struct Stations {
     table: BTreeMap<LinkAddress, Station>,
-    /// How many each sender has introduced.
+    /// Entries learned from each sender.
     introduced: few::Map<LinkAddress, usize>,
-    /// What the choice of a next hop looks at, in the order of the table.
+    /// Neighbours, in the order of the table.
     near: Vec<Near>,
-    /// For when it says where the neighbours are.
+    /// When the positions of the neighbours were last extrapolated.
     guessed: Time,
-    /// What it has chosen lately, by the place; forgotten when a neighbour comes, goes or moves.
+    /// Next hops by target; cleared when a neighbour appears, disappears or moves.
     chosen: few::Map<(i32, i32), Option<Chosen>>,
-    /// How many entries are stale.
+    /// The number of stale entries.
     stale: usize,
-    /// Addresses of entries that have ended, the oldest first.
+    /// Addresses of expired entries, the oldest first.
     former: VecDeque<GeoAddress>,
 }
 
 /// An entry of the location table.
 #[derive(Debug, Clone)]
 pub struct Station {
-    /// Its latest position vector; speed, heading and accuracy are 0 if it was learnt from a short one.
+    /// The latest position vector; speed, heading and accuracy are 0 if it comes from a short position vector.
     pub position: LongPosition,
-    /// Heard directly, and when.
+    /// How and when it was received directly.
     pub near: Option<(Hop, Time)>,
-    /// How far its frames came then: square metres.
+    /// Squared distance in square metres at which its frames were received.
     reach: f64,
-    /// When the position was last renewed.
+    /// When the position was last updated.
     pub heard: Time,
-    /// Packets received of it.
+    /// Packets received from it, for duplicate detection.
     pub seen: Seen,
-    /// How much of what it sends may be forwarded.
+    /// Limits the octets forwarded for it.
     pub rate: Rate,
-    /// When its last request of the location service was answered.
+    /// When its last LS request was answered.
     pub answered: Option<Time>,
-    /// Until when packets of it may be about.
+    /// Until when its packets may still be buffered somewhere.
     pub packets_until: Time,
-    /// Whether its position is too old to be used.
+    /// Whether its position has expired.
     stale: bool,
     introduced_by: LinkAddress,
 }
 
-/// How a neighbour is reached.
+/// A next hop: a neighbour by interface and link-layer address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hop {
     /// By this interface.
@@ -85,37 +85,37 @@ pub struct Hop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Near {
     mid: LinkAddress,
-    /// Where it is by now, if it has gone on as it said.
+    /// Its extrapolated place.
     place: Place,
     hop: Hop,
-    /// Whether it is where its frames, and those to it, should arrive.
+    /// Whether it should be in communication range.
     in_range: bool,
 }
 
-/// A next hop.
+/// The result of a search for the next hop.
 #[derive(Debug, Clone, Copy)]
 struct Chosen {
     mid: LinkAddress,
     hop: Hop,
-    /// Square of its distance to the target, square metres.
+    /// Squared distance to the target, square metres.
     square: f64,
 }
 
-/// This station, as the choice of a next hop sees it.
+/// The place and communication range of this station, for the search of a next hop.
 #[derive(Debug, Clone, Copy)]
 pub struct Vantage {
-    /// Where it is; `None` if it does not know.
+    /// Its place; `None` before the first fix.
     pub place: Option<Place>,
     /// itsGnDefaultMaxCommunicationRange, metres.
     pub range: u32,
 }
 
-/// Where a packet came from that is forwarded.
+/// The source and sender of a packet that is forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
     /// Its source.
     pub source: LinkAddress,
-    /// Link-layer address of who has sent the frame.
+    /// Link-layer source of the frame.
     pub sender: LinkAddress,
 }
 
@@ -125,36 +125,36 @@ impl Origin {
     }
 }
 
-/// What hearing of a station has changed.
+/// The effect of a received position vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// It is a neighbour now, and was not before.
+    /// The station has become a neighbour.
     Neighbour,
-    /// It was not known before.
+    /// The entry is new.
     New,
-    /// Known already, or older than what is known.
+    /// The entry existed, or the position vector is older than the entry.
     Known,
     /// The table, or the sender's share of it, is full.
     Full,
-    /// Its time is too far ahead of ours, and that of the station so far was not: nothing has changed.
+    /// Its timestamp is too far in the future, and that of the entry is not: nothing is changed.
     Implausible,
 }
 
-/// From where one looks for the next hop round a gap.
+/// The edge of the perimeter at which the search for the next hop begins.
 #[derive(Debug, Clone, Copy)]
 pub enum Bearing {
-    /// The gap begins here: from where the goal lies.
+    /// Perimeter mode begins here: the direction of the goal.
     Goal(Place),
-    /// From the neighbour that has sent the packet.
+    /// The edge to the neighbour that has sent the packet.
     Sender(LinkAddress),
 }
 
 impl Stations {
-    /// Takes in a source's position vector from a frame that came by `hop`; `direct` if the source itself has sent the frame
-    /// and says so by a packet of one hop. `own` is where this station is, if it knows; `clock` is its time.
+    /// Updates the entry of a source from its position vector, received from `hop`; `direct` if the source itself has
+    /// sent the frame, as a single-hop packet shows. `own` is the place of this station, `clock` its time.
     ///
-    /// The newer position vector counts (annex C.2). One from the future is not taken instead of one that is not, and gives
-    /// way to it; after itsGnLifetimeLocTE the entry is made anew with whatever comes (§8.1.3).
+    /// The newer position vector wins (annex C.2). One from the future never replaces one that is not, and is replaced
+    /// by it; after itsGnLifetimeLocTE any position vector renews the entry (§8.1.3).
     pub fn put(
         &mut self,
         now: Time,
@@ -200,8 +200,7 @@ impl Stations {
         }
     }
 
-    /// Learns where a packet's destination is said to be; only of a station that is known already.
-    /// `clock` is this station's time.
+    /// Updates a known station from a short position vector. `clock` is the time of this station.
     pub fn learn(&mut self, now: Time, position: &ShortPosition, clock: Timestamp) {
         let Some(station) = self.find_mut(position.address.mid) else { return };
         let is_newer = position.timestamp.is_newer_than(station.position.timestamp);
@@ -212,30 +211,30 @@ impl Stations {
         }
     }
 
-    /// The station of this address.
+    /// The entry of this address.
     pub fn find(&self, mid: LinkAddress) -> Option<&Station> {
         self.table.get(&mid).filter(|station| !station.stale)
     }
 
-    /// The same, to be changed.
+    /// The entry of this address, mutable.
     pub fn find_mut(&mut self, mid: LinkAddress) -> Option<&mut Station> {
         self.table.get_mut(&mid).filter(|station| !station.stale)
     }
 
-    /// The whole address of a station that is known, or was once.
+    /// The GeoNetworking address of a station with an entry, or with a former one.
     pub fn address(&self, mid: LinkAddress) -> Option<GeoAddress> {
         let entry = self.table.get(&mid).map(|station| station.position.address);
         entry.or_else(|| self.former.iter().rev().find(|address| address.mid == mid).copied())
     }
 
-    /// The station that sends with this link-layer address: mostly it is in the station's address too.
+    /// The neighbour with this link-layer address, which is usually the one in its GeoNetworking address.
     pub fn sender(&self, address: LinkAddress) -> Option<&Station> {
         let found = self.find(address);
         found.or_else(|| self.near.iter().find(|near| near.hop.address == address).and_then(|near| self.find(near.mid)))
     }
 
-    /// The neighbour in range that is nearest to the place where `target` touches the earth, and the square of its distance
-    /// in square metres; not one that is `from` where the packet came.
+    /// Greedy forwarding: the neighbour in range nearest to the origin of `target`, and its squared distance in square
+    /// metres; without the source and sender in `from`.
     pub fn nearest(&mut self, now: Time, target: &Plane, own: Vantage, from: Option<Origin>) -> Option<(Hop, f64)> {
         if now.since(self.guessed) >= GUESS {
             self.guess(now, own);
@@ -254,7 +253,7 @@ impl Stations {
         found.map(|found| (found.hop, found.square))
     }
 
-    /// Looks for it among all neighbours.
+    /// Searches all neighbours.
     fn search(&self, target: &Plane, from: Option<Origin>) -> Option<Chosen> {
         let is_other = |near: &&Near| near.in_range && !from.is_some_and(|from| from.is(near.mid, near.hop));
         let chosen = |near: &Near| Chosen { mid: near.mid, hop: near.hop, square: target.square(near.place) };
@@ -262,8 +261,7 @@ impl Stations {
         distances.min_by(|one, other| one.square.total_cmp(&other.square))
     }
 
-    /// The next hop round a gap: the first neighbour counterclockwise of where `from` leads, among those whose lines do
-    /// not cross.
+    /// Perimeter forwarding: the first neighbour counterclockwise of `from` in the planar subgraph.
     pub fn around(&mut self, now: Time, own: Vantage, from: Bearing) -> Option<Hop> {
         if now.since(self.guessed) >= GUESS {
             self.guess(now, own);
@@ -281,7 +279,7 @@ impl Stations {
         near.get(planar::next(&offsets, begin)?).map(|near| near.hop)
     }
 
-    /// The neighbour of this address, if it should still be in range.
+    /// The neighbour with this address, if it should still be in range.
     pub fn reach(&mut self, now: Time, mid: LinkAddress, own: Vantage) -> Option<Hop> {
         if now.since(self.guessed) >= GUESS {
             self.guess(now, own);
@@ -311,7 +309,7 @@ impl Stations {
         !self.near.is_empty()
     }
 
-    /// Forgets who has not been heard of for too long, once no packets of it can be about.
+    /// Removes entries that have expired, once none of their packets can still be buffered elsewhere.
     pub fn expire(&mut self, now: Time, mib: &Mib) {
         let mut gone = Vec::new();
         for (mid, station) in &mut self.table {
@@ -336,7 +334,7 @@ impl Stations {
         }
     }
 
-    /// A neighbour that cannot be reached any longer, or all behind an interface that is gone.
+    /// Removes neighbours that are unreachable, or all of an interface that is gone.
     pub fn lose(&mut self, is_lost: impl Fn(Hop) -> bool) {
         for station in self.table.values_mut() {
             station.near = station.near.filter(|(hop, _)| !is_lost(*hop));
@@ -345,17 +343,17 @@ impl Stations {
         self.chosen.clear();
     }
 
-    /// Every station whose position can be used.
+    /// The entries whose position is valid.
     pub fn iter(&self) -> impl Iterator<Item = &Station> {
         self.table.values().filter(|station| !station.stale)
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether there is none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
@@ -370,7 +368,7 @@ impl Stations {
             || direct && self.give_up(|station| station.near.is_none())
     }
 
-    /// Forgets the entry that was renewed the longest time ago among those that may go; whether there was one.
+    /// Evicts the entry updated longest ago among those that may go; `false` if there is none.
     fn give_up(&mut self, may_go: impl Fn(&Station) -> bool) -> bool {
         let all = self.table.iter().filter(|(_, station)| may_go(station));
         let oldest = all.min_by_key(|(_, station)| station.heard).map(|(mid, _)| *mid);
@@ -396,7 +394,7 @@ impl Stations {
         }
     }
 
-    /// Just heard, it is in range; of whom others relay packets that is not known.
+    /// A neighbour received directly is in range; whether one known from forwarded packets is, stays unknown.
     fn renew_near(&mut self, now: Time, mid: LinkAddress, direct: bool) {
         let Some(station) = self.table.get(&mid) else { return };
         let Some((hop, _)) = station.near else { return };
@@ -412,7 +410,7 @@ impl Stations {
     }
 }
 
-/// Whether a station with a good clock can have a position vector of this time when it is `clock` here.
+/// Whether a station with an accurate clock can have sent a position vector of this time at `clock`.
 fn is_plausible(time: Timestamp, clock: Timestamp) -> bool {
     !time.is_newer_than(Timestamp(clock.0.wrapping_add(CLOCKS_DIFFER)))
 }
@@ -434,7 +432,7 @@ impl Station {
         }
     }
 
-    /// Where it is if it has gone on since as it said then.
+    /// The place, extrapolated by the speed and heading of its position vector.
     fn place(&self, now: Time) -> Place {
         let LongPosition { place, speed, heading, .. } = self.position;
         geometry::ahead(place, speed, heading, now.since(self.heard))

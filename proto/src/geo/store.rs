@@ -1,6 +1,6 @@
-//! Packets kept until there is somebody to send them to (EN 302 636-4-1 §8.4, §8.5 and annex D): first in first out, each
-//! goes when its lifetime ends. When octets run out, not simply the oldest goes, but the oldest of the source that has most
-//! in it among those of the sender that has handed over most: the flood of one station takes nothing from others.
+//! Packet buffers for store-carry-forward (EN 302 636-4-1 §8.4, §8.5 and annex D): first in, first out, until the
+//! lifetime ends. At the octet limit the oldest packet of the largest source of the largest sender is evicted, so that
+//! one flooding station cannot evict the packets of others.
 
 use crate::base::time::Time;
 use core::time::Duration;
@@ -8,13 +8,13 @@ use roam6_wire::LinkAddress;
 use roam6_wire::geo::Lifetime;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where the lifetime is in a packet (EN 302 636-4-1 §9.6.1).
+/// Offset of the lifetime field in a packet (EN 302 636-4-1 §9.6.1).
 const LIFETIME_AT: usize = 2;
 
-/// A buffer of packets, with what is needed to send each.
+/// A packet buffer, with the data needed to send each packet.
 #[derive(Debug, Clone)]
 pub struct Store<T> {
-    /// By the order of their coming.
+    /// By order of arrival.
     packets: BTreeMap<u64, Stored<T>>,
     next: u64,
     octets: usize,
@@ -22,24 +22,24 @@ pub struct Store<T> {
     senders: Shares<Sender>,
 }
 
-/// Whose a packet is.
+/// To whom the octets of a packet are charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
-    /// Who has handed it over: the station itself, or who sent the frame.
+    /// The link-layer sender of the frame, or this station.
     pub sender: LinkAddress,
-    /// Whose packet it is.
+    /// The source of the packet.
     pub source: LinkAddress,
 }
 
-/// What each of several has in the buffer, and who has most.
+/// Octets and content of each party, and the largest party.
 #[derive(Debug, Clone)]
 struct Shares<S> {
     each: BTreeMap<LinkAddress, (usize, S)>,
-    /// Everybody's octets and who it is: the largest is the last.
+    /// Parties by their octets: the largest is the last.
     by_size: BTreeSet<(usize, LinkAddress)>,
 }
 
-/// What a sender has handed over, by source: which packets.
+/// A sender's packets by source.
 type Sender = Shares<BTreeSet<u64>>;
 
 impl<S> Default for Shares<S> {
@@ -49,7 +49,7 @@ impl<S> Default for Shares<S> {
 }
 
 impl<S: Default> Shares<S> {
-    /// Changes what one has by `change`, to so many octets as `resize` says; who has none is forgotten.
+    /// Changes a party's content by `change` and its octets by `resize`; a party without octets is removed.
     fn change(&mut self, who: LinkAddress, resize: impl FnOnce(usize) -> usize, change: impl FnOnce(&mut S)) {
         let (octets, share) = self.each.entry(who).or_default();
         self.by_size.remove(&(*octets, who));
@@ -68,12 +68,12 @@ impl<S: Default> Shares<S> {
     }
 }
 
-/// A packet that waits.
+/// A buffered packet.
 #[derive(Debug, Clone)]
 pub struct Stored<T> {
-    /// What is needed to send it.
+    /// The data needed to send it.
     pub with: T,
-    /// Whose it is.
+    /// To whom it is charged.
     pub owner: Owner,
     /// The packet.
     pub bytes: Vec<u8>,
@@ -87,8 +87,8 @@ impl<T> Store<T> {
         Store { packets: BTreeMap::new(), next: 0, octets: 0, limit, senders: Shares::default() }
     }
 
-    /// Keeps a packet until its lifetime ends; returns how many were given up for it. A packet that would not fit an empty
-    /// buffer is not kept, and counts.
+    /// Buffers a packet until its lifetime ends; returns the number of packets evicted or refused: one larger than the
+    /// whole buffer is not stored, and counts.
     pub fn put(&mut self, now: Time, owner: Owner, with: T, bytes: Vec<u8>) -> usize {
         if bytes.len() > self.limit {
             return 1;
@@ -102,13 +102,13 @@ impl<T> Store<T> {
         given_up
     }
 
-    /// Takes out the oldest, dead or alive.
+    /// Takes the oldest packet, expired or not.
     pub fn take(&mut self) -> Option<Stored<T>> {
         let oldest = *self.packets.first_key_value()?.0;
         self.remove(oldest)
     }
 
-    /// Puts back what was taken out and still has to wait.
+    /// Puts back a packet that was taken and stays buffered.
     pub fn restore(&mut self, stored: Stored<T>) {
         let (number, owner, length) = (self.next, stored.owner, stored.bytes.len());
         self.next += 1;
@@ -122,29 +122,29 @@ impl<T> Store<T> {
         });
     }
 
-    /// Forgets the packets whose lifetime has ended; how many.
+    /// Removes the packets whose lifetime has ended, and returns their number.
     pub fn expire(&mut self, now: Time) -> usize {
         let dead = self.packets.iter().filter(|(_, stored)| stored.until <= now).map(|(number, _)| *number);
         let dead: Vec<u64> = dead.collect();
         dead.iter().filter_map(|number| self.remove(*number)).count()
     }
 
-    /// How many wait.
+    /// The number of packets.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether none waits.
+    /// Whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Octets kept.
+    /// Octets in the buffer.
     pub fn octets(&self) -> usize {
         self.octets
     }
 
-    /// The oldest of the source that has most, of the sender that has most.
+    /// Evicts the oldest packet of the largest source of the largest sender.
     fn give_up(&mut self) -> Option<Stored<T>> {
         let oldest = *self.senders.largest()?.largest()?.first()?;
         self.remove(oldest)
@@ -165,7 +165,7 @@ impl<T> Store<T> {
 }
 
 impl<T> Stored<T> {
-    /// The packet as it leaves now: its lifetime is shorter by the time it has waited (§9.6.4).
+    /// The packet as it is sent now: its lifetime is reduced by the time in the buffer (§9.6.4).
     pub fn leave(mut self, now: Time) -> (T, Vec<u8>) {
         if now.since(self.since) > Duration::ZERO {
             let rest = Lifetime::of(self.until.since(now));

@@ -1,4 +1,4 @@
-//! Stations as an operator sees them.
+//! Views of stations for the control socket.
 
 use super::geometry;
 use super::stations::Station;

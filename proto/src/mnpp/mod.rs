@@ -1,9 +1,8 @@
-//! Mobile network prefix provisioning: routers tell one another which networks they have behind them, so that packets
-//! between vehicles go straight and not by way of their home agents ([`roam6_wire::mnpp`]).
+//! Mobile network prefix provisioning (MNPP): routers announce the networks behind them to their neighbours, so that
+//! packets between vehicles take the direct route instead of the one through their home agents ([`roam6_wire::mnpp`]).
 //!
-//! What is believed is a matter of configuration, and by default that is nothing. A believed network becomes a route of
-//! a table that is looked into before the rules of the mobile router send packets home; it ends with the last
-//! announcement, and then the same packets find their way home again.
+//! The configuration says whose announcements are accepted, by default none. An accepted network becomes a route in a
+//! table whose rule comes before those of the mobile router; the route ends with the lifetime of the last announcement.
 
 pub mod neighbours;
 pub mod scenario;
@@ -34,22 +33,23 @@ use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 use trust::Trust;
 
-/// The routes to networks of routers nearby. Apart, so that packets for none of them look on.
+/// The routing table for networks of neighbour routers, apart from the others, so that packets for other networks skip
+/// it.
 pub const TABLE: Table = Table(6_274_000);
-/// Looked into after the mobile network itself (1000), before what leads home (1100).
+/// Priority of its rule: after that of the mobile network (1000), before those of the home agent (1100).
 const RULE: u32 = 1050;
 const METRIC: u32 = 512;
 
-/// An announcement may be believed for so many intervals: two may be lost.
+/// Lifetime in intervals: two announcements may be lost.
 const LIFETIME_INTERVALS: u32 = 3;
-/// Nobody is believed for longer, whatever it says.
+/// Largest accepted lifetime.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Announcements beside those of the timer: so many at once, then one each interval.
+/// Rate limit of announcements beside the timer's: burst, and the interval for each further one.
 const ANSWERS: (u32, Duration) = (4, Duration::from_millis(250));
-/// Answers are spread over this time.
+/// Random delay of an answer.
 const ANSWER_DELAY: Duration = Duration::from_millis(20);
 
-/// The provisioning of one router.
+/// MNPP of one router.
 #[derive(Debug)]
 pub struct Mnpp {
     config: MnppConfig,
@@ -58,7 +58,7 @@ pub struct Mnpp {
     clock: WallClock,
     agenda: few::Agenda<LinkId>,
     entropy: Entropy,
-    /// The rule that looks into the table was put.
+    /// The rule of the routing table is installed.
     ruled: bool,
     stopped: bool,
 }
@@ -69,12 +69,12 @@ struct Link {
     name: String,
     local: Option<Ipv6Addr>,
     answers: Limiter,
-    /// Others were asked to announce too.
+    /// Neighbours were asked for their announcements.
     asked: bool,
 }
 
 impl Mnpp {
-    /// A router that has heard of no other.
+    /// A router that knows no neighbour.
     pub fn new(config: MnppConfig, entropy: Entropy) -> Mnpp {
         Mnpp {
             config,
@@ -88,7 +88,7 @@ impl Mnpp {
         }
     }
 
-    /// What is known of others.
+    /// The neighbour routers and their networks.
     pub fn neighbours(&self) -> &Neighbours {
         &self.neighbours
     }
@@ -106,7 +106,7 @@ impl Mnpp {
         }
     }
 
-    /// The link-local address is what announcements come from.
+    /// The link-local address is the source of announcements.
     fn take_address(&mut self, now: Time, event: &AddressEvent) {
         let Some(link) = self.links.get_mut(&event.link).filter(|_| event.address.is_unicast_link_local()) else {
             return;
@@ -146,14 +146,16 @@ impl Mnpp {
         let why = |reason| move |text: &str| (reason, format!("announcement: {text}"));
         let unix = self.clock.unix_micros(now);
         let trust = Trust::of(&self.config, datagram, announcement, unix)
-            .map_err(|reason| why(reason)("not proved by a key that is accepted"))?;
+            .map_err(|reason| why(reason)("not proved by an accepted key"))?;
         let allowed = |network: &&Network| trust.allows(network.prefix) && self.may_be_foreign(network.prefix);
         let networks: Vec<Network> = announcement.networks.iter().filter(allowed).copied().collect();
         let unix_micros = trust.unix_micros;
         let router = Router { link: packet.link, address: datagram.source };
         let made_of_it = |mac: &LinkAddress| mac.link_local() == datagram.source;
         let known = self.neighbours.hear(now, router, packet.sender.filter(made_of_it), unix_micros);
-        let is_new = known.ok_or_else(|| why(DropReason::Replayed)("older than the last, or too many routers"))?;
+        let is_new = known.ok_or_else(|| {
+            why(DropReason::Replayed)("older than the previous one, or the table of neighbour routers is full")
+        })?;
         if is_new || announcement.question {
             self.answer(now, packet.link);
         }
@@ -162,12 +164,12 @@ impl Mnpp {
             self.learn(now, router, network, out);
         }
         if refused > 0 {
-            return Err(why(DropReason::Unverified)(&format!("{refused} networks that may not be the sender's")));
+            return Err(why(DropReason::Unverified)(&format!("{refused} networks not accepted from the sender")));
         }
         Ok(())
     }
 
-    /// A network that another router may have: a part of the address space, and none of ours.
+    /// Whether another router may have a network: a proper prefix, outside of our own.
     fn may_be_foreign(&self, network: Prefix) -> bool {
         let address = network.address();
         let is_global = network.length() > 0 && !address.is_multicast() && !address.is_unicast_link_local();
@@ -185,7 +187,7 @@ impl Mnpp {
             Change::New => self.install(router, prefix, out),
             Change::Renewed => {}
             Change::Taken(other) => {
-                let detail = format!("announcement: {prefix} is behind {}", other.address);
+                let detail = format!("announcement: {prefix} belongs to {}", other.address);
                 out.report(Report::Dropped { reason: DropReason::Duplicate, from: Some(router.address), detail });
             }
             Change::Full => out.report(Report::TableFull { table: "networks".to_owned(), limit: MAX_NETWORKS }),
@@ -208,7 +210,7 @@ impl Mnpp {
         out.report(Report::NetworkFound { link, router: address, prefix });
     }
 
-    /// Networks that are no longer there.
+    /// Removes networks and their routes.
     fn lose(&mut self, now: Time, over: Vec<(Prefix, Router)>, why: Lost, out: &mut Outbox) {
         for (prefix, router) in over {
             out.drop(Key::Shortcut(prefix));
@@ -222,7 +224,7 @@ impl Mnpp {
         self.neighbours.expire(now);
     }
 
-    /// Announces soon, as somebody has just come near who may not have heard of us.
+    /// Announces soon, since a new neighbour may not know our networks.
     fn answer(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         if !link.answers.take(now) {
@@ -233,7 +235,7 @@ impl Mnpp {
         self.agenda.put(id, planned.map_or(now + delay, |planned| planned.min(now + delay)));
     }
 
-    /// Announces on a link, and sets the timer anew: a tenth earlier at most, so that routers do not keep step.
+    /// Announces on a link, and restarts the timer with a jitter of a tenth, so that routers do not synchronise.
     fn announce(&mut self, now: Time, id: LinkId, out: &mut Outbox) {
         let lifetime = (self.config.interval * LIFETIME_INTERVALS).as_millis().div_ceil(1000);
         self.send(now, id, u32::try_from(lifetime).unwrap_or(u32::MAX), out);
@@ -280,7 +282,7 @@ impl Mnpp {
         self.lose(now, over, Lost::Unreachable, out);
     }
 
-    /// Takes new settings; networks that are no longer believed go.
+    /// Applies a new configuration; networks that are no longer accepted are removed.
     fn reload(&mut self, now: Time, config: &MnppConfig, out: &mut Outbox) {
         self.config = config.clone();
         let wanted = &self.config.interfaces;

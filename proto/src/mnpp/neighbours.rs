@@ -1,4 +1,5 @@
-//! Routers nearby, and the networks each of them has: who announced a network first has it until it ends.
+//! Neighbour routers and the networks behind them: the first router that announces a network keeps it until its
+//! lifetime ends.
 
 use super::trust::WINDOW;
 use crate::base::few;
@@ -8,63 +9,64 @@ use core::time::Duration;
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// Routers known at once.
+/// Neighbour routers at most.
 pub const MAX_ROUTERS: usize = 256;
-/// Networks known at once.
+/// Networks at most.
 pub const MAX_NETWORKS: usize = 1024;
 
-/// A router on a link.
+/// A neighbour router on a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Router {
     /// The link.
     pub link: LinkId,
-    /// Its address there.
+    /// Its link-local address.
     pub address: Ipv6Addr,
 }
 
-/// All that is known.
+/// The neighbour routers and their networks.
 #[derive(Debug, Default)]
 pub struct Neighbours {
     routers: few::Map<Router, Heard>,
     networks: few::Map<Prefix, Held>,
 }
 
-/// What was heard of a router.
+/// The state of a neighbour router.
 #[derive(Debug, Clone, Copy)]
 struct Heard {
-    /// Its link-layer address, where its own address is made of it: then nobody needs to ask.
+    /// Its link-layer address, if its link-local address is derived from it; then no neighbour solicitation is needed.
     link_address: Option<LinkAddress>,
-    /// The host was told of that.
+    /// The host has a neighbour entry for it.
     entered: bool,
     last: Time,
-    /// The time of its last proof, microseconds since 1970.
+    /// The time of its last proof, Unix microseconds.
     proved: Option<u64>,
 }
 
-/// A network, and who has it.
+/// A network and its router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// Who.
+    /// The router.
     pub router: Router,
-    /// For how long.
+    /// When its lifetime ends.
     pub until: Time,
 }
 
-/// What came of hearing that a router has a network.
+/// The effect of an announced network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It is new.
+    /// The entry is new.
     New,
-    /// It goes on.
+    /// The entry was renewed.
     Renewed,
-    /// Another router has it.
+    /// Another router has the network.
     Taken(Router),
-    /// There is no room.
+    /// The table is full.
     Full,
 }
 
 impl Neighbours {
-    /// Hears a router. `Some(is_new)`; `None` if its proof is not newer than the last, or there is no room for it.
+    /// Updates a router. `Some(true)` if it is new; `None` if its proof is not newer than its last one, or the table is
+    /// full.
     pub fn hear(
         &mut self,
         now: Time,
@@ -85,7 +87,7 @@ impl Neighbours {
         Some(is_new)
     }
 
-    /// Hears that a router has a network for so long from now.
+    /// Adds or renews a network of a router for a lifetime from `now`.
     pub fn put(&mut self, now: Time, router: Router, network: Prefix, lifetime: Duration) -> Change {
         let is_full = self.networks.len() >= MAX_NETWORKS;
         match self.networks.get_mut(&network) {
@@ -102,7 +104,7 @@ impl Neighbours {
         }
     }
 
-    /// Takes out the networks of which this is true; in the order of their prefixes.
+    /// Removes and returns the networks for which `is_over` is true, in the order of their prefixes.
     pub fn take(&mut self, is_over: impl Fn(Prefix, &Held) -> bool) -> Vec<(Prefix, Router)> {
         let over = self.networks.iter().filter(|(network, held)| is_over(**network, held));
         let over: Vec<(Prefix, Router)> = over.map(|(network, held)| (*network, held.router)).collect();
@@ -112,7 +114,7 @@ impl Neighbours {
         over
     }
 
-    /// Forgets routers whose last proof nobody could play again now, and that have no network.
+    /// Removes routers without a network whose last proof can no longer be replayed.
     pub fn expire(&mut self, now: Time) {
         let networks = &self.networks;
         let has_one = |router: &Router| networks.values().any(|held| held.router == *router);
@@ -123,20 +125,20 @@ impl Neighbours {
         self.networks.values().any(|held| held.router == router)
     }
 
-    /// The link-layer address of a router, once: whoever asks tells the host.
+    /// The link-layer address of a router that has no neighbour entry yet; the caller installs one.
     pub fn enter(&mut self, router: Router) -> Option<LinkAddress> {
         let heard = self.routers.get_mut(&router).filter(|heard| !heard.entered)?;
         heard.entered = heard.link_address.is_some();
         heard.link_address
     }
 
-    /// Whether the host knows the link-layer address of a router that has no network any longer; no more after this.
+    /// Whether a router without networks still has a neighbour entry; the caller removes it.
     pub fn leave(&mut self, router: Router) -> bool {
         let is_idle = !self.has(router);
         self.routers.get_mut(&router).is_some_and(|heard| is_idle && std::mem::take(&mut heard.entered))
     }
 
-    /// When something ends next.
+    /// When the next entry expires.
     pub fn deadline(&self) -> Option<Time> {
         let routers = self.routers.values().map(|heard| heard.last + 2 * WINDOW + Duration::from_micros(1));
         // Routers that have a network are kept beyond that, until the network ends.
@@ -144,12 +146,12 @@ impl Neighbours {
         networks.min().or_else(|| routers.min())
     }
 
-    /// All networks.
+    /// The networks.
     pub fn networks(&self) -> impl Iterator<Item = (Prefix, &Held)> {
         self.networks.iter().map(|(network, held)| (*network, held))
     }
 
-    /// How many routers.
+    /// The number of routers.
     pub fn routers(&self) -> usize {
         self.routers.len()
     }

@@ -1,5 +1,6 @@
-//! What must hold of a router that hears of networks, whatever it hears: no panic, bounded tables, no route that was not
-//! allowed, none dropped that was not put, and no more said than asked.
+//! Fuzz harness of MNPP. Invariants: no panic, bounded tables, no route to a prefix that is not accepted, no item
+//! removed that was not installed, and no announcement beyond the rate limit.
+//!
 //! One function, driven by the seeded loop in `cargo test`, by the committed corpus, and by the fuzzer.
 
 use super::neighbours::{MAX_NETWORKS, MAX_ROUTERS};

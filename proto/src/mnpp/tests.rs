@@ -1,4 +1,4 @@
-//! Two vehicles that meet and part, and one that tells lies.
+//! Two vehicles that meet and part, and one that forges announcements.
 
 use super::neighbours::MAX_ROUTERS;
 use super::*;

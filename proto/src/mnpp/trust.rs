@@ -1,4 +1,5 @@
-//! Whom to believe which networks: an announcement is proved by a shared key, and each key is good for some prefixes.
+//! Authentication of announcements: an announcement is proved by a shared key, and each key is accepted for some
+//! prefixes.
 
 use crate::contract::config::mnpp::{Acceptance, MnppConfig};
 use crate::contract::report::DropReason;
@@ -10,19 +11,20 @@ use roam6_wire::mnpp::{Announcement, CODE_LENGTH, Proof};
 use sha2::Sha256;
 use std::net::Ipv6Addr;
 
-/// How far the time of a proof may be from ours. Routers nearby have the time of satellites, or of one network.
+/// Largest difference between the time of a proof and ours. Neighbours take their time from satellites or from one
+/// network.
 pub const WINDOW: Duration = Duration::from_secs(5);
 
-/// The acceptances an announcement may claim.
+/// The acceptances that apply to an announcement.
 #[derive(Debug)]
 pub struct Trust<'a> {
     claims: Vec<&'a Acceptance>,
-    /// When the proof was made, microseconds since 1970; `None` if there is none.
+    /// When the proof was made, Unix microseconds; `None` without a proof.
     pub unix_micros: Option<u64>,
 }
 
 impl<'a> Trust<'a> {
-    /// What the sender of an announcement may be believed; `now` in microseconds since 1970, if known.
+    /// Verifies an announcement; `now` in Unix microseconds, if known.
     pub fn of(
         config: &'a MnppConfig,
         datagram: &Datagram<'_>,
@@ -54,13 +56,13 @@ impl<'a> Trust<'a> {
         Ok(Trust { claims, unix_micros: Some(proof.unix_micros) })
     }
 
-    /// Whether a network may be the sender's.
+    /// Whether the sender may announce this network.
     pub fn allows(&self, network: Prefix) -> bool {
         self.claims.iter().any(|one| one.prefixes.iter().any(|prefix| prefix.covers(network)))
     }
 }
 
-/// The code that proves the message of which `part` is all but the code.
+/// The authentication code of a message; `part` is the message without the code.
 pub fn prove(secret: &[u8], source: Ipv6Addr, destination: Ipv6Addr, part: &[u8]) -> [u8; CODE_LENGTH] {
     let mut code = [0; CODE_LENGTH];
     if let Some(mac) = keyed(secret, source, destination, part) {

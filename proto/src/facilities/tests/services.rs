@@ -1,4 +1,4 @@
-//! A roadside unit that announces what it serves, and who hears it.
+//! A roadside unit that announces services, and a receiver.
 
 use super::super::services::{MAX_ANNOUNCEMENTS, MAX_OF_ONE};
 use super::*;

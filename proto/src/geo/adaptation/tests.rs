@@ -1,4 +1,4 @@
-//! Four virtual links between the same two stations: unicast comes up on the link it was sent on.
+//! Four virtual links between two stations: a unicast packet is received on the link on which it was sent.
 
 use super::*;
 use crate::geo::stations::Hop;

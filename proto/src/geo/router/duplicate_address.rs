@@ -1,6 +1,6 @@
-//! Duplicate address detection: EN 302 636-4-1 §10.2.1.5. A single-hop packet whose source address or link-layer sender is
-//! ours comes from another station with our address, unless it is one of ours that the medium has sent back. Then this
-//! station takes a new address, and its frames carry it.
+//! Duplicate address detection: EN 302 636-4-1 §10.2.1.5. A single-hop packet whose source address or link-layer source
+//! is that of this station comes from another station with the same address, unless the medium has returned one of our
+//! own packets. This station then takes a new address, and its frames carry it.
 
 use super::{Router, random_mid};
 use crate::base::time::Time;
@@ -12,28 +12,28 @@ use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Extended, LongPosition, Place, Timestamp};
 use std::collections::VecDeque;
 
-/// An address is given up to another station once in so long: who wants ever more is no station.
+/// Minimum interval between address changes: a faster peer is an attacker.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Position vectors of our own remembered: those of the last second, at ten messages a second, and more.
+/// Own position vectors remembered: more than the last second at ten messages a second.
 const REMEMBERED: usize = 16;
 
-/// The address that was given up last, and when.
+/// The previous address, and when it was replaced.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GivenUp {
     pub(super) address: LinkAddress,
     at: Time,
 }
 
-/// An interface that carries frames.
+/// An interface that sends and receives frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Interface {
-    /// Its own link-layer address.
+    /// The hardware's link-layer address.
     device: LinkAddress,
-    /// The one that frames carry.
+    /// The link-layer address that frames carry.
     pub(super) address: LinkAddress,
 }
 
-/// What this station has last said of its position in single-hop packets.
+/// The latest position vectors sent in single-hop packets.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OwnPositions(VecDeque<(Timestamp, Place)>);
 
@@ -51,15 +51,15 @@ impl OwnPositions {
 }
 
 impl Router {
-    /// The interface with this link-layer address: as it was, if the address is the one it had, and not with an address
-    /// that was given up.
+    /// The state of an interface with this link-layer address; keeps the address it had, and never takes one that was
+    /// replaced.
     pub(super) fn interface(&self, before: Option<Interface>, device: LinkAddress) -> Interface {
         let is_given_up = self.given_up.is_some_and(|given_up| given_up.address == device);
         let made = Interface { device, address: if is_given_up { self.address.mid } else { device } };
         before.filter(|before| before.device == device).unwrap_or(made)
     }
 
-    /// Looks at a packet whose source address or link-layer sender is this station's.
+    /// Checks a packet whose source address or link-layer source is this station's.
     pub(super) fn meet_duplicate(&mut self, now: Time, extended: &Extended, frame: &Frame, out: &mut Outbox) {
         let source = extended.source();
         let is_echo = source.address.mid == self.address.mid && self.own_positions.holds(source);
@@ -78,7 +78,7 @@ impl Router {
             interface.address = new;
         }
         let text = format!(
-            "another station has our GeoNetworking address {former} (frame from {}): from now on ours is {}",
+            "duplicate GeoNetworking address {former} (frame from {}): this station changes its address to {}",
             frame.source, self.address
         );
         out.report(Report::Notice { text });

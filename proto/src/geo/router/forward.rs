@@ -1,4 +1,4 @@
-//! Where a packet goes next: EN 302 636-4-1 annexes D (which algorithm), E (outside the area), F (inside).
+//! Forwarding: EN 302 636-4-1 annexes D (selection of the algorithm), E (non-area forwarding), F (area forwarding).
 
 use super::{FLUSH, Router, Timer};
 use crate::base::time::Time;
@@ -13,58 +13,58 @@ use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, Place, TrafficClass, set_detour};
 
-/// Copies of a packet after which whoever waits to send it is not needed any more. §F.4 counts, and annex H has no value
-/// for it: vanetza takes 1, which makes it contention by the first copy again, veloce 2.
+/// Copies of a packet after which a contending station discards its own. §F.4 counts copies, and annex H gives no
+/// value: vanetza takes 1, which ends contention at the first copy, veloce 2.
 const MAX_COPIES: u8 = 3;
 
-/// Where a packet wants to go, and where it comes from.
+/// The goal of a packet, and the owner to whom its octets are charged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Target {
     pub(super) goal: Goal,
     pub(super) owner: Owner,
 }
 
-/// Where a packet wants to go.
+/// Where a packet is forwarded to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Goal {
-    /// To a station, which was there.
+    /// A station, at its known position.
     Station(LinkAddress, Place),
-    /// To a place.
+    /// A place.
     Place(Place),
-    /// To whoever is near.
+    /// All neighbours.
     Everybody,
 }
 
-/// What becomes of a packet.
+/// The result of the forwarding algorithm for a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Step {
-    /// It goes to this neighbour.
+    /// Send it to this neighbour.
     To(Hop),
-    /// It goes to everybody.
+    /// Broadcast it.
     Everywhere,
-    /// It goes to everybody unless somebody else sends it within that time.
+    /// Broadcast it after this time, unless a copy is received before.
     Contend(Duration),
-    /// It waits for a neighbour.
+    /// Buffer it until a neighbour appears.
     Keep,
-    /// It goes no farther: others are nearer.
+    /// Discard it: other stations are nearer to the goal.
     Stop,
-    /// It has come round a gap to where that has no edge any longer.
+    /// Discard it: its perimeter has no edge left.
     Lost,
 }
 
-/// A packet on its way.
+/// A packet of another station, to be forwarded.
 pub(super) struct Passing {
     pub(super) id: PacketId,
     pub(super) class: TrafficClass,
-    /// Who sent the frame.
+    /// The link-layer source of the frame.
     pub(super) sender: LinkAddress,
-    /// The frame was for this station alone.
+    /// The frame was addressed to this station alone.
     pub(super) was_handed: bool,
     pub(super) bytes: Vec<u8>,
 }
 
 impl Goal {
-    /// Where it is.
+    /// The place of the goal, if it is one.
     pub(super) fn place(&self) -> Option<Place> {
         match self {
             Goal::Station(_, place) | Goal::Place(place) => Some(*place),
@@ -80,7 +80,7 @@ impl Passing {
 }
 
 impl Router {
-    /// Sends a packet of this station's own on its way.
+    /// Forwards a packet of this station.
     pub(super) fn route_own(
         &mut self,
         now: Time,
@@ -99,7 +99,7 @@ impl Router {
         self.take_step(now, step, target, None, bytes, out);
     }
 
-    /// Sends another's packet on towards its goal.
+    /// Forwards a packet of another station towards its goal.
     pub(super) fn pass_on(&mut self, now: Time, goal: Goal, mut passing: Passing, out: &mut Outbox) {
         let step = match (self.mib.non_area, goal) {
             (NonArea::Greedy, _) => {
@@ -114,7 +114,7 @@ impl Router {
         self.take_step(now, step, passing.target(goal), Some(passing.id), passing.bytes, out);
     }
 
-    /// Spreads another's packet inside its area.
+    /// Forwards a packet of another station inside its destination area.
     pub(super) fn spread(&mut self, now: Time, area: &Area, mut passing: Passing, out: &mut Outbox) {
         if self.mib.recovery {
             set_detour(&mut passing.bytes, None);
@@ -137,7 +137,7 @@ impl Router {
         }
     }
 
-    /// A copy to the neighbour nearest to the middle of the area, if one is nearer than this station (§F.4).
+    /// Sends a copy to the neighbour nearest to the centre of the area, if one is nearer than this station (§F.4).
     fn hand_on(&mut self, now: Time, area: &Area, passing: &Passing, out: &mut Outbox) {
         let from = Origin { source: passing.id.0, sender: passing.sender };
         if let Step::To(hop) = self.greedy(now, &Goal::Place(area.center), passing.class, Some(from)) {
@@ -145,8 +145,8 @@ impl Router {
         }
     }
 
-    /// Another copy was heard of a packet that may be waiting for its turn. That ends it, but with the advanced algorithm
-    /// only if there were several, or if their sender reaches all who are behind this station (§F.4).
+    /// Receives a copy of a packet that may be contending. That ends the contention; with the advanced algorithm only
+    /// after several copies, or if the sender of the copy covers all stations behind this one (§F.4).
     pub(super) fn hear_again(&mut self, now: Time, id: PacketId, sender: LinkAddress) {
         match self.contention.hear_again(id) {
             Some((first, copies)) if copies < MAX_COPIES && !self.is_covered(now, first, sender) => {
@@ -159,7 +159,7 @@ impl Router {
         }
     }
 
-    /// Whether this station is nearer to the first sender of a packet than the one who has sent it again, in the same
+    /// Whether this station is nearer to the first sender of a packet than the sender of the copy, in the same
     /// direction.
     fn is_covered(&self, now: Time, first: LinkAddress, again: LinkAddress) -> bool {
         let place = |sender| {
@@ -189,16 +189,18 @@ impl Router {
             (Step::Everywhere, _) | (Step::Contend(_), None) => self.send_everywhere(&bytes, out),
             (Step::Contend(patience), Some(id)) => {
                 if !self.contention.put(id, target.owner.sender, bytes, now + patience) {
-                    self.drop_counted(DropReason::BufferFull, "no room for one that contends", out);
+                    self.drop_counted(DropReason::BufferFull, "contention buffer full", out);
                 }
             }
             (Step::Keep, _) => self.keep(now, target, bytes, out),
-            (Step::Lost, _) => self.drop_counted(DropReason::NoNeighbour, "nobody is left to go round a gap by", out),
+            (Step::Lost, _) => {
+                self.drop_counted(DropReason::NoNeighbour, "perimeter forwarding found no next hop", out)
+            }
             (Step::Stop, _) => {}
         }
     }
 
-    /// Keeps a packet until there is a neighbour for it.
+    /// Buffers a packet until a neighbour appears.
     pub(super) fn keep(&mut self, now: Time, target: Target, bytes: Vec<u8>, out: &mut Outbox) {
         let store = match target.goal {
             Goal::Station(..) => &mut self.unicast,
@@ -207,11 +209,11 @@ impl Router {
         let given_up = store.put(now, target.owner, target.goal, bytes);
         self.keep_sweeping(now);
         if given_up > 0 {
-            self.drop_counted(DropReason::BufferFull, &format!("{given_up} that waited for a neighbour"), out);
+            self.drop_counted(DropReason::BufferFull, &format!("{given_up} buffered packets dropped"), out);
         }
     }
 
-    /// A neighbour is new: what waits is offered to it, a little later.
+    /// Schedules the buffers for a new neighbour.
     pub(super) fn flush_soon(&mut self, now: Time) {
         let waits = !self.unicast.is_empty() || !self.broadcast.is_empty();
         if waits && self.agenda.find(&Timer::Flush).is_none() {
@@ -219,7 +221,7 @@ impl Router {
         }
     }
 
-    /// Offers each packet that waits to the neighbours there are; the ones nobody is good for go on waiting.
+    /// Offers every buffered packet to the present neighbours; those without a next hop stay buffered.
     pub(super) fn flush(&mut self, now: Time, out: &mut Outbox) {
         for _ in 0..self.unicast.len() {
             let Some(stored) = self.unicast.take() else { break };
@@ -238,7 +240,7 @@ impl Router {
         }
     }
 
-    /// To whom a packet that waits may go now.
+    /// Runs the forwarding algorithm for a buffered packet.
     fn offer(&mut self, now: Time, goal: Goal, owner: Owner) -> Step {
         let from = Origin { source: owner.source, sender: owner.sender };
         match (goal, self.stations.has_neighbours()) {
@@ -247,8 +249,9 @@ impl Router {
         }
     }
 
-    /// To the neighbour that is nearest to the goal, if it is nearer than this station (§E.2). A packet does not go back to
-    /// its source or to who has sent it, where it would be a duplicate: where only those are nearer it ends.
+    /// Greedy forwarding: to the neighbour nearest to the goal, if it is nearer than this station (§E.2). A packet is
+    /// not sent back to its source or sender, which would drop it as a duplicate; if only those are nearer, it ends
+    /// here.
     pub(super) fn greedy(&mut self, now: Time, goal: &Goal, class: TrafficClass, from: Option<Origin>) -> Step {
         let own = self.vantage(now);
         let place = match goal {
@@ -274,7 +277,7 @@ impl Router {
         Vantage { place: self.ego.place(now), range: self.mib.max_range }
     }
 
-    /// After a time that is the shorter the nearer this station is to the goal than the sender was (§E.3).
+    /// Contention: the timeout is shorter the more progress this station makes compared with the sender (§E.3).
     fn contend(&self, now: Time, goal: Place, sender: LinkAddress) -> Step {
         let Some(own) = self.ego.place(now) else { return Step::Stop };
         let Some(sender) = self.stations.sender(sender).filter(|station| station.position.accurate) else {
@@ -284,14 +287,15 @@ impl Router {
         if progress <= 0.0 { Step::Stop } else { Step::Contend(self.patience(Some(progress))) }
     }
 
-    /// From the most for no distance to the least for itsGnDefaultMaxCommunicationRange and more (§F.3).
+    /// The contention timeout: TO_CBF_MAX for no distance, TO_CBF_MIN for itsGnDefaultMaxCommunicationRange and more
+    /// (§F.3).
     fn patience(&self, distance: Option<f64>) -> Duration {
         let (least, most) = (self.mib.cbf_min_time, self.mib.cbf_max_time);
         let share = distance.map_or(0.0, |distance| (distance / f64::from(self.mib.max_range)).clamp(0.0, 1.0));
         least + most.saturating_sub(least).mul_f64(1.0 - share)
     }
 
-    /// Metres from who sent a frame, if that station's position is good.
+    /// Distance in metres to the sender of a frame, if its position is accurate.
     fn distance_from(&self, now: Time, sender: LinkAddress) -> Option<f64> {
         let station = self.stations.sender(sender).filter(|station| station.position.accurate)?;
         Some(geometry::distance(station.position.place, self.ego.place(now)?))

@@ -1,5 +1,5 @@
-//! The GeoNetworking router of one station: EN 302 636-4-1 §10. A plain value driven by its owner; what it hands up is
-//! returned, what it sends and reports goes to the outbox.
+//! The GeoNetworking router of one station: EN 302 636-4-1 §10. A plain value driven by its owner; packets for the
+//! upper layers are returned, frames and reports go to the outbox.
 
 mod duplicate_address;
 mod forward;
@@ -33,16 +33,16 @@ use recovery::Detours;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{ETHERTYPE, GeoAddress, LongPosition, Station};
 
-/// The link-layer address of all stations.
+/// The broadcast link-layer address.
 pub const EVERYBODY: LinkAddress = LinkAddress([0xff; 6]);
-/// Packets repeated at once.
+/// Repeated packets at most.
 pub const MAX_REPEATED: usize = 64;
 
-/// Replies of the location service: so many at once, then one each interval.
+/// Rate limit of LS replies: burst, and the interval for each further one.
 const REPLIES: (u32, Duration) = (50, Duration::from_millis(20));
-/// How often the location table is looked through, and packets that wait for a neighbour are looked at.
+/// Interval at which the location table and the buffers are expired.
 const SWEEP: Duration = Duration::from_millis(500);
-/// Time from a new neighbour to when what waits is offered to it: others may be new at the same time.
+/// Delay from a new neighbour to the flush of the buffers: further neighbours may appear at the same time.
 const FLUSH: Duration = Duration::from_millis(10);
 
 /// A GeoNetworking router.
@@ -64,10 +64,10 @@ pub struct Router {
     next_repeated: u32,
     agenda: few::Agenda<Timer>,
     entropy: Entropy,
-    /// An address that another station has too.
+    /// The previous address, after a duplicate was detected.
     given_up: Option<GivenUp>,
     own_positions: OwnPositions,
-    /// Replies of the location service.
+    /// Rate limit of LS replies.
     replies: Limiter,
     has_told_of_secured: bool,
 }
@@ -88,7 +88,7 @@ struct Repeated {
 }
 
 impl Router {
-    /// The router of a station that has no interface and no position yet; its address comes from the first interface.
+    /// The router of a station without interfaces and position; its address comes from the first interface.
     pub fn new(station: Station, mib: Mib, mut entropy: Entropy) -> Router {
         let address = GeoAddress::new(station, random_mid(&mut entropy));
         let (unicast, broadcast) = (Store::new(mib.unicast_buffer), Store::new(mib.broadcast_buffer));
@@ -142,7 +142,7 @@ impl Router {
         self
     }
 
-    /// Whether it knows where it is now.
+    /// Whether the receiver has a fix.
     pub fn has_fix(&self) -> bool {
         self.ego.has_fix()
     }
@@ -152,28 +152,28 @@ impl Router {
         self.ego.its_time(now)
     }
 
-    /// What the layers above must know of this station; `None` before the first fix.
+    /// The ego state for the upper layers; `None` before the first fix.
     pub fn own(&self, now: Time) -> Option<Own> {
         let (within, has_fix) = (self.ego.uncertainty(), self.has_fix());
         self.position(now).map(|position| Own { position, within, has_fix, its_time: self.ego.its_time(now) })
     }
 
-    /// What an operator wants to know of where it is.
+    /// The position that the control socket shows.
     pub fn position_view(&self, now: Time) -> PositionView {
         self.ego.view(now, self.address)
     }
 
-    /// The stations it knows.
+    /// The location table.
     pub fn stations(&self) -> &Stations {
         &self.stations
     }
 
-    /// Packets that wait: for a neighbour, for their turn, and stations that are looked for.
+    /// Buffered packets: for a neighbour, in contention; and lookups in progress.
     pub fn waiting(&self) -> (usize, usize, usize) {
         (self.unicast.len() + self.broadcast.len(), self.contention.len(), self.lookups.iter().count())
     }
 
-    /// An interface of GeoNetworking came, went or changed.
+    /// An interface appeared, changed or disappeared.
     pub fn set_link(&mut self, now: Time, event: &LinkEvent) {
         let (true, Some(address)) = (event.up, event.address) else {
             self.links.remove(&event.link);
@@ -189,12 +189,12 @@ impl Router {
         }
     }
 
-    /// Is told the time of day.
+    /// Sets the wall clock.
     pub fn set_clock(&mut self, now: Time, clock: Clock) {
         self.ego.set_clock(now, clock);
     }
 
-    /// Is told where it is.
+    /// Sets the receiver's fix.
     pub fn set_fix(&mut self, now: Time, fix: Option<Fix>) {
         let had = self.ego.has_fix();
         self.ego.set_fix(now, fix);
@@ -203,17 +203,17 @@ impl Router {
         }
     }
 
-    /// A neighbour does not answer at its link-layer address.
+    /// A neighbour does not acknowledge frames to its link-layer address.
     pub fn lose(&mut self, address: LinkAddress) {
         self.stations.lose(|hop| hop.address == address);
     }
 
-    /// When it next wants to be asked to [`Router::expire`].
+    /// When [`Router::expire`] is due.
     pub fn deadline(&self) -> Option<Time> {
         [self.agenda.deadline(), self.contention.deadline(), self.lookups.deadline()].into_iter().flatten().min()
     }
 
-    /// Does what is due.
+    /// Runs the timers that have expired.
     pub fn expire(&mut self, now: Time, out: &mut Outbox) {
         while let Some(bytes) = self.contention.expire(now) {
             self.send_everywhere(&bytes, out);
@@ -224,7 +224,7 @@ impl Router {
                 Turn::GiveUp(address, packets) => {
                     self.drop_counted(
                         DropReason::NoNeighbour,
-                        &format!("{packets} for {address}, who is nowhere"),
+                        &format!("location service timed out for {address}; {packets} queued packets dropped"),
                         out,
                     );
                 }
@@ -240,16 +240,12 @@ impl Router {
         }
     }
 
-    /// The table forgets who is silent, and the buffers what is too old.
+    /// Expires entries of the location table and packets of the buffers.
     fn sweep(&mut self, now: Time, out: &mut Outbox) {
         self.stations.expire(now, &self.mib);
         let dead = self.unicast.expire(now) + self.broadcast.expire(now);
         if dead > 0 {
-            self.drop_counted(
-                DropReason::Expired,
-                &format!("{dead} waited for a neighbour until they were too old"),
-                out,
-            );
+            self.drop_counted(DropReason::Expired, &format!("{dead} packets expired in the forwarding buffers"), out);
         }
         let expired = self.lookups.forget_expired(now);
         self.count_expired(expired, out);
@@ -271,7 +267,7 @@ impl Router {
         self.agenda.put(Timer::Beacon, now + jitter / 4);
     }
 
-    /// Sets the beacon's timer anew, as any single-hop packet does (§10.3.6.2).
+    /// Restarts the beacon timer, as each single-hop packet does (§10.3.6.2).
     fn restart_beacon(&mut self, now: Time) {
         let jitter = self.jitter();
         self.agenda.put(Timer::Beacon, now + self.mib.beacon_timer + jitter);
@@ -287,7 +283,7 @@ impl Router {
         self.sequence
     }
 
-    /// Sends to one neighbour.
+    /// Sends a frame to one neighbour.
     fn send_to(&self, hop: Hop, bytes: Vec<u8>, out: &mut Outbox) {
         if let Some(source) = self.link_address(hop.link) {
             let (link, destination) = (hop.link, hop.address);
@@ -295,7 +291,7 @@ impl Router {
         }
     }
 
-    /// Sends to everybody who hears.
+    /// Broadcasts a frame on every interface.
     fn send_everywhere(&self, bytes: &[u8], out: &mut Outbox) {
         for link in self.links.keys() {
             self.send_to(Hop { link: *link, address: EVERYBODY }, bytes.to_vec(), out);
@@ -307,7 +303,7 @@ impl Router {
     }
 }
 
-/// An address of a station's own making (§10.2.1.4): local, and of no group.
+/// A random link-layer address (§10.2.1.4): locally administered, unicast.
 fn random_mid(entropy: &mut Entropy) -> LinkAddress {
     let mut octets = [0; 6];
     entropy.fill(&mut octets);

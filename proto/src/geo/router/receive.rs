@@ -1,5 +1,5 @@
-//! What becomes of a frame that was heard: EN 302 636-4-1 §10.3.3 to §10.3.12, in the order of the text, except that a
-//! packet heard before is known for one at once and only ends a contention.
+//! Reception of frames: EN 302 636-4-1 §10.3.3 to §10.3.12, in the order of the text, except that a duplicate is
+//! detected first and only ends a contention.
 
 use super::forward::{Goal, Passing};
 use super::{EVERYBODY, Router};
@@ -17,13 +17,13 @@ use roam6_wire::geo::{
     set_remaining,
 };
 
-/// Octets of the headers of a packet that is forwarded, about.
+/// Octets of headers of a forwarded packet, approximately.
 const HEADERS: usize = 40;
-/// No station is heard over so many times the range of a radio.
+/// A neighbour is at most so many communication ranges away.
 const FARTHEST: f64 = 10.0;
 
 impl Router {
-    /// Hears a frame. What it carries for this station is returned.
+    /// Receives a frame, and returns the packet that it carries for this station.
     pub fn hear<'a>(&mut self, now: Time, frame: &'a Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
         let own = self.link_address(frame.link)?;
         if frame.destination != own && frame.destination != EVERYBODY {
@@ -58,7 +58,7 @@ impl Router {
         self.act(now, packet, frame, out)
     }
 
-    /// Secured packets are neither read nor forwarded: nothing here verifies them. The first is told of.
+    /// Drops a secured packet: nothing here verifies it. The first one is reported.
     fn drop_secured(&mut self, out: &mut Outbox) {
         if !std::mem::replace(&mut self.has_told_of_secured, true) {
             let text = "secured GeoNetworking packets (TS 103 097) are received; roam6 drops them, so the stations that send \
@@ -68,13 +68,13 @@ impl Router {
         self.drop_counted(DropReason::Secured, "a secured packet", out);
     }
 
-    /// Takes in what the packet says of its source; whether it is one to act on.
+    /// Updates the location table from the packet's source; `false` if the packet is to be dropped.
     fn learn(&mut self, now: Time, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> bool {
         let source = &source_of(packet);
         let mid = source.address.mid;
         let direct = packet.extended.is_single_hop();
         if direct && self.is_too_far(now, source) {
-            self.drop_counted(DropReason::Implausible, "a neighbour cannot be so far away", out);
+            self.drop_counted(DropReason::Implausible, "position too far away for a neighbour", out);
             return false;
         }
         let own = if direct { self.ego.place(now) } else { None };
@@ -86,7 +86,7 @@ impl Router {
                 return false;
             }
             Heard::Implausible => {
-                self.drop_counted(DropReason::Implausible, "a position vector from the future", out);
+                self.drop_counted(DropReason::Implausible, "timestamp of the position vector is in the future", out);
                 return false;
             }
             Heard::Neighbour => self.flush_soon(now),
@@ -112,7 +112,7 @@ impl Router {
         first
     }
 
-    /// What the kind of packet asks for.
+    /// Dispatches by the header type.
     fn act<'a>(&mut self, now: Time, packet: Packet<'a>, frame: &Frame, out: &mut Outbox) -> Option<Delivery<'a>> {
         let from = hop_of(frame);
         let delivery = (!packet.payload.is_empty()).then_some(Delivery { packet, from, ends_here: false });
@@ -172,7 +172,7 @@ impl Router {
         }
     }
 
-    /// §10.3.8.3: the freshest position of the destination goes along with the packet.
+    /// §10.3.8.3: replaces the destination's position by the latest known one.
     fn pass_to_station(
         &mut self,
         now: Time,
@@ -197,13 +197,13 @@ impl Router {
         self.pass_on(now, Goal::Station(mid, place), passing, out);
     }
 
-    /// Annex D: inside the area it spreads; outside it goes there, unless it was there already. Whether this station is
-    /// inside.
+    /// Annex D: inside the area the packet is forwarded by area forwarding, outside of it towards the area unless it
+    /// was inside before. Returns whether this station is inside.
     fn pass_to_area(&mut self, now: Time, packet: &Packet<'_>, area: &Area, frame: &Frame, out: &mut Outbox) -> bool {
         let Some(own) = self.ego.place(now) else { return false };
         let inside = geometry::holds(area, own);
         if geometry::size(area) > f64::from(self.mib.max_area_size) {
-            self.drop_counted(DropReason::AreaTooLarge, "its area is too large to forward it", out);
+            self.drop_counted(DropReason::AreaTooLarge, "destination area too large to be forwarded", out);
             return inside;
         }
         let Some(passing) = self.passing(now, packet, frame, out) else { return inside };
@@ -218,7 +218,7 @@ impl Router {
         false
     }
 
-    /// The packet as it would leave again; `None` if it may not: it has made its last hop, or its source sends too much.
+    /// The packet to forward; `None` if its hop limit is reached or its source exceeds the packet data rate.
     fn passing(&mut self, now: Time, packet: &Packet<'_>, frame: &Frame, out: &mut Outbox) -> Option<Passing> {
         let remaining = packet.remaining.checked_sub(1).filter(|remaining| *remaining > 0)?;
         let mid = packet.extended.source().address.mid;
@@ -226,7 +226,7 @@ impl Router {
         let (most, burst) = (self.mib.max_packet_data_rate, Rate::burst(self.mib.packet_data_rate_beta));
         let station = self.stations.find_mut(mid);
         if station.is_some_and(|station| !station.rate.take(now, octets, most, burst)) {
-            self.drop_counted(DropReason::RateLimited, "its source sends too much to be forwarded", out);
+            self.drop_counted(DropReason::RateLimited, "source exceeds the packet data rate", out);
             return None;
         }
         let mut bytes = frame.bytes.get(..packet.length())?.to_vec();
@@ -236,7 +236,7 @@ impl Router {
         Some(Passing { id, class: packet.class, sender: frame.source, was_handed, bytes })
     }
 
-    /// Whether a station says to be so far away that its frames cannot reach this one.
+    /// Whether a station reports a position too far away to be received directly.
     fn is_too_far(&self, now: Time, source: &LongPosition) -> bool {
         let most = FARTHEST * f64::from(self.mib.max_range);
         let own = self.ego.place(now).filter(|_| self.ego.has_fix());
@@ -248,13 +248,13 @@ impl Router {
     }
 }
 
-/// The source's position vector, without speed and heading if the source says that it does not move (itsGnIsMobile).
+/// The source's position vector, without speed and heading if the source is stationary (itsGnIsMobile).
 fn source_of(packet: &Packet<'_>) -> LongPosition {
     let source = *packet.extended.source();
     if packet.is_mobile() { source } else { LongPosition { speed: 0, heading: 0, ..source } }
 }
 
-/// By whom a frame came.
+/// The neighbour that has sent a frame.
 fn hop_of(frame: &Frame) -> Hop {
     Hop { link: frame.link, address: frame.source }
 }

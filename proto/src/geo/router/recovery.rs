@@ -1,7 +1,7 @@
-//! Round gaps, an extension: where the standard sends a packet to everybody because nobody is nearer to its goal, it goes
-//! along the edge of the gap by the right-hand rule, until it is nearer than where that began (GPSR's perimeter mode). How
-//! near that was stands in the packet, in a field that the standard has reserved and others pass on as it is. On its way
-//! a packet may come by one station more than once, each time with fewer hops left.
+//! Perimeter forwarding, an extension: at a local minimum, where the standard broadcasts a packet, it follows the edge
+//! of the gap by the right-hand rule until it is nearer to the goal than that minimum (GPSR). The distance of the
+//! minimum is in a reserved field of the packet, which other stacks forward unchanged. A packet may pass a station more
+//! than once, each time with a lower hop limit.
 
 use super::Router;
 use super::forward::{Goal, Step};
@@ -13,10 +13,10 @@ use crate::geo::stations::{Bearing, Origin};
 use roam6_wire::geo::{Extended, Packet, TrafficClass, detour, set_detour};
 use std::collections::VecDeque;
 
-/// Packets remembered.
+/// Packets remembered at most.
 const MAX_DETOURS: usize = 256;
 
-/// Packets that this station has sent round gaps, and the hops that each had left then.
+/// Packets in perimeter mode that this station has forwarded, and the remaining hop limit of each.
 #[derive(Debug, Default)]
 pub(super) struct Detours {
     left: few::Map<PacketId, u8>,
@@ -35,14 +35,14 @@ impl Detours {
         }
     }
 
-    /// Whether a packet with so many hops left may go by here, though it was here before.
+    /// Whether a packet may pass again: its remaining hop limit is lower than at its last visit.
     fn admits(&self, id: PacketId, left: u8) -> bool {
         self.left.get(&id).is_none_or(|before| left < *before)
     }
 }
 
 impl Router {
-    /// Where a packet goes next that came `from` there; `None`: one of this station's own.
+    /// The next hop of a packet in perimeter mode that was received from `from`; `None` for an own packet.
     pub(super) fn advance(
         &mut self,
         now: Time,
@@ -78,7 +78,7 @@ impl Router {
         self.stations.around(now, own, from).map_or(Step::Lost, Step::To)
     }
 
-    /// Metres to the goal.
+    /// Distance to the goal, metres.
     fn away(&self, now: Time, goal: &Goal) -> Option<f64> {
         Some(geometry::distance(goal.place()?, self.ego.place(now)?))
     }
@@ -88,7 +88,7 @@ impl Router {
         matches!(goal, Goal::Station(mid, _) if self.stations.reach(now, *mid, own).is_some())
     }
 
-    /// Whether a packet that was here before comes by again on its way round a gap, and is not for here.
+    /// Whether a duplicate is a packet in perimeter mode that passes again, and is not for this station.
     pub(super) fn goes_round(&self, now: Time, packet: &Packet<'_>, bytes: &[u8]) -> bool {
         let extended = &packet.extended;
         let is_for_here = match extended {

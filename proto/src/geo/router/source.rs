@@ -1,5 +1,5 @@
-//! What this station sends of its own: EN 302 636-4-1 §10.3.6 (beacons), §10.3.7 (location service), §10.3.8 to §10.3.12
-//! (source operations).
+//! Source operations: EN 302 636-4-1 §10.3.6 (beacons), §10.3.7 (location service), §10.3.8 to §10.3.12 (packets of the
+//! upper layers).
 
 use super::forward::{Goal, Target};
 use super::{MAX_REPEATED, Repeated, Router, Timer};
@@ -15,7 +15,7 @@ use core::time::Duration;
 use roam6_wire::geo::{Area, Extended, GeoAddress, Lifetime, Packet, Sequenced, TrafficClass, Upper, VERSION};
 
 impl Router {
-    /// Sends what is asked for, now or once the destination is found, and repeats it if asked to.
+    /// Sends a request, now or once the destination's position is known, and repeats it if asked to.
     pub fn request(&mut self, now: Time, request: Request, out: &mut Outbox) -> Result<(), Refused> {
         self.check(&request)?;
         if let Some(repetition) = request.repetition {
@@ -59,7 +59,7 @@ impl Router {
         }
         // A repetition that cannot be sent now is missed, as one that nobody hears is.
         if let Err(refused) = self.send(now, request, out) {
-            self.drop_counted(DropReason::NoPosition, &format!("a repetition: {refused}"), out);
+            self.drop_counted(DropReason::NoPosition, &format!("repetition refused: {refused}"), out);
         }
     }
 
@@ -88,7 +88,7 @@ impl Router {
         }
     }
 
-    /// A broadcast that everybody may take up, or none if there is nobody and it can wait (§10.3.9.2).
+    /// Broadcasts a packet; buffers it instead if there is no neighbour and its traffic class allows it (§10.3.9.2).
     fn send_out(&mut self, now: Time, bytes: Vec<u8>, out: &mut Outbox) {
         let store = TrafficClass(bytes.get(6).copied().unwrap_or(0)).store_carry_forward();
         if store && !self.stations.has_neighbours() {
@@ -116,7 +116,11 @@ impl Router {
                 }
                 Accepted::Joined(0) => Ok(()),
                 Accepted::Joined(count) => {
-                    self.drop_counted(DropReason::BufferFull, &format!("{count} for {address}"), out);
+                    self.drop_counted(
+                        DropReason::BufferFull,
+                        &format!("{count} queued packets for {address} dropped"),
+                        out,
+                    );
                     Ok(())
                 }
                 Accepted::Full => {
@@ -166,7 +170,7 @@ impl Router {
         Ok(Sequenced { sequence: self.next_sequence(), source })
     }
 
-    /// The packet of a request.
+    /// Builds the packet of a request.
     fn packet(&self, request: &Request, extended: Extended, default_hops: u8) -> Vec<u8> {
         let single = extended.is_single_hop();
         let hops = if single { 1 } else { request.hops.unwrap_or(default_hops).max(1) };
@@ -189,13 +193,13 @@ impl Router {
             .emit()
     }
 
-    /// A packet of the network layer itself, which carries nothing.
+    /// Builds a packet without payload.
     fn control(&self, extended: Extended, hops: u8) -> Vec<u8> {
         let class = TrafficClass(self.mib.traffic_class);
         self.emit(extended, Upper::Any, &[], class, self.mib.default_lifetime, hops)
     }
 
-    /// Tells the neighbours where it is; and those behind them, if it is set to (a broadcast that carries nothing).
+    /// Sends a beacon: single-hop, or over several hops if so configured (a TSB packet without payload).
     pub(super) fn beacon(&mut self, now: Time, out: &mut Outbox) {
         let Some(source) = self.position(now).filter(|_| !self.links.is_empty()) else { return };
         self.restart_beacon(now);
@@ -209,21 +213,21 @@ impl Router {
         }
     }
 
-    /// Asks where a station is (§10.3.7.1.2); each time under a new number, else forwarders took it for a duplicate.
+    /// Sends an LS request (§10.3.7.1.2), each with a new sequence number, since forwarders would drop a copy.
     pub(super) fn ask(&mut self, now: Time, sought: GeoAddress, out: &mut Outbox) {
         let Ok(origin) = self.origin(now) else { return };
         let bytes = self.control(Extended::LocationRequest { origin, sought }, self.mib.default_hop_limit);
         self.send_everywhere(&bytes, out);
     }
 
-    /// Answers whoever asks for this station (§10.3.7.3); each as often as the standard has it ask, and not more than the
+    /// Sends an LS reply (§10.3.7.3), within the rates per requester and in all.
     /// limit in all.
     pub(super) fn answer(&mut self, now: Time, asker: &Sequenced, out: &mut Outbox) {
         let least = self.mib.location_service_timer / 2;
         let Some(station) = self.stations.find_mut(asker.source.address.mid) else { return };
         let was_answered = station.answered.is_some_and(|at| now.since(at) < least);
         if was_answered || !self.replies.take(now) {
-            return self.drop_counted(DropReason::RateLimited, "a request of the location service", out);
+            return self.drop_counted(DropReason::RateLimited, "LS request not answered", out);
         }
         station.answered = Some(now);
         let Ok(origin) = self.origin(now) else { return };
@@ -235,18 +239,22 @@ impl Router {
 
     pub(super) fn count_expired(&self, packets: usize, out: &mut Outbox) {
         if packets > 0 {
-            let detail = format!("{packets} waited for the location service until their lifetime ended");
+            let detail = format!("{packets} packets expired in the location service buffer");
             self.drop_counted(DropReason::Expired, &detail, out);
         }
     }
 
-    /// Sends what waited for a station that is known now.
+    /// Sends the packets that have waited for a station whose position is now known.
     pub(super) fn release(&mut self, now: Time, address: GeoAddress, out: &mut Outbox) {
         let (requests, expired) = self.lookups.found(now, address.mid);
         self.count_expired(expired, out);
         for request in requests {
             if let Err(refused) = self.send(now, request, out) {
-                self.drop_counted(DropReason::NoPosition, &format!("for {address}: {refused}"), out);
+                self.drop_counted(
+                    DropReason::NoPosition,
+                    &format!("queued packet for {address} refused: {refused}"),
+                    out,
+                );
             }
         }
     }

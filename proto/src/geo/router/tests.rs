@@ -1,4 +1,4 @@
-//! Stations on a small radio medium: who hears what, who sends how often, what is delivered.
+//! Stations on a small radio medium: reception, forwarding and delivery.
 
 mod hostile;
 mod limits;

@@ -1,5 +1,5 @@
-//! What no honest station sends: packets cut off anywhere, any octet changed, areas of no size, times that have wrapped,
-//! envelopes of nothing. Each makes one frame at most, and what is none of a packet is counted.
+//! Hostile packets: truncated, with any octet changed, with empty areas, wrapped timestamps and empty secured
+//! envelopes. Each causes at most one frame, and what is not a packet is counted.
 
 use super::*;
 use roam6_wire::geo::{ETHERTYPE, LongPosition, Timestamp};

@@ -1,5 +1,5 @@
-//! What is limited by time and by rate: the packet data rate of one source (annex B.2), packets that wait for the location
-//! service (§10.3.7.1), its replies (§10.3.7.3), and where greedy forwarding may send a packet (§E.2).
+//! Limits by time and rate: the packet data rate (annex B.2), the buffer of the location service (§10.3.7.1), LS
+//! replies (§10.3.7.3), and the next hop of greedy forwarding (§E.2).
 
 use super::*;
 
