@@ -1,4 +1,4 @@
-//! What an independent dissector says of a capture.
+//! Verification of a capture by an independent dissector (tshark).
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -6,10 +6,10 @@ use std::net::Ipv6Addr;
 use std::path::Path;
 use std::process::Command;
 
-/// What was found.
+/// The result.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Frames looked at.
+    /// Frames in the capture.
     pub(crate) frames: usize,
     /// Mobility messages among them.
     pub(crate) mobility: usize,
@@ -19,14 +19,14 @@ pub(crate) struct Verdict {
     pub(crate) complaints: Vec<String>,
 }
 
-/// Malformed, or with a wrong checksum. What an ICMPv6 error quotes is cut off, so its inner checksums say nothing. A sum
-/// of all ones is as good as none in one's complement, and some kernels send it. tshark reads the shim's messages from
-/// the wrong octet on, but knows their checksum; and it cannot know the addresses that the checksums behind the shim's
-/// payload header are made of, which the receiving kernel does.
+/// Malformed, or with a wrong checksum. The quoted packet in an ICMPv6 error is truncated, so its inner checksums are
+/// meaningless. A one's complement sum of 0xffff equals zero, and some kernels send it. tshark dissects Shim6 messages
+/// from the wrong octet on, but verifies their checksum; it does not know the ULIDs of packets with a payload extension
+/// header, so it cannot verify their upper-layer checksums, which the receiving kernel does.
 const BAD: &str = "(_ws.malformed && !(shim6.p == 0)) || shim6.checksum.status == 0 || icmpv6.checksum.status == 0 || \
                    (!(icmpv6.type < 128) && !shim6 && ((tcp.checksum.status == 0 && tcp.checksum != 0xffff) || udp.checksum.status == 0))";
 
-/// Dissects the capture at `path` with tshark, all checksums verified.
+/// Dissects the capture at `path` with tshark, with checksum verification.
 pub(crate) fn dissect(path: &Path) -> Result<Verdict> {
     let fields = ["-T", "fields", "-e", "frame.number", "-e", "frame.interface_name", "-e", "_ws.col.Info"];
     let lines = |filter| tshark(path, filter, &fields);
@@ -36,7 +36,8 @@ pub(crate) fn dissect(path: &Path) -> Result<Verdict> {
         tunnelled: lines("ipv6.nxt == 41")?.lines().count(),
         complaints: lines(BAD)?.lines().map(|line| format!("frame {line}")).collect(),
     };
-    // tshark shows the checksum of a Mobility Header and does not verify it. What ICMPv6 quotes may be cut off.
+    // tshark shows the checksum of a Mobility Header and does not verify it. Packets quoted in ICMPv6 errors may be
+    // truncated.
     let packets: Value = serde_json::from_str(&tshark(path, "mipv6 && !icmpv6", &["-T", "json", "-x"])?)?;
     for packet in packets.as_array().into_iter().flatten() {
         verdict.mobility += 1;
@@ -48,17 +49,17 @@ pub(crate) fn dissect(path: &Path) -> Result<Verdict> {
     Ok(verdict)
 }
 
-/// What tshark prints of the packets that pass `filter`.
+/// Output of tshark for the packets that match `filter`.
 pub(crate) fn tshark(path: &Path, filter: &str, output: &[&str]) -> Result<String> {
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(path).args(["-o", "tcp.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]);
-    // What connections carry is nobody's protocol, and to tshark a repeated octet of it is a fault.
+    // The payload of the connections is random; reassembly could take it for another protocol.
     command.args(["-o", "tcp.desegment_tcp_streams:FALSE"]);
     crate::bed::host::run(command.args(["-Y", filter]).args(output)).context("cannot dissect the capture")
 }
 
-/// One's complement sum of a Mobility Header and its pseudo-header, which must be all ones (RFC 6275 §6.1.1): the home
-/// address stands for the care-of address wherever a header carries it.
+/// One's complement sum of a Mobility Header and its pseudo-header, which must be 0xffff (RFC 6275 §6.1.1); the home
+/// address replaces the care-of address if a header carries it.
 fn mobility_sum(packet: &Value) -> Option<u16> {
     let bytes = roam6_proto::base::hex::decode(find(packet, "mipv6_raw")?.get(0)?.as_str()?)?;
     let address = |name| find(packet, name)?.as_str()?.parse::<Ipv6Addr>().ok();
@@ -71,7 +72,7 @@ fn mobility_sum(packet: &Value) -> Option<u16> {
     u16::try_from((sum & 0xffff) + (sum >> 16)).ok()
 }
 
-/// The last value of this name: that of the innermost header.
+/// The last value with this name: that of the innermost header.
 fn find<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     match value {
         Value::Object(fields) => fields.values().rev().find_map(|field| find(field, name)).or_else(|| fields.get(name)),

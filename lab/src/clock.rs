@@ -1,4 +1,4 @@
-//! The one place of the lab that reads clocks.
+//! The only place of the lab that reads clocks.
 #![allow(clippy::disallowed_methods, reason = "a testbed measures real time")]
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -8,12 +8,12 @@ pub(crate) fn unix_micros() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A moment of the monotonic clock.
+/// The present on the monotonic clock.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Asks `question` every few milliseconds until it has an answer; `None` if `patience` ends first.
+/// Calls `question` every 5 ms until it returns a value; `None` after `patience`.
 pub(crate) fn wait_for<T>(patience: Duration, mut question: impl FnMut() -> Option<T>) -> Option<T> {
     let end = now() + patience;
     loop {
@@ -27,8 +27,8 @@ pub(crate) fn wait_for<T>(patience: Duration, mut question: impl FnMut() -> Opti
     }
 }
 
-/// Whether the processor is emulated by qemu: slow, and where `scripts/vm-run -i` runs it its clock counts instructions, so
-/// that few repetitions tell all there is.
+/// Whether the processor is emulated by qemu. Under `scripts/vm-run -i` its clock counts instructions, so that few
+/// repetitions suffice.
 pub(crate) fn is_emulated() -> bool {
     std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("QEMU TCG"))
 }

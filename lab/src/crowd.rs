@@ -1,4 +1,4 @@
-//! A home agent and a crowd of mobile routers, all of which this program plays.
+//! A home agent under load by many mobile routers, which this program emulates.
 
 use crate::bed::tap::Tap;
 use crate::bed::{Daemon, Host};
@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
-/// Beyond the home agent.
+/// A correspondent behind the home agent.
 pub(crate) const CORRESPONDENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 0xc);
 const KEY: [u8; 20] = *b"a key of a testbed!!";
-/// An update without answer is sent again after this.
+/// An unacknowledged update is retransmitted after this time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A home agent with `size` mobile routers, all of which this program plays.
+/// A home agent with `size` emulated mobile routers.
 pub(crate) struct Crowd {
     pub(crate) size: u32,
     pub(crate) sides: Sides,
@@ -33,16 +33,16 @@ pub(crate) struct Crowd {
     pub(crate) dice: Entropy,
 }
 
-/// The two interfaces of a router, and all that is beyond them.
+/// The two interfaces of a router; this program emulates everything beyond them.
 pub(crate) struct Sides {
-    /// Towards the mobile routers.
+    /// The interface towards the mobile routers.
     pub(crate) uplink: Tap,
-    /// Towards correspondents.
+    /// The interface towards correspondents.
     pub(crate) correspondents: Tap,
 }
 
 impl Sides {
-    /// Makes them, with routes beyond.
+    /// Creates the interfaces, with routes.
     pub(crate) fn open(host: &Host) -> Result<Sides> {
         host.set("ipv6/conf/all/forwarding", "1")?;
         host.set("ipv6/conf/default/accept_dad", "0")?;
@@ -60,7 +60,7 @@ impl Sides {
 }
 
 impl Crowd {
-    /// With its journal in `disk`, if any, else in memory.
+    /// Starts the home agent, with its journal in `disk` if given, otherwise in memory.
     pub(crate) fn gather(size: u32, disk: Option<&Path>) -> Result<Crowd> {
         let host = Host::new(&format!("ha{size}"))?;
         let sides = Sides::open(&host)?;
@@ -79,12 +79,13 @@ impl Crowd {
         Ok(Crowd { size, sides, daemon, table, sequences, dice: Entropy::from_number(7) })
     }
 
-    /// One of them.
+    /// A random mobile router.
     pub(crate) fn anyone(&mut self) -> u32 {
         u32::try_from(self.dice.below(self.size.into())).unwrap_or_default()
     }
 
-    /// Registers these, `window` at a time; the delays of the answers, milliseconds.
+    /// Registers these mobile routers, at most `window` updates in flight; the delays of the acknowledgements,
+    /// milliseconds.
     pub(crate) fn register(&mut self, who: &[u32], window: usize) -> Result<Vec<f64>> {
         let mut waiting: BTreeMap<CareOfAddress, (u32, Instant)> = BTreeMap::new();
         let mut delays = Vec::with_capacity(who.len());
@@ -92,7 +93,8 @@ impl Crowd {
         loop {
             while waiting.len() < window {
                 let Some(next) = queue.next() else { break };
-                // One who is waited for already cannot be asked twice: the answers would look alike.
+                // A router with an update in flight cannot send another: the acknowledgements would be
+                // indistinguishable.
                 if let Entry::Vacant(place) = waiting.entry(care_of(next)) {
                     place.insert((next, clock::now()));
                     self.send(next)?;
@@ -115,7 +117,8 @@ impl Crowd {
         }
     }
 
-    /// The next acknowledgement that is there: for whom, and of which update. None of them may be refused.
+    /// The next acknowledgement that has arrived: its destination and sequence number. Fails if the status is a
+    /// refusal.
     pub(crate) fn hear(&mut self) -> Result<Option<(CareOfAddress, Sequence)>> {
         while let Some(packet) = self.sides.uplink.receive() {
             match acknowledgement(packet) {
@@ -129,7 +132,7 @@ impl Crowd {
         Ok(None)
     }
 
-    /// Sends the next update of one of them.
+    /// Sends the next update of a mobile router.
     pub(crate) fn send(&mut self, number: u32) -> Result<()> {
         let slot = self.sequences.get_mut(usize::try_from(number)?).context("no such mobile router")?;
         *slot = slot.next();
@@ -138,7 +141,7 @@ impl Crowd {
     }
 }
 
-/// One of them, as whoever has its key.
+/// A mobile router with its key.
 pub(crate) fn registrant(number: u32) -> Registrant {
     Registrant { home_agent: HOME_AGENT, home: home(number), care_of: care_of(number), spi: 1000, secret: KEY.to_vec() }
 }
@@ -147,17 +150,17 @@ fn home(number: u32) -> HomeAddress {
     HomeAddress(Ipv6Addr::from_bits(0x2001_0db8_0001_0000_0000_0000_0001_0000 + u128::from(number)))
 }
 
-/// Where it is.
+/// Its care-of address.
 pub(crate) fn care_of(number: u32) -> CareOfAddress {
     CareOfAddress(Ipv6Addr::from_bits(0x2001_0db8_00ca_0000_0000_0000_0001_0000 + u128::from(number)))
 }
 
-/// First address of the mobile network, a /64.
+/// The first address of its mobile network, a /64.
 pub(crate) fn network(number: u32) -> Ipv6Addr {
     Ipv6Addr::from_bits(0x2001_0db9_0000_0000_0000_0000_0000_0000 + (u128::from(number) << 64))
 }
 
-/// The rows of the first `size` of them.
+/// The prefix table of the first `size` mobile routers.
 pub(crate) fn prefix_table(size: u32) -> Result<String> {
     let key = roam6_proto::base::hex::encode(&KEY);
     let mut text = String::new();

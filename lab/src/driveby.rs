@@ -24,19 +24,19 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What the roadside unit advertises.
+/// The prefix that the roadside unit advertises.
 const PREFIX: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xb0, 0, 0, 0, 0, 0);
-/// Metres that a frame reaches.
+/// Radio range, metres.
 const RANGE: f64 = 300.0;
-/// One way to the cellular network's router.
+/// One-way delay to the cellular network's router.
 const CELLULAR: Duration = Duration::from_millis(25);
 const SETTINGS: &str = "beacon = \"300ms\"\nneighbour_lifetime = \"1s\"\npacket_data_rate = 4000000000\n";
-/// The number of the key of all who announce networks.
+/// SPI of the key that all vehicles share for MNPP.
 const NEARBY: u32 = 4096;
-/// Octets of a frame that counts as data.
+/// Minimum octets of a frame that counts as data.
 const DATA: usize = 300;
 
-/// Everybody.
+/// The networks.
 pub(crate) struct Scene {
     pub(crate) world: World,
     pub(crate) road: Road,
@@ -52,26 +52,27 @@ pub(crate) struct Car {
     _gps: Gps,
 }
 
-/// How a vehicle sends what it sends.
+/// The path of a data frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
-    /// Straight to the other vehicle.
+    /// Direct to the other vehicle (V2V).
     Direct,
-    /// By the roadside unit.
+    /// By the roadside unit (V2R).
     Roadside,
-    /// By the cellular network.
+    /// By the cellular network (V2I).
     Cellular,
 }
 
-/// Octets of data that each vehicle has sent by each way.
+/// Octets of data that each vehicle has sent on each path.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ways(Arc<Mutex<Sent>>);
 
-/// The same at one moment.
+/// The same at one time: octets by vehicle and path.
 pub(crate) type Sent = BTreeMap<(usize, Way), u64>;
 
 impl Scene {
-    /// Builds it, the vehicles at these metres from the roadside unit, and waits until both are bound.
+    /// Builds the networks with the vehicles at these distances (metres) from the roadside unit, and waits until both
+    /// are registered.
     pub(crate) fn build(places: [f64; 2]) -> Result<Scene> {
         let world = World::build(Duration::from_millis(1), 2, "")?;
         let [cellular, _] = &world.visited;
@@ -88,14 +89,14 @@ impl Scene {
         Ok(scene)
     }
 
-    /// Drives the vehicles to these places at so many metres a second; returns once they are there.
+    /// Moves the vehicles to these positions (metres) at `speed` metres per second; returns once they have arrived.
     pub(crate) fn drive(&self, places: [f64; 2], speed: f64) -> Result<()> {
         let goals = self.cars.iter().map(|car| car.radio).zip(places);
         std::thread::sleep(self.road.drive(goals, speed)?);
         Ok(())
     }
 
-    /// Watches what the vehicles send from now on.
+    /// Observes the data frames of the vehicles from now on.
     pub(crate) fn watch(&self) -> Ways {
         let ways = Ways::default();
         let seen = ways.clone();
@@ -118,7 +119,7 @@ impl Scene {
 }
 
 impl Ways {
-    /// What was sent until now.
+    /// The octets so far.
     pub(crate) fn until_now(&self) -> Sent {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -141,7 +142,7 @@ impl Ways {
     }
 }
 
-/// At metre 0, by a cable to the backbone.
+/// The roadside unit at metre 0, with a cable to the backbone.
 fn roadside_unit(world: &World, road: &Road) -> Result<(Station, Advertiser)> {
     let rsu = road.add("rsu", "roadside-unit", Track::still(at(0.0)))?;
     let ports = [world.air.port(&world.core, "rsu0")?, world.air.port(&rsu.host, "net0")?];

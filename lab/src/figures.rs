@@ -1,4 +1,4 @@
-//! Results: the file every experiment writes, and the few statistics they need.
+//! Results: the result file of every experiment, and statistics.
 
 use crate::clock;
 use anyhow::{Context, Result};
@@ -8,14 +8,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// What an experiment found.
+/// The findings of an experiment.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// One object for each measured case.
     pub(crate) rows: Vec<Value>,
     /// The figures that are compared with bounds.
     pub(crate) summary: Map<String, Value>,
-    /// Which bounds did not hold that a correct implementation keeps on any machine, in words.
+    /// Failed checks that a correct implementation passes on any machine, in words.
     faults: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl Findings {
         self.faults.is_empty()
     }
 
-    /// Writes the file of the contract: experiment, machine, rows, summary; and how they came about.
+    /// Writes the result file: experiment, machine, rows, summary, and the conditions of the run.
     pub(crate) fn write(&self, experiment: &str, run: &Run, path: &Path) -> Result<()> {
         let document = json!({
             "experiment": experiment,
@@ -72,14 +72,14 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// It begins now.
+    /// Begins a run now.
     pub(crate) fn begin(quick: bool) -> Run {
         let load = read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned();
         Run { quick, began: clock::now(), load }
     }
 }
 
-/// The value below which `share` (0 to 1) of `values` lie: the nearest of them. `None` if there are none.
+/// The `share` quantile (0 to 1) of `values`, as one of the values. `None` if there are none.
 pub(crate) fn percentile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -87,35 +87,35 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> Option<f64> {
     sorted.get(rank.max(1) - 1).copied()
 }
 
-/// The median of what each round's ratio was.
+/// The median of the ratios of all rounds.
 pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<f64> {
     let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
     percentile(&ratios, 0.5).map(round)
 }
 
-/// The lesser of both ways, downward and upward.
+/// The lesser of both directions, downward (`false`) and upward (`true`).
 pub(crate) fn lesser(of: impl Fn(bool) -> Option<f64>) -> Option<f64> {
     [of(false), of(true)].into_iter().flatten().reduce(f64::min)
 }
 
-/// Minimum, median, 95th percentile and maximum under their usual names, each rounded to microseconds of a millisecond value.
+/// Minimum, median, 95th and 99th percentile and maximum, each rounded to three decimals.
 pub(crate) fn spread(values: &[f64]) -> Value {
     let at = |share| percentile(values, share).map(round);
     json!({ "min": at(0.0), "p50": at(0.5), "p95": at(0.95), "p99": at(0.99), "max": at(1.0), "n": values.len() })
 }
 
-/// Three decimals are what the clocks are worth.
+/// Rounds to three decimals, the precision of the clocks.
 pub(crate) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// The version the figures are of: what is checked out here, or outside a checkout that of this program.
+/// The commit of the working directory, or outside of a checkout the version of this program.
 pub(crate) fn commit() -> String {
     let commit = ask("git", &["rev-parse", "--short=12", "HEAD"]);
     if commit.is_empty() { concat!("of version ", env!("CARGO_PKG_VERSION")).to_owned() } else { commit }
 }
 
-/// The machine, and how many processes wanted it the minute before the run began.
+/// The machine, and its load average before the run.
 fn machine(load: &str) -> Value {
     json!({
         "kernel": read("/proc/sys/kernel/osrelease"),

@@ -1,4 +1,4 @@
-//! One move of a vehicle under traffic, measured: how long, of which parts, how many packets, and whether TCP noticed.
+//! One handover of a vehicle under traffic: gap, phases, lost packets, and whether TCP survived.
 
 use crate::bed::{Port, Segment};
 use crate::clock;
@@ -11,54 +11,54 @@ use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How long a re-plugged cable is out: what UMIP was measured with.
+/// How long a re-plugged cable is out: the value of the UMIP measurement.
 pub(crate) const DARK: Duration = Duration::from_millis(9);
-/// Watched before and after each move; also longer than the second the kernel may sit on a second link event.
+/// Observation before and after each handover; longer than the second by which the kernel may delay a link event.
 pub(crate) const SETTLE: Duration = Duration::from_millis(1300);
-/// A move that takes longer has failed.
+/// A handover that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A packet sent this long before a move may be lost by it, microseconds.
+/// A packet sent this long before a handover may be lost by it, microseconds.
 const UNDER_WAY: u64 = 300_000;
-/// Packets a second of the two trains.
+/// Packets per second of the two trains.
 const COARSE: u32 = 100;
 const FINE: u32 = 1000;
-/// Octets a second of the transfer, each way.
+/// Octets per second of the transfer in each direction.
 const TRANSFER_RATE: u64 = 400_000;
 
-/// Everything that runs between the node inside and the correspondent while the vehicle moves.
+/// All traffic between the mobile network node and the correspondent during handovers.
 pub(crate) struct Traffic {
-    /// 100 packets a second each way: what gaps and losses are reported for.
+    /// 100 packets/s in each direction, for which gaps and losses are reported.
     pub(crate) coarse: Train,
-    /// 1000 packets a second each way: how exact those figures are.
+    /// 1000 packets/s in each direction, for a finer resolution.
     pub(crate) fine: Train,
     transfer: Transfer,
 }
 
-/// A measured move. Times in milliseconds.
+/// A measured handover. Times in milliseconds.
 #[derive(Debug, Clone)]
 pub(crate) struct Move {
-    /// What was done.
+    /// The name of the handover.
     pub(crate) what: String,
-    /// Link-up to RA, RA to BU, BU to BA, BA to first packet; `None` for what did not happen.
+    /// Link-up to RA, RA to BU, BU to BA, BA to first packet; `None` for a phase that did not occur.
     pub(crate) parts: [Option<f64>; 4],
-    /// Link-up to the first packet through, both ways; `None` if the move raised no link.
+    /// Link-up to the first packet delivered in both directions; `None` if the handover raised no link.
     pub(crate) from_link_up: Option<f64>,
-    /// Longest silence either way, by the 100/s train, less its interval.
+    /// Longest silence in either direction, by the 100/s train, less its interval.
     pub(crate) gap: f64,
     /// The same by the 1000/s train.
     pub(crate) gap_fine: f64,
-    /// Lost of the 100/s train, both ways together.
+    /// Lost of the 100/s train, both directions together.
     pub(crate) lost: usize,
-    /// Lost of the 1000/s train, both ways together.
+    /// Lost of the 1000/s train, both directions together.
     pub(crate) lost_fine: usize,
-    /// Whether packets flowed both ways again.
+    /// Whether packets were delivered in both directions again.
     pub(crate) healed: bool,
-    /// Whether the transfer went on, both ways.
+    /// Whether the transfer continued in both directions.
     pub(crate) tcp_lives: bool,
 }
 
 impl Traffic {
-    /// Starts all of it between the node inside `vehicle` and the correspondent.
+    /// Starts all traffic between the node in `vehicle` and the correspondent.
     pub(crate) fn start(world: &World, vehicle: &Vehicle) -> Result<Traffic> {
         let ends = || -> [End<'_>; 2] { [vehicle.node(), world.correspondent()] };
         Ok(Traffic {
@@ -68,20 +68,20 @@ impl Traffic {
         })
     }
 
-    /// Octets the transfer has delivered: at the correspondent, at the node inside.
+    /// Octets that the transfer has delivered: at the correspondent, at the mobile network node.
     pub(crate) fn transferred(&self) -> [u64; 2] {
         self.transfer.progress()
     }
 
-    /// Ends all of it; what the transfer delivered each way.
+    /// Ends all traffic; the delivery of the transfer in each direction.
     pub(crate) fn finish(mut self) -> Result<[Delivery; 2]> {
         self.coarse.stop();
         self.fine.stop();
         self.transfer.finish(PATIENCE)
     }
 
-    /// Does `act`, waits until packets flow both ways again, and measures. `act` tells when carrier came on the link the
-    /// move needs (microseconds since 1970), if it needs one.
+    /// Performs `act`, waits until packets are delivered in both directions again, and measures. `act` returns the time
+    /// of link-up (microseconds since 1970) if the handover raises a link.
     pub(crate) fn measure(
         &self,
         vehicle: &Vehicle,
@@ -98,7 +98,7 @@ impl Traffic {
         let goes_on = || self.transferred().iter().zip(then).all(|(now, then)| *now > then).then_some(());
         let tcp_lives = clock::wait_for(PATIENCE, goes_on).is_some();
         sleep(Duration::from_millis(200));
-        // Packets of the last moments may still be under way.
+        // Packets of the last moments may still be in flight.
         let end = clock::unix_micros() - 150_000;
         Ok(Move {
             what: what.into(),
@@ -129,14 +129,14 @@ impl Move {
     }
 }
 
-/// Pulls the cable of `port` and plugs it into another network; when carrier came there.
+/// Unplugs `port` and plugs it into another network; the time of link-up there.
 pub(crate) fn replug(world: &World, port: Port, to: Segment) -> Result<Option<u64>> {
     world.air.unplug(port)?;
     sleep(DARK);
     world.air.plug(port, to).map(Some)
 }
 
-/// Median round trip between a mobile router and the home agent, milliseconds.
+/// Minimum round-trip time between a mobile router and the home agent, milliseconds.
 pub(crate) fn round_trip(vehicle: &Vehicle) -> Result<f64> {
     let text = vehicle.mr.output("ping", &["-6", "-n", "-q", "-c", "10", "-i", "0.05", &HOME_AGENT.to_string()])?;
     let figures = text.rsplit_once("= ").and_then(|(_, figures)| figures.split('/').next());
@@ -146,26 +146,26 @@ pub(crate) fn round_trip(vehicle: &Vehicle) -> Result<f64> {
     }
 }
 
-/// The parts of a move that began with carrier at `link_up`.
+/// The phases of a handover that began with link-up at `link_up`.
 fn parts(vehicle: &Vehicle, train: &Train, link_up: u64) -> [Option<f64>; 4] {
     let events = vehicle.daemon.events();
     let moment = |from: Option<u64>, wanted: fn(&Report) -> bool| Some(events.first(from?, wanted)?.unix_micros);
     let ra = moment(Some(link_up), |report| matches!(report, Report::RouterFound { .. }));
     let bu = moment(ra, |report| matches!(report, Report::UpdateSent { .. }));
     let ba = moment(bu, |report| matches!(report, Report::AckReceived { .. }));
-    // With another uplink up, packets never stopped.
+    // With another uplink up, packets were delivered throughout.
     let packet = first_packet(train, link_up).filter(|packet| ba.is_none_or(|ba| *packet + 1000 > ba));
     let part = |begin: Option<u64>, end: Option<u64>| Some(round(millis(begin?, end?)));
     [part(Some(link_up), ra), part(ra, bu), part(bu, ba), part(ba, packet)]
 }
 
-/// When, seen from inside the vehicle, packets first got through in both directions after `moment`: outwards the time of
-/// sending counts, inwards that of arrival, so that both hold exactly what the vehicle had to wait for.
+/// The first time after `moment` at which packets were delivered in both directions, as seen from the vehicle: outbound
+/// by the time of sending, inbound by the time of reception.
 fn first_packet(train: &Train, moment: u64) -> Option<u64> {
     Some(train.forth.first_after(Stamp::Sent, moment)?.max(train.back.first_after(Stamp::Received, moment)?))
 }
 
-/// The longest silence seen from inside the vehicle, less the usual distance of packets, milliseconds.
+/// The longest silence as seen from the vehicle, less the interval of the train, milliseconds.
 fn gap(train: &Train, begin: u64, end: u64) -> f64 {
     let silence = |flow: &Flow, stamp| flow.longest_silence(stamp, begin, end);
     let longest = silence(&train.forth, Stamp::Sent).max(silence(&train.back, Stamp::Received));

@@ -1,4 +1,4 @@
-//! How far an experiment is and how long it will still take: a bar on a terminal, lines elsewhere.
+//! Progress of an experiment and its remaining time: a progress bar on a terminal, lines elsewhere.
 
 use crate::clock;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +14,7 @@ pub(crate) struct Progress {
     told: Option<Instant>,
 }
 
-/// Between two lines where there is no terminal.
+/// Minimum time between two lines without a terminal.
 const QUIET: Duration = Duration::from_secs(10);
 
 impl Progress {
@@ -30,7 +30,7 @@ impl Progress {
         Progress { bar, total, done: 0, began: clock::now(), told: None }
     }
 
-    /// Says what happens now.
+    /// Shows the present step.
     pub(crate) fn say(&mut self, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(what.to_owned()),
@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// One step is done.
+    /// Counts a completed step.
     pub(crate) fn step(&mut self) {
         self.done += 1;
         if let Some(bar) = &self.bar {

@@ -19,45 +19,45 @@ use std::net::Ipv6Addr;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long contexts may take to stand, and other paths to be found with the longest Send Timeout measured.
+/// How long contexts and path changes may take, with the longest Send Timeout measured.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// What is different from one experiment to the next.
+/// Parameters of an experiment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings<'a> {
     /// One-way delay of each cable.
     pub(crate) delay: Duration,
-    /// Added to `[shim]` of both hosts.
+    /// Configuration added to `[shim]` of both hosts.
     pub(crate) shim: &'a str,
-    /// Behind the names of all hosts, where there are several such worlds at once.
+    /// Suffix of all host names, for several networks at once.
     pub(crate) label: &'a str,
 }
 
-/// Hosts and providers.
+/// Two hosts and two providers.
 pub(crate) struct Providers {
     /// All ports and segments.
     pub(crate) air: Air,
-    /// Left and right.
+    /// The left and the right host.
     pub(crate) sides: [Side; 2],
     spec: LinkSpec,
-    /// The providers' routers, a first.
+    /// The routers of provider a and provider b.
     pub(crate) routers: [Host; 2],
 }
 
-/// A host with an address by each provider.
+/// A host with an address of each provider.
 pub(crate) struct Side {
     /// The host.
     pub(crate) host: Host,
     /// Its roam6.
     pub(crate) daemon: Daemon,
-    /// Its addresses by provider, a first: the ULID.
+    /// Its addresses of provider a (the ULID) and provider b.
     pub(crate) addresses: [Ipv6Addr; 2],
     ports: [Port; 2],
     cables: [Segment; 2],
 }
 
 impl Providers {
-    /// Builds everything; the daemons run.
+    /// Builds the networks and starts the daemons.
     pub(crate) fn build(settings: Settings<'_>) -> Result<Providers> {
         let air = Air::new(1)?;
         let named = |name: &str| format!("{name}{}", settings.label);
@@ -72,7 +72,7 @@ impl Providers {
         Ok(Providers { air, sides, spec, routers })
     }
 
-    /// Both ULIDs as ends of traffic.
+    /// Both ULIDs as endpoints of traffic.
     pub(crate) fn ends(&self) -> [End<'_>; 2] {
         [0, 1].map(|number: usize| {
             let [left, right] = &self.sides;
@@ -82,7 +82,8 @@ impl Providers {
         })
     }
 
-    /// Waits until both hosts have reported something at or after `begin` of which `wanted` holds.
+    /// Waits until both hosts have reported an event at or after `begin` that satisfies `wanted`; the time of the later
+    /// one, microseconds since 1970.
     pub(crate) fn await_both(&self, begin: u64, what: &str, wanted: impl Fn(&Report) -> bool) -> Result<u64> {
         let mut last = begin;
         for side in &self.sides {
@@ -92,8 +93,8 @@ impl Providers {
         Ok(last)
     }
 
-    /// The provider that carries the conversation, once it is the same both ways: a busy machine may have made one host
-    /// look for another of its own accord.
+    /// The provider of the current path, once it is the same at both hosts: on a busy machine one host may have
+    /// explored another pair.
     pub(crate) fn carrier(&self) -> Result<usize> {
         let both = || {
             let [left, right] = self.sides.each_ref().map(Side::sends_by);
@@ -102,22 +103,22 @@ impl Providers {
         clock::wait_for(PATIENCE, both).context("the hosts send by different providers")
     }
 
-    /// From now on a provider carries nothing, without a word. When that was.
+    /// Makes a provider drop everything from now on; the time, microseconds since 1970.
     pub(crate) fn silence(&self, provider: usize) -> Result<u64> {
         self.shape(provider, LinkSpec { loss: 1.0, ..self.spec })
     }
 
-    /// The provider carries again.
+    /// Makes a provider forward again; the time, microseconds since 1970.
     pub(crate) fn mend(&self, provider: usize) -> Result<u64> {
         self.shape(provider, self.spec)
     }
 
-    /// Keeps from TCP that its path has changed: what each roam6 tells its own host by ICMPv6 (RFC 6069) leads nowhere.
+    /// Discards the ICMPv6 message (RFC 6069) by which each roam6 tells its local TCP that the path has changed.
     pub(crate) fn hush(&self) -> Result<()> {
         for Side { host, addresses: [ulid, _], .. } in &self.sides {
             let ulid = ulid.to_string();
             let told = ["to", &ulid, "ipproto", "ipv6-icmp", "iif", "lo", "blackhole"];
-            // Before the rule for what is our own, which therefore has to make room.
+            // Before the rule of the local table, which is therefore moved.
             host.output("ip", &[&["-6", "rule", "add", "pref", "1"], &told[..]].concat())?;
             host.output("ip", &["-6", "rule", "add", "pref", "2", "lookup", "local"])?;
             host.output("ip", &["-6", "rule", "del", "pref", "0"])?;
@@ -132,12 +133,12 @@ impl Providers {
         Ok(clock::unix_micros())
     }
 
-    /// Pulls the cable of a host to a provider. When that was.
+    /// Unplugs a host from a provider; the time, microseconds since 1970.
     pub(crate) fn unplug(&self, side: &Side, provider: usize) -> Result<u64> {
         self.air.unplug(*side.ports.get(provider).context("no such provider")?)
     }
 
-    /// What both hosts have counted of wrong checksums.
+    /// Checksum errors that both hosts have counted.
     pub(crate) fn checksum_errors(&self) -> Result<u64> {
         let mut sum = 0;
         for side in &self.sides {
@@ -150,7 +151,7 @@ impl Providers {
 }
 
 impl Side {
-    /// The provider of its first context's path.
+    /// The provider of its first context's current path.
     fn sends_by(&self) -> Option<usize> {
         let contexts: Value = serde_json::from_str(&self.daemon.ask(&["show", "contexts", "--json"]).ok()?).ok()?;
         let local: Ipv6Addr = contexts.pointer("/0/path/local")?.as_str()?.parse().ok()?;
@@ -186,7 +187,7 @@ impl Side {
     }
 }
 
-/// A set of two addresses, in the host's folder as the file its daemon reads.
+/// Generates an HBA set of two addresses, and the identity file of the daemon in the host's directory.
 pub(crate) fn make_addresses(host: &Host, number: u8) -> Result<[Ipv6Addr; 2]> {
     let file = host.folder().join("host.toml");
     let prefixes = [format!("2001:db8:a{number}::/64"), format!("2001:db8:b{number}::/64")];

@@ -15,18 +15,18 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a virtual link may take until it has its address.
+/// How long a virtual link may take until its address is usable.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// The virtual link of every station.
+/// The name of each station's virtual link.
 pub(crate) const LINK: &str = "gn0";
 
 /// A road and its radio channel.
 pub(crate) struct Road {
-    /// All ports and media.
+    /// All ports and segments.
     pub(crate) air: Arc<Air>,
     /// The channel.
     pub(crate) channel: Segment,
-    /// Added to `[geo]` of every station.
+    /// Configuration added to `[geo]` of every station.
     geo: String,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Station {
     _gps: Gps,
 }
 
-/// A place on the road, metres.
+/// A position on the road, metres from its beginning.
 pub(crate) fn at(metres: f64) -> Offset {
     Offset { east: metres, north: 0.0 }
 }
@@ -54,17 +54,17 @@ impl Road {
         Ok(Road::on(Arc::new(Air::new(1)?), spec, geo))
     }
 
-    /// The same among other networks.
+    /// [`Road::new`] in an existing testbed.
     pub(crate) fn on(air: Arc<Air>, spec: RadioSpec, geo: &str) -> Road {
         let channel = air.channel(spec);
         Road { air, channel, geo: geo.to_owned() }
     }
 
-    /// Adds a station; returns once IPv6 may use its virtual link.
+    /// Adds a station; returns once the address of its virtual link is usable.
     pub(crate) fn add(&self, name: &str, kind: &str, track: Track) -> Result<Station> {
         let host = Host::new(name)?;
         host.set("ipv6/conf/all/forwarding", "1")?;
-        // A router all the same hears what other routers advertise on its virtual link.
+        // A router that also accepts Router Advertisements on its virtual link.
         host.set("ipv6/conf/default/accept_ra", "2")?;
         let (radio, gps) = self.equip(&host, track)?;
         let daemon = Daemon::start(&host, &self.config(kind)).with_context(|| format!("the station {name}"))?;
@@ -74,17 +74,17 @@ impl Road {
         Ok(station)
     }
 
-    /// Gives a host a radio, and a receiver that tells where it is.
+    /// Gives a host a radio and an emulated gpsd.
     pub(crate) fn equip(&self, host: &Host, track: Track) -> Result<(Port, Gps)> {
         let radio = self.air.port(host, "radio0")?;
-        // Not a word of IPv6 on the channel itself.
+        // No IPv6 on the radio channel itself.
         host.set("ipv6/conf/radio0/disable_ipv6", "1")?;
         self.air.tune(radio, self.channel, track)?;
         let gps = Gps::start(host, self.air.whereabouts(), radio)?;
         Ok((radio, gps))
     }
 
-    /// What the roam6 of a station of this kind is told.
+    /// The roam6 configuration of a station of this type.
     pub(crate) fn config(&self, kind: &str) -> String {
         let (server, more) = (gps::SERVER, &self.geo);
         format!(
@@ -93,8 +93,8 @@ impl Road {
         )
     }
 
-    /// Lets vehicles, by their radios, drive from where they are to these places, at so many metres a second; how long that
-    /// takes the last of them.
+    /// Moves vehicles, by their radio ports, from their present positions to these (metres) at `speed` metres per
+    /// second; the time the last of them takes.
     pub(crate) fn drive(&self, goals: impl IntoIterator<Item = (Port, f64)>, speed: f64) -> Result<Duration> {
         let now = self.air.now();
         let mut last = now;
@@ -107,14 +107,14 @@ impl Road {
         Ok(last.since(now))
     }
 
-    /// A second radio of a station on the same channel, at the same place, that carries plain IPv6; its link-local address.
+    /// Adds a second radio at the same position on the same channel, for plain IPv6; its link-local address.
     pub(crate) fn add_plain(&self, station: &Station, track: Track) -> Result<(Port, Ipv6Addr)> {
         let port = self.air.port(&station.host, "radio1")?;
         self.air.tune(port, self.channel, track)?;
         Ok((port, self.air.link_local(port)?))
     }
 
-    /// A host behind a station, with an address in each of the networks; their routers are `::1`.
+    /// Adds a host behind a station, with an address in each of the networks; its router is `::1` in each.
     pub(crate) fn add_node(&self, station: &Station, name: &str, networks: &[Ipv6Addr]) -> Result<Host> {
         let node = Host::new(name)?;
         let ports = [self.air.port(&node, "eth0")?, self.air.port(&station.host, "in0")?];
@@ -130,13 +130,13 @@ impl Road {
     }
 }
 
-/// A member of a network of 64 bits.
+/// A host address in a /64.
 pub(crate) fn member(network: Ipv6Addr, number: u64) -> Ipv6Addr {
     Ipv6Addr::from_bits(network.to_bits() | u128::from(number))
 }
 
 impl Station {
-    /// Waits until the virtual link has its address and nobody else has it too.
+    /// Waits until the virtual link has its link-local address and duplicate address detection is complete.
     pub(crate) fn await_link(&self) -> Result<()> {
         let ready = || {
             let shown = self.host.output("ip", &["-6", "-o", "address", "show", "dev", LINK, "scope", "link"]).ok()?;
@@ -147,7 +147,7 @@ impl Station {
         clock::wait_for(PATIENCE, ready).ok_or_else(|| anyhow!("{}: no {LINK}:\n{}", self.host.name(), log()))
     }
 
-    /// How many stations it hears itself.
+    /// The number of its direct neighbours.
     pub(crate) fn neighbours(&self) -> Result<usize> {
         let shown: serde_json::Value = serde_json::from_str(&self.daemon.ask(&["show", "stations", "--json"])?)?;
         let stations = shown.as_array().map_or(&[][..], Vec::as_slice);

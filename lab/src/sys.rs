@@ -1,5 +1,5 @@
-//! The only unsafe code of the lab: what a child does between fork and exec, TAP devices, MPTCP sockets,
-//! offloads, thread priorities, and what memory is in use.
+//! The only unsafe code of the lab: set-up of child processes between fork and exec, TAP devices, MPTCP sockets,
+//! offloads, thread priorities, and allocator statistics.
 #![allow(unsafe_code, reason = "system calls without a safe wrapper, each in a function of its own")]
 
 use nix::sched::{CloneFlags, setns};
@@ -11,16 +11,16 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 
-/// What a child does before it becomes another program.
+/// Set-up of a child process before exec.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Birth {
-    /// Enters this network namespace.
+    /// The network namespace it enters.
     pub(crate) net: Option<Arc<OwnedFd>>,
-    /// Is killed when the thread that started it ends.
+    /// Whether it is killed when the thread that started it ends.
     pub(crate) die_with_parent: bool,
 }
 
-/// Makes every child of `command` begin as `birth` says.
+/// Applies `birth` to each child of `command`.
 pub(crate) fn at_birth(command: &mut Command, birth: Birth) {
     let prepare = move || -> io::Result<()> {
         if birth.die_with_parent {
@@ -43,9 +43,10 @@ const SIOCETHTOOL: libc::Ioctl = 0x8946;
 nix::ioctl_write_int!(tun_set_interface, b'T', 202);
 nix::ioctl_write_ptr!(tun_set_carrier, b'T', 226, libc::c_int);
 
-/// Creates the TAP device `name` in the calling thread's network namespace; frames are read from and written to the file.
+/// Creates the TAP device `name` in the calling thread's network namespace; frames are read from and written to the
+/// file.
 ///
-/// The device lives as long as the file. Reading never blocks.
+/// The device is removed when the file is closed. Reads do not block.
 pub(crate) fn open_tap(name: &str) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
     let mut request = about(name);
@@ -56,7 +57,7 @@ pub(crate) fn open_tap(name: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// A question about the device `name`, still without its contents.
+/// An `ifreq` for the device `name`, otherwise zero.
 fn about(name: &str) -> libc::ifreq {
     // SAFETY: `ifreq` is plain data for which all zeroes is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -66,7 +67,7 @@ fn about(name: &str) -> libc::ifreq {
     request
 }
 
-/// Plugs (`true`) or pulls (`false`) the cable of a TAP device.
+/// Sets the carrier of a TAP device.
 pub(crate) fn set_carrier(tap: &File, carrier: bool) -> io::Result<()> {
     let value = libc::c_int::from(carrier);
     // SAFETY: the kernel reads one int, which lives until the call returns.
@@ -74,7 +75,7 @@ pub(crate) fn set_carrier(tap: &File, carrier: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// An IPv6 stream socket of Multipath TCP (RFC 8684), in the calling thread's network namespace.
+/// An MPTCP stream socket over IPv6 (RFC 8684), in the calling thread's network namespace.
 pub(crate) fn mptcp_socket() -> io::Result<OwnedFd> {
     // SAFETY: takes three integers; the descriptor it returns is nobody else's.
     unsafe {
@@ -85,13 +86,13 @@ pub(crate) fn mptcp_socket() -> io::Result<OwnedFd> {
     }
 }
 
-/// Lets the network device `name` of the calling thread's network namespace cut what TCP hands down (TSO), or not.
+/// Sets TCP segmentation offload (TSO) of the network device `name` in the calling thread's network namespace.
 pub(crate) fn set_tso(name: &str, on: bool) -> io::Result<()> {
     const ETHTOOL_STSO: u32 = 0x1f;
     set_offload(name, ETHTOOL_STSO, on)
 }
 
-/// Lets the same put together what arrives (GRO), or not.
+/// Sets generic receive offload (GRO) of the network device `name`.
 pub(crate) fn set_gro(name: &str, on: bool) -> io::Result<()> {
     const ETHTOOL_SGRO: u32 = 0x2c;
     set_offload(name, ETHTOOL_SGRO, on)
@@ -107,8 +108,8 @@ fn set_offload(name: &str, command: u32, on: bool) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A packet socket on an interface of the calling thread's network namespace that sends whole frames and hears those of
-/// one type; with type 0 it hears nothing. What the interface itself sends is not heard.
+/// A packet socket on an interface of the calling thread's network namespace that sends whole frames and receives those
+/// of one EtherType; with type 0 it receives nothing. It does not receive frames sent by the interface itself.
 pub(crate) fn open_frames(interface: &str, ethertype: u16) -> io::Result<OwnedFd> {
     let (family, kind) = (libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC);
     // SAFETY: takes three integers; the descriptor it returns is nobody else's.
@@ -138,19 +139,19 @@ pub(crate) fn open_frames(interface: &str, ethertype: u16) -> io::Result<OwnedFd
     if bound == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets the calling thread run before ordinary ones, so that the testbed's timing does not depend on the tested programs.
+/// Gives the calling thread real-time priority, so that the testbed's timing does not depend on the tested programs.
 ///
 /// Without the privilege nothing changes.
 pub(crate) fn run_first(priority: i32) {
     let _ = schedule(libc::SCHED_FIFO, priority);
 }
 
-/// Lets the calling thread run only while no other wants its processor.
+/// Gives the calling thread idle priority.
 pub(crate) fn run_last() -> io::Result<()> {
     schedule(libc::SCHED_IDLE, 0)
 }
 
-/// Has the calling thread scheduled by a policy of sched(7).
+/// Sets the calling thread's policy of sched(7).
 fn schedule(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the kernel reads one `sched_param`, which lives until the call returns.
@@ -158,7 +159,7 @@ fn schedule(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Octets this process has allocated and not given back.
+/// Octets that this process has allocated and not freed.
 pub(crate) fn allocated() -> usize {
     // SAFETY: reads counters of the allocator; takes and keeps no pointer.
     let all = unsafe { libc::mallinfo2() };

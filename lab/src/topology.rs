@@ -24,9 +24,9 @@ use std::time::Duration;
 pub(crate) const HOME_AGENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
 /// The correspondent's address.
 pub(crate) const CORRESPONDENT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 0xc);
-/// Shared by the home agent and every vehicle; a testbed has no secrets.
+/// The key of the home agent and all vehicles.
 const KEY: &str = "000102030405060708090a0b0c0d0e0f10111213";
-/// SPI of vehicle 0; the others follow.
+/// SPI of vehicle 0; vehicle n has SPI `FIRST_SPI` + n.
 pub(crate) const FIRST_SPI: u32 = 256;
 
 /// Home, backbone and access networks.
@@ -37,9 +37,9 @@ pub(crate) struct World {
     pub(crate) home_agent: Daemon,
     /// The home link.
     pub(crate) home: Segment,
-    /// Between the home agent and the backbone.
+    /// The link between the home agent and the backbone.
     pub(crate) home_cable: Segment,
-    /// The home agent's interface towards the backbone.
+    /// The home agent's port towards the backbone.
     pub(crate) exit: Port,
     /// The access networks.
     pub(crate) visited: [Visited; 2],
@@ -53,26 +53,26 @@ pub(crate) struct World {
 
 /// An access network.
 pub(crate) struct Visited {
-    /// Its link.
+    /// The link that vehicles attach to.
     pub(crate) link: Segment,
-    /// Between its router and the backbone.
+    /// The link between its router and the backbone.
     pub(crate) cable: Segment,
-    /// Its router's interface towards the backbone.
+    /// Its router's port towards the backbone.
     pub(crate) exit: Port,
     /// Its router.
     pub(crate) router: Host,
     _radvd: Advertiser,
 }
 
-/// A mobile router and what is behind it.
+/// A mobile router and its mobile network.
 pub(crate) struct Vehicle {
     /// The mobile router's host.
     pub(crate) mr: Host,
-    /// A node inside.
+    /// A mobile network node.
     pub(crate) mnn: Host,
     /// The uplinks, the preferred first.
     pub(crate) uplinks: Vec<Port>,
-    /// The link inside.
+    /// The link of the mobile network.
     pub(crate) inside: Segment,
     /// Its roam6.
     pub(crate) daemon: Daemon,
@@ -82,12 +82,12 @@ pub(crate) struct Vehicle {
     pub(crate) mnn_address: Ipv6Addr,
 }
 
-/// How long anything may take until it works at first.
+/// How long initial set-up may take until connectivity.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 impl World {
-    /// Builds the networks; the home agent knows `vehicles` mobile routers. `delay` is the one-way delay to it; `extra`
-    /// goes into its table of settings.
+    /// Builds the networks; the home agent is configured for `vehicles` mobile routers. `delay` is the one-way delay to
+    /// it; `extra` is added to its configuration table.
     pub(crate) fn build(delay: Duration, vehicles: u8, extra: &str) -> Result<World> {
         let air = Arc::new(Air::new(1)?);
         let (core, ha, cn) = (router("core")?, router("ha")?, host("cn")?);
@@ -111,7 +111,7 @@ impl World {
             "route add default via 2001:db8:f0::1",
         ])?;
         for number in 0..vehicles {
-            // The way to a mobile network while its router is at home and no binding says otherwise.
+            // The route to a mobile network while its router is at home without a binding.
             let (prefix, home_address) = (network(number), home_address(number));
             ha.ip(&[&format!("route add {prefix}/56 via {home_address} metric 4096")])?;
         }
@@ -120,17 +120,17 @@ impl World {
         Ok(World { air, home_agent, home, home_cable, exit, visited, ha, cn, core })
     }
 
-    /// Puts vehicle `number` into the world, unplugged, its uplinks named in order of preference.
+    /// Adds vehicle `number`, unplugged, with uplinks in order of preference.
     pub(crate) fn vehicle(&self, number: u8, uplink_names: &[&str]) -> Result<Vehicle> {
         self.vehicle_with(number, uplink_names, "")
     }
 
-    /// The same; `extra` is added to the mobile router's configuration: first keys of its table, then tables.
+    /// [`World::vehicle`]; `extra` is added to the mobile router's configuration: first keys of its table, then tables.
     pub(crate) fn vehicle_with(&self, number: u8, uplink_names: &[&str], extra: &str) -> Result<Vehicle> {
         self.vehicle_by(number, uplink_names, uplink_names, extra)
     }
 
-    /// The same with uplinks that others make; it is given those in `ports`.
+    /// [`World::vehicle_with`] with uplinks of which only those in `ports` are made here.
     pub(crate) fn vehicle_by(&self, number: u8, uplink_names: &[&str], ports: &[&str], extra: &str) -> Result<Vehicle> {
         let (mr, mnn) = (Host::new(&format!("mr{number}"))?, host(&format!("mnn{number}"))?);
         let uplinks: Vec<Port> = ports.iter().map(|name| self.air.port(&mr, name)).collect::<Result<_>>()?;
@@ -145,24 +145,24 @@ impl World {
         Ok(vehicle)
     }
 
-    /// The correspondent as one end of traffic.
+    /// The correspondent as an endpoint of traffic.
     pub(crate) fn correspondent(&self) -> End<'_> {
         End { host: &self.cn, address: CORRESPONDENT }
     }
 }
 
 impl Vehicle {
-    /// The node inside as one end of traffic.
+    /// The mobile network node as an endpoint of traffic.
     pub(crate) fn node(&self) -> End<'_> {
         End { host: &self.mnn, address: self.mnn_address }
     }
 
-    /// The uplink that is so many places behind the preferred one.
+    /// The uplink with this index in order of preference.
     pub(crate) fn uplink(&self, index: usize) -> Result<Port> {
         self.uplinks.get(index).copied().ok_or_else(|| anyhow!("no uplink {index}"))
     }
 
-    /// Waits until an echo from the node inside reaches `target` and comes back.
+    /// Waits until an echo request from the mobile network node to `target` is answered.
     pub(crate) fn wait_until_connected(&self, target: Ipv6Addr) -> Result<()> {
         let ping = || self.mnn.output("ping", &["-6", "-n", "-c", "1", "-W", "0.3", &target.to_string()]).ok();
         clock::wait_for(PATIENCE, ping).map(|_| ()).ok_or_else(|| anyhow!("{} cannot reach {target}", self.mnn.name()))
@@ -175,7 +175,7 @@ impl Vehicle {
     }
 }
 
-/// The octets of the key all share.
+/// The octets of the shared key.
 pub(crate) fn key() -> Vec<u8> {
     roam6_proto::base::hex::decode(KEY).unwrap_or_default()
 }
@@ -195,7 +195,7 @@ pub(crate) fn visited_prefix(number: usize) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0xa1 + u16::try_from(number).unwrap_or(0), 0, 0, 0, 0, 0)
 }
 
-/// A host that believes its addresses are its own, so that a testbed is up at once.
+/// A host without duplicate address detection, so that its addresses are usable at once.
 fn host(name: &str) -> Result<Host> {
     let host = Host::new(name)?;
     host.set("ipv6/conf/default/accept_dad", "0")?;
@@ -243,14 +243,14 @@ fn home_agent_config(vehicles: u8, extra: &str) -> String {
     text
 }
 
-/// Writes the key all share into a file.
+/// Writes the shared key into a key file.
 pub(crate) fn write_key(file: &Path, spi: u32) -> Result<()> {
     fs::write(file, format!("spi = {spi}\nkey = \"{KEY}\"\n"))?;
     fs::set_permissions(file, Permissions::from_mode(0o600))?;
     Ok(())
 }
 
-/// What a mobile router is told; its key goes into a file.
+/// The configuration of a mobile router; its key goes into a key file.
 pub(crate) fn mobile_router_config(mr: &Host, number: u8, uplinks: &[&str]) -> Result<String> {
     let key_file = mr.folder().join("home.key");
     write_key(&key_file, FIRST_SPI + u32::from(number))?;
@@ -259,7 +259,7 @@ pub(crate) fn mobile_router_config(mr: &Host, number: u8, uplinks: &[&str]) -> R
     for name in uplinks {
         text += &format!("\n[[mobile_router.uplink]]\ninterface = \"{name}\"\n");
     }
-    // Last, so that what is added may be further keys of it as well as tables.
+    // This table is last, so that `extra` may begin with keys of it.
     text += &format!(
         "\n[mobile_router]\nhome_address = \"{home_address}\"\nhome_prefix = \"2001:db8:1::/64\"\n\
          home_agents = [\"{HOME_AGENT}\"]\nprefixes = [\"{network}/56\"]\nkey_file = \"{}\"\n",

@@ -1,5 +1,5 @@
-//! An outsider lets the home agent sign refusals (RFC 4285 §5), and shows them to the mobile router as answers to its own
-//! updates.
+//! An off-path attacker makes the home agent authenticate refusals (RFC 4285 §5), and sends them to the mobile router
+//! as acknowledgements of its own updates.
 
 use super::{OUT_OF_WINDOW, Outsider, insider, own_address};
 use crate::clock;
@@ -14,12 +14,13 @@ use roam6_wire::mobility::Message;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-/// One way between the home agent and the core router, where the outsider is: it is nearer to the mobile router.
+/// One-way delay between the home agent and the core router, where the attacker is attached: the attacker is nearer to
+/// the mobile router.
 const DELAY: Duration = Duration::from_millis(15);
-/// How long the home agent's answer is awaited in each round: its answers may be limited in number.
+/// How long the home agent's answer may take in each round: it may rate-limit its answers.
 const ANSWER: Duration = Duration::from_millis(100);
 
-/// Seconds of `span` in which the mobile router was not bound.
+/// Seconds of `span` in which the mobile router was not registered.
 pub(crate) fn unbound_seconds(span: Duration) -> Result<f64> {
     let world = World::build(DELAY, 1, "duplicate_detection = false")?;
     let vehicle = world.vehicle(0, &["up0"])?;
@@ -47,7 +48,7 @@ pub(crate) fn unbound_seconds(span: Duration) -> Result<f64> {
     Ok(unbound(changes, began, until) as f64 / 1e6)
 }
 
-/// Microseconds from `began` until `until` that were not bound, by changes in order of time.
+/// Microseconds from `began` until `until` without a binding, from changes in order of time.
 fn unbound(changes: impl Iterator<Item = (u64, bool)>, began: u64, until: u64) -> u64 {
     let (mut total, mut lost_at) = (0, None);
     for (at, bound) in changes.filter(|(at, _)| (began..until).contains(at)) {
@@ -63,19 +64,19 @@ fn unbound(changes: impl Iterator<Item = (u64, bool)>, began: u64, until: u64) -
     total + lost_at.map_or(0, |lost| until - lost)
 }
 
-/// Who knows the addresses of both ends and no key.
+/// An attacker that knows the addresses of both ends and no key.
 struct Forger {
     outsider: Outsider,
     victim: Registrant,
-    /// The last number the home agent has accepted, if it has told.
+    /// The last sequence number that the home agent has accepted, if known.
     last: Option<Sequence>,
 }
 
 impl Forger {
-    /// Learns the last number, lets a refusal of the next one be signed, makes the mobile router send an update of that
-    /// number, and shows it the refusal.
+    /// Learns the last sequence number, obtains an authenticated refusal of the next one, makes the mobile router send
+    /// an update with that number, and sends it the refusal.
     fn round(&mut self) -> Result<()> {
-        // Of two numbers half of the space apart one is too old.
+        // Of two numbers that differ by half of the number space one is out of window.
         for guess in [Sequence(0), Sequence(0x8000)] {
             let request = Request::new(self.last.map_or(guess, Sequence::next));
             self.outsider.send(&self.victim.request_from(own_address(1), &request))?;
@@ -94,7 +95,7 @@ impl Forger {
         let request = message.emit(HOME_AGENT, self.victim.home.0);
         let forged = datagram.payload.to_vec();
         self.outsider.send(&self.to_victim(&request))?;
-        // The update leaves a moment after the request has come; the home agent's own answer is still under way.
+        // The mobile router sends its update just after the request; the home agent's own answer is still in flight.
         for _ in 0..DELAY.as_millis() {
             self.outsider.send(&self.to_victim(&forged))?;
             std::thread::sleep(Duration::from_millis(1));
@@ -102,7 +103,7 @@ impl Forger {
         Ok(())
     }
 
-    /// A mobility message to the care-of address that seems to come from the home agent.
+    /// A mobility message to the care-of address with the home agent's source address.
     fn to_victim(&self, message: &[u8]) -> Vec<u8> {
         let care_of: Ipv6Addr = self.victim.care_of.0;
         let header = Header::new(HOME_AGENT, care_of).with_routing_home(self.victim.home.0);

@@ -1,4 +1,4 @@
-//! An insider registers prefixes of many lengths, all inside its own network, before others register.
+//! An insider registers prefixes of many lengths, all inside its own network, before other routers register.
 
 use super::{Outsider, insider, own_address};
 use crate::topology::{World, network};
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 /// Mobile routers that register after the insider.
 const OTHERS: u8 = 2;
-/// Lengths of the insider's prefixes.
+/// Prefix lengths that the insider registers.
 const LENGTHS: std::ops::RangeInclusive<u8> = 65..=79;
 
-/// How many mobile routers are refused afterwards, and a row that tells how.
+/// The number of mobile routers that are refused afterwards, and a result row.
 pub(crate) fn locked_out() -> Result<(usize, Value)> {
     let world = World::build(Duration::ZERO, OTHERS + 1, "duplicate_detection = false")?;
     let mut outsider = Outsider::connect(&world)?;

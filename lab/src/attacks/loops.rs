@@ -14,19 +14,19 @@ use std::net::Ipv6Addr;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Long enough for a packet that goes round to be seen many times.
+/// Long enough to count a looping packet many times.
 const WATCHED: Duration = Duration::from_secs(2);
-/// Octets of the packet: with a tunnel header it has to be fragmented again and again.
+/// Octets of the packet: with a tunnel header it has to be fragmented repeatedly.
 const OCTETS: usize = 1200;
 
-/// Registers whatever makes a loop; how the updates were answered.
+/// Registers care-of addresses that form a loop; the statuses of the acknowledgements.
 type Register = fn(&mut Outsider) -> Result<Vec<Option<u8>>>;
 
-/// The ways to make a loop, each with a packet's destination in it.
+/// The kinds of loops; the test packet is sent into each.
 const VARIANTS: [(&str, Register); 3] =
     [("bid", by_identifiers), ("mutual", by_each_other_s_networks), ("homes", by_home_addresses)];
 
-/// For each variant: how the updates were answered, and how often one packet was forwarded.
+/// For each variant the statuses, and how often one packet was forwarded.
 pub(crate) fn forwarded_per_packet() -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for (name, register) in VARIANTS {
@@ -43,7 +43,7 @@ pub(crate) fn forwarded_per_packet() -> Result<Vec<Value>> {
     Ok(rows)
 }
 
-/// One router whose second registration adds the prefix that the first one's care-of address is in.
+/// One router whose second registration adds the prefix that contains the care-of address of the first.
 fn by_identifiers(outsider: &mut Outsider) -> Result<Vec<Option<u8>>> {
     let (near, far) = (network_prefix(0, 0), network_prefix(0, 1));
     let looping = insider(0, inside(0, 1, 9));
@@ -94,7 +94,7 @@ fn network_prefix(number: u8, subnet: u16) -> MobilityOption {
     MobilityOption::MobileNetworkPrefix(Prefix::new(inside(number, subnet, 0), 64).unwrap_or(Prefix::ALL))
 }
 
-/// Packets put into tunnels or cut so far, by whatever part of the data plane.
+/// Packets encapsulated or fragmented so far, by any part of the data plane.
 fn forwarded(daemon: &Daemon) -> Result<u64> {
     let document: Value = serde_json::from_str(&daemon.ask(&["show", "counters", "--json"])?)?;
     let packets: BTreeMap<String, u64> =

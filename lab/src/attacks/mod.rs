@@ -1,7 +1,8 @@
-//! Attacks on home agents and mobile routers by outsiders, who have no key, and insiders, who have that of one router.
+//! Attacks on home agents and mobile routers by outsiders, who have no key, and insiders, who have the key of one
+//! router.
 //!
-//! Each attack returns one figure that is 0, or small, when the attack fails. The daemons are real, the attackers are
-//! played by this program: off the path behind the core router, or on a visited link.
+//! Each attack returns one figure that is 0, or small, if the attack fails. The daemons are real; this program emulates
+//! the attackers: off the path behind the core router, or on a visited link.
 
 pub(crate) mod acknowledgements;
 pub(crate) mod lengths;
@@ -21,19 +22,19 @@ use std::time::Duration;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The network of the attacker, behind the core router.
+/// An address in the attacker's network, behind the core router.
 pub(crate) const fn own_address(number: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, number)
 }
 
-/// An attacker off the path: it may send packets with any source address, and receives those for its own network.
+/// An off-path attacker: it may send packets with any source address, and receives those for its own network.
 pub(crate) struct Outsider {
     tap: Tap,
     sequence: Sequence,
 }
 
 impl Outsider {
-    /// Connects to the core router.
+    /// Attaches the attacker to the core router.
     pub(crate) fn connect(world: &World) -> Result<Outsider> {
         let tap = Tap::open(&world.core, "evil0")?;
         world.core.ip(&["route add 2001:db8:bad::/48 via fe80::1 dev evil0"])?;
@@ -45,7 +46,7 @@ impl Outsider {
         Ok(self.tap.send(packet)?)
     }
 
-    /// What `read` makes of the next packet that it makes anything of, within `patience`.
+    /// The result of `read` for the next packet for which it is not `None`, within `patience`.
     pub(crate) fn hear<T>(&mut self, patience: Duration, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
         let end = clock::now() + patience;
         loop {
@@ -61,8 +62,8 @@ impl Outsider {
         }
     }
 
-    /// The status a registrant's request is answered with, which is sent from the attacker's network; `None` without
-    /// answer. The request's number is chosen here, and chosen again when the home agent tells the last one.
+    /// Sends a request from the attacker's network; the status of the acknowledgement, `None` without one. The sequence
+    /// number is set here, and set again if the home agent reports the last one (status 135).
     pub(crate) fn ask(&mut self, registrant: &Registrant, request: &Request) -> Result<Option<u8>> {
         for _ in 0..3 {
             self.sequence = self.sequence.next();
@@ -79,10 +80,10 @@ impl Outsider {
     }
 }
 
-/// Status: sequence number out of window (RFC 6275 §6.1.8).
+/// Status 135: sequence number out of window (RFC 6275 §6.1.8).
 pub(crate) const OUT_OF_WINDOW: u8 = 135;
 
-/// Vehicle `number` as whoever has its key, with this care-of address.
+/// Vehicle `number` with its key and this care-of address.
 pub(crate) fn insider(number: u8, care_of: Ipv6Addr) -> Registrant {
     Registrant {
         home_agent: HOME_AGENT,

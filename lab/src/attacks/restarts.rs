@@ -1,5 +1,4 @@
-//! What a home agent still knows after `kill -9`: of de-registrations it acknowledged on a full disk, and of updates that
-//! an eavesdropper repeats.
+//! State of a home agent after `kill -9`: de-registrations acknowledged with a full disk, and replayed updates.
 
 use crate::bed::Daemon;
 use crate::clock;
@@ -17,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const ROUTERS: u32 = 100;
-/// Answers awaited for so long; a home agent that cannot write may refuse, or not answer.
+/// How long acknowledgements may take; a home agent that cannot write may refuse, or not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Options of the small file system.
+/// Mount options of the small file system.
 const SIZE: &str = "size=128k";
 
-/// A small file system in memory that can be full.
+/// A small tmpfs that can be filled.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -32,7 +31,7 @@ impl SmallDisk {
         Ok(SmallDisk(path.to_owned()))
     }
 
-    /// Writes until there is no room.
+    /// Writes until the file system is full.
     fn fill(&self) -> Result<()> {
         let mut file = fs::File::create(self.0.join("filler"))?;
         while file.write_all(&[0; 512]).is_ok() {}
@@ -46,7 +45,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Acknowledged de-registrations on a full disk that a restart undoes, and a row that tells of them.
+/// The number of de-registrations acknowledged with a full disk that a restart undoes, and a result row.
 pub(crate) fn farewells_undone() -> Result<(usize, Value)> {
     let folder = Path::new(crate::bed::cage::WORK).join("small-disk");
     let disk = SmallDisk::mount(&folder)?;
@@ -67,7 +66,7 @@ pub(crate) fn farewells_undone() -> Result<(usize, Value)> {
     Ok((undone, row))
 }
 
-/// Recorded updates of ended bindings that are accepted after a restart, and a row that tells of them.
+/// The number of recorded updates of ended bindings that are accepted after a restart, and a result row.
 pub(crate) fn replays_accepted() -> Result<(usize, Value)> {
     let count = 10;
     let mut crowd = Crowd::gather(count, None)?;
@@ -91,7 +90,7 @@ pub(crate) fn replays_accepted() -> Result<(usize, Value)> {
     Ok((accepted, row))
 }
 
-/// De-registers all of these; those whose de-registration was acknowledged as accepted.
+/// De-registers these mobile routers; those whose de-registration was accepted.
 fn leave(crowd: &mut Crowd, who: &[u32]) -> Result<Vec<u32>> {
     let mut waiting: BTreeMap<_, u32> = BTreeMap::new();
     for number in who {
@@ -105,7 +104,8 @@ fn leave(crowd: &mut Crowd, who: &[u32]) -> Result<Vec<u32>> {
     Ok(left.filter_map(|(care_of, _)| waiting.remove(&care_of)).collect())
 }
 
-/// The statuses of the next `count` acknowledgements, by care-of address; of fewer if no more come. `None` if none comes.
+/// The statuses of the next `count` acknowledgements, by care-of address; fewer after the timeout. `None` if there is
+/// none.
 fn answers(crowd: &mut Crowd, count: usize) -> Option<BTreeMap<roam6_wire::CareOfAddress, u8>> {
     let mut told = BTreeMap::new();
     let end = clock::now() + PATIENCE;
@@ -120,7 +120,7 @@ fn answers(crowd: &mut Crowd, count: usize) -> Option<BTreeMap<roam6_wire::CareO
     (!told.is_empty()).then_some(told)
 }
 
-/// Home addresses of what is bound.
+/// Home addresses of all bindings.
 fn bound(daemon: &Daemon) -> Result<Vec<std::net::Ipv6Addr>> {
     let bindings: Vec<BindingView> = serde_json::from_str(&daemon.ask(&["show", "bindings", "--json"])?)?;
     Ok(bindings.iter().filter(|binding| binding.care_of.is_some()).map(|binding| binding.home_address.0).collect())

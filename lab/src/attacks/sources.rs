@@ -1,4 +1,4 @@
-//! A host on the visited link sends packets to the mobile router whose sources are of the mobile network, or the home
+//! A host on the visited link sends packets to the mobile router with sources of the mobile network, or with the home
 //! address.
 
 use crate::bed::Host;
@@ -10,12 +10,13 @@ use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
 const PORT: u16 = 9400;
-/// Packets of each source.
+/// Packets of each source address.
 const COUNT: usize = 9;
 /// How long packets may take to arrive; later ones are not counted.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many such packets were forwarded, to the correspondent or to the node inside, and rows that tell of each source.
+/// The number of such packets that were forwarded to the correspondent or to the mobile network node, and a result row
+/// for each source.
 pub(crate) fn forwarded() -> Result<(usize, Vec<Value>)> {
     let world = World::build(Duration::ZERO, 1, "duplicate_detection = false")?;
     let vehicle = world.vehicle(0, &["up0"])?;
@@ -37,7 +38,7 @@ pub(crate) fn forwarded() -> Result<(usize, Vec<Value>)> {
     ])?;
     let correspondent = world.cn.inside(|| UdpSocket::bind(SocketAddrV6::new(CORRESPONDENT, PORT, 0, 0)))??;
     let inside = vehicle.mnn.inside(|| UdpSocket::bind(SocketAddrV6::new(node, PORT, 0, 0)))??;
-    // The mobile network to the Internet, and to itself.
+    // From the mobile network to the Internet, and to the mobile network itself.
     let cases = [
         ("the node inside", node, CORRESPONDENT, &correspondent),
         ("the mobile network", dead, CORRESPONDENT, &correspondent),
@@ -46,7 +47,7 @@ pub(crate) fn forwarded() -> Result<(usize, Vec<Value>)> {
     ];
     let (mut total, mut rows) = (0, Vec::new());
     for (name, source, to, receiver) in cases {
-        // The node's own address cannot be on this host while packets to it leave by the link.
+        // The host cannot have the node's own address while it has a route to it by the link.
         if source == node {
             evil.ip(&[&format!("route delete {node}/128 via {victim} dev eth0")])?;
         }
@@ -68,7 +69,7 @@ pub(crate) fn forwarded() -> Result<(usize, Vec<Value>)> {
     Ok((total, rows))
 }
 
-/// Datagrams that arrive at a socket, all that were sent or those of a while.
+/// Datagrams that arrive at a socket until all have arrived or the timeout ends.
 fn count(receiver: &UdpSocket) -> Result<usize> {
     receiver.set_read_timeout(Some(Duration::from_millis(100)))?;
     let end = clock::now() + PATIENCE;

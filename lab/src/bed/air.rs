@@ -1,8 +1,9 @@
-//! The air: cables and radio between hosts, moved frame by frame between TAP devices through the models of the simulator.
+//! The link emulator: cables and radio channels between hosts. Frames pass between TAP devices through the link models
+//! of the simulator.
 //!
-//! A port is a TAP device of a host. A segment is a medium: a link, which carries each frame to all other ports plugged
-//! into it, or a radio channel, on which ports move along tracks and are heard by those in range.
-//! Re-plugging a port is what a moving vehicle does: carrier gone, other network, carrier back.
+//! A port is a TAP device of a host. A segment is a medium: a link delivers each frame to all other ports plugged into
+//! it; on a radio channel ports move along tracks, and the ports in range receive. A moving vehicle is emulated by
+//! re-plugging a port: carrier lost, another network, carrier up.
 
 use super::capture::Capture;
 use super::fabric::{Fabric, LARGEST, Medium, Plugged, Sighting, TIMER, carry, lock};
@@ -28,7 +29,7 @@ use std::thread::JoinHandle;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Port(pub(super) usize);
 
-/// A segment: a medium ports are plugged into.
+/// A segment: a medium that ports are plugged into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Segment(pub(super) usize);
 
@@ -40,12 +41,12 @@ pub(crate) struct Air {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where things are, for those who tell hosts or people.
+/// Positions of the ports on radio channels.
 #[derive(Clone)]
 pub(crate) struct Whereabouts(Arc<Mutex<Fabric>>);
 
 impl Whereabouts {
-    /// Where a port on a radio channel is, and how it moves; `None` elsewhere.
+    /// Position and motion of a port on a radio channel; `None` for other ports.
     pub(crate) fn of(&self, port: Port) -> Option<(Offset, Motion)> {
         let fabric = lock(&self.0);
         let now = fabric.now();
@@ -54,7 +55,7 @@ impl Whereabouts {
 }
 
 impl Air {
-    /// An empty testbed. `seed` decides all chances.
+    /// An empty testbed. `seed` initialises all random generators.
     pub(crate) fn new(seed: u64) -> Result<Air> {
         let fabric = Arc::new(Mutex::new(Fabric::new(seed)));
         let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
@@ -84,20 +85,20 @@ impl Air {
         Ok(Port(number))
     }
 
-    /// Makes a medium; every frame that enters it is treated as `spec` says.
+    /// Makes a link that treats frames as `spec` says.
     pub(crate) fn segment(&self, spec: LinkSpec) -> Segment {
         lock(&self.fabric).add(Medium::Link(spec))
     }
 
-    /// Makes a radio channel on which nobody is yet.
+    /// Makes a radio channel without stations.
     pub(crate) fn channel(&self, spec: RadioSpec) -> Segment {
         let mut fabric = lock(&self.fabric);
         let seed = fabric.next_seed();
         fabric.add(Medium::Channel(Box::new(Radio::new(spec, seed))))
     }
 
-    /// Tunes `port` to a radio channel and sends it along a track, whose time is that of [`Air::now`]; returns the moment
-    /// carrier came, microseconds since 1970.
+    /// Attaches `port` to a radio channel and moves it along a track in the time of [`Air::now`]; returns the time of
+    /// link-up, microseconds since 1970.
     pub(crate) fn tune(&self, port: Port, channel: Segment, track: Track) -> Result<u64> {
         let mut fabric = lock(&self.fabric);
         fabric.forget(port);
@@ -108,7 +109,7 @@ impl Air {
         connect(&mut fabric, port, channel)
     }
 
-    /// Sends a port that is on a radio channel along another track.
+    /// Moves a port that is on a radio channel along another track.
     pub(crate) fn steer(&self, port: Port, track: Track) -> Result<()> {
         let mut fabric = lock(&self.fabric);
         let radio = fabric.radio_of_mut(port).ok_or_else(|| anyhow!("no such port on a radio channel"))?;
@@ -116,17 +117,17 @@ impl Air {
         Ok(())
     }
 
-    /// What time it is for tracks.
+    /// The present, in the time base of tracks.
     pub(crate) fn now(&self) -> Time {
         lock(&self.fabric).now()
     }
 
-    /// Where everything is from now on.
+    /// A handle to the positions of all ports.
     pub(crate) fn whereabouts(&self) -> Whereabouts {
         Whereabouts(self.fabric.clone())
     }
 
-    /// Makes a medium with two ends, as a cable.
+    /// Makes a link between two ports.
     pub(crate) fn cable(&self, ends: [Port; 2], spec: LinkSpec) -> Result<Segment> {
         let segment = self.segment(spec);
         for port in ends {
@@ -135,7 +136,7 @@ impl Air {
         Ok(segment)
     }
 
-    /// Treats frames that enter `segment` from now on as `spec` says.
+    /// Changes the link model for frames that enter `segment` from now on.
     pub(crate) fn shape(&self, segment: Segment, spec: LinkSpec) {
         let mut fabric = lock(&self.fabric);
         if let Some(slot) = fabric.segments.get_mut(segment.0) {
@@ -146,19 +147,19 @@ impl Air {
         }
     }
 
-    /// Treats frames that `port` sends from now on as `spec` says, until it is plugged in anew: netem at an interface.
+    /// Changes the link model for frames that `port` sends, until it is plugged in again: as netem at an interface.
     pub(crate) fn shape_out(&self, port: Port, spec: LinkSpec) {
         if let Some(port) = lock(&self.fabric).ports.get_mut(port.0) {
             port.model.set_spec(spec);
         }
     }
 
-    /// Tells `observer` of every frame that is sent from now on.
+    /// Calls `observer` for every frame sent from now on.
     pub(crate) fn observe(&self, observer: impl FnMut(&Sighting<'_>) + Send + 'static) {
         lock(&self.fabric).observers.push(Box::new(observer));
     }
 
-    /// Plugs `port` into `segment`; returns the moment carrier came, microseconds since 1970.
+    /// Plugs `port` into `segment`; returns the time of link-up, microseconds since 1970.
     pub(crate) fn plug(&self, port: Port, segment: Segment) -> Result<u64> {
         let mut fabric = lock(&self.fabric);
         fabric.forget(port);
@@ -176,7 +177,7 @@ impl Air {
         Ok(roam6_proto::access::neighbour::link_local(mac))
     }
 
-    /// Pulls the cable of `port`; returns the moment, microseconds since 1970.
+    /// Unplugs `port`; returns the time of link-down, microseconds since 1970.
     pub(crate) fn unplug(&self, port: Port) -> Result<u64> {
         let mut fabric = lock(&self.fabric);
         let slot = fabric.ports.get_mut(port.0).ok_or_else(|| anyhow!("no such port"))?;
@@ -187,7 +188,7 @@ impl Air {
         Ok(now)
     }
 
-    /// Records every frame any port sends from now on.
+    /// Records every frame sent from now on.
     pub(crate) fn capture(&self, path: &Path) -> Result<()> {
         lock(&self.fabric).capture = Some(Capture::create(path)?);
         Ok(())
@@ -213,7 +214,7 @@ fn connect(fabric: &mut Fabric, port: Port, segment: Segment) -> Result<u64> {
     let spec = fabric.segments.get(segment.0).ok_or_else(|| anyhow!("no such segment"))?.link();
     let seed = fabric.next_seed();
     let slot = fabric.ports.get_mut(port.0).ok_or_else(|| anyhow!("no such port"))?;
-    // What the host sent while nothing was plugged in is lost, also if it has not been looked at yet.
+    // Frames sent while unplugged are lost, also those that have not been read yet.
     let mut lost = vec![0; LARGEST];
     while slot.tap.read(&mut lost).is_ok() {}
     slot.segment = Some(segment);

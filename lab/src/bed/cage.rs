@@ -1,5 +1,5 @@
-//! The cage: everything the lab does happens in process, mount and network namespaces of its own, so that the end of
-//! one process, however it comes, ends every program, device, file and namespace of the testbed.
+//! The sandbox: the lab runs in process, mount and network namespaces of its own. However its first process ends, all
+//! programs, devices, files and namespaces of the testbed end with it.
 
 use crate::sys::{Birth, at_birth};
 use anyhow::{Context, Result, bail};
@@ -21,13 +21,14 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 const INSIDE: &str = "ROAM6_LAB_INSIDE";
-/// Names the folder outside that vanishes with the cage.
+/// Environment variable that names the temporary directory outside the sandbox, removed with it.
 const OUTSIDE: &str = "ROAM6_LAB_OUTSIDE";
 
-/// Where the lab keeps its files: a file system in memory that vanishes with the cage.
+/// Working directory of the lab: a tmpfs that is removed with the sandbox.
 pub(crate) const WORK: &str = "/run/lab";
 
-/// Returns in a copy of this program that runs inside a new cage; the original waits for it and ends with its status.
+/// Returns in a copy of this program that runs inside a new sandbox; the original process waits for the copy and exits
+/// with its status.
 pub(crate) fn enter() -> Result<()> {
     if std::env::var_os(INSIDE).is_some() && getpid() == Pid::from_raw(1) {
         return furnish().context("cannot furnish the cage");
@@ -36,7 +37,7 @@ pub(crate) fn enter() -> Result<()> {
     std::process::exit(guard(None)?);
 }
 
-/// The same with a door: a listening socket of the machine outside that `open` makes there, and that works inside.
+/// [`enter`] with a listening socket that `open` creates outside of the sandbox and that is usable inside.
 pub(crate) fn enter_with_door(open: impl FnOnce() -> Result<TcpListener>) -> Result<TcpListener> {
     if std::env::var_os(INSIDE).is_none() {
         let door = open()?;
@@ -44,7 +45,7 @@ pub(crate) fn enter_with_door(open: impl FnOnce() -> Result<TcpListener>) -> Res
         std::process::exit(guard(Some(door))?);
     }
     enter()?;
-    // The copy inside found it as its standard input.
+    // The copy inside inherits the listener as its standard input.
     Ok(TcpListener::from(std::io::stdin().as_fd().try_clone_to_owned()?))
 }
 
@@ -55,7 +56,7 @@ fn check_root() -> Result<()> {
     Ok(())
 }
 
-/// Kills every cage on this machine, and with each all that is in it. `true` once none is left.
+/// Kills every sandbox on this machine with all its processes. `true` once none is left.
 pub(crate) fn clean() -> Result<bool> {
     let mut left = 0;
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -72,7 +73,7 @@ pub(crate) fn clean() -> Result<bool> {
     Ok(true)
 }
 
-/// Starts the inner copy as the first process of new namespaces and waits. A signal kills it, and with it all the rest.
+/// Starts the inner copy as the first process of new namespaces and waits. A signal kills it, and with it all others.
 fn guard(door: Option<TcpListener>) -> Result<i32> {
     unshare(CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET)
         .context("cannot make namespaces")?;
@@ -83,7 +84,7 @@ fn guard(door: Option<TcpListener>) -> Result<i32> {
         command.stdin(OwnedFd::from(door));
     }
     at_birth(&mut command, Birth { die_with_parent: true, ..Birth::default() });
-    // A signal before the handlers stand ends this process, and its death ends the child.
+    // A signal before the handlers are installed ends this process, and its death ends the child.
     let mut inner = command.spawn().context("cannot start the inner process")?;
     let pid = Pid::from_raw(i32::try_from(inner.id())?);
     let received = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -105,7 +106,7 @@ fn guard(door: Option<TcpListener>) -> Result<i32> {
     }
 }
 
-/// The folder outside; nobody need have made it.
+/// The temporary directory outside the sandbox; it may not exist.
 struct Outside(PathBuf);
 
 impl Drop for Outside {
@@ -114,8 +115,8 @@ impl Drop for Outside {
     }
 }
 
-/// A folder for files that belong on a disk, where the machine keeps its temporary ones, and what file system that is.
-/// It vanishes with the cage.
+/// A directory in the machine's temporary directory for files that belong on a disk, and its file system type. It is
+/// removed with the sandbox.
 pub(crate) fn disk() -> Result<(PathBuf, &'static str)> {
     let folder = PathBuf::from(std::env::var_os(OUTSIDE).context("not in a cage")?);
     fs::create_dir_all(&folder)?;
@@ -123,13 +124,12 @@ pub(crate) fn disk() -> Result<(PathBuf, &'static str)> {
     Ok((folder, kind))
 }
 
-/// Processor time of the kernel's own threads for packets, all of them together; they are outside of the cage. Zero if they
-/// cannot be seen.
+/// CPU time of all the kernel's softirq threads, which are outside of the sandbox. Zero if they are not visible.
 pub(crate) fn softirq_time() -> Duration {
     SOFTIRQ.get().into_iter().flatten().filter_map(time_of).sum()
 }
 
-/// The first column of the open file `schedstat` of a thread.
+/// The first column (CPU time) of a thread's `schedstat`.
 fn time_of(file: &File) -> Option<Duration> {
     let mut text = [0; 64];
     let length = file.read_at(&mut text, 0).ok()?;
@@ -137,11 +137,11 @@ fn time_of(file: &File) -> Option<Duration> {
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Processor time of each of the kernel's worker threads, by its number.
+/// CPU time of each of the kernel's worker threads, by thread number.
 pub(crate) struct Workers(BTreeMap<String, Duration>);
 
 impl Workers {
-    /// As of now; of none if they cannot be seen.
+    /// The present values; empty if the threads are not visible.
     pub(crate) fn now() -> Workers {
         let outside = PROCESSES.get().and_then(|folder| folder.as_ref());
         let path = outside.map(|folder| PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())));
@@ -153,17 +153,17 @@ impl Workers {
         Workers(threads.into_iter().filter_map(time).collect())
     }
 
-    /// What they have worked since; those that have begun meanwhile too.
+    /// CPU time since `then`; threads created since are included.
     pub(crate) fn worked_since(&self, then: &Workers) -> Duration {
         let before = |number| then.0.get(number).copied().unwrap_or_default();
         self.0.iter().map(|(number, time)| time.saturating_sub(before(number))).sum()
     }
 }
 
-/// The table of all processes, opened while it could be seen.
+/// `/proc` of the machine, opened before it is hidden.
 static PROCESSES: OnceLock<Option<File>> = OnceLock::new();
 
-/// What tells the time of each thread `ksoftirqd`, opened while it could be seen.
+/// `schedstat` of each `ksoftirqd` thread, opened before `/proc` is hidden.
 static SOFTIRQ: OnceLock<Vec<File>> = OnceLock::new();
 
 fn softirq_threads() -> Vec<File> {
@@ -171,14 +171,14 @@ fn softirq_threads() -> Vec<File> {
     threads.filter_map(|path| File::open(path.join("schedstat")).ok()).collect()
 }
 
-/// The folders of those whose names begin so.
+/// The `/proc` directories of threads whose names begin with `beginning`.
 fn kernel_threads(processes: &Path, beginning: &str) -> Vec<PathBuf> {
     let folders = fs::read_dir(processes).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_one = |path: &PathBuf| fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with(beginning));
     folders.filter(is_one).collect()
 }
 
-/// Hides the host's `/run` and process table behind fresh ones.
+/// Mounts a new `/run` and `/proc` over those of the machine.
 fn furnish() -> Result<()> {
     let none = None::<&str>;
     SOFTIRQ.get_or_init(softirq_threads);

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
 
-/// A capture being written.
+/// An open capture file.
 #[derive(Debug)]
 pub(crate) struct Capture {
     file: BufWriter<File>,
@@ -13,7 +13,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Begins a capture.
+    /// Creates the file.
     pub(crate) fn create(path: &Path) -> Result<Capture> {
         let mut capture = Capture { file: BufWriter::new(File::create(path)?), interfaces: BTreeMap::new() };
         let mut section = Vec::new();
@@ -40,7 +40,7 @@ impl Capture {
         self.block(6, &body)
     }
 
-    /// Writes out what is buffered.
+    /// Flushes the file.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.file.flush()
     }

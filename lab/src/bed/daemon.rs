@@ -1,4 +1,4 @@
-//! A running roam6: the built binary, its configuration file, and its stream of events.
+//! A running roam6: the built binary, its configuration file, and its event stream.
 
 use super::host::Host;
 use crate::clock;
@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A roam6 of one host. Dropped, it is killed.
+/// The roam6 daemon of one host. Killed on drop.
 pub(crate) struct Daemon {
     host: Host,
     config: PathBuf,
@@ -23,27 +23,27 @@ pub(crate) struct Daemon {
     events: Events,
 }
 
-/// What a daemon has reported until now; shared with the thread that reads it.
+/// Events that a daemon has reported so far; shared with the thread that reads them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Events(Arc<Mutex<Vec<Event>>>);
 
-/// What a daemon has cost the machine until now.
+/// Resources that a daemon has used so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
-    /// Memory that is resident, the program's own pages included.
+    /// Resident memory, pages of the program file included, kB.
     pub(crate) resident_kb: u64,
-    /// Times that one of its threads has gone to sleep, and so was woken.
+    /// Voluntary context switches of all threads: each is followed by a wake-up.
     pub(crate) wakeups: u64,
-    /// Processor time of all its threads.
+    /// CPU time of all threads.
     pub(crate) processor: Duration,
 }
 
-/// How long a daemon may take until it answers.
+/// How long a daemon may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time in which the first line of a state comes, if there is any.
+/// How long the first line of the event stream may take.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The roam6 binary: beside this program, or what `ROAM6` names.
+/// The roam6 binary: beside this program, or the path in `ROAM6`.
 pub(crate) fn binary() -> Result<PathBuf> {
     let path = match std::env::var_os("ROAM6") {
         Some(path) => PathBuf::from(path),
@@ -55,7 +55,7 @@ pub(crate) fn binary() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A number in a status file of the kernel.
+/// A number in a status file of procfs.
 fn status_field(path: &str, name: &str) -> Result<u64> {
     let status = fs::read_to_string(path)?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -65,12 +65,12 @@ fn status_field(path: &str, name: &str) -> Result<u64> {
 }
 
 impl Daemon {
-    /// Writes the configuration and starts roam6 with it; returns once it answers.
+    /// Writes the configuration and starts roam6 with it; returns once the daemon answers.
     pub(crate) fn start(host: &Host, config: &str) -> Result<Daemon> {
         Daemon::start_with_journal(host, config, &host.folder().join("state"))
     }
 
-    /// The same with its journal in `journal`, on a disk perhaps.
+    /// [`Daemon::start`] with the journal in the directory `journal`.
     pub(crate) fn start_with_journal(host: &Host, config: &str, journal: &Path) -> Result<Daemon> {
         let folder = host.folder();
         let path = folder.join("roam6.toml");
@@ -115,17 +115,17 @@ impl Daemon {
         self.watch()
     }
 
-    /// What `roam6 ARGUMENTS` prints for this daemon.
+    /// Output of `roam6 ARGUMENTS` for this daemon.
     pub(crate) fn ask(&self, arguments: &[&str]) -> Result<String> {
         super::host::run(self.client(arguments)?.stdin(Stdio::null()))
     }
 
-    /// Lets `roam6 ARGUMENTS` run for this daemon, whatever it prints.
+    /// Starts `roam6 ARGUMENTS` for this daemon and discards its output.
     pub(crate) fn begin_to_ask(&self, arguments: &[&str]) -> Result<Child> {
         Ok(self.client(arguments)?.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
     }
 
-    /// What has been reported.
+    /// The reported events.
     pub(crate) fn events(&self) -> &Events {
         &self.events
     }
@@ -135,12 +135,12 @@ impl Daemon {
         self.host.folder().join("roam6.log")
     }
 
-    /// Memory that is its own (resident, no file behind it), octets.
+    /// Private memory (resident, anonymous), octets.
     pub(crate) fn memory(&self) -> Result<u64> {
         Ok(status_field(&format!("/proc/{}/status", self.id()?), "RssAnon")? * 1024)
     }
 
-    /// What it has cost until now.
+    /// Resources used so far.
     pub(crate) fn usage(&self) -> Result<Usage> {
         let id = self.id()?;
         let mut usage = Usage {
@@ -151,7 +151,7 @@ impl Daemon {
         for task in fs::read_dir(format!("/proc/{id}/task"))?.flatten() {
             let task = task.path();
             usage.wakeups += status_field(&task.join("status").display().to_string(), "voluntary_ctxt_switches")?;
-            // The first column is the time on a processor, in nanoseconds.
+            // The first column is the CPU time in nanoseconds.
             let times = fs::read_to_string(task.join("schedstat"))?;
             usage.processor += Duration::from_nanos(times.split(' ').next().unwrap_or_default().parse()?);
         }
@@ -162,18 +162,18 @@ impl Daemon {
         self.daemon.as_ref().map(Child::id).context("the daemon does not run")
     }
 
-    /// Processor time it has used.
+    /// CPU time used so far.
     pub(crate) fn processor_time(&self) -> Result<Duration> {
         let id = self.daemon.as_ref().map(Child::id).context("the daemon does not run")?;
         let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
-        // Behind the name in parentheses: user and system time are the 14th and 15th field (proc(5)).
+        // After the name in parentheses: user and system time are the 14th and 15th field (proc(5)).
         let (_, fields) = stat.rsplit_once(')').context("no name")?;
         let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
         let second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.context("no clock tick")?;
         Ok(Duration::from_secs_f64(ticks as f64 / second as f64))
     }
 
-    /// Ends it without warning (SIGKILL).
+    /// Kills the daemon (SIGKILL).
     pub(crate) fn kill(&mut self) {
         for mut child in [self.watch.take(), self.daemon.take()].into_iter().flatten() {
             child.kill().ok();
@@ -181,7 +181,7 @@ impl Daemon {
         }
     }
 
-    /// Asks it to end in good order (SIGTERM) and waits until it has.
+    /// Terminates the daemon (SIGTERM) and waits until it has ended.
     pub(crate) fn stop(&mut self) -> Result<()> {
         let Some(mut child) = self.daemon.take() else { return Ok(()) };
         let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id())?);
@@ -196,7 +196,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Returns once the state is told: what happens from then on is an event.
+    /// Starts `roam6 watch`; returns once it has printed the present state: later lines are events.
     fn watch(&mut self) -> Result<()> {
         let mut child = self.client(&["watch", "--json"])?.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let output = child.stdout.take().context("no output")?;
@@ -205,7 +205,7 @@ impl Daemon {
         std::thread::Builder::new().name("watch".into()).spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 told.send(()).ok();
-                // The first lines are the state, not events.
+                // The first lines are state, not events.
                 if let Ok(event) = serde_json::from_str(&line) {
                     events.lock().push(event);
                 }
@@ -214,7 +214,7 @@ impl Daemon {
         self.watch = Some(child);
         match state.recv_timeout(SILENCE) {
             Err(RecvTimeoutError::Disconnected) => bail!("roam6 on {} lets nobody watch", self.host.name()),
-            // A station of GeoNetworking alone has no state to tell.
+            // A GeoNetworking station without other roles has no state to print.
             Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(()),
         }
     }
@@ -233,7 +233,7 @@ impl Drop for Daemon {
 }
 
 impl Events {
-    /// The first event at or after `begin` (microseconds since 1970) of which `wanted` holds.
+    /// The first event at or after `begin` (microseconds since 1970) that satisfies `wanted`.
     pub(crate) fn first(&self, begin: u64, wanted: impl Fn(&Report) -> bool) -> Option<Event> {
         self.lock().iter().find(|event| event.unix_micros >= begin && wanted(&event.report)).cloned()
     }
@@ -243,7 +243,7 @@ impl Events {
         clock::wait_for(patience, || self.first(begin, &wanted))
     }
 
-    /// All events from number `from` on.
+    /// All events from index `from` on.
     pub(crate) fn since(&self, from: usize) -> Vec<Event> {
         self.lock().get(from..).unwrap_or_default().to_vec()
     }
@@ -254,7 +254,7 @@ impl Events {
         events.get(events.len().saturating_sub(count)..).unwrap_or_default().to_vec()
     }
 
-    /// What `wanted` makes of the last event that it makes anything of.
+    /// The result of `wanted` for the last event for which it is not `None`.
     pub(crate) fn last<T>(&self, wanted: impl Fn(&Report) -> Option<T>) -> Option<T> {
         self.lock().iter().rev().find_map(|event| wanted(&event.report))
     }

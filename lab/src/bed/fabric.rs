@@ -1,4 +1,4 @@
-//! What the air is made of: ports, media, the frames under way, and the thread that moves them.
+//! State of the link emulator: ports, media, frames in flight, and the thread that moves them.
 
 use super::air::{Port, Segment};
 use super::capture::Capture;
@@ -18,23 +18,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often the thread looks whether it should end, milliseconds.
+/// How often the thread checks whether it should end, milliseconds.
 const PATIENCE: u16 = 200;
 /// The timer's number among the epoll events.
 pub(super) const TIMER: u64 = u64::MAX;
 /// Octets of the largest frame.
 pub(super) const LARGEST: usize = 65_536;
-/// Frames taken from one port before others get their turn.
+/// Frames read from one port before the next port is served.
 const BURST: usize = 64;
 
-/// A frame a port sends into a segment, before anything happens to it there.
+/// A frame that a port sends into a segment, before the link model applies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sighting<'a> {
     /// Microseconds since 1970.
     pub(crate) unix_micros: u64,
-    /// Who sends it.
+    /// The sending port.
     pub(crate) port: Port,
-    /// Where.
+    /// The segment it is sent into.
     pub(crate) segment: Segment,
     /// The frame, from its Ethernet header on.
     pub(crate) frame: &'a [u8],
@@ -47,10 +47,10 @@ impl<'a> Sighting<'a> {
     }
 }
 
-/// Told of every frame, on the thread that moves them.
+/// Called for every frame, on the emulator's thread.
 pub(super) type Observer = Box<dyn FnMut(&Sighting<'_>) + Send>;
 
-/// What the thread and the callers share.
+/// State shared by the emulator's thread and its callers.
 pub(super) struct Fabric {
     began: Instant,
     seed: u64,
@@ -64,14 +64,14 @@ pub(super) struct Fabric {
 
 /// A medium.
 pub(super) enum Medium {
-    /// Carries each frame to all ports plugged into it.
+    /// Delivers each frame to all ports plugged into it.
     Link(LinkSpec),
-    /// Stations are heard by those in range.
+    /// Delivers each frame to the stations in range.
     Channel(Box<Radio<Vec<u8>>>),
 }
 
 impl Medium {
-    /// What a port does to frames before they enter the medium.
+    /// The link model of ports on this medium.
     pub(super) fn link(&self) -> LinkSpec {
         match self {
             Medium::Link(spec) => *spec,
@@ -86,7 +86,7 @@ impl From<Port> for StationId {
     }
 }
 
-/// A port and what it is plugged into.
+/// A port and its segment.
 pub(super) struct Plugged {
     pub(super) tap: File,
     pub(super) name: String,
@@ -95,7 +95,7 @@ pub(super) struct Plugged {
     pub(super) model: LinkModel,
 }
 
-/// A frame that will arrive; ordered by arrival, then by the order of sending.
+/// A frame in flight; ordered by arrival, then by the order of sending.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Flight {
     arrives: Time,
@@ -133,7 +133,7 @@ impl Fabric {
         Segment(self.segments.len() - 1)
     }
 
-    /// The radio channel a port is tuned to.
+    /// The radio channel that a port is on.
     pub(super) fn radio_of(&self, port: Port) -> Option<&Radio<Vec<u8>>> {
         match self.segments.get(self.ports.get(port.0)?.segment?.0)? {
             Medium::Channel(radio) => Some(radio),
@@ -141,7 +141,7 @@ impl Fabric {
         }
     }
 
-    /// The same, to be changed.
+    /// [`Fabric::radio_of`], mutable.
     pub(super) fn radio_of_mut(&mut self, port: Port) -> Option<&mut Radio<Vec<u8>>> {
         match self.segments.get_mut(self.ports.get(port.0)?.segment?.0)? {
             Medium::Channel(radio) => Some(radio),
@@ -149,7 +149,7 @@ impl Fabric {
         }
     }
 
-    /// A port that is plugged into nothing is on no channel.
+    /// Removes a port from all radio channels.
     pub(super) fn forget(&mut self, port: Port) {
         for medium in &mut self.segments {
             if let Medium::Channel(radio) = medium {
@@ -158,7 +158,7 @@ impl Fabric {
         }
     }
 
-    /// Takes what `from` has sent and puts it under way.
+    /// Reads the frames that `from` has sent and passes them to the medium.
     fn collect(&mut self, from: Port, buffer: &mut [u8]) {
         for _ in 0..BURST {
             let now = self.now();
@@ -196,7 +196,7 @@ impl Fabric {
         }
     }
 
-    /// Whom a frame is for.
+    /// The receivers of a frame.
     fn audience(&self, segment: Segment, frame: &[u8]) -> Audience {
         let destination = frame.get(..6).unwrap_or_default();
         if is_group(destination) {
@@ -206,7 +206,7 @@ impl Fabric {
         Audience::One(found.map(|number| Port(number).into()))
     }
 
-    /// Delivers what has arrived; returns how long until the next arrival.
+    /// Delivers all frames that are due; returns the time until the next arrival.
     fn deliver(&mut self) -> Option<Duration> {
         loop {
             let flight = self.under_way.peek().map(|Reverse(flight)| flight.arrives);
@@ -230,7 +230,7 @@ impl Fabric {
         })
     }
 
-    /// Delivers the next frame that has come to the end of a link.
+    /// Delivers the next frame at the end of a link.
     fn land(&mut self) {
         let Some(Reverse(Flight { from, segment, frame, .. })) = self.under_way.pop() else { return };
         let destination = frame.get(..6).unwrap_or_default();
@@ -242,7 +242,7 @@ impl Fabric {
         }
     }
 
-    /// Delivers what has been sent by radio until `now`.
+    /// Delivers the radio frames received until `now`.
     fn receive(&mut self, now: Time) {
         let mut received = Vec::new();
         for radio in self.radios() {
@@ -263,7 +263,7 @@ fn is_group(destination: &[u8]) -> bool {
     destination.first().is_some_and(|octet| octet & 1 == 1)
 }
 
-/// The thread: waits for frames and arrivals, moves frames.
+/// The emulator's thread: waits for frames and arrivals, and moves frames.
 pub(super) fn carry(fabric: &Mutex<Fabric>, epoll: &Epoll, timer: &TimerFd, stop: &AtomicBool) {
     sys::run_first(20);
     let mut events = [EpollEvent::empty(); 32];

@@ -1,4 +1,4 @@
-//! A receiver for a host that moves by radio: it speaks the protocol of gpsd (gpsd_json(5)) on the port that gpsd has.
+//! An emulated gpsd for a host on a radio channel: it serves the protocol of gpsd_json(5) on gpsd's port.
 
 use super::air::{Port, Whereabouts};
 use super::host::Host;
@@ -13,32 +13,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Where daemons look for it.
+/// Address of the server in each host.
 pub(crate) const SERVER: &str = "127.0.0.1:2947";
 const PORT: u16 = 2947;
-/// From one report to the next: as good receivers for vehicles have it.
+/// Time between reports: 10 Hz, as good vehicle receivers have.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Where the tracks of the lab begin.
+/// Geographic origin of the lab's tracks.
 const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
 
-/// The place on the earth of a place on a track.
+/// Converts an offset on a track to a geographic position.
 pub(crate) fn on_earth(offset: Offset) -> Place {
     Plane::at(MIDDLE).place(offset)
 }
 
-/// Where a place on the earth is for tracks.
+/// Converts a geographic position to an offset on a track.
 pub(crate) fn on_road(place: Place) -> Offset {
     Plane::at(MIDDLE).offset(place)
 }
 
-/// A running receiver.
+/// A running server.
 pub(crate) struct Gps {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Gps {
-    /// Tells whoever asks at `host` where `port` is.
+    /// Serves the position of `port` at `host`.
     pub(crate) fn start(host: &Host, whereabouts: Whereabouts, port: Port) -> Result<Gps> {
         let listener = host.inside(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)))?.context("no port for a gpsd")?;
         listener.set_nonblocking(true)?;
@@ -59,7 +59,7 @@ impl Drop for Gps {
     }
 }
 
-/// A connection; nothing is told before it was asked for.
+/// A connection; reports are sent once the client has requested them.
 struct Client {
     stream: TcpStream,
     watches: bool,
@@ -85,7 +85,7 @@ impl Client {
         Some(Client { stream, watches: false })
     }
 
-    /// `false` once it is gone.
+    /// `false` once the client has disconnected.
     fn serve(&mut self, report: &str) -> bool {
         let mut asked = [0; 256];
         match self.stream.read(&mut asked) {
@@ -98,7 +98,7 @@ impl Client {
     }
 }
 
-/// A report of gpsd's class TPV, speed in metres a second; without a position where there is none.
+/// A TPV report of gpsd, speed in metres per second; without a position if the port is on no radio channel.
 fn report(whereabouts: &Whereabouts, port: Port) -> String {
     let tpv = match whereabouts.of(port) {
         Some((offset, motion)) => {

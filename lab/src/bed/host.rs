@@ -1,4 +1,4 @@
-//! A host: a network namespace with a name and a folder for its files.
+//! A host: a network namespace with a name and a directory for its files.
 
 use super::cage::WORK;
 use crate::sys::{Birth, at_birth, set_gro};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// A host of the testbed. Cheap to clone; with the last of its clones it is gone.
+/// A host of the testbed. Cheap to clone; removed with its last clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Host(Arc<Namespace>);
 
@@ -27,7 +27,7 @@ impl Drop for Namespace {
     fn drop(&mut self) {
         Command::new("ip").args(["netns", "delete", &self.name]).status().ok();
         let folder = Path::new(WORK).join(&self.name);
-        // A daemon that was killed leaves its BPF file system mounted.
+        // A killed daemon leaves its BPF file system mounted.
         umount2(&folder.join("run/bpf"), MntFlags::MNT_DETACH).ok();
         fs::remove_dir_all(folder).ok();
     }
@@ -49,12 +49,12 @@ impl Host {
         &self.0.name
     }
 
-    /// Where its files are.
+    /// The directory of its files.
     pub(crate) fn folder(&self) -> PathBuf {
         Path::new(WORK).join(&self.0.name)
     }
 
-    /// Runs the lines as commands of `ip`.
+    /// Executes the lines as commands of `ip -batch`.
     pub(crate) fn ip(&self, lines: &[&str]) -> Result<()> {
         let mut child = Command::new("ip")
             .args(["-n", &self.0.name, "-batch", "-"])
@@ -73,19 +73,19 @@ impl Host {
         Ok(())
     }
 
-    /// Sets a kernel setting below `net.`, as in `ipv6/conf/all/forwarding`.
+    /// Sets a sysctl below `net.`, for example `ipv6/conf/all/forwarding`.
     pub(crate) fn set(&self, setting: &str, value: &str) -> Result<()> {
         self.inside(|| fs::write(format!("/proc/sys/net/{setting}"), value))?
             .with_context(|| format!("{}: cannot set {setting} to {value}", self.0.name))
     }
 
-    /// The number of one of its interfaces.
+    /// The interface index.
     pub(crate) fn index(&self, interface: &str) -> Result<u32> {
         let index = self.inside(|| nix::net::if_::if_nametoindex(interface))?;
         index.with_context(|| format!("{}: no interface {interface}", self.0.name))
     }
 
-    /// Packets that one of its interfaces has received (`rx`) or sent (`tx`).
+    /// Packets that an interface has received (`rx`) or sent (`tx`).
     pub(crate) fn packets(&self, interface: &str, way: &str) -> Result<u64> {
         let shown = self.output("ip", &["-j", "-s", "link", "show", interface])?;
         let shown: Value = serde_json::from_str(&shown)?;
@@ -93,13 +93,13 @@ impl Host {
         packets.with_context(|| format!("{}: no count of packets at {interface}", self.0.name))
     }
 
-    /// Lets an interface put arriving packets together, which a veth needs to take frames that have no buffer yet.
+    /// Enables GRO on an interface: a veth needs it (NAPI) to run native XDP programs.
     pub(crate) fn put_together_at(&self, interface: &str) -> Result<()> {
         let done = self.inside(|| set_gro(interface, true))?;
         done.with_context(|| format!("{}: generic receive offload of {interface}", self.0.name))
     }
 
-    /// Runs `work` on a thread inside this host; sockets it opens stay there.
+    /// Runs `work` on a thread in this host's network namespace; sockets it opens stay there.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| setns(&*self.0.net, CloneFlags::CLONE_NEWNET).map(|()| work()));
@@ -107,7 +107,7 @@ impl Host {
         })
     }
 
-    /// A command that will run inside this host.
+    /// A command that will run in this host.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         at_birth(&mut command, Birth { net: Some(self.0.net.clone()), die_with_parent: false });
@@ -115,13 +115,13 @@ impl Host {
         command
     }
 
-    /// Runs a command to its end; its output if it succeeds.
+    /// Runs a command in this host to its end; its standard output if it succeeds.
     pub(crate) fn output(&self, program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Result<String> {
         run(self.command(program).args(arguments))
     }
 }
 
-/// Runs a command to its end; its standard output if it succeeds, its own complaint if not.
+/// Runs a command to its end; its standard output if it succeeds, its standard error as the error if not.
 pub(crate) fn run(command: &mut Command) -> Result<String> {
     let done = command.output().with_context(|| format!("cannot start {}", command.get_program().display()))?;
     if !done.status.success() {

@@ -1,4 +1,4 @@
-//! The testbed: hosts, the air between them, and the programs that run on them.
+//! The testbed: hosts, emulated links between them, and the programs that run on them.
 
 pub(crate) mod air;
 pub(crate) mod cage;

@@ -1,4 +1,4 @@
-//! An access router: plain Linux forwarding, radvd and ISC dhcpd, peers we did not write.
+//! An access router: Linux forwarding, radvd and ISC dhcpd, independent implementations of the protocols.
 
 use super::host::Host;
 use anyhow::{Context, Result};
@@ -10,19 +10,19 @@ use std::process::{Child, Stdio};
 pub(crate) struct Advertiser(Child);
 
 impl Advertiser {
-    /// Advertises `prefix` on `interface` of `host`, as an access network made for moving customers would: RFC 6275 §7.5
-    /// allows intervals below a second, and solicitations are answered at once.
+    /// Advertises `prefix` on `interface` of `host`, as an access network for mobile customers: RFC 6275 §7.5 allows
+    /// intervals below a second, and solicitations are answered at once.
     pub(crate) fn start(host: &Host, interface: &str, prefix: &str) -> Result<Advertiser> {
         Advertiser::at_pace(host, interface, prefix, [3.0, 10.0])
     }
 
-    /// [`Advertiser::start`] where those who pass by are in reach for seconds, and learn of the network by advertisements:
-    /// nothing tells them that they came in reach.
+    /// [`Advertiser::start`] with short intervals: vehicles pass a roadside unit within seconds, have no link-up event
+    /// there, and learn of the network only by unsolicited advertisements.
     pub(crate) fn at_roadside(host: &Host, interface: &str, prefix: &str) -> Result<Advertiser> {
         Advertiser::at_pace(host, interface, prefix, [0.5, 1.0])
     }
 
-    /// `seconds`: least and most from one advertisement to the next.
+    /// `seconds`: MinRtrAdvInterval and MaxRtrAdvInterval.
     fn at_pace(host: &Host, interface: &str, prefix: &str, seconds: [f64; 2]) -> Result<Advertiser> {
         let [least, most] = seconds;
         let configuration = format!(
@@ -53,12 +53,13 @@ impl Drop for Advertiser {
     }
 }
 
-/// A running dhcpd that delegates prefixes (RFC 8415 §6.3). The route to what it delegates is the caller's business.
+/// A running ISC dhcpd that delegates prefixes (RFC 8415 §6.3). The caller installs the routes to delegated prefixes.
 #[derive(Debug)]
 pub(crate) struct Delegator(Child);
 
 impl Delegator {
-    /// The only server of its link, so nobody need wait for others. Delegates a /56 of the /48 `pool` to each client on `interface` of `host`, whose link has the prefix `link`.
+    /// Delegates a /56 of the /48 `pool` to each client on `interface` of `host`, whose link has the prefix `link`.
+    /// Sends preference 255, so that clients do not wait for other servers.
     pub(crate) fn start(host: &Host, interface: &str, link: &str, pool: &str) -> Result<Delegator> {
         let base = pool.trim_end_matches("::/48");
         let configuration = format!(

@@ -1,4 +1,4 @@
-//! A TAP device whose other end is this program: it plays everything beyond a host's interface.
+//! A TAP device whose other end is this program: it emulates everything beyond a host's interface.
 
 use super::host::Host;
 use crate::sys;
@@ -14,7 +14,7 @@ const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 /// Octets of the Ethernet header.
 const ETHERNET: usize = 14;
 
-/// The device. Packets are IPv6 packets; the Ethernet header is added and removed here.
+/// The device. Its callers see IPv6 packets; the Ethernet header is added and removed here.
 #[derive(Debug)]
 pub(crate) struct Tap {
     file: File,
@@ -22,7 +22,7 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Makes interface `name` of `host` with a router `fe80::1` behind it, which is this program.
+    /// Makes interface `name` of `host`, with this program as router `fe80::1` behind it.
     pub(crate) fn open(host: &Host, name: &str) -> Result<Tap> {
         let file = host.inside(|| sys::open_tap(name))??;
         let text = |address: [u8; 6]| address.map(|byte| format!("{byte:02x}")).join(":");
@@ -33,7 +33,7 @@ impl Tap {
         Ok(Tap { file, frame: vec![0; 65_536] })
     }
 
-    /// Lets the host receive `packet`.
+    /// Sends `packet` to the host.
     pub(crate) fn send(&mut self, packet: &[u8]) -> std::io::Result<()> {
         let mut frame = Vec::with_capacity(ETHERNET + packet.len());
         frame.extend(HOST_END);
@@ -43,7 +43,7 @@ impl Tap {
         self.file.write_all(&frame)
     }
 
-    /// The next IPv6 packet the host has sent, if there is one.
+    /// The next IPv6 packet that the host has sent, if any.
     pub(crate) fn receive(&mut self) -> Option<&[u8]> {
         loop {
             let length = self.file.read(&mut self.frame).ok()?;
@@ -53,7 +53,7 @@ impl Tap {
         }
     }
 
-    /// Waits at most `millis` for something to receive.
+    /// Waits at most `millis` milliseconds for a packet.
     pub(crate) fn wait(&self, millis: u8) {
         let mut ready = [nix::poll::PollFd::new(self.file.as_fd(), nix::poll::PollFlags::POLLIN)];
         nix::poll::poll(&mut ready, nix::poll::PollTimeout::from(millis)).ok();

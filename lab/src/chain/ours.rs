@@ -1,4 +1,4 @@
-//! roam6 in the middle: a home agent and a mobile router that is away, and how they take packets.
+//! Home agent and mobile router in the middle of the chain.
 
 use super::{Chain, Kind, Works};
 use crate::bed::{Advertiser, Daemon};
@@ -8,7 +8,7 @@ use roam6_proto::base::hex;
 use serde_json::Value;
 use std::fs;
 
-/// What the mobile router that has two uplinks does with flows.
+/// Configuration of flow bindings and weights for the mobile router with two uplinks.
 const SHARES: &str = "sharing = \"weights\"\n\n[[mobile_router.flow]]\nuplink = \"up1\"\nprotocol = \"udp\"\n\
     correspondent_ports = \"10000-10063\"\n\n[[mobile_router.flow]]\nuplink = \"up0\"\nprotocol = \"tcp\"\n";
 
@@ -42,14 +42,14 @@ impl Chain {
         &self.works.daemons
     }
 
-    /// How many bindings the home agent has.
+    /// The number of bindings of the home agent.
     pub(super) fn bindings(&self) -> Result<usize> {
         let agent = self.works.daemons.first().context("no daemon")?;
         let shown: Value = serde_json::from_str(&agent.ask(&["show", "bindings", "--json"])?)?;
         Ok(shown.as_array().map_or(0, Vec::len))
     }
 
-    /// Why it is not what its kind says, if so: where frames cannot be taken at the driver, roam6 takes packets later.
+    /// The reason why frames are not taken at the driver, if XDP was requested: roam6 falls back to traffic control.
     pub(crate) fn shortcoming(&self) -> Result<Option<String>> {
         if self.kind != Kind::Xdp {
             return Ok(None);

@@ -1,5 +1,4 @@
-//! The tunnels that a kernel may have of its own: what each needs to carry packets from agent to router, and, if it can be
-//! asked, back.
+//! The kernel's own tunnels: what each needs to carry packets from agent to router and, where it supports that, back.
 
 use super::{Chain, Kind, PLAIN_AGENT, PLAIN_ROUTER};
 use crate::bed::{Host, host};
@@ -10,14 +9,15 @@ use std::process::Command;
 
 const SEGMENT: &str = "fc00:2::d6";
 const PORT: u16 = 51820;
-/// Without the option that limits encapsulation (RFC 2473 §4.1.1), which roam6 does not send either: as many octets outside.
+/// Without the Tunnel Encapsulation Limit option (RFC 2473 §4.1.1), which roam6 does not send either: outer packets of
+/// the same length.
 const IP6TNL: &str = "type ip6tnl mode ip6ip6 encaplimit none";
 const WIREGUARD: &str = "type wireguard";
-/// Octets of a packet that WireGuard leaves room for on Ethernet: less its own 32, and UDP and IPv6.
+/// MTU of a WireGuard device on Ethernet: less its own 32 octets, UDP and IPv6.
 const WIREGUARD_MTU: usize = 1420;
 
 impl Kind {
-    /// Why there can be no such chain on this machine.
+    /// The reason why this machine cannot build such a chain.
     pub(crate) fn obstacle(self) -> Result<Option<String>> {
         let device = match self {
             Kind::Ip6tnl => format!("{IP6TNL} local {HOME_AGENT} remote {PLAIN_ROUTER}"),
@@ -29,18 +29,18 @@ impl Kind {
         }
         let trial = Host::new("trial")?;
         let made = trial.ip(&[&format!("link add tried0 {device}")]);
-        // The first line says it; the others are about the command.
+        // The first line has the reason; the others are about the command.
         Ok(made.err().map(|why| why.to_string().lines().take(1).collect()))
     }
 
-    /// Whether packets of so many octets go through in one piece.
+    /// Whether packets of `octets` pass without fragmentation.
     pub(crate) fn carries(self, octets: usize) -> bool {
         self != Kind::WireGuard || octets <= WIREGUARD_MTU
     }
 }
 
 impl Chain {
-    /// By segment routing in its reduced form, downwards alone.
+    /// SRv6 with reduced encapsulation, towards the mobile network only.
     pub(super) fn tunnel_by_segments(&self) -> Result<()> {
         self.agent.ip(&[
             &format!("sr tunsrc set {HOME_AGENT}"),
@@ -50,7 +50,7 @@ impl Chain {
         self.router.ip(&[&format!("route add {SEGMENT}/128 encap seg6local action End.DT6 table 254 dev in0")])
     }
 
-    /// By IPv6 in IPv6 (RFC 2473), between the same hosts as ours.
+    /// IPv6-in-IPv6 (RFC 2473) between the same hosts as roam6's tunnel.
     pub(super) fn tunnel_by_ip6tnl(&self) -> Result<()> {
         self.agent.ip(&[&format!("link add t0 {IP6TNL} local {HOME_AGENT} remote {PLAIN_ROUTER}")])?;
         self.router.ip(&[
@@ -73,7 +73,7 @@ impl Chain {
         self.lead_into_tunnel()
     }
 
-    /// Fails if what passed from end to end and back has not gone through the device of the tunnel both times.
+    /// Fails unless packets in both directions have passed the tunnel device.
     pub(super) fn check_tunnel(&self) -> Result<()> {
         for way in ["rx", "tx"] {
             let packets = self.agent.packets("t0", way)?;
@@ -88,7 +88,7 @@ impl Chain {
     }
 }
 
-/// Of a new device `t0` with a new private key.
+/// Creates the device `t0` with a new private key; its public key.
 fn public_key(host: &Host) -> Result<String> {
     host.ip(&[&format!("link add t0 {WIREGUARD}")])?;
     let private = host.folder().join("private.key");

@@ -1,4 +1,4 @@
-//! How much goes over each link, counted as it goes.
+//! Counters of the frames on each link.
 
 use crate::bed::{Air, Segment};
 use roam6_wire::ip6::protocol;
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where the next header of an IPv6 packet is.
+/// Offset of the Next Header field in an IPv6 packet.
 const NEXT_HEADER: usize = 6;
 
-/// Packets and octets of one link since the beginning.
+/// Packets and octets of one link so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     packets: u64,
@@ -17,7 +17,7 @@ struct Count {
     tunnelled: u64,
 }
 
-/// All links.
+/// Counters of all links.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counts(Arc<Mutex<BTreeMap<Segment, Count>>>);
 
@@ -37,7 +37,7 @@ impl Counts {
         counts
     }
 
-    /// What has gone over this link.
+    /// The counters of one link.
     pub(super) fn of(&self, segment: Segment) -> Value {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Count { packets, octets, tunnelled } = all.get(&segment).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What there is to be seen of GeoNetworking: a roadside unit, three vehicles that drive to and fro, and one that pings.
+//! The GeoNetworking page: a roadside unit and three moving vehicles, of which one sends echo requests.
 
 use super::http::Site;
 use super::packets::Packets;
@@ -13,32 +13,33 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 const PAGE: &str = include_str!("page/geonet.html");
-/// Metres that a frame reaches.
+/// Radio range, metres.
 const RANGE: f64 = 300.0;
 const SETTINGS: &str = "beacon = \"1s\"\nneighbour_lifetime = \"3s\"\n";
-/// Where each vehicle turns, metres from the roadside unit, how far beside the middle of the road it is, and its speed in
-/// m/s.
+/// Each vehicle's two turning points (metres from the roadside unit), offset from the middle of the road (metres), and
+/// speed (metres per second).
 const VEHICLES: [(&str, [f64; 2], f64, f64); 3] =
     [("first", [80.0, 700.0], 15.0, 30.0), ("second", [60.0, 460.0], -15.0, 20.0), ("third", [225.0, 245.0], 0.0, 1.0)];
-/// They drive for so long.
+/// Duration of the tracks.
 const AHEAD: Duration = Duration::from_secs(6 * 3600);
-/// How long they stand where they turn.
+/// Stop at each turning point.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Whom the first vehicle pings: the roadside unit, and all; and how often, seconds.
+/// Destinations of the first vehicle's echo requests (the roadside unit, and all stations), and their interval in
+/// seconds.
 const PINGS: [(Option<usize>, &str); 2] = [(Some(0), "0.5"), (None, "3")];
 
 /// The road.
 pub(super) struct Geonet {
     road: Road,
     whereabouts: Whereabouts,
-    /// And what kind each is, the roadside unit first.
+    /// Stations with their types, the roadside unit first.
     stations: Vec<(Station, &'static str)>,
     packets: Packets,
     pings: Vec<Child>,
 }
 
 impl Geonet {
-    /// Builds it and lets it go.
+    /// Builds the stations and starts their movement.
     pub(super) fn open() -> Result<Geonet> {
         let road = Road::new(RadioSpec::its_g5(RANGE), SETTINGS)?;
         let (packets, whereabouts) = (Packets::default(), road.air.whereabouts());
@@ -97,7 +98,7 @@ impl Site for Geonet {
         (path == "/").then_some(("text/html; charset=utf-8", PAGE))
     }
 
-    /// Everything the page draws; of the packets those after the number that is asked for.
+    /// The state that the page displays, with the packets after the number in the query.
     fn state(&self, query: &str) -> Value {
         let since = query.strip_prefix("since=").and_then(|number| number.parse().ok()).unwrap_or(0);
         let (packets, count) = self.packets.since(since);

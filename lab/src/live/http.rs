@@ -1,4 +1,4 @@
-//! The page's server: the page itself, what is to be seen now, and what the reader wants done.
+//! The HTTP server of the page: files, state, and commands.
 
 use anyhow::{Result, anyhow};
 use serde_json::Value;
@@ -6,24 +6,24 @@ use std::net::TcpListener;
 use tiny_http::{Header, Method, Request, Response, Server};
 
 const NOTHING: &str = "there is /, /state and, to POST to, /wish";
-/// A wish is a line; whoever sends more wants something else.
+/// Maximum length of a command, octets.
 const LONGEST_WISH: usize = 1024;
 
-/// Something that is served.
+/// A page with its state.
 pub(super) trait Site {
-    /// A file of the page: its kind and its text.
+    /// Content type and text of a file of the page.
     fn file(&self, path: &str) -> Option<(&'static str, &'static str)>;
 
-    /// All there is to be seen now; `query` is what stood behind the question mark.
+    /// The state to display; `query` is the query part of the URL.
     fn state(&self, query: &str) -> Value;
 
-    /// Takes a wish in; `false` if too many wait. Who fulfils none takes none.
+    /// Accepts a command; `false` if the queue is full. A page without commands accepts none.
     fn wish(&self, _: Value) -> serde_json::Result<bool> {
         Ok(false)
     }
 }
 
-/// Answers one request after the other, for ever.
+/// Serves requests one after the other, for ever.
 pub(super) fn serve(door: TcpListener, site: &dyn Site) -> Result<()> {
     let server = Server::from_listener(door, None).map_err(|why| anyhow!("cannot serve: {why}"))?;
     for request in server.incoming_requests() {
@@ -42,8 +42,8 @@ fn answer(mut request: Request, site: &dyn Site) {
     request.respond(response).ok(); // a reader who went away wants nothing
 }
 
-/// Whether the page was asked for by an address of this machine, and not by another site's name for it, whose scripts
-/// could then move the vehicle.
+/// Whether the Host header is an address of this machine. Otherwise a page of another site whose name resolves to this
+/// machine could send commands (DNS rebinding).
 fn is_from_here(request: &Request) -> bool {
     let host = request.headers().iter().find(|header| header.field.equiv("Host"));
     let name = host.map(|header| header.value.as_str()).unwrap_or_default();
@@ -67,7 +67,7 @@ fn reply(request: &mut Request, site: &dyn Site) -> Reply {
     }
 }
 
-/// A form on another page cannot send JSON without this server's leave, which it never gives.
+/// A form of another site cannot send JSON without CORS permission, which this server does not give.
 fn wish(request: &mut Request, site: &dyn Site) -> Reply {
     let kind = request.headers().iter().find(|header| header.field.equiv("Content-Type"));
     if kind.is_none_or(|kind| kind.value.as_str() != "application/json") {

@@ -1,4 +1,4 @@
-//! The testbed in a browser while it runs: look at it, and move the vehicle with the mouse.
+//! The running testbed in a browser: shows its state, and moves the vehicle with the mouse.
 
 mod counts;
 mod geonet;
@@ -11,18 +11,18 @@ use crate::bed::cage;
 use anyhow::{Context, Result};
 use std::net::{Ipv4Addr, TcpListener};
 
-/// What can be looked at.
+/// The network to show.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Show {
-    /// The networks of the demo: home, FN1, FN2 and a vehicle to be dragged from one into another.
+    /// The networks of the demo: home, FN1, FN2, and a vehicle that can be dragged into another.
     Nemo,
-    /// Vehicles on a road: where they are, whom they reach, what they send.
+    /// Vehicles on a road: positions, neighbours and packets.
     Geonet,
 }
 
-/// Serves the page of a testbed on this port of this machine, 0 for any, until it is interrupted.
+/// Serves the page of a testbed on this port of 127.0.0.1 (0: any free port) until interrupted.
 pub(crate) fn run(show: Show, port: u16) -> Result<bool> {
-    // The page is for the machine outside; what it shows is in the cage.
+    // The listener is outside of the sandbox, the testbed inside.
     let door = cage::enter_with_door(|| {
         let door = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         door.with_context(|| format!("cannot serve on port {port} of 127.0.0.1; choose another with --port"))

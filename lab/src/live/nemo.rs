@@ -1,4 +1,4 @@
-//! A network that moves at the reader's wish: the networks of the demo, traffic that never ends, and what is seen of it.
+//! A moving network under the reader's control: the networks of the demo with continuous traffic.
 
 use super::counts::Counts;
 use super::stage::Stage;
@@ -21,13 +21,13 @@ use std::time::Duration;
 
 const DELAY: Duration = Duration::from_millis(5);
 const UPLINKS: [&str; 2] = ["up0", "up1"];
-/// What is shown of the past, in spans of so many microseconds.
+/// The displayed history: bins of so many microseconds.
 const SPAN: u64 = 100_000;
 const SPANS: u64 = 200;
-/// Lines and moves that are shown.
+/// Log lines and handovers displayed.
 const SHOWN: usize = 40;
 
-/// A network the vehicle may be in.
+/// A network that an uplink may be plugged into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Place {
@@ -36,7 +36,7 @@ pub(super) enum Place {
     Fn2,
 }
 
-/// An interface of the vehicle, the preferred first.
+/// An interface of the vehicle, in order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Uplink {
@@ -44,17 +44,17 @@ pub(super) enum Uplink {
     Up1,
 }
 
-/// What a reader may want.
+/// A command from the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
 pub(super) enum Wish {
-    /// This uplink in that network, or in none.
+    /// Plugs this uplink into that network, or unplugs it.
     Plug { uplink: Uplink, to: Option<Place> },
-    /// Nothing goes over the way out of that network any more, though all links stay up; or it goes again.
+    /// Makes that network drop everything beyond its router while all links stay up, or restores it.
     Cut { place: Place, cut: bool },
 }
 
-/// The testbed and what the reader has made of it.
+/// The testbed and the state that the reader has set.
 pub(super) struct Nemo {
     world: World,
     vehicle: Vehicle,
@@ -71,7 +71,7 @@ struct Scene {
     busy: bool,
 }
 
-/// Builds it, the vehicle at home, and lets traffic flow.
+/// Builds the networks with the vehicle at home, and starts traffic.
 pub(super) fn open() -> Result<Stage> {
     let world = World::build(DELAY, 1, "duplicate_detection = false")?;
     let counts = Counts::watch(&world.air);
@@ -84,7 +84,7 @@ pub(super) fn open() -> Result<Stage> {
 }
 
 impl Nemo {
-    /// Does what is wanted and measures what it cost; what cannot be done is told as a move that failed.
+    /// Executes a command and measures the handover; a command that fails is a row with `failed`.
     pub(super) fn fulfil(&self, wish: Wish) {
         match wish {
             Wish::Cut { place, cut } => self.cut(place, cut),
@@ -116,7 +116,7 @@ impl Nemo {
         Ok(self.traffic.measure(&self.vehicle, what, act)?.row())
     }
 
-    /// Notes where the uplink will be; where it was, and whether none is anywhere then.
+    /// Records where the uplink will be; its previous network, and whether no uplink is plugged in then.
     fn enter(&self, uplink: usize, to: Option<Place>) -> Option<(Option<Place>, bool)> {
         let mut scene = self.scene();
         let slot = scene.at.get_mut(uplink)?;
@@ -155,7 +155,7 @@ impl Nemo {
         }
     }
 
-    /// All there is to be seen now.
+    /// The state that the page displays.
     pub(super) fn state(&self) -> Value {
         let now = clock::unix_micros();
         let each = |segment: fn(&Nemo, Place) -> Segment| {
@@ -180,7 +180,7 @@ impl Nemo {
         })
     }
 
-    /// Where the home agent says the vehicle is; nowhere if it has no binding.
+    /// The vehicle's care-of addresses at the home agent; empty without a binding.
     fn care_of(&self) -> Vec<Ipv6Addr> {
         let last = self.world.home_agent.events().last(|report| match report {
             Report::Registered { care_of, .. } => Some(care_of.clone()),
@@ -190,7 +190,7 @@ impl Nemo {
         last.unwrap_or_default()
     }
 
-    /// What the two daemons have told lately, in order.
+    /// The latest events of both daemons, in order of time.
     fn lines(&self) -> Vec<Value> {
         let daemons = [("mr", &self.vehicle.daemon), ("ha", &self.world.home_agent)];
         let mut lines: Vec<(u64, &str, String)> = daemons
@@ -208,7 +208,7 @@ impl Nemo {
     }
 }
 
-/// Datagrams that arrived in each span of the last while, the oldest first.
+/// Datagrams that arrived in each bin of the displayed history, oldest first.
 fn arrived(flow: &Flow, now: u64) -> Vec<u32> {
     let begin = now - SPANS * SPAN;
     let mut counts = vec![0; SPANS as usize];

@@ -1,4 +1,4 @@
-//! The packets that were seen on the channel lately.
+//! The latest GeoNetworking packets on the channel.
 
 use crate::bed::fabric::Sighting;
 use roam6_proto::geo::geometry::Offset;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Packets remembered.
+/// Number of packets kept.
 const MEMORY: usize = 500;
 
-/// Shared by the thread that moves frames and the one that answers.
+/// Shared by the emulator's thread and the server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Packets(Arc<Mutex<Seen>>);
 
@@ -22,7 +22,7 @@ struct Seen {
 }
 
 impl Packets {
-    /// Notes a frame, if it is of GeoNetworking.
+    /// Records a frame if it is a GeoNetworking packet.
     pub(super) fn see(&self, sighting: &Sighting<'_>) {
         let Some((header, bytes)) = sighting.frame.split_at_checked(14) else { return };
         let (Ok(packet), true) = (Packet::parse(bytes), header.ends_with(&ETHERTYPE.to_be_bytes())) else { return };
@@ -41,7 +41,7 @@ impl Packets {
         }));
     }
 
-    /// All after the one of this number, oldest first, and how many there were in all.
+    /// The packets after `number`, oldest first, and the total number so far.
     pub(super) fn since(&self, number: u64) -> (Vec<Value>, u64) {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let newer = |packet: &&Value| packet.get("number").and_then(Value::as_u64).is_some_and(|own| own > number);
@@ -49,7 +49,7 @@ impl Packets {
     }
 }
 
-/// What it is called, and the area it is for.
+/// The packet type, and the destination area if it has one.
 fn kind(extended: &Extended) -> (&'static str, Option<Value>) {
     match extended {
         Extended::Beacon { .. } => ("beacon", None),

@@ -1,4 +1,4 @@
-//! Between the server and the testbed: wishes go in, what is to be seen comes out.
+//! The queue between the HTTP server and the testbed.
 
 use super::http::Site;
 use super::nemo::{Nemo, Wish};
@@ -10,7 +10,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 const PAGE: &str = include_str!("page/nemo.html");
 const STYLE: &str = include_str!("page/nemo.css");
 const SCRIPT: &str = include_str!("page/nemo.js");
-/// Wishes that wait their turn at most: a hand is no faster.
+/// Maximum number of queued commands.
 const WAITING: usize = 4;
 
 /// A running testbed.
@@ -20,7 +20,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Fulfils wishes one after the other, on a thread of its own.
+    /// Executes queued commands one after the other, on a thread of its own.
     pub(super) fn open(bed: Nemo) -> Result<Stage> {
         let bed = Arc::new(bed);
         let (wishes, queue) = sync_channel(WAITING);
@@ -30,7 +30,7 @@ impl Stage {
         Ok(Stage { bed, wishes })
     }
 
-    /// What takes no time need not wait for a move to be measured.
+    /// A command that takes no time does not wait for the measurement of a handover.
     fn put(&self, wish: Wish) -> bool {
         match wish {
             Wish::Plug { .. } => self.wishes.try_send(wish).is_ok(),

@@ -1,5 +1,5 @@
-//! What the mobile router advertises inside: a prefix is preferred only while its network is there (RFC 4861 §6.2,
-//! RFC 9096 §3.3; document P2, first change).
+//! Observer of the mobile router's advertisements into the mobile network: a prefix is preferred only while its network
+//! is attached (RFC 4861 §6.2, RFC 9096 §3.3; document P2, first change).
 
 use super::testbed::delegated;
 use crate::bed::{Air, Segment};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The advertisements of one link, as they come.
+/// The advertisements on one link, in order of time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Adverts(Arc<Mutex<Vec<Advert>>>);
 
@@ -22,12 +22,12 @@ pub(crate) struct Advert {
     pub(crate) unix_micros: u64,
     /// The prefix.
     pub(crate) prefix: Prefix,
-    /// Seconds.
+    /// Preferred lifetime, seconds.
     pub(crate) preferred: u32,
 }
 
 impl Adverts {
-    /// Watches `inside` from now on.
+    /// Observes the segment `inside` from now on.
     pub(crate) fn watch(air: &Air, inside: Segment) -> Adverts {
         let adverts = Adverts::default();
         let seen = adverts.clone();
@@ -43,8 +43,8 @@ impl Adverts {
         adverts
     }
 
-    /// Waits until every prefix of access network `number` that was advertised as preferred before `since` is so no
-    /// longer; when the last of them was taken back, if that came within `patience`.
+    /// Waits until every prefix of access network `number` that was advertised as preferred before `since` is
+    /// deprecated; the time of the last deprecation, microseconds since 1970, `None` after `patience`.
     pub(crate) fn wait_withdrawn(&self, number: usize, since: u64, patience: Duration) -> Option<u64> {
         let mut last = BTreeMap::new();
         for advert in self.lock().iter().filter(|advert| advert.unix_micros < since && is_of(advert, number)) {
@@ -63,7 +63,7 @@ impl Adverts {
         .map(|moments| moments.into_iter().max().unwrap_or(since))
     }
 
-    /// Prefixes of access network `number` that were advertised as preferred from `begin` until before `end`.
+    /// Prefixes of access network `number` advertised as preferred from `begin` until before `end`.
     pub(crate) fn preferred(&self, number: usize, begin: u64, end: u64) -> Vec<Advert> {
         let within = |advert: &&Advert| (begin..end).contains(&advert.unix_micros);
         let seen = self.lock();
@@ -79,7 +79,7 @@ fn is_of(advert: &Advert, number: usize) -> bool {
     Prefix::new(delegated(number), 48).is_some_and(|pool| pool.covers(advert.prefix))
 }
 
-/// The prefixes of a Router Advertisement and how long they are preferred.
+/// The prefixes of a Router Advertisement with their preferred lifetimes.
 fn prefixes(packet: &[u8]) -> Vec<(Prefix, u32)> {
     let Ok(datagram) = Datagram::parse(packet) else { return Vec::new() };
     if datagram.protocol != protocol::ICMPV6 || datagram.payload.first() != Some(&kind::ROUTER_ADVERTISEMENT) {

@@ -1,5 +1,5 @@
-//! One connection and a vehicle that moves under it: each move is measured as the application sees it, and everybody
-//! who watches is asked whether anything was wrong.
+//! One connection while the vehicle moves: each handover is measured at the application, and all observers are checked
+//! for faults.
 
 use super::{Path, Testbed};
 use crate::clock;
@@ -10,64 +10,66 @@ use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Who begins the connection, and with what.
+/// Which end opens the connection, with which protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// The node inside, by TCP: classical NEMO.
+    /// The mobile network node, with TCP: classical NEMO.
     Classical,
-    /// The node inside, by MPTCP.
+    /// The mobile network node, with MPTCP.
     Outbound,
-    /// The correspondent, by MPTCP; it knows only the address in the mobile network.
+    /// The correspondent, with MPTCP; it knows only the address in the mobile network.
     Inbound,
 }
 
-/// A connection under which the vehicle moves.
+/// A connection during which the vehicle moves.
 pub(crate) struct Journey<'a> {
     testbed: &'a Testbed,
     mode: Mode,
     transfer: Transfer,
-    /// The access networks the vehicle is plugged into and can use.
+    /// Access networks that the vehicle is attached to and can use.
     there: Vec<usize>,
-    /// When the last move began.
+    /// Begin of the last handover, microseconds since 1970.
     since: u64,
 }
 
-/// One move, measured. Times in milliseconds.
+/// A measured handover. Times in milliseconds.
 #[derive(Debug, Clone)]
 pub(crate) struct Leg {
-    /// What was done.
+    /// The name of the handover.
     pub(crate) what: String,
-    /// When it began, microseconds since 1970.
+    /// Its begin, microseconds since 1970.
     pub(crate) began: u64,
-    /// Longest time without a byte at either end, less the time between two writes.
+    /// Longest time without a byte at either end.
     pub(crate) gap: f64,
-    /// From its beginning until bytes took the direct path of the network that was to carry them.
+    /// Time until payload took the direct path of the new network.
     pub(crate) to_direct: Option<f64>,
-    /// From its beginning until the prefix of a network that was left was advertised as deprecated.
+    /// Time until the prefix of a network that was left was advertised as deprecated.
     pub(crate) withdrawn: Option<f64>,
-    /// Share of the octets that went straight, once this leg had settled.
+    /// Share of the payload on the direct path after the observation time.
     pub(crate) direct_share: f64,
-    /// Octets by the home path once a direct one was in use; 0 if that took longer than the move is watched.
+    /// Octets on the home path while a direct one was in use; 0 if the direct path came into use too late to tell.
     pub(crate) backup_octets: u64,
-    /// Whether bytes flow both ways.
+    /// Whether bytes arrive in both directions.
     pub(crate) lives: bool,
-    /// What should not have been.
+    /// Failed checks.
     pub(crate) faults: Vec<String>,
 }
 
-/// Octets written at once.
+/// Octets of one write.
 const MESSAGE: usize = 1024;
-/// How long a move is watched.
+/// Observation time of a handover.
 const SETTLE: Duration = Duration::from_millis(2500);
-/// A move that takes longer has failed.
+/// A handover that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(12);
-/// A prefix may be advertised as preferred so long after its network has gone: what was under way, microseconds.
+/// A prefix may be advertised as preferred this long after its network is gone, because the packet was in flight;
+/// microseconds.
 const UNDER_WAY: u64 = 100_000;
-/// Bytes that had to go by the home path may be acknowledged or repeated there so long, microseconds.
+/// Bytes sent on the home path may be acknowledged or retransmitted there this long, microseconds.
 const AFTERWARDS: u64 = 1_000_000;
 
 impl<'a> Journey<'a> {
-    /// Connects while the vehicle is in the access networks `there`, at `rate` octets a second each way.
+    /// Connects while the vehicle is attached to the access networks `there`, at `rate` octets per second in each
+    /// direction.
     pub(crate) fn begin(
         testbed: &'a Testbed,
         mode: Mode,
@@ -90,13 +92,12 @@ impl<'a> Journey<'a> {
         Ok(journey)
     }
 
-    /// Octets that have arrived at the second end and at the first.
+    /// Octets received so far: at the second endpoint, at the first.
     pub(crate) fn progress(&self) -> [u64; 2] {
         self.transfer.progress()
     }
 
-    /// Does `act`, after which the vehicle can use the access networks `there`, and watches what becomes of the
-    /// connection.
+    /// Performs `act`, after which the vehicle can use the access networks `there`, and observes the connection.
     pub(crate) fn go(&mut self, what: &str, there: &[usize], act: impl FnOnce(&Testbed) -> Result<()>) -> Result<Leg> {
         let testbed = self.testbed;
         let left: Vec<usize> = self.there.iter().filter(|number| !there.contains(number)).copied().collect();
@@ -130,18 +131,18 @@ impl<'a> Journey<'a> {
         Ok(leg)
     }
 
-    /// Ends the connection; what arrived each way.
+    /// Ends the connection; the delivery in each direction.
     pub(crate) fn finish(self) -> Result<[Delivery; 2]> {
         self.transfer.finish(PATIENCE)
     }
 
-    /// When the last prefix of the networks that were left was advertised as deprecated.
+    /// The time of the last deprecation of a prefix of the networks that were left.
     fn withdrawn(&self, left: &[usize], since: u64) -> Option<u64> {
         let moments = left.iter().map(|number| self.testbed.adverts.wait_withdrawn(*number, since, PATIENCE));
         moments.collect::<Option<Vec<u64>>>()?.into_iter().max()
     }
 
-    /// Waits until bytes take a direct path there is; when the last of these paths was taken up.
+    /// Waits until payload takes the direct paths; the time of the last first use.
     fn wait_direct(&self, since: u64) -> Option<u64> {
         if self.mode == Mode::Classical || self.there.is_empty() {
             return None;

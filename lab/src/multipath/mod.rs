@@ -1,5 +1,5 @@
-//! NEMO with Multipath TCP inside: the paper's networks, and observers that say which path every byte took and whether
-//! any packet or advertisement was wrong (document P2; RFC 8684, RFC 8028).
+//! NEMO with MPTCP inside: the paper's networks, and observers of payload paths, packet sources and advertisements
+//! (document P2; RFC 8684, RFC 8028).
 
 pub(crate) mod adverts;
 pub(crate) mod journey;

@@ -1,5 +1,5 @@
-//! The paper's delay equations 1 to 5 (document P2): a round trip is the sum of what its links delay and what its hosts
-//! need, and classical NEMO adds the way by the home agent twice and the work of the tunnel.
+//! The paper's delay equations 1 to 5 (document P2): a round trip is the sum of link delays and processing times;
+//! classical NEMO adds the path by the home agent twice and the cost of the tunnel.
 
 use super::Shape;
 use std::time::Duration;
@@ -11,16 +11,16 @@ pub(crate) enum Scenario {
     Ns0,
     /// In FN1 or FN2 (0 or 1) by classical NEMO.
     Classical(usize),
-    /// In FN1 or FN2 with a path past the tunnel.
+    /// In FN1 or FN2 on the direct path.
     Direct(usize),
 }
 
 impl Scenario {
-    /// All of them, in the order of the equations.
+    /// All scenarios in the order of the equations.
     pub(crate) const ALL: [Scenario; 5] =
         [Scenario::Ns0, Scenario::Classical(0), Scenario::Direct(0), Scenario::Classical(1), Scenario::Direct(1)];
 
-    /// As the paper calls it.
+    /// The paper's name.
     pub(crate) fn name(self) -> String {
         match self {
             Scenario::Ns0 => "NS0".to_owned(),
@@ -29,19 +29,20 @@ impl Scenario {
         }
     }
 
-    /// What the links delay a round trip by: out of and into each network it crosses.
+    /// Link delay of a round trip: out of and into each network on the path.
     pub(crate) fn path(self, shape: Shape) -> Duration {
         let home = shape.delay;
         let visited = |number| if number > 0 { shape.delay + 2 * shape.further } else { shape.delay };
         match self {
             Scenario::Ns0 => home,
             Scenario::Direct(number) => visited(number),
-            // Either way a packet goes into the home network and out of it again.
+            // In each direction a packet enters and leaves the home network.
             Scenario::Classical(number) => visited(number) + 2 * home,
         }
     }
 
-    /// The equation as text: `d` are round trips over the links, `p` what hosts need, `t` what the tunnel needs.
+    /// The equation as text: `d` round-trip delays of links, `p` processing times of hosts, `t` processing time of the
+    /// tunnel.
     pub(crate) fn equation(self) -> &'static str {
         match self {
             Scenario::Ns0 => "p0 + d(CN,HA)",

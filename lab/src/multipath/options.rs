@@ -1,29 +1,29 @@
-//! What an independent dissector sees of Multipath TCP in a capture (RFC 8684 §3, the subtypes of its option).
+//! Counts of MPTCP options in a capture, by an independent dissector (RFC 8684 §3).
 
 use crate::check;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// How often each message of the protocol was seen.
+/// How often each option occurs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// MP_CAPABLE: a connection begins.
+    /// MP_CAPABLE: connection set-up.
     pub(crate) capable: usize,
     /// MP_JOIN: a subflow is added.
     pub(crate) join: usize,
-    /// ADD_ADDR: an address is offered.
+    /// ADD_ADDR: an address is announced.
     pub(crate) add_addr: usize,
-    /// REMOVE_ADDR: an address is gone.
+    /// REMOVE_ADDR: an address is withdrawn.
     pub(crate) remove_addr: usize,
-    /// MP_PRIO: a subflow becomes a backup, or no longer.
+    /// MP_PRIO: a subflow's backup flag changes.
     pub(crate) prio: usize,
-    /// MP_FAIL: a middlebox has touched the data.
+    /// MP_FAIL: a middlebox has modified data.
     pub(crate) fail: usize,
 }
 
 impl Options {
-    /// Counts what these `interfaces` sent, named as in the capture.
+    /// Counts the options sent by these `interfaces`, named as in the capture.
     pub(crate) fn count(capture: &Path, interfaces: &[&str]) -> Result<Options> {
         let sent: Vec<String> = interfaces.iter().map(|name| format!("frame.interface_name == \"{name}\"")).collect();
         let filter = format!("({}) && tcp.options.mptcp.subtype && !icmpv6", sent.join(" || "));

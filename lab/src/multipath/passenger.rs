@@ -1,4 +1,4 @@
-//! Further nodes inside the vehicle, each a host of its own with its own path manager.
+//! Further mobile network nodes, each a host with its own path manager.
 
 use super::testbed::{Testbed, find_address, node_config};
 use crate::bed::{Daemon, Host};
@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-/// A node inside.
+/// A mobile network node.
 pub(crate) struct Passenger {
     /// Its host.
     pub(crate) host: Host,
@@ -17,11 +17,11 @@ pub(crate) struct Passenger {
     _daemon: Daemon,
 }
 
-/// How long it may take until it has an address.
+/// How long its address may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 impl Passenger {
-    /// Lets node `number` board.
+    /// Attaches node `number` to the mobile network.
     pub(crate) fn board(testbed: &Testbed, number: usize) -> Result<Passenger> {
         let host = Host::new(&format!("node{number}"))?;
         host.set("ipv6/conf/default/accept_dad", "0")?;

@@ -1,4 +1,5 @@
-//! Which path every octet of a connection took, seen on the link inside the vehicle, where nothing is tunnelled.
+//! Observer of the path of each payload octet, on the link inside the mobile network, where packets are not
+//! encapsulated.
 
 use super::testbed::{delegated, far_side};
 use crate::bed::{Air, Segment};
@@ -7,20 +8,20 @@ use roam6_wire::ip6::{Datagram, protocol};
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How a packet travels between the node inside and the correspondent.
+/// A path between the mobile network node and the correspondent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Path {
     /// By the home agent: through the tunnel while the vehicle is away.
     Home,
-    /// Straight through access network 0 or 1.
+    /// Direct, through access network 0 or 1.
     Direct(usize),
 }
 
 impl Path {
-    /// All there are, in the order they are shown.
+    /// All paths in display order.
     pub(crate) const ALL: [Path; 3] = [Path::Home, Path::Direct(0), Path::Direct(1)];
 
-    /// The path that packets of this address inside take.
+    /// The path of packets with this inner address.
     fn of(address: Ipv6Addr) -> Option<Path> {
         let near = |prefix: Ipv6Addr| prefix.segments().get(..3) == address.segments().get(..3);
         if near(topology::network(0)) {
@@ -30,7 +31,7 @@ impl Path {
     }
 }
 
-/// TCP payload on the link inside: seen until now.
+/// Observed TCP payload.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Paths(Arc<Mutex<Vec<Sample>>>);
 
@@ -42,7 +43,7 @@ struct Sample {
 }
 
 impl Paths {
-    /// Watches `inside` from now on.
+    /// Observes the segment `inside` from now on.
     pub(crate) fn watch(air: &Air, inside: Segment) -> Paths {
         let paths = Paths::default();
         let seen = paths.clone();
@@ -66,14 +67,14 @@ impl Paths {
         span.iter().filter(|sample| sample.path == path).map(|sample| sample.octets).sum()
     }
 
-    /// Share of the payload from `begin` until before `end` that went straight; 0 if there was none.
+    /// Share of the payload from `begin` until before `end` on direct paths; 0 without payload.
     pub(crate) fn direct_share(&self, begin: u64, end: u64) -> f64 {
         let [home, first, second] = Path::ALL.map(|path| self.octets(path, begin, end) as f64);
         let all = home + first + second;
         if all > 0.0 { (first + second) / all } else { 0.0 }
     }
 
-    /// The first payload on `path` at or after `moment`.
+    /// The first payload on `path` at or after `moment`; both microseconds since 1970.
     pub(crate) fn first(&self, path: Path, moment: u64) -> Option<u64> {
         let samples = self.lock();
         let from = samples.partition_point(|sample| sample.unix_micros < moment);
@@ -81,7 +82,7 @@ impl Paths {
         later.find(|sample| sample.path == path).map(|sample| sample.unix_micros)
     }
 
-    /// Forgets everything.
+    /// Discards all samples.
     pub(crate) fn clear(&self) {
         self.lock().clear();
     }
@@ -91,7 +92,7 @@ impl Paths {
     }
 }
 
-/// The path of a TCP segment between the node inside and a correspondent, and how much it carries, if anything.
+/// Path and payload length of a TCP segment between the mobile network node and a correspondent.
 fn payload(packet: &[u8]) -> Option<(Path, u64)> {
     let datagram = Datagram::parse(packet).ok().filter(|datagram| datagram.protocol == protocol::TCP)?;
     let inside = if far_side(datagram.destination) { datagram.source } else { datagram.destination };

@@ -20,21 +20,21 @@ use roam6_sim::LinkSpec;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-/// What the links do.
+/// Parameters of the links.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Shape {
     /// One-way delay out of HA, FN1 and FN2.
     pub(crate) delay: Duration,
-    /// More of it on the way between FN2 and the rest, either way.
+    /// Additional one-way delay of FN2, in each direction.
     pub(crate) further: Duration,
-    /// Share of packets lost out of HA, FN1 and FN2.
+    /// Loss ratio out of HA, FN1 and FN2.
     pub(crate) loss: f64,
-    /// Bits a second, either way.
+    /// Bits per second, in each direction.
     pub(crate) rate_bps: u64,
 }
 
 impl Shape {
-    /// The paper's, on lines of 20 Mbit/s.
+    /// The paper's values, on links of 20 Mbit/s.
     pub(crate) const PAPER: Shape =
         Shape { delay: Duration::from_millis(10), further: Duration::from_millis(5), loss: 0.05, rate_bps: 20_000_000 };
 
@@ -43,20 +43,20 @@ impl Shape {
         Shape { loss: 0.0, ..self }
     }
 
-    /// What leaves HA or FN1, or FN2 if it is `further`.
+    /// The link model out of HA or FN1, or out of FN2 if `further`.
     fn out(self, further: bool) -> LinkSpec {
         let more = if further { self.further } else { Duration::ZERO };
         LinkSpec { delay: self.delay + more, loss: self.loss, ..self.towards(false) }
     }
 
-    /// What is sent to there.
+    /// The link model towards these networks.
     fn towards(self, further: bool) -> LinkSpec {
         let delay = if further { self.further } else { Duration::ZERO };
         LinkSpec { delay, rate_bps: Some(self.rate_bps), queue_bytes: QUEUE, ..LinkSpec::default() }
     }
 }
 
-/// Where a vehicle may be.
+/// Where an uplink may be plugged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spot {
     /// On the home link.
@@ -65,42 +65,42 @@ pub(crate) enum Spot {
     Visited(usize),
 }
 
-/// Networks, one vehicle, one node inside, and everybody who watches.
+/// Networks, one vehicle, one mobile network node, and all observers.
 pub(crate) struct Testbed {
     /// The networks.
     pub(crate) world: World,
     /// The vehicle.
     pub(crate) vehicle: Vehicle,
-    /// Which path every octet took.
+    /// Observer of payload paths.
     pub(crate) paths: Paths,
-    /// What is advertised inside.
+    /// Observer of advertisements in the mobile network.
     pub(crate) adverts: Adverts,
-    /// What the uplinks carry.
+    /// Observer of the uplinks.
     pub(crate) uplinks: Uplinks,
-    /// The roam6 of the node inside, if it has one.
+    /// The path manager of the mobile network node, if started.
     pub(crate) node: Option<Daemon>,
     shape: Shape,
     _delegators: Vec<Delegator>,
 }
 
-/// Octets that wait before a line of 20 Mbit/s: 25 ms.
+/// Queue of a link, octets: 25 ms at 20 Mbit/s.
 const QUEUE: usize = 64 * 1024;
-/// Nodes inside get addresses of the networks visited, and use them like their own.
+/// Delegates care-of prefixes to the mobile network, with the same preference as its own prefix.
 const LENDING: &str = "\n[mobile_router.care_of_prefixes]\nprefer = \"either\"\n";
-/// Receive buffers that `roam6 mptcp status` finds nothing wrong with: least, first and largest size, octets.
+/// Receive buffers that `roam6 mptcp status` accepts: minimum, default and maximum, octets.
 const BUFFERS: &str = "4096 1048576 33554432";
-/// How long anything may take until it works.
+/// How long connectivity may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 impl Testbed {
-    /// Builds everything; the vehicle has two uplinks and is plugged in nowhere.
+    /// Builds the networks; the vehicle has two unplugged uplinks.
     pub(crate) fn build(shape: Shape) -> Result<Testbed> {
         let mut testbed = Testbed::unmanaged(shape)?;
         testbed.node = Some(testbed.manage()?);
         Ok(testbed)
     }
 
-    /// The same, but nobody manages the paths of the node inside.
+    /// [`Testbed::build`] without a path manager at the mobile network node.
     pub(crate) fn unmanaged(shape: Shape) -> Result<Testbed> {
         let world = World::build(Duration::ZERO, 1, "duplicate_detection = false")?;
         let mut delegators = Vec::new();
@@ -108,7 +108,7 @@ impl Testbed {
             delegators.push(delegate(&world, visited, number)?);
         }
         let vehicle = world.vehicle_with(0, &["up0", "up1"], LENDING)?;
-        // Connections are to be older than the path manager here, which would see to it at the node.
+        // Connections here may precede the path manager, which would set this at the node.
         world.cn.set("ipv4/tcp_rmem", BUFFERS)?;
         vehicle.mnn.set("ipv4/tcp_rmem", BUFFERS)?;
         let networks = Networks { home: world.home, visited: world.visited.each_ref().map(|visited| visited.link) };
@@ -120,12 +120,12 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Starts a path manager at the node inside.
+    /// Starts the path manager of the mobile network node.
     pub(crate) fn manage(&self) -> Result<Daemon> {
         Daemon::start(&self.vehicle.mnn, &node_config())
     }
 
-    /// Makes the links do something else, those that were cut included.
+    /// Sets the link parameters, also of links that were cut.
     pub(crate) fn reshape(&self, shape: Shape) {
         let World { air, home_cable, exit, visited, .. } = &self.world;
         air.shape(*home_cable, shape.towards(false));
@@ -136,7 +136,7 @@ impl Testbed {
         }
     }
 
-    /// Lets access network `number` carry nothing beyond its router, or as much as ever.
+    /// Makes access network `number` drop everything beyond its router, or restores it.
     pub(crate) fn cut(&self, number: usize, cut: bool) -> Result<()> {
         if !cut {
             self.reshape(self.shape);
@@ -147,7 +147,8 @@ impl Testbed {
         Ok(())
     }
 
-    /// Plugs uplink `index` in at `spot`; when carrier came. What is delegated there is sent to this uplink.
+    /// Plugs uplink `index` in at `spot`, with the route to prefixes delegated there; the time of link-up, microseconds
+    /// since 1970.
     pub(crate) fn plug(&self, index: usize, spot: Spot) -> Result<u64> {
         let port = self.vehicle.uplink(index)?;
         if let Spot::Visited(number) = spot {
@@ -158,12 +159,12 @@ impl Testbed {
         self.world.air.plug(port, self.segment(spot)?)
     }
 
-    /// Pulls uplink `index`; when.
+    /// Unplugs uplink `index`; the time, microseconds since 1970.
     pub(crate) fn unplug(&self, index: usize) -> Result<u64> {
         self.world.air.unplug(self.vehicle.uplink(index)?)
     }
 
-    /// The node inside, at its address in the mobile network.
+    /// The mobile network node, at its address in the mobile network.
     pub(crate) fn inside(&self) -> End<'_> {
         self.vehicle.node()
     }
@@ -173,19 +174,19 @@ impl Testbed {
         self.world.correspondent()
     }
 
-    /// Waits until the node inside reaches the correspondent from its address in the mobile network.
+    /// Waits until the mobile network node reaches the correspondent from its address in the mobile network.
     pub(crate) fn wait_home_path(&self) -> Result<()> {
         let reached = || reaches(&self.vehicle.mnn, self.vehicle.mnn_address).then_some(());
         clock::wait_for(PATIENCE, reached).ok_or_else(|| anyhow!("no way by the home agent"))
     }
 
-    /// Lets the correspondent take up an address it is offered, which a kernel as it comes does not: it has to where it
-    /// begins the connection, because nobody can join it at the port it began from.
+    /// Makes the correspondent connect to announced addresses (ADD_ADDR), which the kernel's default forbids. Needed if
+    /// the correspondent opens the connection, because a peer cannot join at the ephemeral port.
     pub(crate) fn accept_offers(&self) -> Result<()> {
         self.world.cn.output("ip", &["mptcp", "limits", "set", "add_addr_accepted", "2"]).map(drop)
     }
 
-    /// Waits until `host` has an address from access network `number` that reaches the correspondent; which.
+    /// Waits until `host` has an address of access network `number` that reaches the correspondent; that address.
     pub(crate) fn wait_care_of(&self, host: &Host, number: usize) -> Result<Ipv6Addr> {
         let address = || {
             let address = find_address(host, delegated(number))?;
@@ -195,8 +196,8 @@ impl Testbed {
             .ok_or_else(|| anyhow!("{} has no working address from access network {}", host.name(), number + 1))
     }
 
-    /// Median of `count` echoes between the node inside and the correspondent, from its address in the mobile network or
-    /// in that of access network `direct`; milliseconds.
+    /// Median round-trip time of `count` echoes between the mobile network node and the correspondent, from its address
+    /// in the mobile network or in access network `direct`; milliseconds.
     pub(crate) fn round_trip(&self, direct: Option<usize>, count: u32) -> Result<f64> {
         let mnn = &self.vehicle.mnn;
         let from = match direct {
@@ -210,14 +211,13 @@ impl Testbed {
         crate::figures::percentile(&times, 0.5).context("no echo came back")
     }
 
-    /// The addresses of `host` that are preferred and lead nowhere. There should be none (issue: never a preferred
-    /// address without a working route).
+    /// Preferred addresses of `host` from which the correspondent is unreachable. There must be none.
     pub(crate) fn dead_addresses(&self, host: &Host) -> Result<Vec<Ipv6Addr>> {
         let preferred = addresses(host)?.into_iter().filter(|(_, preferred)| *preferred).map(|(address, _)| address);
         Ok(preferred.filter(|address| !reaches(host, *address)).collect())
     }
 
-    /// What the node inside knows of its paths, for whoever has to find out why one is missing.
+    /// State of the mobile network node's paths, for error messages.
     pub(crate) fn story(&self) -> String {
         let asked = |text: Result<String>| text.unwrap_or_else(|why| why.to_string());
         let mnn = &self.vehicle.mnn;
@@ -243,7 +243,7 @@ impl Testbed {
     }
 }
 
-/// What access network `number` delegates from, a /48.
+/// The prefix pool of access network `number`, a /48.
 pub(crate) fn delegated(number: usize) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0xb1 + u16::try_from(number).unwrap_or(0), 0, 0, 0, 0, 0)
 }
@@ -269,14 +269,14 @@ pub(super) fn find_address(host: &Host, prefix: Ipv6Addr) -> Option<Ipv6Addr> {
     addresses(host).ok()?.into_iter().filter(|(_, preferred)| *preferred).map(|(address, _)| address).find(near)
 }
 
-/// Whether an echo from `address` comes back: one of a few, for the links lose some.
+/// Whether an echo from `address` is answered: one of several, because links lose packets.
 fn reaches(host: &Host, address: Ipv6Addr) -> bool {
     let (from, to) = (address.to_string(), CORRESPONDENT.to_string());
     let ping = ["-6", "-n", "-q", "-c", "4", "-i", "0.05", "-W", "1", "-I", &from, &to];
     host.output("ping", &ping).is_ok()
 }
 
-/// The path manager of a node in the mobile network, which offers its care-of addresses to peers.
+/// The configuration of a mobile network node's path manager, which announces care-of addresses to peers.
 pub(super) fn node_config() -> String {
     format!(
         "\n[mnn]\ninterfaces = [\"eth0\"]\nhome_prefixes = [\"{}/56\"]\nsignal_care_of = true\n",
@@ -284,7 +284,7 @@ pub(super) fn node_config() -> String {
     )
 }
 
-/// Makes an access network delegate, and its prefixes be known to the backbone.
+/// Starts prefix delegation in an access network, with the backbone's route to its pool.
 fn delegate(world: &World, visited: &Visited, number: usize) -> Result<Delegator> {
     let (pool, cable) = (delegated(number), number + 1);
     world.core.ip(&[&format!("route add {pool}/48 via 2001:db8:f{cable}::2")])?;

@@ -1,5 +1,5 @@
-//! What the uplinks of a vehicle carry: no packet may leave with a source that does not belong to the network it leaves
-//! by (RFC 8028 §3, RFC 2827), and the tunnel costs what its header costs (RFC 2473).
+//! Observer of the uplinks of a vehicle: no packet may leave with a source address that does not belong to the network
+//! of the uplink (RFC 8028 §3, RFC 2827); also measures the overhead of the tunnel header (RFC 2473).
 
 use super::testbed::delegated;
 use crate::bed::{Air, Port, Segment};
@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Wrong packets of which the story is kept.
+/// Number of wrong packets that are described.
 const STORIES: usize = 20;
-/// Time after a port was plugged in elsewhere in which its host may not know yet: the kernel tells of changes of carrier
-/// once a second, machine-wide, unless it finds them urgent.
+/// Time after re-plugging in which the host may not know of it: the kernel reports carrier changes once a second,
+/// machine-wide, unless it considers them urgent; microseconds.
 const UNTOLD: u64 = 1_000_000;
 /// Octets of a packet that counts as full.
 const FULL: usize = 1400;
 
-/// What was seen until now.
+/// The observations so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Uplinks(Arc<Mutex<Seen>>);
 
@@ -26,12 +26,12 @@ pub(crate) struct Uplinks(Arc<Mutex<Seen>>);
 struct Seen {
     sent: u64,
     wrong: u64,
-    /// Wrong too, but of a host that may not have been told.
+    /// Wrong sources within the grace period after re-plugging.
     untold: u64,
-    /// Where each port was seen last, and since when, microseconds since 1970.
+    /// The segment of each port and the time it was plugged in, microseconds since 1970.
     plugged: BTreeMap<Port, (Segment, u64)>,
     stories: Vec<String>,
-    /// Of full packets in the tunnel: octets inside, and with the outer headers.
+    /// Full packets in the tunnel: inner octets, and octets with outer headers.
     inner: u64,
     outer: u64,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Networks {
 }
 
 impl Uplinks {
-    /// Watches these `ports` from now on.
+    /// Observes these `ports` from now on.
     pub(crate) fn watch(air: &Air, ports: Vec<Port>, networks: Networks) -> Uplinks {
         let uplinks = Uplinks::default();
         let seen = uplinks.clone();
@@ -95,23 +95,23 @@ impl Uplinks {
         self.lock().sent
     }
 
-    /// How many of them had a wrong source.
+    /// Packets with a wrong source.
     pub(crate) fn wrong(&self) -> u64 {
         self.lock().wrong
     }
 
-    /// How many had the source of the network just left, within the second in which the kernel may not have told its host
-    /// that it was plugged in elsewhere; they are not among [`Uplinks::wrong`].
+    /// Packets with a source of the previous network within the grace period after re-plugging, which
+    /// [`Uplinks::wrong`] does not include.
     pub(crate) fn untold(&self) -> u64 {
         self.lock().untold
     }
 
-    /// What the first of the wrong ones were.
+    /// Descriptions of the first wrong packets.
     pub(crate) fn stories(&self) -> Vec<String> {
         self.lock().stories.clone()
     }
 
-    /// What the tunnel adds to a full packet, percent; `None` if there was none.
+    /// Overhead of the tunnel for full packets, percent; `None` if there was none.
     pub(crate) fn overhead(&self) -> Option<f64> {
         let seen = self.lock();
         (seen.inner > 0).then(|| (seen.outer - seen.inner) as f64 / seen.inner as f64 * 100.0)

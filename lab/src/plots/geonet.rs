@@ -1,16 +1,16 @@
-//! The figures of `geonet/*`, beside those of document P3.
+//! Charts of `geonet/*`, with the values of document P3.
 
 use super::read::{number, paper, range, rows, text};
 use crate::chart::{Chart, Point, Series, Style};
 use serde_json::Value;
 
-/// What document P3 says.
+/// The values of document P3.
 const P3: &str = include_str!("../../papers/p3.csv");
-/// What vanetza forwards greedily on one core, packets a second by neighbours. Not measured by the experiment: these are
-/// of another machine than the one whose result is drawn.
+/// Greedy forwarding of vanetza on one core, packets per second by neighbours. Measured on another machine than the
+/// displayed result.
 const VANETZA: [(f64, f64); 3] = [(1.0, 108_000.0), (10.0, 68_000.0), (50.0, 24_000.0)];
 
-/// The paper's figures 7 to 9: round trips of one hop and of two, and what GeoNetworking adds to them.
+/// The paper's figures 7 to 9: round trips over one hop and two, and the delay that GeoNetworking adds.
 pub(super) fn rtt(document: &Value) -> Vec<Chart> {
     vec![trips(document, 1), trips(document, 2), overhead(document)]
 }
@@ -37,7 +37,7 @@ fn of<'a>(document: &'a Value, way: &'a str, hops: u8) -> impl Iterator<Item = &
     rows(document).iter().filter(move |row| text(row, "way") == way && number(row, "/hops") == Some(f64::from(hops)))
 }
 
-/// What the paper says of a quantity at every size.
+/// The paper's values of a quantity, by size.
 fn said(document: &Value, name: &str) -> Option<Series> {
     let ends = [20.0, 1500.0].map(|octets| paper(P3, name, octets).map(|point| Point { spread: None, ..point }));
     let points: Vec<Point> = ends.into_iter().flatten().collect();
@@ -64,7 +64,7 @@ fn overhead(document: &Value) -> Chart {
     }
 }
 
-/// The paper's figures 10 and 11: datagrams that arrive, and how much of what is sent at ever higher rates.
+/// The paper's figures 10 and 11: delivery ratio, and delivery at increasing rates.
 pub(super) fn udp(document: &Value) -> Vec<Chart> {
     let mut rates: Vec<f64> = rows(document).iter().filter_map(|row| number(row, "/kbit_s")).collect();
     rates.dedup();
@@ -101,7 +101,7 @@ fn delivery(document: &Value, rate: f64) -> Series {
     Series { name: format!("{rate} kbit/s"), style: Style::Line, points: points.collect() }
 }
 
-/// How long a connection through a moving column was silent at most, second by second.
+/// The longest silence of a connection through a moving column, per second.
 pub(super) fn tcp(document: &Value) -> Vec<Chart> {
     let silences = rows(document).iter().filter_map(|row| row.get("silence_ms_each_second")?.as_array());
     let point =
@@ -116,7 +116,7 @@ pub(super) fn tcp(document: &Value) -> Vec<Chart> {
     }]
 }
 
-/// By which ways a vehicle sends as it drives past another and a roadside unit, and how long connections were silent.
+/// Paths that a vehicle uses as it passes another and a roadside unit, and the longest silence of each connection.
 pub(super) fn v2i(document: &Value) -> Vec<Chart> {
     let phases: Vec<String> = rows(document).iter().map(|row| text(row, "phase").replace('_', " ")).collect();
     let bars = |key: &&str| {
@@ -140,7 +140,7 @@ pub(super) fn v2i(document: &Value) -> Vec<Chart> {
     ]
 }
 
-/// What arrives in the city of what could, and over how many hops, by how packets are forwarded.
+/// Delivery in the city of what is reachable, and hops, by forwarding algorithm.
 pub(super) fn city(document: &Value) -> Vec<Chart> {
     let mut ways: Vec<String> = rows(document).iter().map(|row| text(row, "forwarding")).collect();
     ways.dedup();
@@ -161,7 +161,7 @@ pub(super) fn city(document: &Value) -> Vec<Chart> {
         ..Chart::default()
     };
     let both = |key| ["unicast", "broadcast"].map(|kind| bars(key, kind)).into();
-    // Beacons and all, so they are the same for both kinds.
+    // Includes beacons, so it is the same for both kinds.
     let frames = Series { name: "all frames".to_owned(), ..bars("frames_per_request", "unicast") };
     vec![
         chart("Delivered of what a flood over ten hops would reach", "share", both("delivery")),
@@ -170,7 +170,7 @@ pub(super) fn city(document: &Value) -> Vec<Chart> {
     ]
 }
 
-/// Packets a second by neighbours, beside what others do.
+/// Packets per second by neighbours, with those of another implementation.
 pub(super) fn forwarding(document: &Value) -> Vec<Chart> {
     let seen = rows(document).iter().filter_map(|row| range(row.get("pps_of_a_core")?, number(row, "/neighbours")?));
     let others = VANETZA.map(|(x, y)| Point { x, y, spread: None });

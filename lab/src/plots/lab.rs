@@ -1,10 +1,10 @@
-//! The figure of `lab/*`.
+//! The chart of `lab/*`.
 
 use super::read::{number, range, rows, text};
 use crate::chart::{Chart, Point, Series, Style};
 use serde_json::Value;
 
-/// What each link was told to do, and what it did.
+/// Configured and measured delay of each link.
 pub(super) fn links(document: &Value) -> Vec<Chart> {
     let rows: Vec<&Value> = rows(document).iter().filter(|row| row.get("expected_ms").is_some()).collect();
     let told = rows

@@ -1,4 +1,4 @@
-//! Figures of the results of experiments, beside what the papers say (lab/papers/): one file for each document.
+//! Charts of results, with the papers' values (lab/papers/): one file for each group of experiments.
 
 mod geonet;
 mod lab;
@@ -12,10 +12,10 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use std::path::Path;
 
-/// What draws the figures of a result.
+/// Draws the charts of a result.
 type Draw = fn(&Value) -> Vec<Chart>;
 
-/// How each experiment that has figures is drawn.
+/// The experiments that have charts.
 const FIGURES: &[(&str, Draw)] = &[
     ("geonet/city", geonet::city),
     ("geonet/forwarding", geonet::forwarding),
@@ -42,7 +42,7 @@ const FIGURES: &[(&str, Draw)] = &[
     ("shim6/throughput", shim6::throughput),
 ];
 
-/// The figures of a result; none if nobody has drawn that experiment.
+/// The charts of a result; `None` if the experiment has none.
 pub(crate) fn of(document: &Value) -> Option<Vec<Chart>> {
     let name = document.get("experiment")?.as_str()?;
     FIGURES.iter().find(|(known, _)| *known == name).map(|(_, draw)| draw(document))

@@ -1,14 +1,14 @@
-//! The figures of `mptcp/*`, beside those of document P2.
+//! Charts of `mptcp/*`, with the values of document P2.
 
 use super::read::{number, paper, range, rows, text};
 use crate::chart::{Chart, Point, Series, Style};
 use crate::figures::round;
 use serde_json::Value;
 
-/// What document P2 says.
+/// The values of document P2.
 const P2: &str = include_str!("../../papers/p2.csv");
 
-/// The paper's figures 4 and 5, the latter with and without loss, and the gains beside the paper's.
+/// The paper's figures 4 and 5, the latter with and without loss, and the gains with the paper's.
 pub(super) fn scenarios(document: &Value) -> Vec<Chart> {
     let lossy = |row: &&Value| number(row, "/loss").is_some_and(|loss| loss > 0.0);
     let trips: Vec<&Value> = rows(document).iter().filter(lossy).filter(|row| row.get("rtt_ms").is_some()).collect();
@@ -61,7 +61,7 @@ fn gains(document: &Value) -> Chart {
     }
 }
 
-/// The gap of each kind of move, with and without.
+/// The gap of each kind of handover, with and without MPTCP.
 pub(super) fn handover(document: &Value) -> Vec<Chart> {
     let modes = rows(document);
     let moves = |row: &Value| row.get("moves").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -82,7 +82,7 @@ pub(super) fn handover(document: &Value) -> Vec<Chart> {
     ]
 }
 
-/// The gaps of all connections in order, with and without.
+/// The gaps of all connections in order, with and without MPTCP.
 pub(super) fn many(document: &Value) -> Vec<Chart> {
     let series = rows(document).iter().map(|row| {
         let gaps = row.get("gaps_ms").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -100,7 +100,7 @@ pub(super) fn many(document: &Value) -> Vec<Chart> {
     }]
 }
 
-/// The five equations and what was measured.
+/// The five equations and the measured delays.
 pub(super) fn model(document: &Value) -> Vec<Chart> {
     let rows = rows(document);
     let said = rows

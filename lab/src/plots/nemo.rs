@@ -1,16 +1,16 @@
-//! The figures of `nemo/*`.
+//! Charts of `nemo/*`.
 
 use super::read::{number, range, rows, text};
 use crate::chart::{Chart, Point, Series, Style};
 use serde_json::Value;
 
-/// How long each kind of move is silent, and of what a hard one consists.
+/// Gaps of each kind of handover, and the phases of a hard one.
 pub(super) fn handover(document: &Value) -> Vec<Chart> {
     let seen = gaps(document, "Silence at moves that are noticed at once", &["planned", "linkdown", "hard"]);
     vec![seen, parts(document), gaps(document, "Silence until a dead path is noticed", &["blackhole"])]
 }
 
-/// Seen by 1000 packets a second.
+/// By the train of 1000 packets/s.
 fn gaps(document: &Value, title: &str, kinds: &[&str]) -> Chart {
     let series = delays(document).into_iter().map(|delay| {
         let of = |kind: &str| rows(document).iter().find(|row| is_of(row, kind, delay));
@@ -56,7 +56,7 @@ fn is_of(row: &Value, kind: &str, delay: f64) -> bool {
     text(row, "kind") == kind && number(row, "/one_way_delay_ms") == Some(delay)
 }
 
-/// The delays measured, each once.
+/// The measured delays, each once.
 fn delays(document: &Value) -> Vec<f64> {
     let mut delays: Vec<f64> = rows(document).iter().filter_map(|row| number(row, "/one_way_delay_ms")).collect();
     delays.sort_by(f64::total_cmp);
@@ -68,7 +68,7 @@ fn away(delay: f64) -> String {
     format!("home agent {delay} ms away")
 }
 
-/// Silence when either of two uplinks goes or comes back, one of them at home.
+/// Gaps when either of two uplinks, one of them at home, is pulled or comes back.
 pub(super) fn home_and_away(document: &Value) -> Vec<Chart> {
     let rows = rows(document);
     let each = |key: &str| {
@@ -96,7 +96,7 @@ pub(super) fn home_and_away(document: &Value) -> Vec<Chart> {
     }]
 }
 
-/// What the home agent does for the same processor time as its bindings grow.
+/// Forwarding and registration for the same CPU time, by number of bindings.
 pub(super) fn scale(document: &Value) -> Vec<Chart> {
     let rows: Vec<&Value> = rows(document).iter().filter(|row| text(row, "journal") == "in memory").collect();
     let places: Vec<String> = rows.iter().filter_map(|row| number(row, "/bindings").map(|n| format!("{n}"))).collect();
@@ -132,7 +132,7 @@ pub(super) fn scale(document: &Value) -> Vec<Chart> {
     ]
 }
 
-/// What is left of a packet behind one, two and three routers.
+/// MTU and throughput behind one, two and three mobile routers.
 pub(super) fn nested(document: &Value) -> Vec<Chart> {
     let mtu = |(place, row): (usize, &Value)| Some(Point { x: place as f64, y: number(row, "/mtu")?, spread: None });
     vec![Chart {
@@ -175,7 +175,7 @@ pub(super) fn flows(document: &Value) -> Vec<Chart> {
     }]
 }
 
-/// What a tunnel costs, one router and two of them, and TCP's share.
+/// Cost of a tunnel, for one router and for two, and for TCP.
 pub(super) fn throughput(document: &Value) -> Vec<Chart> {
     let whole = [
         ("plain", "plain routing"),

@@ -1,13 +1,13 @@
-//! The figures of `shim6/*`, beside those of document P4.
+//! Charts of `shim6/*`, with the values of document P4.
 
 use super::read::{number, paper, range, rows, text};
 use crate::chart::{Chart, Point, Series, Style};
 use serde_json::Value;
 
-/// What document P4 says.
+/// The values of document P4.
 const P4: &str = include_str!("../../papers/p4.csv");
 
-/// The paper's figure 6, and what is behind it.
+/// The paper's figure 6, and the rates behind it.
 pub(super) fn generation(document: &Value) -> Vec<Chart> {
     let made: Vec<&Value> = rows(document).iter().filter(|row| row.get("generate").is_some()).collect();
     let case = |row: &Value| format!("Sec {}, threads {}", text(row, "sec"), text(row, "threads"));
@@ -120,7 +120,7 @@ pub(super) fn servers(document: &Value) -> Vec<Chart> {
     }]
 }
 
-/// What the shim costs a transfer.
+/// The cost of the shim for a transfer.
 pub(super) fn throughput(document: &Value) -> Vec<Chart> {
     let all: Vec<&Value> = rows(document).iter().collect();
     let flows = |row: &Value| format!("{} connections", number(row, "/flows").unwrap_or_default());
@@ -128,7 +128,7 @@ pub(super) fn throughput(document: &Value) -> Vec<Chart> {
     vec![Chart { title: "Bulk TCP between two hosts".to_owned(), up: "Gbit/s, median and range".to_owned(), ..rate }]
 }
 
-/// Bars: a place for each `place`, a series for each `name`, in the order in which they come.
+/// Bars: a category for each `place`, a series for each `name`, in order of appearance.
 fn grouped(all: &[&Value], place: &dyn Fn(&Value) -> String, name: &dyn Fn(&Value) -> String, key: &str) -> Chart {
     let mut chart = Chart::default();
     for row in all {
@@ -148,7 +148,7 @@ fn grouped(all: &[&Value], place: &dyn Fn(&Value) -> String, name: &dyn Fn(&Valu
     chart
 }
 
-/// Figures of the summary, and what the paper says of them.
+/// Figures of the summary, with the paper's values.
 fn beside(document: &Value, title: &str, names: &[&str]) -> Chart {
     let seen = names.iter().enumerate().filter_map(|(place, name)| {
         let y = number(document, &format!("/summary/{name}"))?;

@@ -1,8 +1,8 @@
-//! What the figures of the summaries are to be (lab/papers/bounds.csv).
+//! Bounds of the summary figures (lab/papers/bounds.csv).
 
 const BOUNDS: &str = include_str!("../../papers/bounds.csv");
 
-/// Between what a figure is to lie; `None`: open on that side.
+/// The bounds of a figure; `None`: no bound on that side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bound {
     least: Option<f64>,
@@ -10,7 +10,7 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// That of a figure, if it has one.
+    /// The bound of a figure, if it has one.
     pub(super) fn of(experiment: &str, key: &str) -> Option<Bound> {
         let fits = |pattern: &str| match pattern.strip_suffix('*') {
             Some(beginning) => key.starts_with(beginning),
@@ -27,7 +27,7 @@ impl Bound {
         self.least.is_none_or(|least| value >= least) && self.most.is_none_or(|most| value <= most)
     }
 
-    /// As a reader takes it.
+    /// The bound in words.
     pub(super) fn words(self) -> String {
         match (self.least, self.most) {
             (Some(least), Some(most)) => format!("{least} to {most}"),

@@ -1,4 +1,4 @@
-//! The report: every experiment run once, and one page that shows them all beside the papers and the bounds.
+//! The report: runs every experiment and writes one page with all figures, the papers' values and the bounds.
 
 mod bounds;
 mod page;
@@ -14,21 +14,21 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is wanted.
+/// Options of the report.
 pub(crate) struct Wish {
-    /// Fewer repetitions of each.
+    /// Fewer repetitions.
     pub(crate) quick: bool,
-    /// Only experiments whose names begin so.
+    /// Only experiments whose names begin with this.
     pub(crate) only: String,
-    /// Also those that this version has a result of.
+    /// Also experiments that have a result of this version.
     pub(crate) again: bool,
-    /// Runs nothing: draws what is there.
+    /// Runs nothing and draws the existing results.
     pub(crate) draw: bool,
-    /// Where results and page are.
+    /// The directory of results and page.
     pub(crate) into: PathBuf,
 }
 
-/// Runs what has no result yet and writes the page. `true` if every experiment was sound.
+/// Runs the experiments without a result and writes the page. `true` if every experiment was sound.
 pub(crate) fn run(wish: &Wish) -> Result<bool> {
     let shelf = Shelf::open(&wish.into, wish.quick)?;
     let wanted = |experiment: &&Experiment| experiment.name.starts_with(&wish.only);
@@ -51,13 +51,13 @@ pub(crate) fn run(wish: &Wish) -> Result<bool> {
     Ok(sound && results.len() == wanted.len())
 }
 
-/// How long a turn will take: as its longest row.
+/// Expected duration of a turn, seconds: that of its longest row.
 fn seconds(shelf: &Shelf, rows: &[Vec<&Experiment>]) -> u64 {
     let row = |row: &Vec<&Experiment>| row.iter().map(|one| shelf.seconds(one.name)).sum();
     rows.iter().map(row).max().unwrap_or_default()
 }
 
-/// Runs rows of experiments beside each other. `true` if all were sound.
+/// Runs rows of experiments in parallel. `true` if all were sound.
 fn turn(shelf: &Shelf, rows: &[Vec<&Experiment>], quick: bool, left: u64) -> Result<bool> {
     let row = |row: &[&Experiment]| -> Result<bool> {
         let (mut sound, mut left) = (true, left);
@@ -77,7 +77,7 @@ fn turn(shelf: &Shelf, rows: &[Vec<&Experiment>], quick: bool, left: u64) -> Res
     })
 }
 
-/// Runs one experiment in a process, and so a cage, of its own; what it says goes into a file beside its result.
+/// Runs one experiment in a process, and so a sandbox, of its own, with its output in a log file beside its result.
 fn one(shelf: &Shelf, experiment: &Experiment, quick: bool) -> Result<bool> {
     let log = shelf.log(experiment.name);
     let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
@@ -98,7 +98,7 @@ fn one(shelf: &Shelf, experiment: &Experiment, quick: bool) -> Result<bool> {
     Ok(sound)
 }
 
-/// A result counts once it is whole. `true` if there is one.
+/// Replaces the previous result once the new one is complete. `true` if there is a new one.
 fn keep(fresh: &Path, result: &Path) -> Result<bool> {
     let came = fresh.exists();
     if came {

@@ -1,4 +1,4 @@
-//! The page: one file with all figures in it, for screens of any size, light or dark, and for print.
+//! The report page: one file with all figures, for screens of any size, light or dark, and for print.
 
 use super::bounds::Bound;
 use super::reading::{self, CHAPTERS, Chapter};
@@ -34,7 +34,7 @@ fn page(results: &[Value]) -> Result<String> {
     Ok(html)
 }
 
-/// How many bounds hold, and which do not.
+/// The number of bounds that hold, and those that are missed.
 fn overview(html: &mut String, results: &[Value]) -> Result<()> {
     let figures: Vec<Figure> = results.iter().flat_map(Figure::all).filter(|figure| figure.bound.is_some()).collect();
     let missed: Vec<&Figure> = figures.iter().filter(|figure| figure.holds() == Some(false)).collect();
@@ -84,7 +84,7 @@ fn experiment(html: &mut String, result: &Value) -> Result<()> {
     Ok(())
 }
 
-/// What was not as it should be, and so whether the figures are to be believed.
+/// Failed checks of the run.
 fn faults(html: &mut String, result: &Value) -> Result<()> {
     if result.get("sound") != Some(&Value::Bool(false)) {
         return Ok(());
@@ -97,7 +97,7 @@ fn faults(html: &mut String, result: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Under which conditions the figures were seen, and where all of them are.
+/// Conditions of the run, and a link to its result file.
 fn origin(html: &mut String, result: &Value) -> Result<()> {
     let text = |pointer: &str| match result.pointer(pointer) {
         Some(Value::String(text)) => escape(text),
@@ -136,7 +136,7 @@ impl Figure<'_> {
         figures.map(|(key, value)| Figure { experiment, key, value, bound: Bound::of(experiment, key) }).collect()
     }
 
-    /// A figure that is not there holds nothing.
+    /// A missing figure misses its bound.
     fn holds(&self) -> Option<bool> {
         self.bound.map(|bound| self.value.as_f64().is_some_and(|value| bound.holds(value)))
     }

@@ -1,8 +1,8 @@
-//! What the reader of the report is told: which document a group of experiments answers, and how to read each.
+//! Explanations in the report: the document that a group of experiments refers to, and how to read each experiment.
 
 use serde_json::Value;
 
-/// A group of experiments, by the first part of their names.
+/// A group of experiments, by the prefix of their names.
 pub(super) struct Chapter {
     pub(super) prefix: &'static str,
     pub(super) title: &'static str,
@@ -35,7 +35,7 @@ pub(super) const CHAPTERS: &[Chapter] = &[
     Chapter { prefix: "lab/", title: "The testbed itself", about: "What the links of the testbed are worth." },
 ];
 
-/// How to read each experiment's figures.
+/// How to read the figures of each experiment.
 const READING: &[(&str, &str)] = &[
     ("lab/links", "How exactly the links delay, lose and are re-plugged: what follows can be no finer than this."),
     (
@@ -86,12 +86,12 @@ const READING: &[(&str, &str)] = &[
     ("shim6/recovery", "How long an application stands still is the Send Timeout and little more, if TCP is told."),
 ];
 
-/// How to read an experiment; empty if there is nothing to say beside what it is.
+/// The explanation of an experiment; empty if there is none.
 pub(super) fn of(experiment: &str) -> &'static str {
     READING.iter().find(|(name, _)| *name == experiment).map_or("", |(_, text)| text)
 }
 
-/// What was not as it should be in a run, in its own words.
+/// Descriptions of the failed checks of a run.
 pub(super) fn faults(result: &Value) -> Vec<&str> {
     result.get("faults").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }

@@ -1,4 +1,4 @@
-//! Results of earlier runs: what is there need not be run again, and says how long the next run will take.
+//! Results of earlier runs: a usable result is not produced again, and its duration predicts the next run's.
 
 use crate::figures;
 use anyhow::{Context, Result};
@@ -6,10 +6,10 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What an experiment takes that was never run here, seconds: quick, and whole.
+/// Default duration of an experiment, seconds: quick, and full.
 const GUESS: (u64, u64) = (45, 240);
 
-/// A folder of results.
+/// A directory of results.
 pub(super) struct Shelf {
     folder: PathBuf,
     quick: bool,
@@ -30,12 +30,12 @@ impl Shelf {
         self.folder.join(format!("{}.log", name.replace('/', "-")))
     }
 
-    /// The last result, of whatever version.
+    /// The last result, of any version.
     pub(super) fn read(&self, name: &str) -> Option<Value> {
         serde_json::from_str(&fs::read_to_string(self.result(name)).ok()?).ok()
     }
 
-    /// Whether there is a result of this version, as thorough as is wanted.
+    /// Whether there is a result of this version, and a full one if that is required.
     pub(super) fn has(&self, name: &str) -> bool {
         self.read(name).is_some_and(|result| self.answers(&result))
     }
@@ -46,7 +46,7 @@ impl Shelf {
         commit == Some(self.commit.as_str()) && thorough
     }
 
-    /// How long it will take, seconds: what it took last time.
+    /// Expected duration, seconds: that of the last run.
     pub(super) fn seconds(&self, name: &str) -> u64 {
         let guess = if self.quick { GUESS.0 } else { GUESS.1 };
         let last = self.read(name).filter(|result| result.get("quick") == Some(&Value::Bool(self.quick)));

@@ -1,17 +1,18 @@
-//! What runs beside what. Most experiments need the machine for themselves; some mostly wait, and in a quick report need not
-//! wait for each other.
+//! Schedule of the report. Most experiments need the machine for themselves; those that mostly wait run in parallel in
+//! a quick report.
 
 use crate::experiments::Experiment;
 
-/// Those that wait, in rows. All that pull cables are in one: the kernel tells of lost carriers once a second, whosever they
-/// are, so beside another each would find its own later. `nemo/handover` counts single milliseconds, and is alone.
+/// Experiments that mostly wait, in rows. All experiments that change carriers are in one row: the kernel reports
+/// carrier changes once a second, machine-wide, so another experiment's changes would delay the detection.
+/// `nemo/handover` resolves single milliseconds and runs alone.
 const ROWS: [&[&str]; 3] = [
     &["mptcp/handover", "nemo/home-and-away", "nemo/crash"],
     &["mptcp/scenarios", "geonet/tcp", "geonet/v2i", "mptcp/model"],
     &["nemo/idle", "nemo/nested", "shim6/hostile"],
 ];
 
-/// Rows of experiments that run beside each other, one turn after the other.
+/// Turns of rows; the rows of a turn run in parallel.
 pub(super) fn turns<'a>(wanted: &[&'a Experiment], quick: bool) -> Vec<Vec<Vec<&'a Experiment>>> {
     let row_of = |one: &Experiment| ROWS.iter().position(|row| quick && row.contains(&one.name));
     let alone = wanted.iter().filter(|one| row_of(one).is_none());

@@ -1,4 +1,4 @@
-//! A shim on a bench: the engine alone, in virtual time; whatever it wants the host to hold is granted at once.
+//! The Shim6 engine alone, in virtual time, with a host that grants every request at once.
 
 use roam6_proto::base::ids::ContextId;
 use roam6_proto::contract::config::shim::ShimConfig;
@@ -8,10 +8,10 @@ use roam6_proto::{Engine, Entropy, Input, LinkId, Outbox, Outcome, Output, Time}
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-/// The one uplink.
+/// The only uplink.
 const LINK: LinkId = LinkId(1);
 const NAME: &str = "u0";
-/// Time until the engine has seen that its addresses have settled.
+/// Time after which the engine considers its addresses stable.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// The engine and its time.
@@ -23,7 +23,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// A host with these addresses on one uplink; what `config` says of uplinks does not count.
+    /// A host with these addresses on one uplink; the uplinks in `config` are ignored.
     pub(crate) fn new(config: ShimConfig, addresses: &[Ipv6Addr]) -> Bench {
         let config = ShimConfig { interfaces: [NAME.to_owned()].into(), ..config };
         let shim = Shim::new(config, Entropy::from_number(1));
@@ -38,14 +38,14 @@ impl Bench {
         bench
     }
 
-    /// The packets that come of an input; what the engine asks of contexts is answered with silence.
+    /// The packets that the engine sends after an input; contexts are reported as idle.
     pub(crate) fn feed(&mut self, input: &Input) -> Vec<Vec<u8>> {
         let mut out = Outbox::new();
         self.shim.handle(self.now, input, &mut out);
         self.settle(out)
     }
 
-    /// Answers what the engine wants of its host; the packets it sends.
+    /// Answers the engine's requests to its host; the packets it sends.
     pub(crate) fn settle(&mut self, mut out: Outbox) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         loop {
@@ -68,13 +68,13 @@ impl Bench {
         }
     }
 
-    /// The packets that come of a packet.
+    /// The packets that the engine sends after it has received a packet.
     pub(crate) fn hear(&mut self, bytes: Vec<u8>) -> Vec<Vec<u8>> {
         self.feed(&packet(bytes))
     }
 }
 
-/// A packet as it comes by the uplink.
+/// A packet received by the uplink.
 pub(crate) fn packet(bytes: Vec<u8>) -> Input {
     Input::Packet(Packet { link: LINK, sender: None, bytes })
 }

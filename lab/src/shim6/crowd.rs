@@ -1,5 +1,6 @@
-//! Peers by the hundred thousand, played by this program. Each has a ULID of its own, a CGA in a prefix of its own; all are
-//! of one key and name the same two further locators, so that one signature serves them all and is verified for each.
+//! Hundreds of thousands of Shim6 peers, emulated by this program. Each has a CGA as ULID, in a prefix of its own. All
+//! share one key and announce the same two further locators, so that one signature is valid for all and is verified for
+//! each.
 
 use super::bench::Bench;
 use crate::bed::host::run as output;
@@ -19,32 +20,32 @@ use std::process::Command;
 
 /// The first of the peers' prefixes, a /32.
 const PREFIXES: u128 = 0x2001_0db9 << 96;
-/// Where the peers can be reached too.
+/// Further locators of the peers.
 const LOCATORS: [&str; 2] = ["2001:db8:c1::/64", "2001:db8:c2::/64"];
 
 /// The peers of one host.
 pub(crate) struct Crowd {
     host: Ipv6Addr,
     parameters: Parameters,
-    /// The locator all packets come from; `None`: each peer's ULID.
+    /// The source locator of all packets; `None`: each peer's ULID.
     from: Option<Ipv6Addr>,
-    /// List and signature.
+    /// Locator List and CGA Signature options.
     proof: Vec<ShimOption>,
 }
 
-/// What an R1 says.
+/// Contents of an R1 that an I2 returns.
 #[derive(Debug, Clone)]
 pub(crate) struct Validated {
     responder_nonce: Nonce,
     validator: Vec<u8>,
 }
 
-/// What a host has answered.
+/// A handshake message from the host.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
-    /// R1, to the peer of this number.
+    /// R1 for the peer with this number.
     R1(u32, Validated),
-    /// R2, to the peer of this number.
+    /// R2 for the peer with this number.
     R2(u32),
 }
 
@@ -63,8 +64,8 @@ impl Crowd {
         Ok(Crowd { host, parameters, from, proof })
     }
 
-    /// The same peers as most are until a path fails: they send from their ULIDs. A list with these would have to be
-    /// signed for each, so they name none.
+    /// The same peers before a path failure: they send from their ULIDs and announce no locators, because a list would
+    /// need a signature for each peer.
     pub(crate) fn at_their_ulids(&self) -> Crowd {
         Crowd { host: self.host, parameters: self.parameters.clone(), from: None, proof: Vec::new() }
     }
@@ -80,7 +81,7 @@ impl Crowd {
         self.packet(number, &Message::I1 { tag: tag(number), nonce: Nonce(number), options })
     }
 
-    /// Its I2.
+    /// The I2 of a peer, a whole packet.
     pub(crate) fn second(&self, number: u32, said: &Validated) -> Vec<u8> {
         let parameters = prefix(number).and_then(|prefix| self.parameters.in_prefix(prefix));
         let mut options = vec![ShimOption::Validator(said.validator.clone()), self.naming(number)];
@@ -100,7 +101,7 @@ impl Crowd {
     }
 }
 
-/// What a packet of the host says to the crowd; `None` if it is another.
+/// The handshake message in a packet from the host; `None` for another packet.
 pub(crate) fn answer(packet: &[u8]) -> Option<Answer> {
     let datagram = Datagram::parse(packet).ok().filter(|datagram| datagram.protocol == shim6::PROTOCOL)?;
     match Message::parse(datagram.payload).ok()? {
@@ -127,14 +128,14 @@ fn private_key(bits: u32) -> Result<Vec<u8>> {
     Ok(convert.output().context("cannot start openssl")?.stdout)
 }
 
-/// A key and what makes addresses of it.
+/// The identity (CGA parameters) of a key.
 fn identity(private_key: Vec<u8>) -> Option<Identity> {
     let public = PrivateKey::parse(&private_key)?.public()?;
     let parameters = Parameters::new([6; 16], prefix(0)?, public)?;
     Some(Identity { parameters, private_key })
 }
 
-/// List and signature, as an engine with this identity tells them.
+/// Locator List and CGA Signature options as an engine with this identity sends them.
 fn announced(identity: Identity, locators: &[Ipv6Addr], host: Ipv6Addr) -> Result<Vec<ShimOption>> {
     let config = ShimConfig { identities: vec![identity], ..ShimConfig::default() };
     let mut peer = Bench::new(config, locators);

@@ -1,4 +1,4 @@
-//! What the experiments of the shim share (RFC 5533).
+//! Networks and emulated peers of the Shim6 experiments (RFC 5533).
 
 pub(crate) mod bench;
 pub(crate) mod crowd;

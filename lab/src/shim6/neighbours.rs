@@ -1,5 +1,5 @@
-//! Two hosts at one cable, each with so many addresses that prove themselves in one way or another, and the time their
-//! handshakes take.
+//! Two hosts on one link, with a given number of addresses and kind of address proof, and the time their handshakes
+//! take.
 
 use crate::bed::daemon::binary;
 use crate::bed::host::run as output;
@@ -16,27 +16,27 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a handshake may take before it has failed: its messages are sent again after seconds.
+/// How long a handshake may take; its messages are retransmitted after seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// When something is said again if it was not enough for a context.
+/// A triggering packet is repeated after this time if it was not sufficient.
 const AGAIN: Duration = Duration::from_millis(1500);
-/// A context after the first packet, and after a second of pause again.
+/// A context is triggered by the first packet, and again after a second without packets.
 const CONFIG: &str = "[shim]\ninterfaces = [\"u0\"]\nverifications_per_second = 10000\n";
 const TRIGGER: &str = "[shim.trigger]\npackets = 1\nidle = \"1s\"\nagain = \"1s\"\n";
-/// Where somebody listens and says nothing: an error of the kernel's would make the other host ask for a context too, at
-/// the same time, and two who ask need no R1 (RFC 5533 §7.9).
+/// A UDP port with a silent listener. A Port Unreachable error would make the peer request a context at the same time,
+/// and simultaneous requests need no R1 (RFC 5533 §7.9).
 const PORT: u16 = 9;
 
-/// How addresses prove that they are one host's.
+/// How a set of addresses is proved to belong to one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// They do not: each is used alone.
+    /// Not at all: each address is used alone.
     None,
-    /// By the hash all are made of (RFC 5535).
+    /// HBA (RFC 5535).
     Hba,
-    /// By the hash, and there is a key of this kind too.
+    /// HBA with a public key of this kind.
     HbaWithKey(&'static str),
-    /// By signature of a key of this kind (RFC 3972).
+    /// CGA with a signature of a key of this kind (RFC 3972).
     Cga(&'static str),
 }
 
@@ -66,12 +66,12 @@ struct Side {
     ulid: Ipv6Addr,
 }
 
-/// When I1 and R2 were seen leaving, microseconds since 1970.
+/// Times at which I1 and R2 were sent, microseconds since 1970.
 #[derive(Debug, Clone, Default)]
 struct Seen(Arc<Mutex<(Option<u64>, Option<u64>)>>);
 
 impl Neighbours {
-    /// Builds both, with `count` addresses each; `label` tells them from others.
+    /// Builds both hosts with `count` addresses each; `label` is the suffix of their names.
     pub(crate) fn build(proof: Proof, count: u8, label: &str) -> Result<Neighbours> {
         let air = Air::new(1)?;
         let seen = Seen::default();
@@ -89,14 +89,14 @@ impl Neighbours {
         Ok(Neighbours { sides, seen, _listener: listener, _air: air })
     }
 
-    /// Lets the left host ask for a context, then ends it; the time from I1 to R2.
+    /// Makes the left host establish a context, then ends it; the time from I1 to R2.
     pub(crate) fn negotiate(&self) -> Result<Duration> {
         *self.seen.lock() = (None, None);
         let [left, right] = &self.sides;
         let mut said: Option<Instant> = None;
         let both = || {
             let (first, last) = *self.seen.lock();
-            // What is said before the shim looks does not count.
+            // A packet sent before the engine observes the flow has no effect.
             if first.is_none() && said.is_none_or(|said| said.elapsed() > AGAIN) {
                 said = Some(clock::now());
                 left.say_something_to(right.ulid).ok();
@@ -161,7 +161,7 @@ fn plain(prefixes: &[String]) -> Result<Vec<Ipv6Addr>> {
     prefixes.iter().map(|prefix| Ok(prefix.replace("::/64", "::1").parse()?)).collect()
 }
 
-/// Makes the addresses, and in the host's folder the file its daemon reads.
+/// Generates the addresses, and the identity file of the daemon in the host's directory.
 fn generate(host: &Host, proof: Proof, prefixes: &[String]) -> Result<Vec<Ipv6Addr>> {
     let file = host.folder().join("host.toml");
     let mut command = Command::new(binary()?);
@@ -173,7 +173,7 @@ fn generate(host: &Host, proof: Proof, prefixes: &[String]) -> Result<Vec<Ipv6Ad
     };
     command.args([verb, "generate"]).args(prefixes.iter().flat_map(|prefix| ["--prefix", prefix]));
     if let Some(kind) = key {
-        // OpenSSL finds the primes of a long key sooner.
+        // OpenSSL generates long RSA keys faster.
         let pem = host.folder().join("key.pem");
         let algorithm = match kind.strip_prefix("rsa-") {
             Some(bits) => ["RSA".to_owned(), format!("rsa_keygen_bits:{bits}")],

@@ -1,4 +1,4 @@
-//! Two hosts and two providers at cables of the kernel's own (veth), as fast as it can: no frame passes this program.
+//! Two hosts and two providers on veth links, at the kernel's own speed: no frame passes this program.
 
 use crate::bed::{Daemon, Host};
 use crate::clock;
@@ -10,11 +10,11 @@ use serde_json::Value;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// How long a context or a change of path may take.
+/// How long a context or a path change may take.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// When what was asked for in vain is asked for again.
+/// An unsuccessful request is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(2);
-/// A word of a conversation, and how many make it worth a context.
+/// The payload that triggers a context.
 const WORD: [u8; 1000] = [0; 1000];
 
 /// The hosts.
@@ -31,7 +31,7 @@ struct Side {
 }
 
 impl Wired {
-    /// Builds them; `label` tells them from others.
+    /// Builds the networks; `label` is the suffix of host names.
     pub(crate) fn build(label: &str) -> Result<Wired> {
         let routers = [Host::new(&format!("a{label}"))?, Host::new(&format!("b{label}"))?];
         for router in &routers {
@@ -42,7 +42,7 @@ impl Wired {
         Ok(Wired { sides, _routers: routers })
     }
 
-    /// Starts the shim at both hosts, and lets them make a context of their ULIDs.
+    /// Starts the shim at both hosts and establishes a context for their ULIDs.
     pub(crate) fn start_shim(&mut self) -> Result<()> {
         for Side { host, daemon, .. } in &mut self.sides {
             let file = host.folder().join("host.toml");
@@ -64,7 +64,7 @@ impl Wired {
         Ok(())
     }
 
-    /// Lets both hosts send by the second provider from now on, which means to rewrite.
+    /// Switches both hosts to the second provider, so that addresses are rewritten.
     pub(crate) fn rewrite(&self) -> Result<()> {
         let [left, right] = &self.sides;
         for (from, to) in [(left, right), (right, left)] {
@@ -73,7 +73,7 @@ impl Wired {
             let mut asked: Option<Instant> = None;
             let rewrites = || {
                 let rewrites = from.shows("rewriting", &true.into());
-                // The peer may have changed with us, or still be told of the search.
+                // The peer may have switched too, or may not have received the update yet.
                 if !rewrites && asked.is_none_or(|asked| asked.elapsed() > AGAIN) {
                     asked = Some(clock::now());
                     let [local, peer] = &path;
@@ -86,7 +86,7 @@ impl Wired {
         Ok(())
     }
 
-    /// Whether the uplinks of both hosts take large packets whole, as network cards do (TSO).
+    /// Sets TCP segmentation offload (TSO) of the uplinks of both hosts.
     pub(crate) fn set_segmentation(&self, by_device: bool) -> Result<()> {
         for side in &self.sides {
             for link in ["u0", "u1"] {
@@ -103,7 +103,7 @@ impl Wired {
 }
 
 impl Side {
-    /// Whether the first context has such a field.
+    /// Whether a field of the first context has this value.
     fn shows(&self, name: &str, value: &Value) -> bool {
         let shown = self.daemon.as_ref().and_then(|daemon| daemon.ask(&["show", "contexts", "--json"]).ok());
         let contexts = shown.and_then(|shown| serde_json::from_str::<Value>(&shown).ok());

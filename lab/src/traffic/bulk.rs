@@ -1,4 +1,4 @@
-//! Bulk TCP by what it costs: gigabits a second of the processor time of both ends and of the kernel's own threads.
+//! The CPU cost of bulk TCP: gigabits per second of CPU time of both ends and of the kernel's softirq threads.
 
 use super::wind::processor_time;
 use crate::bed::{Host, cage};
@@ -7,10 +7,10 @@ use std::io::{Read, Write};
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Octets written and read at once.
+/// Octets of one read or write.
 const CHUNK: usize = 1 << 16;
 
-/// Carries `octets` by so many connections together; the rate.
+/// Transfers `octets` over `flows` parallel connections; gigabits per second of CPU time.
 pub(crate) fn carry(from: (&Host, Ipv6Addr), to: (&Host, Ipv6Addr), flows: usize, octets: usize) -> Result<f64> {
     let listener = to.0.inside(|| TcpListener::bind((to.1, 0)))??;
     let target = listener.local_addr()?;

@@ -1,4 +1,4 @@
-//! As many bytes as TCP carries from one host to another, over one connection or several; nobody looks at them.
+//! Bulk TCP at full rate from one host to another, over one or more connections; the payload is not checked.
 
 use crate::clock;
 use crate::traffic::train::End;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
-/// Octets written and read at once.
+/// Octets of one read or write.
 const CHUNK: usize = 128 * 1024;
 
-/// Running connections. Dropped, they end.
+/// Running connections. Closed on drop.
 pub(crate) struct Flood {
     received: Arc<AtomicU64>,
     streams: Vec<TcpStream>,
@@ -21,7 +21,7 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    /// Starts so many connections from the first end to TCP `port` of the second.
+    /// Starts `connections` from the first endpoint to TCP `port` of the second.
     pub(crate) fn start(ends: [End<'_>; 2], port: u16, connections: usize) -> Result<Flood> {
         let [from, to] = ends;
         let address = SocketAddrV6::new(to.address, port, 0, 0);
@@ -48,7 +48,7 @@ impl Flood {
         Ok(flood)
     }
 
-    /// Gigabits a second that arrive in the next `span`.
+    /// Gigabits per second that arrive in the next `span`.
     pub(crate) fn rate(&self, span: Duration) -> f64 {
         let (before, began) = (self.received.load(Ordering::Relaxed), clock::now());
         sleep(span);

@@ -1,4 +1,4 @@
-//! Traffic whose every packet or byte is accounted for.
+//! Traffic that accounts for every packet or octet.
 
 pub(crate) mod bulk;
 pub(crate) mod flood;

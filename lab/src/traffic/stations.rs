@@ -1,4 +1,4 @@
-//! Plays the stations around a forwarder on a packet socket: many neighbours, and packets for stations far away.
+//! Emulates the stations around a forwarder on a packet socket: many neighbours, and packets for distant stations.
 
 use crate::bed::Host;
 use crate::clock;
@@ -18,19 +18,19 @@ use std::time::Duration;
 
 /// The forwarder's link-layer address.
 pub(crate) const FORWARDER: LinkAddress = LinkAddress([2, 0x47, 0, 0, 0, 1]);
-/// Where it is.
+/// The forwarder's position.
 const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
-/// Octets of an Ethernet header, and of the headers of a GeoUnicast packet with it.
+/// Octets of the Ethernet header, and of all headers of a GeoUnicast frame.
 const ETHERNET: usize = 14;
 const HEADERS: usize = ETHERNET + 60;
-/// Frames sent at once.
+/// Frames per system call.
 const BATCH: usize = 64;
-/// Destinations, and the angle in which they lie, the first neighbour's direction in its middle: were it wider, one
-/// neighbour alone would not be nearer to each than the forwarder is, and those packets would go to everybody
+/// The number of destinations and the angle of the sector they are in, centred on the first neighbour's direction. In a
+/// wider sector a single neighbour would not be nearer to each of them than the forwarder, which would then broadcast
 /// (EN 302 636-4-1 §E.2).
 const DESTINATIONS: u16 = 16;
 const FAN: f64 = core::f64::consts::FRAC_PI_2;
-/// How long a forwarded packet is waited for, milliseconds.
+/// How long a forwarded packet may take, milliseconds.
 const PATIENCE: u16 = 200;
 const EVERYBODY: LinkAddress = LinkAddress([0xff; 6]);
 
@@ -40,13 +40,13 @@ pub(crate) struct Play {
     interface: String,
     socket: OwnedFd,
     neighbours: Vec<(LinkAddress, Place)>,
-    /// Stations far away, and the neighbour nearest to each: known beforehand, so that frames are made as fast whatever
-    /// the number of neighbours.
+    /// Distant stations and the neighbour nearest to each; computed in advance, so that the cost of generating frames
+    /// is independent of the number of neighbours.
     far: Vec<Far>,
     sequence: u16,
 }
 
-/// A destination.
+/// A distant destination.
 #[derive(Debug, Clone, Copy)]
 struct Far {
     station: LinkAddress,
@@ -55,7 +55,7 @@ struct Far {
 }
 
 impl Play {
-    /// So many neighbours of a forwarder at [`FORWARDER`], who hear and send by `interface` of `host`.
+    /// So many neighbours of a forwarder at [`FORWARDER`], attached to `interface` of `host`.
     pub(crate) fn open(host: &Host, interface: &str, neighbours: u16) -> Result<Play> {
         let socket = host.inside(|| sys::open_frames(interface, 0))??;
         let place = |number| around(f64::from(number) / f64::from(neighbours) * core::f64::consts::TAU, 250.0);
@@ -65,7 +65,7 @@ impl Play {
         Ok(Play { host, interface, socket, neighbours, far, sequence: 0 })
     }
 
-    /// Every neighbour says where it is.
+    /// Sends a beacon from every neighbour.
     pub(crate) fn introduce(&mut self) -> Result<()> {
         for (address, place) in &self.neighbours {
             let packet = packet(Extended::Beacon { source: position(*address, *place) }, 1, &[]);
@@ -74,8 +74,8 @@ impl Play {
         Ok(())
     }
 
-    /// Sends `count` frames of `octets`, one every `pause`: whether each came back once, one hop older, for the neighbour
-    /// nearest to its destination; and how long each took, microseconds.
+    /// Sends `count` frames of `octets`, one every `pause`. Whether each was forwarded once, with one hop less, to the
+    /// neighbour nearest to its destination; and the latencies, microseconds.
     pub(crate) fn trickle(&mut self, count: usize, pause: Duration, octets: usize) -> Result<(bool, Vec<f64>)> {
         let interface = self.interface.clone();
         let ear = self.host.inside(|| sys::open_frames(&interface, ETHERTYPE))??;
@@ -95,7 +95,7 @@ impl Play {
         Ok((right, trips))
     }
 
-    /// Sends frames of `octets` as fast as they go, for `span`; how many came back.
+    /// Sends frames of `octets` at full rate for `span`; the number of forwarded frames.
     pub(crate) fn flood(&mut self, span: Duration, octets: usize) -> Result<u64> {
         let before = self.received()?;
         let end = clock::now() + span;
@@ -106,12 +106,12 @@ impl Play {
             let nowhere = vec![None; BATCH];
             sendmmsg(self.socket.as_raw_fd(), &mut headers, &slices, nowhere, [], MsgFlags::empty())?;
         }
-        // What still waits in the forwarder's queue.
+        // The forwarder may still have frames in its queue.
         std::thread::sleep(Duration::from_millis(300));
         Ok(self.received()?.saturating_sub(before))
     }
 
-    /// The next packet for a station far away, and the neighbour it has to go to.
+    /// The next packet for a distant station, and its expected next hop.
     fn next(&mut self, octets: usize) -> (Vec<u8>, LinkAddress) {
         self.sequence = self.sequence.wrapping_add(1);
         let Some(Far { station, place, hop }) = self.far.get(usize::from(self.sequence % DESTINATIONS)).copied() else {
@@ -142,15 +142,15 @@ impl Far {
     }
 }
 
-/// A frame as it has to come back: from the forwarder to the next hop, one hop less remaining.
+/// A frame as it must be forwarded: to the next hop, with one hop less remaining.
 fn passed_on(sent: &[u8], hop: LinkAddress) -> Vec<u8> {
     let mut packet = sent.get(ETHERNET..).unwrap_or_default().to_vec();
     roam6_wire::geo::set_remaining(&mut packet, 9);
     frame(hop, FORWARDER, &packet)
 }
 
-/// Waits for a frame; when the kernel received it, microseconds since 1970. `None` if it does not come, or another does
-/// that is no beacon: those the forwarder sends of its own.
+/// Waits for a frame; the time of its reception by the kernel, microseconds since 1970. `None` if it does not arrive,
+/// or if another frame arrives that is not one of the forwarder's own beacons.
 fn await_frame(ear: &OwnedFd, wanted: &[u8]) -> Result<Option<u64>> {
     let mut buffer = [0; 2048];
     loop {
@@ -165,7 +165,7 @@ fn await_frame(ear: &OwnedFd, wanted: &[u8]) -> Result<Option<u64>> {
     }
 }
 
-/// The next frame, and when the kernel received it, microseconds since 1970.
+/// The next frame and the time of its reception by the kernel, microseconds since 1970.
 fn stamped<'a>(ear: &OwnedFd, buffer: &'a mut [u8]) -> Result<(&'a [u8], Option<u64>)> {
     let mut slices = [IoSliceMut::new(buffer)];
     let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
@@ -188,7 +188,7 @@ fn mid(kind: u8, number: u16) -> LinkAddress {
     LinkAddress([2, 0x47, 0, kind, high, low])
 }
 
-/// A place so far from the forwarder, in that direction (radians from north, clockwise).
+/// The position at a distance (metres) and direction (radians clockwise from north) from the forwarder.
 fn around(angle: f64, metres: f64) -> Place {
     Plane::at(MIDDLE).place(Offset { east: metres * angle.sin(), north: metres * angle.cos() })
 }
@@ -198,7 +198,7 @@ fn position(address: LinkAddress, place: Place) -> LongPosition {
     LongPosition { address, timestamp: now(), place, accurate: true, speed: 0, heading: 0 }
 }
 
-/// Milliseconds since 2004, roughly as TAI has them.
+/// Milliseconds since 2004-01-01, approximately TAI.
 fn now() -> Timestamp {
     Timestamp((clock::unix_micros() / 1000).wrapping_sub(1_072_915_195_000) as u32)
 }

@@ -1,6 +1,7 @@
-//! A train of numbered datagrams in both directions, each stamped when sent and when received.
+//! A train of numbered datagrams in both directions, with timestamps of sending and reception.
 //!
-//! Gaps and losses are read off the stamps, so their resolution is that of the interval, whatever the load of the machine.
+//! Gaps and losses are computed from the timestamps, so their resolution is the interval, whatever the load of the
+//! machine.
 
 use crate::bed::Host;
 use crate::{clock, sys};
@@ -15,32 +16,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Octets of a datagram: what a voice call sends.
+/// Octets of a datagram, as of a voice call.
 const SIZE: usize = 160;
-/// Octets of a receiver's buffer.
+/// Octets of a socket's receive buffer.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Which clock reading of a delivered datagram counts.
+/// Which timestamp of a delivered datagram counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stamp {
-    /// When it was sent.
+    /// The time of sending.
     Sent,
-    /// When it was received.
+    /// The time of reception.
     Received,
 }
 
-/// A running train between two hosts.
+/// A running train between two endpoints.
 pub(crate) struct Train {
-    /// From the first host to the second.
+    /// From the first endpoint to the second.
     pub(crate) forth: Flow,
-    /// From the second host to the first.
+    /// From the second endpoint to the first.
     pub(crate) back: Flow,
     interval: Duration,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// One direction: when each datagram was sent and received, microseconds since 1970.
+/// One direction: times of sending and reception, microseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flow(Arc<Mutex<Stamps>>);
 
@@ -50,7 +51,7 @@ struct Stamps {
     received: Vec<(u64, u64)>,
 }
 
-/// What became of the datagrams of one direction sent within a span of time.
+/// Delivery of the datagrams of one direction sent within a time span.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Sent.
@@ -63,7 +64,7 @@ pub(crate) struct Tally {
     pub(crate) overtaken: usize,
 }
 
-/// An end of a train.
+/// An endpoint of traffic.
 pub(crate) struct End<'a> {
     /// The host.
     pub(crate) host: &'a Host,
@@ -72,7 +73,7 @@ pub(crate) struct End<'a> {
 }
 
 impl Train {
-    /// Starts `rate` datagrams a second each way, from and to UDP `port`.
+    /// Starts `rate` datagrams per second in each direction, from and to UDP `port`.
     pub(crate) fn start(ends: [End<'_>; 2], port: u16, rate: u32) -> Result<Train> {
         let [first, second] = ends;
         let interval = Duration::from_secs(1) / rate.max(1);
@@ -104,7 +105,7 @@ impl Train {
         self.interval
     }
 
-    /// Ends the train; the flows keep what was seen.
+    /// Ends the train; the timestamps are kept.
     pub(crate) fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -117,7 +118,7 @@ impl Train {
         let socket = end.host.inside(bind)?.with_context(|| format!("{} on {}", end.address, end.host.name()))?;
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         setsockopt(&socket, ReceiveTimestampns, &true)?;
-        // On a busy machine the receiver may wait for its turn.
+        // On a busy machine the receiver may be scheduled late.
         setsockopt(&socket, RcvBufForce, &RECEIVE_BUFFER)?;
         Ok(socket)
     }
@@ -139,7 +140,7 @@ impl Drop for Train {
 }
 
 impl Flow {
-    /// What became of the datagrams sent from `begin` until before `end`, microseconds since 1970.
+    /// Delivery of the datagrams sent from `begin` until before `end`, microseconds since 1970.
     pub(crate) fn tally(&self, begin: u64, end: u64) -> Tally {
         let stamps = self.lock();
         let (first, last) = stamps.numbers(begin, end);
@@ -182,17 +183,17 @@ impl Flow {
         self.delivered(stamp).into_iter().find(|time| *time >= moment)
     }
 
-    /// When datagrams were received from `begin` on, the last first; both microseconds since 1970.
+    /// Reception times from `begin` on, latest first; microseconds since 1970.
     pub(crate) fn received_since(&self, begin: u64) -> Vec<u64> {
         self.lock().received.iter().rev().map(|(_, time)| *time).take_while(|time| *time >= begin).collect()
     }
 
-    /// Whether something was received in the last tenth of a second.
+    /// Whether a datagram was received in the last 100 ms.
     pub(crate) fn arrived_lately(&self) -> bool {
         self.lock().received.last().is_some_and(|(_, time)| clock::unix_micros() < time + 100_000)
     }
 
-    /// One-way delays of what was received, microseconds.
+    /// One-way delays of the received datagrams, microseconds.
     pub(crate) fn delays(&self) -> Vec<u64> {
         let stamps = self.lock();
         let sent = |number: u64| stamps.sent.get(usize::try_from(number).ok()?).copied();
@@ -220,7 +221,7 @@ impl Flow {
 }
 
 impl Stamps {
-    /// The numbers of the datagrams sent from `begin` until before `end`.
+    /// The index range of the datagrams sent from `begin` until before `end`.
     fn numbers(&self, begin: u64, end: u64) -> (usize, usize) {
         let first = self.sent.partition_point(|time| *time < begin);
         (first, self.sent.partition_point(|time| *time < end).max(first))

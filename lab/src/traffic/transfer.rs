@@ -1,4 +1,4 @@
-//! A connection that carries a stream of bytes each way for as long as it is wanted; both ends digest what they see.
+//! A connection that carries a byte stream in each direction until it is ended; both ends compute a digest.
 
 use crate::clock;
 use crate::sys;
@@ -19,41 +19,41 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Octets written at once unless said otherwise.
+/// Octets of one write by default.
 const CHUNK: usize = 8 * 1024;
-/// Octets read at once.
+/// Octets of one read.
 const READ: usize = 64 * 1024;
-/// A connection that takes longer is none, seconds.
+/// Timeout of connection set-up, seconds.
 const PATIENCE: i64 = 10;
 
-/// What carries the bytes.
+/// The transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// TCP (RFC 9293).
     Tcp,
-    /// Multipath TCP, or TCP if the other end or the path will not have it (RFC 8684 §3.7).
+    /// MPTCP, with fallback to TCP if the peer or the path does not support it (RFC 8684 §3.7).
     Mptcp,
 }
 
-/// What is carried and how hard it is tried.
+/// Parameters of a transfer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
-    /// What carries it.
+    /// The transport protocol.
     pub(crate) protocol: Protocol,
-    /// Where the second end listens.
+    /// The port on which the second endpoint listens.
     pub(crate) port: u16,
-    /// Octets written at once.
+    /// Octets of one write.
     pub(crate) message: usize,
-    /// Octets a second each way; `None`: as many as go.
+    /// Octets per second in each direction; `None`: unlimited.
     pub(crate) rate: Option<u64>,
     /// Whether the second end sends too.
     pub(crate) answered: bool,
-    /// Octets a sender may have waiting; `None`: what the kernel thinks best.
+    /// Send buffer, octets; `None`: the kernel's automatic size.
     pub(crate) buffer: Option<usize>,
 }
 
 impl Load {
-    /// So many octets a second each way, to `port` of the second end.
+    /// `rate` octets per second in each direction, to `port` of the second endpoint.
     pub(crate) fn steady(protocol: Protocol, port: u16, rate: u64) -> Load {
         Load { protocol, port, message: CHUNK, rate: Some(rate), answered: true, buffer: None }
     }
@@ -66,29 +66,29 @@ pub(crate) struct Transfer {
     streams: [TcpStream; 2],
     senders: [JoinHandle<Stream>; 2],
     receivers: [JoinHandle<Stream>; 2],
-    /// Kept open: the kernel takes further subflows only while somebody listens at their port.
+    /// Kept open: the kernel accepts further subflows only while the port has a listener.
     _listener: TcpListener,
 }
 
-/// When how much had arrived at one end: microseconds since 1970, octets in all.
+/// Arrivals at one end: microseconds since 1970, octets in total.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arrivals(Arc<Mutex<Vec<(u64, u64)>>>);
 
 impl Arrivals {
-    /// Octets until now.
+    /// Octets so far.
     pub(crate) fn total(&self) -> u64 {
         self.lock().last().map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// Octets that had arrived at `moment`.
+    /// Octets that had arrived at `moment`, microseconds since 1970.
     pub(crate) fn until(&self, moment: u64) -> u64 {
         let seen = self.lock();
         let next = seen.partition_point(|(time, _)| *time <= moment);
         next.checked_sub(1).and_then(|last| seen.get(last)).map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// The longest time without a byte that touches the span from `begin` to `end`, microseconds; what has not ended at
-    /// `end` counts until there.
+    /// The longest time without a byte that overlaps the span from `begin` to `end`, microseconds; a silence that lasts
+    /// at `end` counts up to `end`.
     pub(crate) fn longest_silence(&self, begin: u64, end: u64) -> u64 {
         let seen = self.lock();
         let from = seen.partition_point(|(time, _)| *time < begin);
@@ -115,14 +115,14 @@ impl Arrivals {
     }
 }
 
-/// What one end sent or received.
+/// The stream as one end sent or received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stream {
     /// Octets.
     pub(crate) bytes: u64,
-    /// SHA-256 of them.
+    /// SHA-256 of the stream.
     pub(crate) digest: String,
-    /// What went wrong, if anything.
+    /// The error that ended the stream, if any.
     pub(crate) error: Option<String>,
 }
 
@@ -136,19 +136,19 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Whether every byte arrived, in order, and both ends ended well.
+    /// Whether every byte arrived, in order, and both ends closed without an error.
     pub(crate) fn is_whole(&self) -> bool {
         self.sent == self.received && self.sent.error.is_none() && self.sent.bytes > 0
     }
 }
 
 impl Transfer {
-    /// Connects the first end to TCP `port` of the second and starts `rate` octets a second each way.
+    /// Connects the first endpoint to TCP `port` of the second and starts `rate` octets per second in each direction.
     pub(crate) fn start(ends: [End<'_>; 2], port: u16, rate: u64) -> Result<Transfer> {
         Transfer::carry(ends, Load::steady(Protocol::Tcp, port, rate))
     }
 
-    /// Connects the first end, from its address, to the second and starts `load`.
+    /// Connects the first endpoint, from its address, to the second and starts `load`.
     pub(crate) fn carry(ends: [End<'_>; 2], load: Load) -> Result<Transfer> {
         let [first, second] = ends;
         let address = SocketAddrV6::new(second.address, load.port, 0, 0);
@@ -176,22 +176,23 @@ impl Transfer {
         Ok(Transfer { stop, arrivals, streams: [near, far], senders, receivers, _listener: listener })
     }
 
-    /// Octets received until now: at the second end, at the first end.
+    /// Octets received so far: at the second endpoint, at the first endpoint.
     pub(crate) fn progress(&self) -> [u64; 2] {
         self.arrivals.each_ref().map(Arrivals::total)
     }
 
-    /// What has arrived when: at the second end, at the first end.
+    /// Arrivals at the second and at the first endpoint.
     pub(crate) fn arrivals(&self) -> &[Arrivals; 2] {
         &self.arrivals
     }
 
-    /// Lets both ends write nothing more.
+    /// Makes both ends stop writing.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the transfer and waits at most `patience` for the last byte: first end to second, second to first.
+    /// Ends the transfer and waits at most `patience` for the last byte: deliveries from first to second endpoint, and
+    /// from second to first.
     pub(crate) fn finish(self, patience: Duration) -> Result<[Delivery; 2]> {
         self.stop();
         let done = || self.receivers.iter().all(JoinHandle::is_finished).then_some(());
@@ -210,7 +211,7 @@ impl Transfer {
     }
 }
 
-/// A socket that slows down as most do, whatever this machine prefers (RFC 9438).
+/// A socket with CUBIC congestion control (RFC 9438), whatever the default of this machine.
 fn stream_socket(protocol: Protocol) -> std::io::Result<OwnedFd> {
     let socket = match protocol {
         Protocol::Tcp => socket(AddressFamily::Inet6, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?,
@@ -220,7 +221,7 @@ fn stream_socket(protocol: Protocol) -> std::io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// At all addresses: further subflows may come to any of them.
+/// Listens on all addresses: further subflows may arrive at any of them.
 fn listen_at(load: Load) -> std::io::Result<TcpListener> {
     let socket = stream_socket(load.protocol)?;
     setsockopt(&socket, nix::sys::socket::sockopt::ReuseAddr, &true)?;

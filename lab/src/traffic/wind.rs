@@ -1,5 +1,6 @@
-//! Packets as fast as a network card brings them, and a counter at the other end, both in the kernel (`lab/bpf/wind.bpf.c`):
-//! a generator that is no part of what it measures. What is measured is processor time, because the cores are shared.
+//! A packet generator at the speed of a network card and a counter at the other end, both in the kernel
+//! (`lab/bpf/wind.bpf.c`), so that the generator is not part of the measured code. The measure is CPU time, because the
+//! cores are shared.
 
 use crate::bed::{Host, cage};
 use crate::sys;
@@ -19,72 +20,72 @@ use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wind.bpf.o"));
 
-/// Octets of a frame that are written anew each time.
+/// Octets of a frame that the generator writes for each packet.
 const HEAD: usize = 104;
-/// Octets of an order: these, the interface, how many orders there are.
+/// Octets of a map entry: the headers, the interface index, the number of entries.
 const ORDER: usize = HEAD + 8;
-/// Frames handed on together.
+/// Frames of one batch of the test run.
 const BATCH: u32 = 64;
 
-/// A burst of which less arrives, 1 being all, loses its claim.
+/// A burst of which a smaller share arrives is reported as lossy.
 const ARRIVED: f64 = 0.99;
-/// What has not arrived so long after the last is lost.
+/// A frame that has not arrived this long after the last one is lost.
 const CALM: Duration = Duration::from_millis(100);
-/// How often arrivals are looked at meanwhile.
+/// How often arrivals are polled.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// The programs.
+/// The loaded BPF programs.
 pub(crate) struct Wind {
     ebpf: Ebpf,
 }
 
-/// Where packets are counted, as long as this lives.
+/// Counts packets at an interface until dropped.
 #[must_use]
 pub(crate) struct Place {
     host: Host,
-    /// Of traffic control, or of the driver.
+    /// The attachment to traffic control or to the driver.
     link: Option<Box<dyn Send>>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // A filter is known by the number of its interface, which means another one in another host.
+        // A filter is identified by interface index, which is only valid in the network namespace of its host.
         let link = self.link.take();
         self.host.inside(|| drop(link)).ok();
     }
 }
 
-/// What came of a blow.
+/// The result of a burst.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Blow {
     /// Frames sent.
     pub(crate) sent: u32,
-    /// Those that were counted.
+    /// Frames counted at the other end.
     pub(crate) arrived: u64,
-    /// Processor time of it all.
+    /// CPU time of generator, forwarding and counter.
     pub(crate) took: Duration,
 }
 
 impl Blow {
-    /// Thousands of packets a second of processor time.
+    /// Thousands of packets per second of CPU time.
     pub(crate) fn kpps(&self) -> f64 {
         self.arrived as f64 / self.took.as_secs_f64() / 1000.0
     }
 
-    /// How many of those that were sent were counted, 1 being all.
+    /// The counted share of the sent frames, 0 to 1.
     pub(crate) fn share(&self) -> f64 {
         self.arrived as f64 / f64::from(self.sent)
     }
 }
 
-/// What was lost of the blows of each round, in words; nothing of those that are whole.
+/// Descriptions of the lossy bursts, by round.
 pub(crate) fn losses(blows: &[Blow]) -> impl Iterator<Item = String> {
     let lossy = (1..).zip(blows).filter(|(_, blow)| blow.share() < ARRIVED);
     lossy.map(|(round, Blow { sent, arrived, .. })| format!("round {round}: only {arrived} of {sent} packets arrived"))
 }
 
 impl Wind {
-    /// Loads the programs.
+    /// Loads the BPF programs.
     pub(crate) fn new() -> Result<Wind> {
         let mut ebpf = Ebpf::load(OBJECT).context("the traffic generator's BPF object")?;
         for name in ["blow", "pass", "swallow"] {
@@ -94,7 +95,7 @@ impl Wind {
         Ok(Wind { ebpf })
     }
 
-    /// Counts and swallows what arrives at this interface, before anybody else sees it.
+    /// Counts and drops all UDP and IPv6-in-IPv6 packets that arrive at this interface, before any other program.
     pub(crate) fn count_at(&mut self, host: &Host, interface: &str) -> Result<Place> {
         let program = counter(&mut self.ebpf)?;
         let link = host.inside(|| count_first(program, interface))?;
@@ -102,7 +103,7 @@ impl Wind {
         Ok(Place { host: host.clone(), link: Some(Box::new(link)) })
     }
 
-    /// The same before the kernel has made socket buffers of it.
+    /// [`Wind::count_at`] at the driver, before the kernel allocates socket buffers.
     pub(crate) fn swallow_at(&mut self, host: &Host, interface: &str) -> Result<Place> {
         let program = xdp(&mut self.ebpf, "swallow")?;
         let link = host.inside(|| {
@@ -113,7 +114,7 @@ impl Wind {
         Ok(Place { host: host.clone(), link: Some(Box::new(link)) })
     }
 
-    /// Sends all that arrives at one interface of a host by another, without looking at it.
+    /// Redirects every frame that arrives at one interface of a host to another, without a lookup.
     pub(crate) fn pass_on(&mut self, host: &Host, from: &str, to: &str) -> Result<()> {
         self.order(&[Vec::new()], host.index(to)?)?;
         let program = xdp(&mut self.ebpf, "pass")?;
@@ -121,7 +122,8 @@ impl Wind {
         Ok(())
     }
 
-    /// Sends `count` such frames in turn by an interface of a host; they are as long as the first, and 1, 2, 4 or so up to 64.
+    /// Sends `count` copies of these frames in turn by an interface of a host. All have the length of the first; their
+    /// number is a power of two up to 64.
     pub(crate) fn blow(&mut self, host: &Host, interface: &str, frames: &[Vec<u8>], count: u32) -> Result<Blow> {
         let frame = frames.first().context("no frames")?;
         self.order(frames, host.index(interface)?)?;
@@ -129,8 +131,8 @@ impl Wind {
         let program = &*xdp(&mut self.ebpf, "blow")?;
         let (own, softirq) = host.inside(|| {
             pin()?;
-            // The kernel carries on in a thread of its own what is too much at once. As long as that has not caught up, more
-            // frames would only run over the queues, of 256 between two hosts at the driver.
+            // The kernel defers excess work to a softirq thread. Until that thread has caught up, more frames would
+            // only overrun the queues (256 frames between two veth drivers).
             sys::run_last()?;
             let began = (processor_time()?, cage::softirq_time());
             let attrs = TestRunAttrs::new().xdp_live_frames(BATCH);
@@ -142,8 +144,8 @@ impl Wind {
         Ok(Blow { sent: count, arrived, took })
     }
 
-    /// Waits until all have arrived, or no more do: what the kernel has put off is still in its queues, and is carried on by
-    /// a thread that may have to wait for others.
+    /// Waits until all frames have arrived, or no more arrive: a softirq thread may have to wait for a CPU before it
+    /// processes the remaining queues.
     fn settle(&self, before: u64, sent: u32) -> Result<u64> {
         let (mut arrived, mut quiet) = (self.arrived()? - before, Duration::ZERO);
         while arrived < sent.into() && quiet < CALM {
@@ -181,11 +183,12 @@ fn counter(ebpf: &mut Ebpf) -> Result<&mut SchedClassifier> {
     Ok(ebpf.program_mut("count").context("no counter")?.try_into()?)
 }
 
-/// Before all other programs of the interface: by TCX where the kernel has it (6.6), by a clsact filter else, as roam6 does.
+/// Attaches before all other programs of the interface: by TCX if the kernel has it (6.6), otherwise by a clsact
+/// filter, as roam6 does.
 fn count_first(program: &mut SchedClassifier, interface: &str) -> Result<SchedClassifierLink, ProgramError> {
     let by = TcAttachOptions::TcxOrder(LinkOrder::first());
     let id = program.attach_with_options(interface, TcAttachType::Ingress, by).or_else(|_| {
-        // Fails if the qdisc is there, which is as good.
+        // Fails if the qdisc exists, which is fine.
         let _ = tc::qdisc_add_clsact(interface);
         let by = TcAttachOptions::Netlink(NlOptions { priority: 1, ..NlOptions::default() });
         program.attach_with_options(interface, TcAttachType::Ingress, by)
@@ -193,14 +196,14 @@ fn count_first(program: &mut SchedClassifier, interface: &str) -> Result<SchedCl
     program.take_link(id)
 }
 
-/// Processor time of this thread.
+/// CPU time of this thread.
 pub(crate) fn processor_time() -> Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
-/// Does what starts programs, which then stay on the processor that the generator blows on. What one of them sends from
-/// another has that one go through the queue of the interface, and keep at it for as long as frames come: the generator,
-/// which then costs its own processor nothing but itself, would overrun it.
+/// Runs `work`, which starts programs, with the CPU affinity of the generator, which they inherit. A packet sent from
+/// another CPU would make that CPU process the interface's queue for as long as frames come; the generator would then
+/// only pay for itself and overrun the queue.
 pub(crate) fn beside<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let allowed = sched_getaffinity(Pid::from_raw(0))?;
     pin()?;
@@ -209,7 +212,7 @@ pub(crate) fn beside<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     made
 }
 
-/// Keeps this thread on one processor, and what it sets off with it.
+/// Pins this thread, and the softirq work it raises, to the last allowed CPU.
 fn pin() -> Result<()> {
     let allowed = sched_getaffinity(Pid::from_raw(0))?;
     let last = (0..CpuSet::count()).rev().find(|cpu| allowed.is_set(*cpu).unwrap_or(false));
