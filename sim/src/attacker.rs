@@ -1,4 +1,5 @@
-//! Somebody off the path: replays, mutates and invents signalling, but knows no key and intercepts nothing.
+//! An off-path attacker: replays, mutates and invents mobility signalling, without a key and without intercepting
+//! packets.
 
 use crate::datagram::{self, Header, MOBILITY};
 use crate::map::{self, Map};
@@ -12,9 +13,9 @@ use roam6_wire::mobility::{AUTHENTICATOR_LENGTH, Message, MobilityOption};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// One attack for so many events with something to see.
+/// One attack in so many events with an observation.
 const RARITY: u64 = 12;
-/// Messages remembered.
+/// Messages remembered at most.
 const MEMORY: usize = 40;
 const MAX_MESSAGE: u64 = 120;
 
@@ -23,17 +24,17 @@ const MAX_MESSAGE: u64 = 120;
 pub struct Attacker {
     chance: Entropy,
     overheard: VecDeque<Rc<Vec<u8>>>,
-    /// The number of the last update overheard: an answer to it is waited for.
+    /// The sequence number of the last overheard update, whose acknowledgement is expected.
     waited_for: Sequence,
 }
 
 impl Attacker {
-    /// An attacker whose ideas follow from `seed`.
+    /// An attacker whose choices follow from `seed`.
     pub fn new(seed: u64) -> Attacker {
         Attacker { chance: Entropy::from_number(seed ^ 0xa77ac), overheard: VecDeque::new(), waited_for: Sequence(0) }
     }
 
-    /// Listens to what was sent, and now and then puts something onto a medium.
+    /// Overhears what was sent, and now and then injects a packet into a medium.
     pub fn act(&mut self, map: &mut Map, facts: &[Fact]) {
         let mut tempting = false;
         for fact in facts {
@@ -91,7 +92,7 @@ impl Attacker {
         Some(packet)
     }
 
-    /// A message as good as the real one in all but the authenticator: newer, from elsewhere, for another lifetime.
+    /// A message that is valid but for its authenticator: newer, from another address, for another lifetime.
     fn forge(&mut self, overheard: &[u8]) -> Option<Vec<u8>> {
         let datagram = Datagram::parse(overheard).ok()?;
         let (source, destination) = (datagram.real_source(), datagram.real_destination());

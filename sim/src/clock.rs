@@ -1,35 +1,35 @@
-//! The two clocks of a simulated host: one that only counts, at its own pace, and one on the wall that may be stepped.
+//! The two clocks of a simulated host: a monotonic one with drift, and a wall clock that may be stepped.
 
 use core::time::Duration;
 use roam6_proto::{Clock, Time};
 
-/// Where the wall clocks of an undisturbed world begin, microseconds since 1970 (2026-01-01T00:00Z).
+/// The wall clock at the start of a world, Unix microseconds (2026-01-01T00:00Z).
 const WALL_AT_START: u64 = 1_767_225_600_000_000;
 const MILLION: i128 = 1_000_000;
 
-/// How far a host's clocks are from the world's.
+/// The error of a host's clocks.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct HostClock {
-    /// How much faster than the world both clocks run, parts per million.
+    /// Drift of both clocks against the world, parts per million.
     pub drift_ppm: i32,
-    /// How far the wall clock is ahead, microseconds.
+    /// Offset of the wall clock, microseconds.
     pub ahead_micros: i64,
 }
 
 impl HostClock {
-    /// What the counting clock shows `elapsed` after it began.
+    /// The monotonic clock after `elapsed` time of the world.
     pub fn count(&self, elapsed: Duration) -> Time {
         let micros = i128::try_from(elapsed.as_micros()).unwrap_or(i128::MAX);
         Time::from_micros(clamp(micros.saturating_mul(self.rate()) / MILLION))
     }
 
-    /// The least time after which the counting clock shows `count`.
+    /// The least time of the world after which the monotonic clock reaches `count`.
     pub fn elapsed(&self, count: Time) -> Duration {
         let micros = i128::from(count.as_micros()) * MILLION;
         Duration::from_micros(clamp((micros + self.rate() - 1) / self.rate()))
     }
 
-    /// What the wall clock shows when it is `now` in the world.
+    /// The wall clock at `now` of the world.
     pub fn wall(&self, now: Time) -> Clock {
         let micros = i128::from(now.as_micros()) * self.rate() / MILLION;
         Clock { unix_micros: clamp(i128::from(WALL_AT_START) + micros + i128::from(self.ahead_micros)) }

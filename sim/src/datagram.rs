@@ -1,5 +1,5 @@
-//! IPv6 packets as the world itself sees them: read and built apart from the codecs under test, so that an error there
-//! is not repeated here (RFC 8200, RFC 2473 §5.1, RFC 4443 §2.3). Those of IPv4 have their [own file](crate::ipv4::packet).
+//! IPv6 packets, parsed and built apart from the codecs under test, so that an error there is not repeated here (RFC
+//! 8200, RFC 2473 §5.1, RFC 4443 §2.3). For IPv4 see [`crate::ipv4::packet`].
 
 use crate::ipv4::packet as ipv4;
 use roam6_wire::Ipv4End;
@@ -17,7 +17,7 @@ pub const ICMPV6: u8 = 58;
 pub const MOBILITY: u8 = 135;
 const HOP_LIMIT: u8 = 64;
 
-/// The fields of an IPv6 header the world acts upon.
+/// The fields of an IPv6 header on which the simulator acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Source address.
@@ -31,7 +31,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header; `None` if this is no whole packet.
+    /// Parses the header; `None` if the packet is malformed.
     pub fn parse(packet: &[u8]) -> Option<Header> {
         if ipv4::is(packet) {
             return ipv4::header(packet);
@@ -49,13 +49,13 @@ impl Header {
     }
 }
 
-/// Everything after the header.
+/// The octets after the header.
 pub fn payload(packet: &[u8]) -> &[u8] {
     let header = if ipv4::is(packet) { ipv4::HEADER } else { HEADER };
     packet.get(header..).unwrap_or_default()
 }
 
-/// What a tunnel carries, and the ends of the tunnel.
+/// The inner packet of a tunnel, and the tunnel's source and destination.
 pub fn open(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, &[u8])> {
     if ipv4::is(packet) {
         return ipv4::open(packet).map(|(source, destination, inner)| (source.to_ipv6(), destination.to_ipv6(), inner));
@@ -63,7 +63,7 @@ pub fn open(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, &[u8])> {
     Header::parse(packet).map(|header| (header.source, header.destination, payload(packet)))
 }
 
-/// The upper-layer protocol and its octets, past any options and routing headers; a later fragment has none.
+/// The upper-layer protocol and its octets, behind options and routing headers; `None` for a later fragment.
 pub fn upper(packet: &[u8]) -> Option<(u8, &[u8])> {
     let mut next = Header::parse(packet)?.next;
     let mut rest = payload(packet);
@@ -75,7 +75,7 @@ pub fn upper(packet: &[u8]) -> Option<(u8, &[u8])> {
     Some((next, rest))
 }
 
-/// A packet of `payload` between the two ends of `header`, whose hop limit and next header it takes.
+/// Builds a packet with addresses, hop limit and next header of `header`.
 pub fn build(header: Header, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(payload.len()).unwrap_or(u16::MAX).to_be_bytes();
     let mut packet = vec![0x60, 0, 0, 0, length[0], length[1], header.next, header.hop_limit];
@@ -85,7 +85,7 @@ pub fn build(header: Header, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Puts `inner` into a tunnel between two ends.
+/// Encapsulates `inner` between two tunnel ends.
 pub fn encapsulate(source: Ipv6Addr, destination: Ipv6Addr, inner: &[u8]) -> Vec<u8> {
     match (Ipv4End::of(source), Ipv4End::of(destination)) {
         (Some(source), Some(destination)) => ipv4::carry(source, destination, inner),
@@ -93,7 +93,7 @@ pub fn encapsulate(source: Ipv6Addr, destination: Ipv6Addr, inner: &[u8]) -> Vec
     }
 }
 
-/// Takes one hop; `false` if that was the last.
+/// Decrements the hop limit; `false` if it is exhausted.
 pub fn take_hop(packet: &mut [u8]) -> bool {
     if ipv4::is(packet) {
         return ipv4::take_hop(packet);
@@ -107,7 +107,7 @@ pub fn take_hop(packet: &mut [u8]) -> bool {
     }
 }
 
-/// An ICMPv6 packet; its checksum is filled in.
+/// Builds an ICMPv6 packet and fills in its checksum.
 pub fn icmp6(header: Header, message: &[u8]) -> Vec<u8> {
     let mut packet = build(Header { next: ICMPV6, ..header }, message);
     let sum = checksum(header, ICMPV6, message).to_be_bytes();
@@ -117,7 +117,7 @@ pub fn icmp6(header: Header, message: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A UDP packet; its checksum is filled in.
+/// Builds a UDP packet and fills in its checksum.
 pub fn udp(header: Header, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(payload.len().saturating_add(8)).unwrap_or(u16::MAX);
     let words = [ports.0, ports.1, length, 0];
@@ -132,7 +132,7 @@ pub fn udp(header: Header, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
     build(Header { next: UDP, ..header }, &datagram)
 }
 
-/// The multicast address on which the owner of `address` is solicited (RFC 4291 §2.7.1).
+/// The solicited-node multicast address of `address` (RFC 4291 §2.7.1).
 pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits((0xff02_0000_0000_0000_0000_0001_ff00_0000) | (address.to_bits() & 0x00ff_ffff))
 }
@@ -142,7 +142,7 @@ fn checksum(header: Header, next: u8, message: &[u8]) -> u16 {
     sum(&[&header.source.octets(), &header.destination.octets(), &length, &[0, next], message])
 }
 
-/// The Internet checksum of parts, of which none but the last has an odd length (RFC 1071).
+/// The Internet checksum of the concatenated parts, of which only the last may have an odd length (RFC 1071).
 pub(crate) fn sum(parts: &[&[u8]]) -> u16 {
     let words = |octets: &[u8]| -> u64 {
         let (pairs, odd) = octets.as_chunks::<2>();

@@ -1,6 +1,6 @@
-//! Worlds of two home agents with the same prefix table, and of bindings with a long lifetime: a home agent dies and comes
-//! back, loses its bindings, or nobody is reached for a while. What is lost lasts as long as it takes to notice, not as long
-//! as a binding lives.
+//! Worlds of two home agents with the same prefix table and long binding lifetimes: a home agent dies and returns,
+//! loses its bindings, or the visited network is unreachable for a while. An interruption lasts as long as its
+//! detection, not as long as a binding.
 
 use crate::failure::{Failure, Family};
 use crate::host::{Brain, HostId};
@@ -18,48 +18,48 @@ use roam6_proto::{Entropy, Node, Report};
 use roam6_wire::Bid;
 use std::net::Ipv6Addr;
 
-/// From the death of a home agent until packets pass by the other one: the probes take up to 0.8 s, the question whether it
-/// holds the binding 0.3 s, the other one's duplicate address detection 1 s if it is done.
+/// Limit from the death of a home agent until the other one carries packets: 0.8 s for the probes, 0.3 s for the
+/// Binding Update that verifies the binding, 1 s for duplicate address detection at the other one, if enabled.
 const REPLACED: Duration = Duration::from_millis(1_300);
 const REPLACED_WITH_DETECTION: Duration = Duration::from_millis(2_300);
-/// From the loss of a binding until it stands again.
+/// Limit from the loss of a binding until it is registered again.
 const MENDED: Duration = Duration::from_millis(1_300);
-/// From when packets pass again, after nobody was reached, until those of the mobile network do.
+/// Limit from the end of a black hole until packets of the mobile network pass.
 const RECOVERED: Duration = Duration::from_millis(1_500);
-/// How long a packet may be on its way.
+/// Largest transit time of a packet.
 const TRANSIT: Duration = Duration::from_millis(500);
 const FAULTS: u32 = 8;
 const SECOND: u64 = 1_000_000;
 const FAMILY: Family = Family { name: "failover world", replay: "one_world_of_two_home_agents" };
 
-/// What came of a world in which everything held.
+/// The result of a world whose invariants hold.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Tale {
-    /// Home agents that died while in use.
+    /// Deaths of a home agent in use.
     pub deaths: u64,
-    /// Bindings that were lost.
+    /// Losses of bindings.
     pub losses: u64,
-    /// Times without coverage.
+    /// Black holes.
     pub holes: u64,
-    /// Events.
+    /// Events handled.
     pub events: u64,
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
-    /// The home agent in use loses power, and comes back after a while with its journal or without.
+    /// The home agent in use loses power, and returns with its journal or without.
     Death { back: Duration, disk: bool },
     /// The home agent in use loses its bindings.
     Loss,
-    /// Nothing passes the visited network.
+    /// The visited network drops every packet.
     Hole(Duration),
 }
 
-/// Plays the world of `seed`, telling every event on standard output if `loud`.
+/// Runs the world of `seed`, and prints every event to standard output if `loud`.
 ///
 /// # Errors
-/// The first thing that does not hold.
+/// The first invariant that does not hold.
 pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
     let mut world = Failover::new(seed);
     world.map.world.loud = loud;
@@ -74,10 +74,10 @@ struct Failover {
     chance: Entropy,
     /// The home agents detect duplicates of the home address at its first binding.
     detection: bool,
-    /// The home agent the mobile router is bound at, and how often that changed.
+    /// The home agent with the binding, and how often that has changed.
     agent: Option<usize>,
     changes: u64,
-    /// Bindings that ended while nobody was reached: then whoever answers first is as good as the other.
+    /// Bindings that expired while no home agent was reachable: then the first to answer is as good as the other.
     ended: u64,
     tale: Tale,
 }
@@ -140,7 +140,7 @@ impl Failover {
         }
     }
 
-    /// Lets `fault` happen; when it returns, packets have to pass.
+    /// Injects a fault, and returns when packets must pass again.
     fn strike(&mut self, fault: Fault) -> Result<(), String> {
         let agent = self.agent.ok_or("not bound")?;
         let host = self.map.agents.get(agent).map(|agent| agent.host).ok_or("no home agent")?;
@@ -211,7 +211,7 @@ impl Failover {
         self.map.world.step(end + Duration::from_micros(1));
     }
 
-    /// Follows who serves the mobile router, as the routing of the home network does.
+    /// Follows the home agent of the binding, as the routing of the home network does.
     fn look(&mut self, fact: &Fact) {
         match fact {
             Fact::Sent(host, packet) => {

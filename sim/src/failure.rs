@@ -1,29 +1,29 @@
-//! What did not hold in a world, and how to see it again.
+//! A violated invariant, and the command that replays its world.
 
 use core::fmt;
 use roam6_proto::Time;
 
-/// Worlds of one kind, and the test that plays one of them aloud.
+/// A family of worlds, and the program that replays one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Family {
-    /// What each is called.
+    /// The name of a world of this family.
     pub name: &'static str,
-    /// What `cargo test -p roam6-sim` is told to play just one.
+    /// The arguments that replay one world.
     pub replay: &'static str,
 }
 
-/// What did not hold.
+/// A violated invariant.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// Which worlds it is of.
+    /// The family of the world.
     pub family: Family,
-    /// Which world.
+    /// The seed of the world.
     pub seed: u64,
-    /// What it was about, where worlds of the family differ in that.
+    /// The kind of the world, where the family has several.
     pub kind: Option<String>,
-    /// When.
+    /// When it was violated.
     pub at: Time,
-    /// What.
+    /// What was violated.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! A host of the world: interfaces, a kernel, clocks, a journal, and an engine that lives until it is killed.
+//! A host: interfaces, a kernel, clocks, a journal, and an engine that runs until it is killed.
 
 use crate::clock::HostClock;
 use crate::ipv4::nat::Nat;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostId(pub usize);
 
-/// The interface that is the host itself.
+/// The loopback interface.
 pub const LOOPBACK: LinkId = LinkId::LOOPBACK;
 /// The interface on which decapsulated packets appear.
 pub const TUNNELS: LinkId = LinkId(2);
@@ -22,40 +22,40 @@ pub const TUNNELS: LinkId = LinkId(2);
 pub const FIRST_LINK: u32 = 3;
 const MTU: u32 = 1500;
 
-/// The mind of a host.
+/// The engine of a host.
 pub type Brain = Box<dyn Engine>;
 
 /// A host.
 pub struct Host {
     /// Its name in the log.
     pub name: String,
-    /// Interfaces with a medium.
+    /// Interfaces that can be attached to a medium.
     pub interfaces: BTreeMap<LinkId, Interface>,
     /// Forwarding state.
     pub kernel: Kernel,
-    /// Passes on packets that are not its own.
+    /// Forwards packets of others.
     pub forwards: bool,
-    /// Drops what comes from where an answer would not be sent (BCP 38).
+    /// Source address validation: drops packets whose source has no route back by the interface (BCP 38).
     pub strict: bool,
-    /// Translates between the network of one interface and all else.
+    /// A NAT between one interface and the others.
     pub nat: Option<Nat>,
     /// Has a DHCP client on every interface.
     pub leases: bool,
-    /// How wrong its clocks go.
+    /// The error of its clocks.
     pub clock: HostClock,
-    /// What it keeps on disk.
+    /// The journal on its disk.
     pub journal: Journal,
-    /// `Put`s the kernel refuses, of a thousand.
+    /// Items the kernel refuses, of a thousand.
     pub refusals: u16,
-    /// Switched on at all; an unpowered host is silent.
+    /// Whether it has power.
     pub powered: bool,
-    /// The engine hears of addresses that stand when it begins.
+    /// The engine is told the present addresses at its start.
     pub tells_addresses: bool,
-    /// Makes the engine of its n-th life.
+    /// Creates the engine of the n-th instance.
     pub birth: Box<dyn Fn(u32) -> Brain>,
-    /// How many lives it has had.
+    /// Instances started so far.
     pub lives: u32,
-    /// The engine at work, unless it was killed.
+    /// The running engine, unless it was killed.
     pub life: Option<Life>,
 }
 
@@ -66,34 +66,34 @@ pub struct Interface {
     pub name: String,
     /// Its link-layer address.
     pub address: LinkAddress,
-    /// What it is plugged into.
+    /// The medium to which it is attached.
     pub medium: Option<MediumId>,
 }
 
-/// One life of an engine, from its start until it is killed.
+/// A running engine, from its start until it is killed.
 pub struct Life {
     /// The engine.
     pub brain: Brain,
-    /// When it began.
+    /// When it was started.
     pub born: Time,
-    /// `Put`s that wait for their outcome.
+    /// Items without an outcome yet.
     pub unanswered: usize,
-    /// When the last outcome under way arrives; outcomes keep their order.
+    /// When the last outcome arrives; outcomes keep their order.
     pub answered_by: Time,
-    /// All of its recalled past stands again.
+    /// Every item recalled at the start has its outcome.
     pub begun: bool,
-    /// What the last life left has gone.
+    /// Items of the previous instance were removed.
     pub settled: bool,
-    /// Items this life has asked for.
+    /// Items this instance has requested.
     pub claimed: BTreeSet<Key>,
     /// When it is to be woken.
     pub wake: Option<Time>,
-    /// How often it was asked at one moment: a loop that goes nowhere shows here.
+    /// Inputs at the present moment, to detect an endless loop.
     pub busy: (Time, u32),
 }
 
 impl Host {
-    /// A host without interfaces that is never asked anything.
+    /// A host without interfaces.
     pub fn new(name: &str, birth: impl Fn(u32) -> Brain + 'static) -> Host {
         Host {
             name: name.to_owned(),
@@ -114,7 +114,8 @@ impl Host {
         }
     }
 
-    /// Adds an interface, numbered in order; its link-layer address is made of `unit`, unique in the world.
+    /// Adds an interface, numbered in order; its link-layer address is derived from `unit`, which is unique in the
+    /// world.
     pub fn add_interface(&mut self, name: &str, unit: u16) -> LinkId {
         let [high, low] = unit.to_be_bytes();
         let number = u32::try_from(self.interfaces.len()).unwrap_or(0);
@@ -124,7 +125,7 @@ impl Host {
         link
     }
 
-    /// What the engine's clock shows at `now`.
+    /// The time of the engine's monotonic clock at `now`.
     pub fn time(&self, now: Time) -> Time {
         match &self.life {
             Some(life) => self.clock.count(now.since(life.born)),
@@ -132,7 +133,7 @@ impl Host {
         }
     }
 
-    /// What an operator would see at `now`; nothing of a dead engine.
+    /// The view of the running engine; empty if none runs.
     pub fn view(&self, now: Time) -> View {
         let mut view = View::default();
         if let Some(life) = &self.life {

@@ -1,10 +1,10 @@
-//! The journal of a simulated host: what outlives a crash, and what of its unsynced tail does.
+//! The journal of a simulated host: the records that survive a crash, and the unsynced tail that may be lost.
 
 use roam6_proto::contract::item::{Record, RecordKey};
 use roam6_proto::{Entropy, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Records on disk, and those on their way to it.
+/// Synced records, and the tail that is not yet synced.
 #[derive(Debug, Default)]
 pub struct Journal {
     synced: BTreeMap<RecordKey, Record>,
@@ -18,17 +18,17 @@ enum Line {
 }
 
 impl Journal {
-    /// Writes `record`, which is on disk by `synced`.
+    /// Writes `record`, which is synced at `synced`.
     pub fn put(&mut self, key: RecordKey, record: Record, synced: Time) {
         self.tail.push_back((synced, Line::Put(key, record)));
     }
 
-    /// Strikes out the record of `key`, on disk by `synced`.
+    /// Deletes the record of `key`, synced at `synced`.
     pub fn drop(&mut self, key: RecordKey, synced: Time) {
         self.tail.push_back((synced, Line::Drop(key)));
     }
 
-    /// What a crash now would surely leave.
+    /// The records that would survive a crash at `now`.
     pub fn synced(&mut self, now: Time) -> &BTreeMap<RecordKey, Record> {
         // A line is on disk once one after it is.
         let lines = self.tail.iter().rposition(|(at, _)| *at <= now).map_or(0, |last| last + 1);
@@ -38,7 +38,7 @@ impl Journal {
         &self.synced
     }
 
-    /// The host crashes: of the tail some first lines, as chance will, are on disk after all.
+    /// The host crashes: a random prefix of the unsynced tail survives.
     pub fn crash(&mut self, now: Time, chance: &mut Entropy) {
         self.synced(now);
         let lines = u64::try_from(self.tail.len()).unwrap_or(0);
@@ -48,12 +48,12 @@ impl Journal {
         self.tail.clear();
     }
 
-    /// What the next life is told.
+    /// The records that the next instance reads.
     pub fn recall(&self) -> Vec<Record> {
         self.synced.values().cloned().collect()
     }
 
-    /// The disk is lost, and all on it.
+    /// The disk is lost with all records.
     pub fn lose(&mut self) {
         self.synced.clear();
         self.tail.clear();

@@ -1,7 +1,7 @@
-//! A world in a bottle: hosts, links and faults in virtual time, for the engines that will run on real machines.
+//! A network simulator: hosts, links and faults in virtual time, driving the engines that run on real machines.
 //!
-//! A world is a graph of hosts and media. Time jumps from event to event, chance comes from one seed, and after each
-//! event the checks look at everything. The same seed is the same world to the last packet.
+//! A world is a graph of hosts and media. Time jumps from event to event, all random choices follow from one seed, and
+//! invariants are checked after each event. The same seed gives the same world to the last packet.
 #![forbid(unsafe_code)]
 
 pub mod attacker;

@@ -1,29 +1,29 @@
-//! One link model for the bottle and the namespaces: when does a frame offered now come out at the other end?
+//! One link model for the simulator and for network namespaces: the arrival time of a frame sent at a given time.
 //!
-//! Pure arithmetic on the time it is told and a seeded generator, so the same offers give the same departures everywhere.
+//! Pure arithmetic on the given time and a seeded generator: the same frames have the same arrivals everywhere.
 
 use core::time::Duration;
 use roam6_proto::{Entropy, Time};
 use std::collections::VecDeque;
 
-/// What one direction of a link does to frames. The default is a perfect link.
+/// Impairments of one direction of a link. The default has none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkSpec {
-    /// Propagation: every frame arrives this much after its last bit was sent.
+    /// Propagation delay after the last bit is sent.
     pub delay: Duration,
-    /// Added to `delay`: uniform from zero to this, without reordering frames.
+    /// Added to `delay`: uniform from zero to this value, without reordering.
     pub jitter: Duration,
-    /// Bits per second; `None`: infinitely fast.
+    /// Bits per second; `None` for no serialization delay.
     pub rate_bps: Option<u64>,
-    /// Octets that may wait for the transmitter, the frame being sent included; what does not fit is lost.
+    /// Octets of the transmit queue, including the frame in transmission; a frame that does not fit is dropped.
     pub queue_bytes: usize,
-    /// Share of frames lost, 0 to 1.
+    /// Probability of loss, 0 to 1.
     pub loss: f64,
-    /// Share of frames delivered twice, 0 to 1.
+    /// Probability of duplication, 0 to 1.
     pub duplicate: f64,
-    /// Share of frames that overtake: they skip `delay` and `jitter`, 0 to 1.
+    /// Probability of reordering, 0 to 1: such a frame skips `delay` and `jitter`.
     pub reorder: f64,
-    /// Largest frame, octets as offered; longer ones are lost.
+    /// Largest frame in octets; longer ones are dropped.
     pub mtu: usize,
 }
 
@@ -42,7 +42,7 @@ impl Default for LinkSpec {
     }
 }
 
-/// One direction of a link, with its queue and its dice.
+/// One direction of a link, with its queue and random generator.
 #[derive(Debug, Clone)]
 pub struct LinkModel {
     spec: LinkSpec,
@@ -52,7 +52,7 @@ pub struct LinkModel {
     last_departure: Time,
 }
 
-/// A frame that occupies the queue until its last bit is sent.
+/// A frame in the queue until its last bit is sent.
 #[derive(Debug, Clone, Copy)]
 struct Queued {
     sent: Time,
@@ -60,7 +60,7 @@ struct Queued {
 }
 
 impl LinkModel {
-    /// A link that behaves as `spec` says, its chances drawn from `seed`.
+    /// A link with these impairments; random choices follow from `seed`.
     pub fn new(spec: LinkSpec, seed: u64) -> LinkModel {
         LinkModel {
             spec,
@@ -71,19 +71,20 @@ impl LinkModel {
         }
     }
 
-    /// What the link does to frames.
+    /// The impairments of the link.
     pub fn spec(&self) -> LinkSpec {
         self.spec
     }
 
-    /// Makes the link behave as `spec` says from the next frame on; frames under way are not touched.
+    /// Changes the impairments from the next frame on; frames in flight are not affected.
     pub fn set_spec(&mut self, spec: LinkSpec) {
         self.spec = spec;
     }
 
-    /// Offers a frame of `size` octets at `now`; yields when it arrives: never (lost), once, or twice (duplicated).
+    /// Sends a frame of `size` octets at `now`; returns its arrivals: none (lost), one, or two (duplicated).
     ///
-    /// `now` never goes backwards. The arrivals are not before `now` and, reordering apart, not before earlier frames'.
+    /// `now` never goes backwards. Arrivals are not before `now` and, apart from reordering, not before those of
+    /// earlier frames.
     pub fn offer(&mut self, now: Time, size: usize) -> impl Iterator<Item = Time> + use<> {
         let arrival = self.arrival(now, size);
         let twice = arrival.filter(|_| self.chance(self.spec.duplicate));
@@ -105,7 +106,7 @@ impl LinkModel {
         Some(self.last_departure)
     }
 
-    /// When the last bit of the frame leaves the transmitter; `None` if the queue is full.
+    /// When the last bit of the frame is sent; `None` if the queue is full.
     fn enqueue(&mut self, now: Time, size: usize) -> Option<Time> {
         let Some(rate) = self.spec.rate_bps else { return Some(now) };
         if !self.queue.is_empty() && self.queued_bytes.saturating_add(size) > self.spec.queue_bytes {

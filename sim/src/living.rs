@@ -1,4 +1,4 @@
-//! How engines of the world live: they are started, asked, obeyed, answered and killed.
+//! Hosts the engines of a world: starts, feeds, executes and kills them.
 
 use crate::host::{HostId, Life};
 use crate::plane::News;
@@ -12,15 +12,15 @@ use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-/// Longest time the host takes to do what it is asked for, microseconds.
+/// Longest time the host takes to apply an item, microseconds.
 const SLOWEST_PUT_MICROS: u64 = 2_000;
-/// More questions at one moment than this are a loop.
+/// More inputs than this at one moment are an endless loop.
 const BUSY: u32 = 2_000;
-/// How long a record dropped takes to be off the disk.
+/// Time until the removal of a record is synced.
 const SYNC: Duration = Duration::from_millis(20);
 
 impl World {
-    /// Switches a host on and starts its engine, if it is not at work already.
+    /// Powers a host on and starts its engine, unless it runs already.
     pub fn start(&mut self, id: HostId) {
         let now = self.now();
         let host = self.host_mut(id);
@@ -65,7 +65,7 @@ impl World {
         self.begin(id);
     }
 
-    /// Asks an engine, and does what it says.
+    /// Hands an input to an engine and executes its outputs.
     pub(crate) fn handle(&mut self, id: HostId, input: &Input) {
         let now = self.now();
         self.tell_input(id, input);
@@ -90,7 +90,7 @@ impl World {
         self.facts.push(Fact::Handled(id));
     }
 
-    /// The engine of `id` dies without warning; what it built stays.
+    /// Kills the engine without warning; its items stay in the kernel.
     pub(crate) fn kill(&mut self, id: HostId) {
         let now = self.now();
         let mut chance = self.chance.clone();
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// All that a new life asked for at its start stands.
+    /// Reports `Begin` once every item recalled at the start has its outcome.
     fn begin(&mut self, id: HostId) {
         let life = self.host_mut(id).life.as_mut();
         let Some(life) = life.filter(|life| !life.begun && life.unanswered == 0) else { return };
@@ -158,7 +158,7 @@ impl World {
         self.handle(id, &Input::Order(Order::Begin));
     }
 
-    /// Once the engine needs nothing more of what the last life left behind, it goes.
+    /// Removes items of the previous instance once the engine no longer needs them.
     fn settle(&mut self, id: HostId) {
         let host = self.host_mut(id);
         let may_settle = |life: &&mut Life| life.begun && !life.settled && life.brain.is_settled();
@@ -197,14 +197,14 @@ impl World {
         }
     }
 
-    /// The data plane has something to tell, and does so a little later.
+    /// Delivers an event of the data plane after a short delay.
     pub(crate) fn bring(&mut self, id: HostId, news: News) {
         let soon = self.now() + Duration::from_micros(self.chance.below(SLOWEST_PUT_MICROS));
         let life = self.host(id).lives;
         self.push(soon, Event::News { host: id, life, news });
     }
 
-    /// What the data plane has to tell, as of now.
+    /// Delivers an event of the data plane now.
     pub(crate) fn deliver(&mut self, id: HostId, number: u32, news: News) {
         let host = self.host(id);
         if host.lives != number || host.life.is_none() {
@@ -222,7 +222,7 @@ impl World {
         }
     }
 
-    /// An address comes or goes by the operator's hand, or by that of whoever advertises its prefix.
+    /// An address is added or removed by the operator, or by autoconfiguration.
     pub(crate) fn readdress(&mut self, id: HostId, link: LinkId, address: Ipv6Addr, there: bool) {
         let item = Item::Address(Address { link, address, prefix_length: 128, preferred: true, detect: false });
         let host = self.host_mut(id);
@@ -234,7 +234,7 @@ impl World {
         self.tell_address(id, (link, address), state);
     }
 
-    /// Holds an item, or refuses to; the engine hears of it a little later, of each in turn.
+    /// Applies an item or refuses it; the outcome is delivered a little later, in order.
     fn put(&mut self, id: HostId, item: Item) {
         let key = item.key();
         let refused = self.chance.below(1000) < u64::from(self.host(id).refusals);

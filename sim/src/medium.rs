@@ -1,4 +1,4 @@
-//! What carries frames: a cable between two or a shared link of several, with faults one can turn up and down.
+//! A medium: a cable between two interfaces or a shared link of several, with faults.
 
 use crate::host::HostId;
 use crate::ipv4::Site;
@@ -13,28 +13,28 @@ pub struct MediumId(pub usize);
 /// An interface of a host.
 pub type Port = (HostId, LinkId);
 
-/// A link layer and whoever is attached to it.
+/// A medium and its members.
 #[derive(Debug)]
 pub struct Medium {
     /// Its name in the log.
     pub name: String,
-    /// Carrier: seen by those attached.
+    /// Carrier, which the members see.
     pub carrier: bool,
-    /// The IPv4 addresses it gives.
+    /// Its IPv4 addressing.
     pub site: Option<Site>,
-    /// Swallows everything although the carrier is there.
+    /// Drops every frame although carrier is present.
     pub black_hole: bool,
     spec: LinkSpec,
     members: BTreeMap<Port, LinkModel>,
 }
 
 impl Medium {
-    /// A medium nobody is attached to.
+    /// A medium without members.
     pub fn new(name: &str, spec: LinkSpec) -> Medium {
         Medium { name: name.to_owned(), carrier: true, site: None, black_hole: false, spec, members: BTreeMap::new() }
     }
 
-    /// Attaches an interface; each has its own luck with what it receives.
+    /// Attaches an interface, with impairments of its own.
     pub fn attach(&mut self, port: Port, chance: &mut Entropy) {
         self.members.insert(port, LinkModel::new(self.spec, chance.bits()));
     }
@@ -44,12 +44,12 @@ impl Medium {
         self.members.remove(&port);
     }
 
-    /// The interfaces attached.
+    /// The attached interfaces.
     pub fn members(&self) -> impl Iterator<Item = Port> {
         self.members.keys().copied()
     }
 
-    /// Carries as `spec` says from now on.
+    /// Changes the impairments.
     pub fn set_spec(&mut self, spec: LinkSpec) {
         self.spec = spec;
         for model in self.members.values_mut() {
@@ -57,7 +57,7 @@ impl Medium {
         }
     }
 
-    /// When the copies of a frame of `size` octets reach `port`: none if it is lost.
+    /// Arrivals of the copies of a frame of `size` octets at `port`; none if it is lost.
     pub fn carry(&mut self, port: Port, now: Time, size: usize) -> impl Iterator<Item = Time> + use<> {
         let usable = self.carrier && !self.black_hole;
         let model = self.members.get_mut(&port).filter(|_| usable);

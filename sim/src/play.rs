@@ -1,4 +1,4 @@
-//! Plays a scenario to its end and says what came of it.
+//! Runs a NEMO world to its end and checks its invariants.
 
 use crate::attacker::Attacker;
 use crate::care_of::watch::Watch;
@@ -10,38 +10,38 @@ use core::time::Duration;
 use roam6_proto::Time;
 use roam6_wire::Ipv4End;
 
-/// Within so long after the last fault everybody is where he belongs.
+/// Limit of convergence after the last fault.
 pub const SETTLE: Duration = Duration::from_secs(120);
-/// For so long afterwards nothing may be lost.
+/// Time after convergence in which nothing may be lost.
 const QUIET: Duration = Duration::from_secs(20);
-/// So long without loss counts as settled.
+/// Time without loss that counts as converged.
 const STREAK: Duration = Duration::from_secs(3);
-/// How long a packet may be on its way.
+/// Largest transit time of a packet.
 const TRANSIT: Duration = Duration::from_millis(500);
 
-/// What came of a world in which everything held.
+/// The result of a world whose invariants hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Tale {
-    /// What it was about.
+    /// The kind of the world.
     pub kind: Kind,
-    /// From the last fault until everybody was where he belonged.
+    /// Time from the last fault to convergence.
     pub settled_after: Duration,
-    /// Events.
+    /// Events handled.
     pub events: u64,
-    /// Acknowledgements of accepted updates.
+    /// Accepted Binding Updates.
     pub acknowledged: u64,
-    /// Updates refused.
+    /// Refused Binding Updates.
     pub refused: u64,
-    /// Packets that went into a tunnel over IPv4.
+    /// Packets tunnelled over IPv4.
     pub carried: u64,
 }
 
 const FAMILY: Family = Family { name: "world", replay: "one_world" };
 
-/// Plays the world of `seed`, telling every event on standard output if `loud`.
+/// Runs the world of `seed`, and prints every event to standard output if `loud`.
 ///
 /// # Errors
-/// The first thing that does not hold.
+/// The first invariant that does not hold.
 pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
     let mut scenario = Scenario::new(seed);
     scenario.map.world.loud = loud;
@@ -120,7 +120,7 @@ impl Play {
         Ok(())
     }
 
-    /// Whether everybody is where he belongs at `now`, and all packets of the last while have arrived.
+    /// Whether every mobile router is registered as it should be at `now`, and all recent packets have arrived.
     fn settled(&self, now: Time) -> Result<(), String> {
         let map = &self.scenario.map;
         for (index, mobile) in map.mobiles.iter().enumerate() {
@@ -139,7 +139,7 @@ impl Play {
         self.contented(now - STREAK - TRANSIT, now - TRANSIT)
     }
 
-    /// Whether all passengers were answered in the meantime, and have a way past the tunnel if there is one.
+    /// Whether every node with care-of prefixes was answered, and can bypass the tunnel where a network allows it.
     fn contented(&self, since: Time, until: Time) -> Result<(), String> {
         for (index, mobile) in self.scenario.map.mobiles.iter().enumerate() {
             let Some(ledger) = &mobile.passenger else { continue };

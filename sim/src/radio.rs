@@ -1,9 +1,9 @@
-//! The radio medium, one model for the bottle and the namespaces: who receives a frame that is sent now, and when.
+//! The radio medium, one model for the simulator and for network namespaces: which stations receive a frame, and when.
 //!
-//! Stations move along tracks. A frame reaches whoever is within range when its last bit was sent, each with its own luck.
-//! Stations within range of one another share the air: whoever wants to send waits until it is free, and a little longer
-//! by chance. A frame for one station is sent again until that one has it, as 802.11 does, so many times; a frame for all
-//! is sent once. What is left out: collisions of stations that do not hear one another.
+//! Stations move along tracks. A frame reaches each station in range when its last bit is sent, with independent loss.
+//! Stations in range of one another share the channel: a sender waits until it is idle, and for a random backoff. A
+//! unicast frame is retransmitted until it is acknowledged or the retry limit is reached, as in 802.11; a broadcast is
+//! sent once. Collisions of stations that do not receive one another are not modelled.
 
 use crate::track::{Motion, Track, distance};
 use core::time::Duration;
@@ -11,28 +11,28 @@ use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Entropy, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Most slots a station waits after the air has become free, and how long one is (IEEE 802.11 OFDM, 10 MHz).
+/// Backoff slots at most, and the length of a slot (IEEE 802.11 OFDM, 10 MHz).
 const SLOTS: u64 = 16;
 const SLOT: Duration = Duration::from_micros(13);
 
-/// What the medium does to frames. The default carries everything at once within 300 m.
+/// Properties of the medium. The default has no loss within 300 m and no airtime.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RadioSpec {
-    /// Metres that a frame reaches.
+    /// Communication range in metres.
     pub range: f64,
-    /// Metres from which on more and more frames are lost, up to all of them at `range`.
+    /// Distance in metres from which the loss increases, up to 1 at `range`.
     pub sure: f64,
-    /// Share of frames lost on their way to each receiver within `sure`, 0 to 1.
+    /// Loss of each receiver within `sure`, 0 to 1.
     pub loss: f64,
-    /// Share of frames for one station that it gets twice, since its acknowledgement was lost, 0 to 1.
+    /// Probability that a unicast frame is received twice, since its acknowledgement was lost, 0 to 1.
     pub duplicate: f64,
-    /// Bits a second; `None`: a frame takes no time, and nobody waits.
+    /// Bits per second; `None`: frames take no airtime and the channel is never busy.
     pub rate_bps: Option<u64>,
-    /// Time on the air of each frame besides its bits: preamble and header of the physical layer.
+    /// Airtime of preamble and physical header of each frame.
     pub preamble: Duration,
-    /// Octets that may wait at each station; what does not fit is lost.
+    /// Octets of the queue of each station; a frame that does not fit is dropped.
     pub queue_bytes: usize,
-    /// How often a frame for one station is sent again if it was lost.
+    /// Retransmissions of a unicast frame.
     pub retries: u8,
 }
 
@@ -52,50 +52,50 @@ impl Default for RadioSpec {
 }
 
 impl RadioSpec {
-    /// 802.11 OCB as vehicles use it: 6 Mbit/s in a channel of 10 MHz.
+    /// 802.11 OCB as used by vehicles: 6 Mbit/s in a channel of 10 MHz.
     pub fn its_g5(range: f64) -> RadioSpec {
         let preamble = Duration::from_micros(40 + 58); // PLCP preamble and SIGNAL; AIFS of the best-effort class
         RadioSpec { range, sure: range * 0.8, rate_bps: Some(6_000_000), preamble, ..RadioSpec::default() }
     }
 }
 
-/// A station on the air.
+/// A station on the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StationId(pub u32);
 
-/// Whom a frame is for.
+/// The destination of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// Everybody who hears it.
+    /// Every station in range.
     Everybody,
-    /// One station; `None` if it is nobody's address, who never acknowledges.
+    /// One station; `None` for an address without a station, which never acknowledges.
     One(Option<StationId>),
 }
 
-/// A frame that was received.
+/// A received frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reception<F> {
     /// When.
     pub at: Time,
-    /// Who sent it.
+    /// The sender.
     pub from: StationId,
-    /// Who received it; twice in the list, who received it twice. Nobody perhaps.
+    /// The receivers; one that received the frame twice is listed twice. May be empty.
     pub by: Vec<StationId>,
     /// The frame.
     pub frame: F,
 }
 
-/// The medium, with the frames in it.
+/// The medium and its frames.
 #[derive(Debug)]
 pub struct Radio<F> {
     spec: RadioSpec,
     dice: Entropy,
     stations: BTreeMap<StationId, Station<F>>,
-    /// When who wants to send next; who has waited longer is first.
+    /// Senders by the time of their channel access; the one that waits longest is first.
     turns: BTreeSet<(Time, u64, StationId)>,
-    /// Frames on the air, by when their last bit is sent.
+    /// Frames in transmission, by their end.
     on_air: BTreeMap<(Time, u64), (StationId, Waiting<F>)>,
-    /// Turns taken and frames sent.
+    /// Sequence number of channel accesses and frames.
     count: u64,
 }
 
@@ -104,9 +104,9 @@ struct Station<F> {
     track: Track,
     queue: VecDeque<Waiting<F>>,
     octets: usize,
-    /// Until when it hears or sends something.
+    /// Until when the station senses or uses the channel.
     busy_until: Time,
-    /// Whether it has a turn, or is sending.
+    /// Whether a channel access is scheduled, or a frame in transmission.
     active: bool,
 }
 
@@ -119,7 +119,7 @@ struct Waiting<F> {
 }
 
 impl<F> Radio<F> {
-    /// A medium that behaves as `spec` says, its chances drawn from `seed`.
+    /// A medium with these properties; random choices follow from `seed`.
     pub fn new(spec: RadioSpec, seed: u64) -> Radio<F> {
         Radio {
             spec,
@@ -131,17 +131,17 @@ impl<F> Radio<F> {
         }
     }
 
-    /// What the medium does to frames.
+    /// The properties of the medium.
     pub fn spec(&self) -> RadioSpec {
         self.spec
     }
 
-    /// Makes it behave as `spec` says from now on.
+    /// Changes the properties of the medium.
     pub fn set_spec(&mut self, spec: RadioSpec) {
         self.spec = spec;
     }
 
-    /// Puts a station on the air, or onto another track.
+    /// Adds a station, or changes its track.
     pub fn put(&mut self, id: StationId, track: Track) {
         match self.stations.get_mut(&id) {
             Some(station) => station.track = track,
@@ -152,29 +152,29 @@ impl<F> Radio<F> {
         }
     }
 
-    /// Takes a station off the air, with all it wanted to send.
+    /// Removes a station and its queue.
     pub fn drop(&mut self, id: StationId) {
         self.stations.remove(&id);
         self.turns.retain(|(_, _, turn)| *turn != id);
         self.on_air.retain(|_, (from, _)| *from != id);
     }
 
-    /// Where a station is.
+    /// The place of a station.
     pub fn place(&self, id: StationId, now: Time) -> Option<Offset> {
         self.stations.get(&id).map(|station| station.track.at(now))
     }
 
-    /// How it moves.
+    /// The motion of a station.
     pub fn motion(&self, id: StationId, now: Time) -> Option<Motion> {
         self.stations.get(&id).map(|station| station.track.motion(now))
     }
 
-    /// The stations, and where each is.
+    /// The stations and their places.
     pub fn places(&self, now: Time) -> impl Iterator<Item = (StationId, Offset)> {
         self.stations.iter().map(move |(id, station)| (*id, station.track.at(now)))
     }
 
-    /// A station wants to send a frame of `size` octets; `false` if its queue is full.
+    /// Queues a frame of `size` octets at a station; `false` if its queue is full.
     ///
     /// `now` never goes backwards.
     pub fn offer(&mut self, now: Time, from: StationId, audience: Audience, size: usize, frame: F) -> bool {
@@ -191,14 +191,14 @@ impl<F> Radio<F> {
         true
     }
 
-    /// When something happens next.
+    /// When the next event is due.
     pub fn deadline(&self) -> Option<Time> {
         let turn = self.turns.first().map(|(at, ..)| *at);
         let end = self.on_air.first_key_value().map(|((at, _), _)| *at);
         [turn, end].into_iter().flatten().min()
     }
 
-    /// Lets happen what is due; the next frame that has arrived by `now`, the earliest first.
+    /// Handles events that are due, and returns the earliest frame received by `now`.
     pub fn expire(&mut self, now: Time) -> Option<Reception<F>> {
         loop {
             let turn = self.turns.first().copied().filter(|(at, ..)| *at <= now);
@@ -219,7 +219,8 @@ impl<F> Radio<F> {
         }
     }
 
-    /// A station sends when it hears nobody; a little later by chance if it had to wait or has just sent.
+    /// Schedules the channel access of a station: when the channel is idle, after a random backoff if it was busy or
+    /// the station has just sent.
     fn take_turn(&mut self, id: StationId, now: Time, polite: bool) {
         let Some(station) = self.stations.get_mut(&id) else { return };
         station.active = true;
@@ -252,7 +253,7 @@ impl<F> Radio<F> {
         self.spec.preamble + Duration::from_micros(micros)
     }
 
-    /// Whoever is within range hears that the air is not free.
+    /// Marks the channel busy at the stations in range.
     fn occupy(&mut self, at: Time, from: StationId, end: Time) {
         let Some(origin) = self.place(from, at) else { return };
         for station in self.stations.values_mut() {
@@ -306,7 +307,7 @@ impl<F> Radio<F> {
         }
     }
 
-    /// Whether a frame arrives so many metres away.
+    /// Whether a frame is received at a distance in metres.
     fn arrives(&mut self, metres: f64) -> bool {
         let RadioSpec { range, sure, loss, .. } = self.spec;
         let beyond = if metres > sure { (metres - sure) / (range - sure) } else { 0.0 };
@@ -325,7 +326,7 @@ mod tests {
 
     const EVERYBODY: Audience = Audience::Everybody;
 
-    /// Stations 0, 1, ... at these metres of a road.
+    /// Stations 0, 1, ... on a road, at these distances in metres.
     fn road(spec: RadioSpec, metres: &[f64]) -> Radio<u32> {
         let mut radio = Radio::new(spec, 1);
         for (id, east) in (0..).zip(metres) {
@@ -338,7 +339,7 @@ mod tests {
         Time::ZERO + Duration::from_millis(millis)
     }
 
-    /// Lets everything happen: when which frame was received by whom.
+    /// Handles all events: time, frame and receivers of each reception.
     fn receptions(radio: &mut Radio<u32>) -> Vec<(u64, u32, Vec<u32>)> {
         let mut all = Vec::new();
         while let Some(at) = radio.deadline() {

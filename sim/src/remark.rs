@@ -1,4 +1,4 @@
-//! A packet in one line, for people who read logs and case files.
+//! A packet summarised in one line, for logs and case files.
 
 use core::fmt::Write;
 use roam6_proto::case::Line;
@@ -11,7 +11,7 @@ use roam6_wire::mobility::{
 };
 use roam6_wire::shim6::{self, ShimOption};
 
-/// What `bytes` is, from whom and to whom.
+/// Summarises a packet: message, source and destination.
 pub fn packet(bytes: &[u8]) -> String {
     if let Ok(Carried { source, destination, inner, .. }) = Carried::parse(bytes) {
         return format!("[{}]  {source} -> {destination}", packet(inner));
@@ -38,7 +38,7 @@ pub fn packet(bytes: &[u8]) -> String {
     line
 }
 
-/// What stands above a line of a case file: what the packet in it says.
+/// The comment above a line of a case file: the summary of its packet.
 pub fn line(line: Line<'_>) -> Option<String> {
     match line {
         Line::Input(Input::Packet(heard)) => Some(packet(&heard.bytes)),

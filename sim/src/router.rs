@@ -1,4 +1,4 @@
-//! An access router: advertises its prefix on one link, at intervals and when asked (RFC 4861 §6.2).
+//! An access router: advertises its prefix on one link, periodically and when solicited (RFC 4861 §6.2).
 
 use crate::datagram::{self, Header, ICMPV6};
 use core::time::Duration;
@@ -10,7 +10,7 @@ const SOLICITATION: u8 = 133;
 const ADVERTISEMENT: u8 = 134;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// What an access router advertises, and how eagerly.
+/// The advertisement of an access router and its timing.
 #[derive(Debug, Clone, Copy)]
 pub struct Offer {
     /// The link it serves.
@@ -19,9 +19,9 @@ pub struct Offer {
     pub address: LinkAddress,
     /// The prefix of the link.
     pub prefix: Prefix,
-    /// Between advertisements nobody asked for.
+    /// Interval of unsolicited advertisements.
     pub interval: Duration,
-    /// Longest time until a solicitation is answered.
+    /// Largest delay of a solicited advertisement.
     pub hesitation: Duration,
     /// Lifetime as default router, seconds.
     pub router_lifetime: u16,
@@ -29,7 +29,7 @@ pub struct Offer {
     pub prefix_lifetime: u32,
 }
 
-/// The link-local address made of a link-layer address (RFC 4862 §5.3).
+/// The link-local address derived from a link-layer address (RFC 4862 §5.3).
 pub fn link_local(address: LinkAddress) -> Ipv6Addr {
     Ipv6Addr::from_bits((0xfe80 << 112) | u128::from(address.interface_identifier()))
 }
@@ -43,7 +43,7 @@ pub struct AccessRouter {
 }
 
 impl AccessRouter {
-    /// A router that makes `offer`.
+    /// A router with this advertisement.
     pub fn new(offer: Offer, chance: Entropy) -> AccessRouter {
         AccessRouter { offer, chance, next: Time::ZERO }
     }

@@ -1,5 +1,5 @@
-//! Binding Updates and Acknowledgements as an onlooker reads them, apart from the codecs under test
-//! (RFC 6275 §6.1.7, §6.1.8, §6.3, §6.4; RFC 5648 §4.1).
+//! Binding Updates and Acknowledgements, parsed apart from the codecs under test (RFC 6275 §6.1.7, §6.1.8, §6.3, §6.4;
+//! RFC 5648 §4.1).
 
 use crate::datagram::{self, Header, MOBILITY};
 use crate::ipv4::packet as ipv4;
@@ -15,7 +15,7 @@ const HOME_ADDRESS: u8 = 0xc9;
 /// The unit of lifetimes.
 const UNIT: Duration = Duration::from_secs(4);
 
-/// A message about a binding.
+/// A Binding Update or Acknowledgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signal {
     /// A Binding Update.
@@ -27,20 +27,20 @@ pub enum Signal {
 /// A Binding Update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
-    /// Whose binding.
+    /// The home address.
     pub home_address: HomeAddress,
-    /// Its number.
+    /// The sequence number.
     pub sequence: Sequence,
-    /// Lifetime asked for; zero ends the binding.
+    /// The requested lifetime; zero de-registers.
     pub lifetime: Duration,
-    /// Where the mobile router is: one address without identifier, or several with.
+    /// The care-of addresses: one without a binding identifier, or several with.
     pub care_of: Vec<(Bid, Ipv6Addr)>,
-    /// Where it was sent.
+    /// The destination: a home agent.
     pub home_agent: Ipv6Addr,
 }
 
 impl Update {
-    /// Whether it ends the binding.
+    /// Whether it is a de-registration.
     pub fn is_farewell(&self) -> bool {
         let nowhere_else = |(bid, address): &(Bid, Ipv6Addr)| *bid == Bid(0) && *address == self.home_address.0;
         self.lifetime.is_zero() || self.care_of.iter().all(nowhere_else)
@@ -50,17 +50,17 @@ impl Update {
 /// A Binding Acknowledgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acknowledgement {
-    /// Whose binding.
+    /// The home address.
     pub home_address: HomeAddress,
-    /// Below 128 the update was accepted.
+    /// The status; below 128 the update was accepted.
     pub status: u8,
-    /// The number of the update, or the last one accepted.
+    /// The sequence number of the update, or the last accepted one.
     pub sequence: Sequence,
-    /// Lifetime granted.
+    /// The granted lifetime.
     pub lifetime: Duration,
 }
 
-/// Reads `packet` if it is such a message, by itself or carried by IPv4. The mobile router is where that comes from then
+/// Parses a Binding Update or Acknowledgement, also encapsulated in IPv4; the care-of address is then the IPv4 source
 /// (RFC 5555 §4.2).
 pub fn read(packet: &[u8]) -> Option<Signal> {
     let Some((source, _, inner)) = ipv4::open(packet) else { return read_plain(packet) };
@@ -119,7 +119,7 @@ fn routing_home(packet: &[u8]) -> Option<Ipv6Addr> {
     address(header.get(8..)?)
 }
 
-/// The extension header of this kind, whole.
+/// The extension header of this type.
 fn extension(packet: &[u8], wanted: u8) -> Option<&[u8]> {
     let mut next = Header::parse(packet)?.next;
     let mut rest = datagram::payload(packet);
@@ -138,7 +138,7 @@ fn address(octets: &[u8]) -> Option<Ipv6Addr> {
     octets.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets))
 }
 
-/// Options of the usual form: type, length, body; type 0 stands alone.
+/// Options of type, length and body; Pad1 (type 0) is a single octet.
 struct Options<'a>(&'a [u8]);
 
 impl<'a> Iterator for Options<'a> {

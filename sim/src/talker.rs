@@ -1,4 +1,5 @@
-//! An end host that sends numbered packets to its peer and remembers which ones the peer sent it.
+//! A traffic source: an end host that sends numbered packets to its peer, and logs which ones of the peer's have
+//! arrived.
 
 use crate::datagram::{self, Header, UDP};
 use core::time::Duration;
@@ -7,43 +8,43 @@ use std::cell::RefCell;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-/// The first port of the numbered packets.
+/// The first port of the packets.
 pub const FIRST_PORT: u16 = 7000;
-/// Packets take turns over so many ports, each a flow.
+/// Packets rotate over so many ports, each a flow.
 pub const FLOWS: u16 = 4;
 const HOP_LIMIT: u8 = 64;
 
-/// Where a talker is and with whom it talks.
+/// Addresses and interval of a traffic source.
 #[derive(Debug, Clone, Copy)]
 pub struct Talk {
     /// Its own address.
     pub own: Ipv6Addr,
     /// Its peer.
     pub peer: Ipv6Addr,
-    /// Between packets.
+    /// Interval of packets.
     pub interval: Duration,
 }
 
-/// What became of one talker's packets.
+/// The traffic of one source.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// When each was sent.
+    /// Send time of each packet.
     pub sent: Vec<Time>,
-    /// How often each arrived at the peer.
+    /// Arrivals of each packet at the peer.
     pub arrived: Vec<u32>,
-    /// When the last arrived.
+    /// Time of the last arrival.
     pub last: Time,
 }
 
 impl Tally {
-    /// How many of those sent from `since` on, and before `until`, have not arrived.
+    /// The number of packets sent from `since` on and before `until` that have not arrived.
     pub fn missing(&self, since: Time, until: Time) -> usize {
         let asked = self.sent.iter().zip(&self.arrived);
         asked.filter(|(sent, arrived)| (since..until).contains(*sent) && **arrived == 0).count()
     }
 }
 
-/// The end host.
+/// The traffic source.
 pub struct Talker {
     talk: Talk,
     next: Time,
@@ -52,12 +53,12 @@ pub struct Talker {
 }
 
 impl Talker {
-    /// A talker that counts what it sends in `mine` and what arrives in its peer's `others`.
+    /// A source that logs what it sends in `mine` and what arrives from its peer in `others`.
     pub fn new(talk: Talk, mine: &Rc<RefCell<Tally>>, others: &Rc<RefCell<Tally>>) -> Talker {
         Talker { talk, next: Time::ZERO, mine: Rc::clone(mine), others: Rc::clone(others) }
     }
 
-    /// The same, its first packet sent at `now`; or one that only listens.
+    /// The same with its first packet at `now`; without traffic if `silent`.
     pub fn beginning(self, now: Time, silent: bool) -> Talker {
         let next = if silent { now + self.talk.interval } else { now };
         Talker { next, ..self }

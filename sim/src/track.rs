@@ -1,38 +1,38 @@
-//! How something moves over the plane: from place to place at known times, straight and at one speed in between.
+//! The track of a vehicle over a plane: places at known times, with straight motion at constant speed between them.
 
 use core::time::Duration;
 use roam6_proto::Time;
 use roam6_proto::geo::geometry::Offset;
 
-/// Where something is at each time: still before its first moment and after its last.
+/// A track; the vehicle stands before its first and after its last time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Track {
     first: (Time, Offset),
-    /// Later moments, in order.
+    /// Later times, in order.
     rest: Vec<(Time, Offset)>,
 }
 
-/// How fast, and where to.
+/// Speed and heading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Motion {
-    /// Metres a second.
+    /// Metres per second.
     pub speed: f64,
-    /// Degrees clockwise from north, from 0 to below 360; 0 for what does not move.
+    /// Degrees clockwise from north, from 0 to below 360; 0 without motion.
     pub heading: f64,
 }
 
 impl Track {
-    /// Something that stays where it is, until it [goes](Track::go).
+    /// A vehicle that stands at `place` until it [moves](Track::go).
     pub fn still(place: Offset) -> Track {
         Track::from(Time::ZERO, place)
     }
 
-    /// Something that begins to move at `begin`.
+    /// A vehicle that starts from `place` at `begin`.
     pub fn from(begin: Time, place: Offset) -> Track {
         Track { first: (begin, place), rest: Vec::new() }
     }
 
-    /// Goes on to `place` at `speed` metres a second; stays where it is if that is not positive.
+    /// Moves on to `place` at `speed` metres per second; stands if that is not positive.
     #[must_use]
     pub fn go(mut self, place: Offset, speed: f64) -> Track {
         let (time, from) = self.last();
@@ -43,7 +43,7 @@ impl Track {
         self
     }
 
-    /// Stays where it is for a while.
+    /// Stands for a while.
     #[must_use]
     pub fn pause(mut self, span: Duration) -> Track {
         let (time, place) = self.last();
@@ -51,12 +51,12 @@ impl Track {
         self
     }
 
-    /// When it stops for good, and where.
+    /// The time and place of its final stop.
     pub fn last(&self) -> (Time, Offset) {
         self.rest.last().copied().unwrap_or(self.first)
     }
 
-    /// Where it is at `now`.
+    /// The place at `now`.
     pub fn at(&self, now: Time) -> Offset {
         let Some((from, to)) = self.leg(now) else {
             return if now < self.first.0 { self.first.1 } else { self.last().1 };
@@ -66,7 +66,7 @@ impl Track {
         Offset { east: between(from.1.east, to.1.east), north: between(from.1.north, to.1.north) }
     }
 
-    /// How it moves at `now`.
+    /// The motion at `now`.
     pub fn motion(&self, now: Time) -> Motion {
         let Some((from, to)) = self.leg(now) else { return Motion { speed: 0.0, heading: 0.0 } };
         let speed = distance(from.1, to.1) / to.0.since(from.0).as_secs_f64();
@@ -74,7 +74,7 @@ impl Track {
         Motion { speed, heading: turned.to_degrees().rem_euclid(360.0) }
     }
 
-    /// The moments before and after `now`, which are never the same; `None` before the first and from the last on.
+    /// The distinct times before and after `now`; `None` before the first and from the last on.
     fn leg(&self, now: Time) -> Option<((Time, Offset), (Time, Offset))> {
         let next = self.rest.partition_point(|(time, _)| *time <= now);
         let from = next.checked_sub(1).map_or(Some(self.first), |last| self.rest.get(last).copied())?;
@@ -83,7 +83,7 @@ impl Track {
     }
 }
 
-/// Metres from one place to another.
+/// Distance in metres.
 pub fn distance(one: Offset, other: Offset) -> f64 {
     (one.east - other.east).hypot(one.north - other.north)
 }

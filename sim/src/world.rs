@@ -1,4 +1,4 @@
-//! The world: hosts and media in one graph, one clock that jumps from event to event, one source of chance.
+//! The world: hosts and media in one graph, one clock that jumps from event to event, one seeded generator.
 
 use crate::host::{Host, HostId};
 use crate::ipv4::nat::Nat;
@@ -21,42 +21,42 @@ pub struct World {
     hosts: Vec<Host>,
     media: Vec<Medium>,
     now: Time,
-    /// The same time, for applications: it goes on when their host dies.
+    /// The same time for applications, which continues when their host's engine dies.
     pub clock: Rc<Cell<Time>>,
     queue: BTreeMap<(Time, u64), Event>,
     serial: u64,
     pub(crate) chance: Entropy,
     pub(crate) facts: Vec<Fact>,
-    /// Neighbours that are asked for just now.
+    /// Address resolutions in progress.
     pub(crate) sought: BTreeSet<(HostId, LinkId, Ipv6Addr)>,
-    /// Interfaces by which every packet that leaves is told as a [`Fact::Left`].
+    /// Interfaces whose outgoing packets are observed as [`Fact::Left`].
     pub(crate) watched: BTreeSet<(HostId, LinkId)>,
-    /// Ways on which forwarding hosts lose everything.
+    /// Source and destination pairs whose packets forwarding hosts drop.
     pub(crate) cuts: BTreeSet<(Ipv6Addr, Ipv6Addr)>,
-    /// Whose conversation is written down, and what was said in its engine's present life.
+    /// The host whose inputs and outputs are recorded, and the steps of its engine's present instance.
     pub(crate) record: Option<(HostId, Vec<Step>)>,
-    /// Tells everything on standard output as it happens.
+    /// Prints every event to standard output.
     pub loud: bool,
-    /// Packets that went nowhere, by reason.
+    /// Dropped packets by reason.
     pub losses: BTreeMap<&'static str, u64>,
 }
 
-/// What is to happen at some time.
+/// An entry of the event queue.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A frame reaches an interface.
+    /// A frame arrives at an interface.
     Arrive { host: HostId, link: LinkId, medium: MediumId, frame: Frame },
-    /// An engine wanted to be woken.
+    /// The deadline of an engine.
     Wake { host: HostId },
-    /// The host has done, or refused, what the engine of that life asked for.
+    /// The outcome of an item that the engine of this instance has requested.
     Outcome { host: HostId, life: u32, outcome: Outcome },
-    /// The data plane has something to tell the engine of that life.
+    /// An event of the data plane for the engine of this instance.
     News { host: HostId, life: u32, news: News },
-    /// A neighbour has not answered for as long as the kernel asks.
+    /// Address resolution has timed out.
     Silence { host: HostId, link: LinkId, address: Ipv6Addr },
-    /// The DHCP client of an interface has found out where it is.
+    /// The DHCP client of an interface has its result.
     Lease { host: HostId, link: LinkId },
-    /// The script goes on.
+    /// An event of the script.
     Happen(Happening),
 }
 
@@ -67,68 +67,68 @@ pub(crate) struct Frame {
     pub(crate) bytes: Rc<Vec<u8>>,
 }
 
-/// What fate, an operator or an attacker does.
+/// An event of the script: a fault, or an act of the operator or an attacker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
-    /// Plugs an interface into a medium, or pulls it out.
+    /// Attaches an interface to a medium, or detaches it.
     Plug(HostId, LinkId, Option<MediumId>),
-    /// An interface is on another medium all of a sudden, its carrier never gone: a radio that roams.
+    /// Moves an interface to another medium without loss of carrier, as a radio that roams.
     Slip(HostId, LinkId, MediumId),
-    /// Carrier comes or goes on a medium.
+    /// Carrier of a medium is gained or lost.
     Carrier(MediumId, bool),
-    /// A medium starts or stops to swallow everything.
+    /// A medium begins or ceases to drop every frame.
     BlackHole(MediumId, bool),
-    /// A medium becomes better or worse.
+    /// Changes the properties of a medium.
     Quality(MediumId, LinkSpec),
-    /// The engine dies; the kernel goes on.
+    /// Kills the engine; the kernel keeps its state.
     Kill(HostId),
     /// The host loses power.
     PowerOff(HostId),
-    /// Power comes back, and the engine is started if it is not at work.
+    /// The host is powered on, and its engine started if it does not run.
     Start(HostId),
-    /// The host's disk is lost, and the journal on it.
+    /// The host's journal is lost.
     LoseDisk(HostId),
-    /// The host's wall clock is stepped by so many microseconds.
+    /// Steps the host's wall clock by so many microseconds.
     StepClock(HostId, i64),
-    /// An address of an interface comes or goes.
+    /// An address of an interface is added or removed.
     Readdress(HostId, LinkId, Ipv6Addr, bool),
-    /// Somewhere in the network packets from the one address to the other begin to vanish, or to pass again.
+    /// The network begins or ceases to drop packets from the one address to the other.
     Cut(Ipv6Addr, Ipv6Addr, bool),
-    /// A translator forgets every mapping.
+    /// A NAT loses its mappings.
     Forget(HostId),
-    /// From now on so many `Put`s of a thousand are refused.
+    /// From now on so many items of a thousand are refused.
     Refuse(HostId, u16),
-    /// The engine is told.
+    /// Hands an input to the engine.
     Tell(HostId, Input),
-    /// A packet is put onto a medium by nobody one knows.
+    /// Injects a packet into a medium.
     Inject(MediumId, Vec<u8>),
 }
 
-/// What was to be seen during one event.
+/// An observation during one event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
-    /// An engine sent a packet.
+    /// An engine has sent a packet.
     Sent(HostId, Rc<Vec<u8>>),
-    /// A packet went into a tunnel, to this outer destination.
+    /// A packet was encapsulated towards this outer destination.
     Tunnelled(HostId, TunnelId, Ipv6Addr),
-    /// An engine was asked and has answered.
+    /// An engine has handled an input.
     Handled(HostId),
-    /// An engine began its life.
+    /// An engine was started.
     Born(HostId),
     /// An engine was killed.
     Died(HostId),
-    /// An engine told something.
+    /// An engine has reported.
     Told(HostId, Report),
-    /// An engine is asked again and again without time going on.
+    /// An engine is in an endless loop: it is fed again and again while time stands still.
     Busy(HostId),
-    /// A packet with this global source went onto a medium by an interface that is watched.
+    /// A packet with this global source was sent by an observed interface.
     Left((HostId, LinkId), MediumId, Ipv6Addr),
-    /// An interface is elsewhere, and its host was not told.
+    /// An interface has moved without notice to its host.
     Slipped(HostId, LinkId),
 }
 
 impl World {
-    /// An empty world in which chance follows from `seed`.
+    /// An empty world; all random choices follow from `seed`.
     pub fn new(seed: u64) -> World {
         World {
             hosts: Vec::new(),
@@ -148,12 +148,12 @@ impl World {
         }
     }
 
-    /// The time.
+    /// The present time.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Adds a medium nobody is attached to.
+    /// Adds a medium without members.
     pub fn add_medium(&mut self, name: &str, spec: LinkSpec) -> MediumId {
         self.media.push(Medium::new(name, spec));
         MediumId(self.media.len() - 1)
@@ -165,7 +165,7 @@ impl World {
         HostId(self.hosts.len() - 1)
     }
 
-    /// All hosts.
+    /// The hosts.
     pub fn hosts(&self) -> impl Iterator<Item = (HostId, &Host)> {
         self.hosts.iter().enumerate().map(|(index, host)| (HostId(index), host))
     }
@@ -176,7 +176,7 @@ impl World {
         &self.hosts[id.0]
     }
 
-    /// A host, to be changed.
+    /// A host, mutable.
     #[allow(clippy::indexing_slicing, reason = "identifiers come from `add_host` only")]
     pub fn host_mut(&mut self, id: HostId) -> &mut Host {
         &mut self.hosts[id.0]
@@ -193,38 +193,38 @@ impl World {
         &mut self.media[id.0]
     }
 
-    /// All media.
+    /// The media.
     pub fn media(&self) -> impl Iterator<Item = MediumId> + use<> {
         (0..self.media.len()).map(MediumId)
     }
 
-    /// Whether the interface is plugged in and has carrier.
+    /// Whether the interface is attached and has carrier.
     pub fn is_up(&self, host: HostId, link: LinkId) -> bool {
         let medium = self.host(host).interfaces.get(&link).and_then(|interface| interface.medium);
         medium.is_some_and(|medium| self.medium(medium).carrier)
     }
 
-    /// Whether nothing in the network keeps packets from the one address from the other.
+    /// Whether the network passes packets from the one address to the other.
     pub fn passes(&self, source: Ipv6Addr, destination: Ipv6Addr) -> bool {
         !self.cuts.contains(&(source, destination))
     }
 
-    /// Writes down what `host` is told and answers, from its engine's next start on.
+    /// Records the inputs and outputs of `host`, from the next start of its engine on.
     pub fn record(&mut self, host: HostId) {
         self.record = Some((host, Vec::new()));
     }
 
-    /// What was written down.
+    /// Takes the recording.
     pub fn recorded(&mut self) -> Vec<Step> {
         self.record.take().map(|(_, steps)| steps).unwrap_or_default()
     }
 
-    /// Lets `happening` happen `after` some time.
+    /// Schedules `happening` after some time.
     pub fn plan(&mut self, after: Duration, happening: Happening) {
         self.push(self.now + after, Event::Happen(happening));
     }
 
-    /// Goes on to the next event, if there is one before `end`, and returns what was to be seen.
+    /// Handles the next event before `end`, and returns the observations; `None` if there is no event.
     pub fn step(&mut self, end: Time) -> Option<Vec<Fact>> {
         let entry = self.queue.first_entry().filter(|entry| entry.key().0 < end)?;
         self.now = entry.key().0;
@@ -241,7 +241,7 @@ impl World {
         Some(core::mem::take(&mut self.facts))
     }
 
-    /// Plugs an interface in or out; the host, if it is at work, sees the carrier go and come.
+    /// Attaches or detaches an interface; a running engine sees the carrier change.
     pub fn plug(&mut self, host: HostId, link: LinkId, medium: Option<MediumId>) {
         if self.slip(host, link, None) {
             self.announce_link(host, link);
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// Attaches an interface elsewhere without a word to the host; whether anything changed.
+    /// Attaches an interface to another medium without notice; whether anything changed.
     fn slip(&mut self, host: HostId, link: LinkId, medium: Option<MediumId>) -> bool {
         let Some(interface) = self.host_mut(host).interfaces.get_mut(&link) else { return false };
         let before = core::mem::replace(&mut interface.medium, medium);
@@ -268,7 +268,7 @@ impl World {
         before != medium
     }
 
-    /// Tells what happens, to whoever listens.
+    /// Prints a line if the world is verbose.
     pub(crate) fn tell(&self, text: impl FnOnce() -> String) {
         if self.loud {
             println!("{} {}", self.now, text());

@@ -1,5 +1,5 @@
-//! Somebody off the path: forges every message of Shim6, repeats handshakes he has overheard, and claims to be others;
-//! but he knows no tag, and what is sent to others does not reach him.
+//! An off-path attacker of Shim6: forges every message, replays overheard handshakes and impersonates hosts, without
+//! knowledge of context tags and without receiving packets of others.
 
 use super::map::Map;
 use crate::datagram::Header;
@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-/// One attack for so many events with something to see.
+/// One attack in so many events with an observation.
 const RARITY: u64 = 6;
-/// Messages remembered.
+/// Messages remembered at most.
 const MEMORY: usize = 40;
 
 /// The attacker.
@@ -27,12 +27,12 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    /// An attacker whose ideas follow from `seed`.
+    /// An attacker whose choices follow from `seed`.
     pub fn new(seed: u64) -> Attacker {
         Attacker { chance: Entropy::from_number(seed ^ 0xa77ac), overheard: VecDeque::new() }
     }
 
-    /// Listens to handshakes, and now and then puts something onto a medium.
+    /// Overhears handshakes, and now and then injects a packet into a medium.
     pub fn act(&mut self, map: &mut Map, facts: &[Fact]) {
         for fact in facts {
             // Handshakes only: whoever hears the tags of a context may do as he likes (RFC 5533 §16).
@@ -60,7 +60,7 @@ impl Attacker {
         }
     }
 
-    /// Something overheard, as it was or changed.
+    /// Replays a message, unchanged or mutated.
     fn repeat(&mut self) -> Option<Vec<u8>> {
         let count = u64::try_from(self.overheard.len()).ok()?;
         let packet = Rc::clone(self.overheard.get(usize::try_from(self.chance.below(count)).ok()?)?);
@@ -88,7 +88,7 @@ impl Attacker {
         Some(ip6::emit(&datagram.header, shim6::PROTOCOL, &changed.emit()))
     }
 
-    /// Any message, from anybody, with tags and nonces guessed.
+    /// Forges any message with guessed tags and nonces.
     fn forge(&mut self, victim: Ipv6Addr, other: Ipv6Addr) -> Vec<u8> {
         let mine = self.address();
         let (tag, nonce, responder_nonce) = (self.tag(), self.nonce(), self.nonce());

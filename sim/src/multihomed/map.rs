@@ -26,10 +26,10 @@ use std::cell::{Cell, RefCell};
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-/// One side of a conversation: what it says, what it has heard, and what the other side has.
+/// One end of a conversation: its traffic, what it has received, and what the other end has received.
 type Side = (Talk, Rc<RefCell<Tally>>, Rc<RefCell<Tally>>);
 
-/// P-256 keys in PKCS #8, made for these worlds, without what can be computed from them.
+/// P-256 keys in PKCS #8, generated for these worlds, without the public part.
 const KEYS: [&str; 3] = [
     "45462e1db76f80efa5b408fb57c6e95430a87bab45e6a563b91089d7409f046d",
     "864b828419c6fd8975ef77fefaeb1fab35dac3cf99b5a61b8126b271af806aa9",
@@ -37,19 +37,19 @@ const KEYS: [&str; 3] = [
 ];
 /// PKCS #8 around a key of P-256: algorithm, and an ECPrivateKey without the public key.
 const KEY_HEAD: &str = "304102010030 1306072a8648ce3d020106082a8648ce3d030107 0427 3025020101 0420";
-/// The prefix a host with a key moves to: one its set does not list.
+/// The prefix to which a host with a key renumbers: not part of its HBA set.
 const ELSEWHERE: u16 = 9;
 
-/// Everything of one world that scripts and checks point at.
+/// The hosts, links and conversations of a world.
 #[derive(Debug)]
 pub struct Map {
     /// The world.
     pub world: World,
-    /// The router in the middle.
+    /// The core router.
     pub core: HostId,
     /// Hosts with several uplinks.
     pub hosts: Vec<Multihomed>,
-    /// Who talks to whom.
+    /// The conversations.
     pub talks: Vec<Conversation>,
     roles: Vec<(Role, [u8; 32])>,
     units: u16,
@@ -64,39 +64,39 @@ pub struct Multihomed {
     pub uplinks: Vec<(LinkId, MediumId, Ipv6Addr)>,
     /// How it proves its addresses.
     pub proof: Proof,
-    /// An address by its first uplink that is in no set.
+    /// An address of its first uplink's link that is in no HBA set.
     pub spare: Ipv6Addr,
 }
 
 /// One direction of a conversation.
 #[derive(Debug)]
 pub struct Conversation {
-    /// Who sends, as a place in [`Map::hosts`].
+    /// The sender, as an index of [`Map::hosts`].
     pub from: usize,
-    /// Who hears.
+    /// The receiver.
     pub to: usize,
-    /// ULIDs, as the sender sees them.
+    /// The ULIDs, as the sender sees them.
     pub ulids: Pair,
-    /// Whether anything is sent at all.
+    /// Whether it has traffic.
     pub talks: bool,
-    /// What was sent.
+    /// The traffic sent.
     pub tally: Rc<RefCell<Tally>>,
 }
 
-/// How a host proves its addresses.
+/// How a host proves its addresses (RFC 5533 §7.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
-    /// Not at all.
+    /// No proof.
     None,
-    /// They are a set.
+    /// A hash-based address set (HBA).
     Hba,
-    /// Each is made of one key.
+    /// Cryptographically generated addresses of one key (CGA).
     Cga,
-    /// They are a set and made of one key.
+    /// Both.
     Both,
 }
 
-/// The engine of a host and the applications on it, whose clock is the world's.
+/// The engine of a host with its applications, which run on the world's clock.
 struct Mind {
     shim: Node,
     talkers: Vec<Talker>,
@@ -125,7 +125,7 @@ impl Engine for Mind {
     }
 }
 
-/// An engine without a will.
+/// An engine without behaviour.
 struct Idle;
 
 impl Engine for Idle {
@@ -138,21 +138,21 @@ impl Engine for Idle {
     fn view(&self, _: Time, _: &mut View) {}
 }
 
-/// What a host is to be.
+/// The specification of a host.
 #[derive(Debug, Clone)]
 pub struct Wish {
-    /// How many uplinks, 1 to 4.
+    /// The number of uplinks, 1 to 4.
     pub uplinks: u16,
     /// How it proves its addresses.
     pub proof: Proof,
-    /// Its settings but for interfaces and identities.
+    /// Its configuration without interfaces and identities.
     pub config: ShimConfig,
     /// Seed of its engine's randomness.
     pub seed: [u8; 32],
 }
 
 impl Map {
-    /// A router and nobody else.
+    /// A world with the core router only.
     pub fn new(seed: u64) -> Map {
         let mut world = World::new(seed);
         let mut core = Host::new("core", |_| Box::new(Idle));
@@ -161,8 +161,7 @@ impl Map {
         Map { world, core, hosts: Vec::new(), talks: Vec::new(), roles: Vec::new(), units: 0 }
     }
 
-    /// Hosts as wished for, and between which of them there are conversations: from, to, how often each way says
-    /// something.
+    /// Adds hosts, and conversations between them: sender, receiver, and the interval of packets in each direction.
     pub fn settle(&mut self, wishes: &[Wish], talks: &[(usize, usize, [Option<Duration>; 2])], spec: LinkSpec) {
         let addresses: Vec<_> = wishes.iter().enumerate().map(|(index, wish)| addresses(index, wish)).collect();
         for (near, far, intervals) in talks {
@@ -185,7 +184,7 @@ impl Map {
         }
     }
 
-    /// What the engine of a host is told at its birth, and the seed of its first life: what a recording begins with.
+    /// The role and seed with which the first instance of a host is created, for the head of a recording.
     pub fn role(&self, index: usize) -> Option<(Role, [u8; 32])> {
         self.roles.get(index).cloned()
     }
@@ -198,7 +197,7 @@ impl Map {
         }
     }
 
-    /// Whether some pair of locators carries packets from the one host to the other now.
+    /// Whether some locator pair carries packets from the one host to the other at present.
     pub fn reachable(&self, from: usize, to: usize) -> bool {
         let (Some(from), Some(to)) = (self.hosts.get(from), self.hosts.get(to)) else { return false };
         let near = self.usable(from);
@@ -206,7 +205,7 @@ impl Map {
         near.iter().any(|source| far.iter().any(|destination| self.world.passes(*source, *destination)))
     }
 
-    /// What makes the ULIDs of two hosts work between them.
+    /// The events that restore the path between the ULIDs of two hosts.
     pub fn mend_ulids(&self, from: usize, to: usize, ulids: Pair) -> Vec<Happening> {
         let Pair { local, peer } = ulids;
         let mut mended = vec![Happening::Cut(local, peer, false), Happening::Cut(peer, local, false)];
@@ -220,7 +219,7 @@ impl Map {
         mended
     }
 
-    /// The addresses of a host that work now and that its peers believe.
+    /// The addresses of a host that work and that its peers accept.
     pub fn usable(&self, host: &Multihomed) -> Vec<Ipv6Addr> {
         let ups = host
             .uplinks
@@ -294,7 +293,7 @@ impl Map {
         self.hosts.push(Multihomed { host: id, uplinks, proof: wish.proof, spare });
     }
 
-    /// An interface of the router on the medium; returns its address.
+    /// Attaches the core router to a medium; returns its address.
     fn attach_core(&mut self, index: usize, uplink: usize, medium: MediumId) -> Ipv6Addr {
         let unit = self.unit();
         let prefix = prefix(index, uplink);
@@ -317,20 +316,20 @@ impl Map {
     }
 }
 
-/// Each life has a seed of its own.
+/// The seed of an instance.
 fn seed_of(mut seed: [u8; 32], life: u32) -> [u8; 32] {
     seed[31] ^= u8::try_from(life & 0xff).unwrap_or(0);
     seed
 }
 
-/// Settings that notice a loss after two seconds, and a conversation after half a kilobyte.
+/// A configuration that detects a loss after two seconds, and a conversation after 500 octets.
 pub fn config() -> ShimConfig {
     let trigger = Trigger { octets: Some(512), age: Some(Duration::from_secs(5)), ..Trigger::default() };
     let send_timeout = Duration::from_secs(2);
     ShimConfig { trigger: Some(trigger), send_timeout, return_after: None, ..ShimConfig::default() }
 }
 
-/// How often somebody says something who never does.
+/// The interval of a source without traffic.
 const NEVER: Duration = Duration::from_secs(1_000_000);
 
 fn prefix(index: usize, uplink: usize) -> Prefix {
@@ -339,7 +338,7 @@ fn prefix(index: usize, uplink: usize) -> Prefix {
     Prefix::new(address, 64).unwrap_or(Prefix::ALL)
 }
 
-/// Addresses of a host, the spare one, and what proves them.
+/// The addresses of a host, its spare address, and the identities that prove them.
 fn addresses(index: usize, wish: &Wish) -> (Vec<Ipv6Addr>, Ipv6Addr, Vec<Identity>) {
     let prefixes: Vec<Prefix> = (0..usize::from(wish.uplinks)).map(|uplink| prefix(index, uplink)).collect();
     let elsewhere = prefix(index, usize::from(ELSEWHERE));
@@ -385,7 +384,7 @@ fn route(table: Table, destination: Prefix, target: Target) -> Item {
     Item::Route(Route { table, destination, source: Prefix::ALL, metric: 1024, target, mtu: None })
 }
 
-/// What comes from `source` leaves by this uplink.
+/// Source routing: packets from `source` use this uplink.
 fn source_route(host: &mut Host, uplink: usize, (link, router): (LinkId, Ipv6Addr), source: Prefix) {
     let number = 100 + u32::try_from(uplink).unwrap_or(0);
     let rule = Rule { priority: number, source, destination: Prefix::ALL, incoming: None, table: Table(number) };

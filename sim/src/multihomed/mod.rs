@@ -1,4 +1,5 @@
-//! Worlds of hosts with several providers: paths fail in one direction or both, hosts crash and move, others attack.
+//! Worlds of Shim6 hosts with several providers: paths fail in one or both directions, hosts crash and renumber, an
+//! attacker interferes.
 
 pub mod attacker;
 pub mod map;

@@ -1,4 +1,4 @@
-//! Plays a world of multihomed hosts to its end and says what came of it.
+//! Runs a world of multihomed hosts to its end and checks its invariants.
 
 use super::attacker::Attacker;
 use super::map::Conversation;
@@ -11,42 +11,42 @@ use roam6_proto::contract::view::ContextView;
 use roam6_proto::{Report, Time};
 use roam6_wire::shim6::PROTOCOL;
 
-/// Within so long after the last fault every conversation goes on, if any pair of locators works.
+/// Limit of convergence: after the last fault every conversation recovers in this time, if any locator pair works.
 pub const SETTLE: Duration = Duration::from_secs(300);
-/// For so long afterwards nothing may be lost.
+/// Time after convergence in which nothing may be lost.
 const QUIET: Duration = Duration::from_secs(15);
-/// So long without loss counts as settled.
+/// Time without loss that counts as converged.
 const STREAK: Duration = Duration::from_secs(5);
-/// How long a packet may be on its way.
+/// Largest transit time of a packet.
 const TRANSIT: Duration = Duration::from_millis(500);
-/// Signalling a second that a quiet world may have, of each host.
+/// Largest number of messages per second and host in a calm world.
 const MOST_SIGNALS: u64 = 70;
-/// The largest signalling packet, octets (RFC 5533 §5.1).
+/// The largest control message, octets (RFC 5533 §5.1).
 const LARGEST: usize = 1280;
 
-/// What came of a world in which everything held.
+/// The result of a world whose invariants hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Tale {
-    /// What it was about.
+    /// The kind of the world.
     pub kind: Kind,
-    /// From the last fault until everybody was heard again.
+    /// Time from the last fault to convergence.
     pub settled_after: Duration,
-    /// Events.
+    /// Events handled.
     pub events: u64,
-    /// Paths found.
+    /// Locator pairs found.
     pub found: u64,
-    /// Contexts made or made anew.
+    /// Contexts created or restored.
     pub contexts: u64,
-    /// Some conversation could not go on: no pair of locators works.
+    /// Some conversation has no working locator pair.
     pub hopeless: bool,
 }
 
 const FAMILY: Family = Family { name: "multihomed world", replay: "one_multihomed" };
 
-/// Plays the world of `seed`, telling every event on standard output if `loud`.
+/// Runs the world of `seed`, and prints every event to standard output if `loud`.
 ///
 /// # Errors
-/// The first thing that does not hold.
+/// The first invariant that does not hold.
 pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
     let mut scenario = Scenario::new(seed);
     scenario.map.world.loud = loud;
@@ -111,8 +111,8 @@ impl Play {
         })
     }
 
-    /// Between hosts of which one has no context, because of a handshake that was lost again and again, nothing but the
-    /// ULIDs is known: those have to work.
+    /// Where a host has no context, after repeated loss of the handshake, only the ULIDs are known: their path is
+    /// restored.
     fn acquaint(&mut self) {
         let strangers = |talk: &&Conversation| {
             let near = self.context(talk.from, talk.ulids);
@@ -174,13 +174,13 @@ impl Play {
         }
     }
 
-    /// Conversations that some pair of locators could carry, there and back: without an answer no path is known to work.
+    /// Conversations with a locator pair that works in both directions: without a reply no path is known to work.
     fn hopeful(&self) -> impl Iterator<Item = &Conversation> {
         let map = &self.scenario.map;
         map.talks.iter().filter(|talk| map.reachable(talk.from, talk.to) && map.reachable(talk.to, talk.from))
     }
 
-    /// Whether every conversation goes on and both ends of its context agree.
+    /// Whether every conversation continues and both ends of its context agree.
     fn settled(&self, now: Time) -> Result<(), String> {
         for talk in self.hopeful() {
             let missing = talk.tally.borrow().missing(now - STREAK - TRANSIT, now - TRANSIT);

@@ -1,4 +1,4 @@
-//! A world of its own for each seed: how many hosts and uplinks, who proves what, and what goes wrong when.
+//! The world of a seed: hosts, uplinks, address proofs, and the script of faults.
 
 use super::map::{self, Map, Proof, Wish};
 use crate::link::LinkSpec;
@@ -8,27 +8,27 @@ use core::time::Duration;
 use roam6_proto::Entropy;
 use std::net::Ipv6Addr;
 
-/// For so long at first nothing goes wrong, so that contexts are made.
+/// Milliseconds without faults at the start, in which contexts are established.
 const QUIET: u64 = 15_000;
-/// Faults come for so long, milliseconds.
+/// Milliseconds with faults.
 const FAULTS: u64 = 60_000;
 
-/// What a world is about.
+/// The kind of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Links lose packets.
     Lossy,
-    /// Ways between two addresses fail, in one direction or both.
+    /// Paths between two addresses fail, in one or both directions.
     Outages,
-    /// Uplinks lose their carrier, or swallow everything.
+    /// Uplinks lose their carrier, or drop every frame.
     Uplinks,
     /// Engines and hosts crash.
     Crashes,
-    /// Addresses come and go.
+    /// Addresses are added and removed.
     Moves,
-    /// Somebody off the path interferes.
+    /// An off-path attacker interferes.
     Hostile,
-    /// All of it.
+    /// All of these faults.
     Storm,
 }
 
@@ -38,16 +38,16 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A world and what is to happen in it.
+/// A world and its script.
 #[derive(Debug)]
 pub struct Scenario {
-    /// What it is about.
+    /// The kind of the world.
     pub kind: Kind,
-    /// Hosts and ways.
+    /// Hosts and paths.
     pub map: Map,
-    /// What happens when.
+    /// Events by their time.
     pub script: Vec<(Duration, Happening)>,
-    /// When the last of it has happened.
+    /// When the last fault has ended.
     pub calm: Duration,
 }
 
@@ -126,7 +126,7 @@ impl Author {
         Wish { uplinks, proof, config, seed }
     }
 
-    /// Both talk, or one only.
+    /// Traffic in both directions, or in one.
     fn intervals(&mut self) -> [Option<Duration>; 2] {
         let interval = Some(Duration::from_millis(self.one_of(&[250, 400, 900]).unwrap_or(400)));
         match self.chance.below(5) {
@@ -163,7 +163,7 @@ impl Author {
         }
     }
 
-    /// Ways between two hosts fail: one, or all of one address, in one direction or both; some come back.
+    /// Paths between two hosts fail: one, or all of one address, in one or both directions; some recover.
     fn outage(&mut self, at: u64, map: &Map) {
         let Some((near, far)) = self.two(map) else { return };
         let whole = self.one_in(3);
@@ -227,8 +227,8 @@ impl Author {
         }
     }
 
-    /// Whatever stays broken, between hosts that lost their memory both the ULIDs must work again: nothing else is known
-    /// to either; and so they must for a host that cannot prove any other address.
+    /// Whatever remains broken, the ULIDs of two hosts that both lost their contexts must work again, as neither knows
+    /// any other locator; likewise for a host that cannot prove any other address.
     fn end(&mut self, map: &Map, calm: Duration) {
         let calm = u64::try_from(calm.as_millis()).unwrap_or(0);
         if !self.forgetful {
