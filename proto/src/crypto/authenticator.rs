@@ -1,5 +1,4 @@
-//! The MN-HA authenticator and its timestamps: proof that a mobility message comes from who shares the key, and now.
-//! RFC 4285 §5.1 and §6.
+//! The MN-HA authenticator of mobility messages, and timestamps against replay (RFC 4285 §5.1, §6).
 
 use crate::base::time::Time;
 use core::time::Duration;
@@ -16,10 +15,11 @@ pub const TIMESTAMP_WINDOW: Duration = Duration::from_secs(7);
 /// Seconds from the beginning of NTP time (1900) to that of Unix time (1970).
 pub const NTP_TO_UNIX_SECONDS: u64 = 2_208_988_800;
 
-/// The authenticator of `part`: a Mobility Header from its first octet through the SPI of the authentication option.
+/// Computes the authenticator of `part`: a Mobility Header from its first octet through the SPI of the authentication
+/// option.
 ///
-/// Whatever the checksum field of `part` holds counts as zero. `care_of` is that of the update, in its acknowledgement
-/// too: the Alternate Care-of Address if the update has one, else the source address it was sent from.
+/// The checksum field of `part` counts as zero. `care_of` is the care-of address of the update, also in its
+/// acknowledgement: the Alternate Care-of Address if the update has one, otherwise its source address.
 pub fn authenticate(
     secret: &[u8],
     care_of: CareOfAddress,
@@ -35,7 +35,7 @@ pub fn authenticate(
     authenticator
 }
 
-/// Whether `authenticator` is that of `part`, compared in constant time; see [`authenticate`].
+/// Verifies the authenticator of `part` in constant time; see [`authenticate`].
 pub fn verify(secret: &[u8], care_of: CareOfAddress, home: HomeAddress, part: &[u8], authenticator: &[u8]) -> bool {
     authenticator.len() == AUTHENTICATOR_LENGTH
         && keyed(secret, care_of, home, part).is_some_and(|mac| mac.verify_truncated_left(authenticator).is_ok())
@@ -65,49 +65,49 @@ impl Timestamp {
         Timestamp(seconds << 32 | fraction)
     }
 
-    /// Whether the two are at most [`TIMESTAMP_WINDOW`] apart, also across the end of an NTP era.
+    /// Whether both are at most [`TIMESTAMP_WINDOW`] apart, also across the end of an NTP era.
     pub fn is_close_to(self, other: Timestamp) -> bool {
         let apart = self.0.wrapping_sub(other.0);
         apart.min(apart.wrapping_neg()) <= TIMESTAMP_WINDOW.as_secs() << 32
     }
 
-    /// Whether `self` comes after `earlier`, also across the end of an NTP era.
+    /// Whether `self` is later than `earlier`, also across the end of an NTP era.
     pub fn is_after(self, earlier: Timestamp) -> bool {
         let apart = self.0.wrapping_sub(earlier.0);
         apart != 0 && apart < 1 << 63
     }
 
-    /// What this timestamp would have been, had the clock been set back by `micros` before.
+    /// This timestamp after a clock step of `micros` backwards.
     pub fn set_back(self, micros: u64) -> Timestamp {
         let fraction = ((micros % 1_000_000) << 32) / 1_000_000;
         Timestamp(self.0.wrapping_sub((micros / 1_000_000) << 32).wrapping_sub(fraction))
     }
 
-    /// The answer to a timestamp that is not valid: the low half is the sender's, the high half `clock`'s (RFC 4285 §6).
+    /// The answer to an invalid timestamp: the low half is the sender's, the high half that of `clock` (RFC 4285 §6).
     pub fn resynchronised_to(self, clock: Timestamp) -> Timestamp {
         Timestamp(clock.0 & 0xffff_ffff_0000_0000 | self.0 & 0xffff_ffff)
     }
 }
 
-/// The wall clock of an engine: what it was told once, carried on by the engine's own time.
+/// The wall clock of an engine: a reference time, extrapolated by the engine's monotonic time.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct WallClock {
     told: Option<(Time, u64)>,
 }
 
 impl WallClock {
-    /// Learns that it is `unix_micros` at `now`.
+    /// Sets the reference: `unix_micros` at `now`.
     pub fn put(&mut self, now: Time, unix_micros: u64) {
         self.told = Some((now, unix_micros));
     }
 
-    /// Microseconds since 1970 at `now`; `None` as long as nobody has told the time.
+    /// Microseconds since 1970 at `now`; `None` before the first reference.
     pub fn unix_micros(&self, now: Time) -> Option<u64> {
         let (then, micros) = self.told?;
         Some(micros.saturating_add(now.as_micros()).saturating_sub(then.as_micros()))
     }
 
-    /// The timestamp of `now`; `None` as long as nobody has told the time.
+    /// The NTP timestamp of `now`; `None` before the first reference.
     pub fn timestamp(&self, now: Time) -> Option<Timestamp> {
         self.unix_micros(now).map(Timestamp::from_unix_micros)
     }

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 use std::net::Ipv6Addr;
 
-/// Octets before the public key: modifier, subnet prefix, collision count (RFC 3972 §3).
+/// Offset of the public key: after modifier, subnet prefix and collision count (RFC 3972 §3).
 const KEY_AT: usize = 25;
-/// Bits of the identifier that the hash decides: not Sec (0 to 2), not u and g (6 and 7).
+/// Bits of the identifier taken from Hash1: all but Sec (0 to 2), u and g (6 and 7).
 const HASHED_BITS: u64 = 0x1cff_ffff_ffff_ffff;
 /// A third collision is an attack or a fault (RFC 3972 §4).
 const MOST_COLLISIONS: u8 = 2;
@@ -46,31 +46,31 @@ impl Sec {
 /// The CGA Parameters data structure (RFC 3972 §3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parameters {
-    /// Random, then searched for.
+    /// Random start value, then the result of the search for Hash2.
     #[serde(with = "crate::base::hex")]
     modifier: Vec<u8>,
-    /// The subnet prefix, upper 64 bits of the address.
+    /// Subnet prefix: the upper 64 bits of the address.
     prefix: u64,
     /// 0, 1 or 2.
     collisions: u8,
-    /// DER of the SubjectPublicKeyInfo, then extensions.
+    /// DER of the SubjectPublicKeyInfo, followed by the extension fields.
     #[serde(with = "crate::base::hex")]
     key_and_extensions: Vec<u8>,
 }
 
-/// Why an address does not belong to its parameters.
+/// The verification step that failed (RFC 3972 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
     /// Collision count above 2.
     Collisions,
-    /// The subnet prefix is not the address's.
+    /// The subnet prefix differs from that of the address.
     Prefix,
-    /// The first hash does not give the interface identifier.
+    /// Hash1 differs from the interface identifier.
     Identifier,
-    /// The second hash lacks the zero bits Sec asks for.
+    /// Hash2 has fewer leading zero bits than Sec requires.
     Work,
-    /// A Sec value this standard does not define.
+    /// An undefined Sec value.
     Sec,
 }
 
@@ -81,7 +81,7 @@ impl Parameters {
         Some(Parameters { modifier: modifier.to_vec(), prefix, collisions: 0, key_and_extensions })
     }
 
-    /// Reads the structure as it goes over the wire.
+    /// Parses the structure.
     ///
     /// # Errors
     /// [`Malformed`] when it is shorter than its fixed part and a DER header, or longer than [`LONGEST_PARAMETERS`].
@@ -103,7 +103,7 @@ impl Parameters {
         })
     }
 
-    /// Writes the structure as it goes over the wire.
+    /// Emits the structure.
     pub fn emit(&self) -> Vec<u8> {
         self.with_head(self.prefix, self.collisions)
     }
@@ -114,13 +114,13 @@ impl Parameters {
         self.key_and_extensions.get(..end).unwrap_or_default()
     }
 
-    /// The extension fields behind the key (RFC 4581), untouched.
+    /// The extension fields after the key (RFC 4581), not parsed.
     pub fn extensions(&self) -> &[u8] {
         let end = der_length(&self.key_and_extensions).unwrap_or(0);
         self.key_and_extensions.get(end..).unwrap_or_default()
     }
 
-    /// The same parameters for another /64; the work in the modifier holds for every prefix.
+    /// The same parameters for another /64; the modifier is valid for every prefix. `None` if `prefix` is not a /64.
     pub fn in_prefix(&self, prefix: Prefix) -> Option<Parameters> {
         let prefix = (prefix.length() == 64).then(|| upper_half(prefix.address()))?;
         Some(Parameters { prefix, ..self.clone() })
@@ -131,15 +131,15 @@ impl Parameters {
         (self.collisions < MOST_COLLISIONS).then(|| Parameters { collisions: self.collisions + 1, ..self.clone() })
     }
 
-    /// The address these parameters make with `sec`.
+    /// The address of these parameters with `sec`.
     pub fn address(&self, sec: Sec) -> Ipv6Addr {
         let identifier = self.hash1() & HASHED_BITS | u64::from(sec.level()) << 61;
         Ipv6Addr::from_bits(u128::from(self.prefix) << 64 | u128::from(identifier))
     }
 
-    /// Tries at most `most` modifiers from the present one upwards; `true` once one has the work `sec` asks for.
+    /// Tries at most `most` modifiers upwards from the current one; `true` once Hash2 suffices for `sec`.
     ///
-    /// Call again to go on: the modifier stands behind the last one tried.
+    /// Call again to continue: the modifier follows the last one tried.
     pub fn search(&mut self, sec: Sec, most: u64) -> bool {
         let mut input = self.with_head(0, 0);
         for _ in 0..most {
@@ -154,10 +154,10 @@ impl Parameters {
         false
     }
 
-    /// Whether `address` is made of these parameters (RFC 3972 §5).
+    /// Verifies that `address` is a CGA of these parameters, and returns its Sec value (RFC 3972 §5).
     ///
     /// # Errors
-    /// The first test that fails.
+    /// The first verification step that fails.
     pub fn verify(&self, address: Ipv6Addr) -> Result<Sec, Refusal> {
         if self.collisions > MOST_COLLISIONS {
             return Err(Refusal::Collisions);
@@ -173,7 +173,7 @@ impl Parameters {
         has_work(&Sha1::digest(self.with_head(0, 0)), sec).then_some(sec).ok_or(Refusal::Work)
     }
 
-    /// The first 64 bits of SHA-1 over the parameters.
+    /// Hash1: the first 64 bits of SHA-1 over the parameters.
     fn hash1(&self) -> u64 {
         let digest = Sha1::digest(self.emit());
         digest.first_chunk::<8>().map_or(0, |head| u64::from_be_bytes(*head))
@@ -189,7 +189,7 @@ impl Parameters {
     }
 }
 
-/// Whether the leftmost 16 bits a level of the second hash are zero.
+/// Whether the leftmost 16 × Sec bits of Hash2 are zero.
 fn has_work(digest: &[u8], sec: Sec) -> bool {
     digest.iter().take(2 * usize::from(sec.level())).all(|octet| *octet == 0)
 }

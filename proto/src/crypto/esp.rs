@@ -1,5 +1,5 @@
 //! ESP in transport mode with manual keys for Binding Updates and Acknowledgements (RFC 4303; RFC 3776 §4.1, RFC 4877 §4).
-//! Done here and not by the kernel, so that it works on kernels without XFRM or Mobile IPv6 and can be replayed.
+//! Implemented here and not by the kernel, so that it works on kernels without XFRM or Mobile IPv6, and in replays.
 
 use hmac::{Hmac, Mac};
 use roam6_wire::{Malformed, Why};
@@ -8,12 +8,12 @@ use sha1::Sha1;
 use sha2::Sha256;
 use std::fmt;
 
-/// Where the payload begins, behind SPI and sequence number.
+/// Offset of the payload: after SPI and sequence number.
 pub const PAYLOAD_AT: usize = 8;
 /// Pad length and next header.
 const TRAILER: usize = 2;
 
-/// What a packet of an unknown association is refused for.
+/// [`Malformed::what`] of a packet with another SPI.
 pub const SPI: &str = "ESP SPI";
 
 /// One direction of a pair of manually keyed security associations.
@@ -48,7 +48,7 @@ impl Integrity {
         }
     }
 
-    /// Octets of key the RFC of the algorithm asks for.
+    /// Octets of key that the algorithm requires.
     pub fn key_length(self) -> usize {
         match self {
             Integrity::HmacSha1 => 20,
@@ -64,7 +64,7 @@ impl fmt::Debug for SecurityAssociation {
     }
 }
 
-/// What came out of an ESP packet.
+/// A verified and decapsulated ESP packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened<'a> {
     /// Next Header: the protocol of the payload.
@@ -76,7 +76,7 @@ pub struct Opened<'a> {
 }
 
 impl SecurityAssociation {
-    /// Wraps `payload` of `protocol` into ESP: header, payload, padding to 4 octets, trailer and check value.
+    /// Encapsulates `payload` of `protocol`: ESP header, payload, padding to 4 octets, trailer, integrity check value.
     pub fn seal(&self, sequence: u32, protocol: u8, payload: &[u8]) -> Vec<u8> {
         let padding = (4 - (payload.len() + TRAILER) % 4) % 4;
         let mut packet = Vec::with_capacity(PAYLOAD_AT + payload.len() + padding + TRAILER + 16);
@@ -91,7 +91,7 @@ impl SecurityAssociation {
         packet
     }
 
-    /// Verifies and unwraps an ESP packet, beginning with its SPI.
+    /// Verifies and decapsulates an ESP packet, from its SPI on.
     ///
     /// # Errors
     /// [`Malformed`] when it is too short, of another SPI, fails verification ([`Why::Checksum`]) or its padding is wrong.
@@ -128,7 +128,7 @@ impl SecurityAssociation {
         check
     }
 
-    /// In constant time, so that the time of a refusal tells a forger nothing.
+    /// Compares in constant time, so that timing reveals nothing to a forger.
     fn verifies(&self, covered: &[u8], check: &[u8]) -> bool {
         match self.integrity {
             Integrity::HmacSha1 => verify::<Hmac<Sha1>>(&self.key, covered, check),

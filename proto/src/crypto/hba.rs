@@ -1,4 +1,4 @@
-//! Hash-based addresses: a set of addresses, one in each of several prefixes, bound to one another by a hash (RFC 5535).
+//! Hash-based addresses: a set of addresses in several prefixes, bound to each other by a hash (RFC 5535).
 //! The set is a CGA whose parameters list all the prefixes in a Multi-Prefix extension (§6).
 
 use crate::base::rng::Entropy;
@@ -8,21 +8,21 @@ use std::net::Ipv6Addr;
 
 /// Extension type of the Multi-Prefix extension (RFC 5535 §6, §11).
 const MULTI_PREFIX: u16 = 0x0012;
-/// The P bit: a real public key is in the parameters, so that the set is also a CGA.
+/// The P bit: the parameters have a real public key, so the set is CGA-compatible.
 const KEY_PRESENT: u32 = 1 << 31;
-/// Most prefixes of one set; a peer that sends more is refused.
+/// Prefixes of one set; longer lists are refused.
 pub const MOST_PREFIXES: usize = 64;
 
-/// What stands in the place of the public key.
+/// Contents of the public key field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyField<'a> {
-    /// DER of a public key whose owner can also sign: CGA-compatible.
+    /// DER of a public key: the set is CGA-compatible.
     Public(&'a [u8]),
-    /// A random number in the shape of a key (RFC 5535 §6.1).
+    /// A random number encoded as a key (RFC 5535 §6.1).
     Random(&'a [u8; 48]),
 }
 
-/// Parameters of a set for `prefixes`, the modifier still to be searched for with [`Parameters::search`].
+/// Parameters of a set for `prefixes`; [`Parameters::search`] then finds the modifier.
 ///
 /// `None` when a prefix is not a /64, or there are none or more than [`MOST_PREFIXES`].
 pub fn parameters(modifier: [u8; 16], prefixes: &[Prefix], key: KeyField<'_>) -> Option<Parameters> {
@@ -36,23 +36,23 @@ pub fn parameters(modifier: [u8; 16], prefixes: &[Prefix], key: KeyField<'_>) ->
     if fit { Parameters::new(modifier, first, tail) } else { None }
 }
 
-/// A random number to stand in the place of a key.
+/// A random number for the public key field.
 pub fn random_number(entropy: &mut Entropy) -> [u8; 48] {
     let mut number = [0; 48];
     entropy.fill(&mut number);
     number
 }
 
-/// The addresses of a set whose modifier has been found, in the order of its prefixes; `None` if it is not a set.
+/// The addresses of a set in the order of its prefixes, once its modifier is found; `None` if it is not a set.
 pub fn addresses(parameters: &Parameters, sec: Sec) -> Option<Vec<Ipv6Addr>> {
     let prefixes = prefixes(parameters)?;
     prefixes.iter().map(|prefix| Some(parameters.in_prefix(*prefix)?.address(sec))).collect()
 }
 
-/// Whether `address` belongs to the set of `parameters`, whatever prefix the parameters name themselves (RFC 5535 §7.3).
+/// Verifies that `address` is a member of the set, whatever prefix the parameters contain (RFC 5535 §7.3).
 ///
 /// # Errors
-/// [`Refusal::Prefix`] when its prefix is not in the set, else what the CGA verification says.
+/// `Prefix` if the prefix of the address is not in the set, otherwise that of the CGA verification.
 pub fn verify(parameters: &Parameters, address: Ipv6Addr) -> Result<Sec, Refusal> {
     let listed = prefixes(parameters).ok_or(Refusal::Prefix)?;
     let own = listed.into_iter().find(|prefix| prefix.contains(address)).ok_or(Refusal::Prefix)?;
@@ -64,7 +64,7 @@ pub fn prefixes(parameters: &Parameters) -> Option<Vec<Prefix>> {
     listed(multi_prefix(parameters)?)
 }
 
-/// Whether the key of the parameters is one whose owner can sign: of every CGA, and of a set that says so (P bit).
+/// Whether the parameters have a real public key: those of a CGA, and of a set with the P bit.
 pub fn has_key(parameters: &Parameters) -> bool {
     multi_prefix(parameters).is_none_or(|data| data.first().is_some_and(|flags| flags & 0x80 != 0))
 }
@@ -106,7 +106,7 @@ fn extension(prefixes: &[Prefix], key_present: bool) -> Vec<u8> {
     bytes
 }
 
-/// A 384-bit number in the shape of an RSA SubjectPublicKeyInfo, its top bit set so that its DER has a fixed length.
+/// A 384-bit number as the modulus of an RSA SubjectPublicKeyInfo; its top bit is set, so that the DER length is fixed.
 fn number_as_key(number: &[u8; 48]) -> Vec<u8> {
     /// SEQUENCE { SEQUENCE { rsaEncryption, NULL }, BIT STRING { SEQUENCE { INTEGER (49 octets) ...
     const HEAD: [u8; 25] = [

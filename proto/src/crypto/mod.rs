@@ -1,4 +1,4 @@
-//! What the engines prove to one another, and how.
+//! Authenticators, ESP, signatures, and addresses that prove their owner.
 
 pub mod authenticator;
 pub mod cga;

@@ -1,6 +1,6 @@
-//! Signatures by the key an address is made of (RFC 5533 §5.15.5: RSASSA-PKCS1-v1_5 over SHA-1).
+//! CGA signatures (RFC 5533 §5.15.5: RSASSA-PKCS1-v1_5 over SHA-1).
 //!
-//! RFC 3972 knows RSA keys only. A P-256 key signs with ECDSA over SHA-256, for peers that know it too.
+//! RFC 3972 defines RSA keys only. A P-256 key signs with ECDSA over SHA-256, for peers that support it too.
 
 use crate::base::rng::Entropy;
 use p256::ecdsa::signature::{Signer, Verifier};
@@ -11,7 +11,7 @@ use rsa::{RsaPrivateKey, RsaPublicKey};
 use sha1::Sha1;
 use std::fmt;
 
-/// A key that signs.
+/// A private key.
 pub enum PrivateKey {
     /// RSA, 4096 bits at most.
     Rsa(Box<pkcs1v15::SigningKey<Sha1>>),
@@ -20,7 +20,7 @@ pub enum PrivateKey {
 }
 
 impl PrivateKey {
-    /// Reads a key from PKCS #8 DER; `None` if it is not one of these kinds.
+    /// Parses PKCS #8 DER; `None` for other key types.
     pub fn parse(der: &[u8]) -> Option<PrivateKey> {
         if let Ok(key) = RsaPrivateKey::from_pkcs8_der(der) {
             return Some(PrivateKey::Rsa(Box::new(pkcs1v15::SigningKey::new(key))));
@@ -28,7 +28,7 @@ impl PrivateKey {
         p256::ecdsa::SigningKey::from_pkcs8_der(der).ok().map(|key| PrivateKey::P256(Box::new(key)))
     }
 
-    /// DER of the SubjectPublicKeyInfo that goes with it: what CGA parameters hold.
+    /// DER of its SubjectPublicKeyInfo, as in CGA parameters.
     pub fn public(&self) -> Option<Vec<u8>> {
         let document = match self {
             PrivateKey::Rsa(key) => {
@@ -40,7 +40,7 @@ impl PrivateKey {
         Some(document.as_bytes().to_vec())
     }
 
-    /// Signs `message`. RSA blinds with `entropy`, so that the time it takes tells nothing; `None` if the key is unsound.
+    /// Signs `message`. RSA is blinded by `entropy` against timing attacks; `None` if the key is invalid.
     pub fn sign(&self, message: &[u8], entropy: &mut Entropy) -> Option<Vec<u8>> {
         match self {
             PrivateKey::Rsa(key) => {
@@ -54,7 +54,7 @@ impl PrivateKey {
     }
 }
 
-/// Whether the owner of `key`, DER of a SubjectPublicKeyInfo, has signed `message`.
+/// Verifies `signature` over `message` by `key`, DER of a SubjectPublicKeyInfo.
 pub fn verify(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
     if let Ok(key) = RsaPublicKey::from_public_key_der(key) {
         let key = pkcs1v15::VerifyingKey::<Sha1>::new(key);
@@ -64,7 +64,7 @@ pub fn verify(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
     p256::ecdsa::Signature::from_slice(signature).is_ok_and(|signature| key.verify(message, &signature).is_ok())
 }
 
-/// Keeps the key out of logs.
+/// Omits the key from logs.
 impl fmt::Debug for PrivateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

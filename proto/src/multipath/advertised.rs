@@ -1,5 +1,5 @@
-//! Which prefixes the routers of a link advertise. A prefix works by the router that advertises it, so an address whose
-//! router is gone has no route, whatever the routing table says (RFC 4861 §6.3.4, RFC 8028 §3.1).
+//! Prefixes that the routers of a link advertise. An address needs the router that advertises its prefix, so an address
+//! whose router is gone has no route, whatever the routing table says (RFC 4861 §6.3.4, RFC 8028 §3.1).
 
 use crate::base::few;
 use crate::base::time::Time;
@@ -8,16 +8,16 @@ use roam6_wire::Prefix;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
 use std::net::Ipv6Addr;
 
-/// Routers remembered on one link; the one to end first makes room.
+/// Routers remembered on one link; the one that expires first is replaced.
 pub const MAX_ROUTERS: usize = 8;
-/// Prefixes remembered of one router; of those deprecated the first to end makes room, and what is beyond is ignored.
+/// Prefixes remembered of one router; a deprecated one is replaced, the first to expire. Further ones are ignored.
 pub const MAX_PREFIXES: usize = 16;
 
-/// RFC 4862 §5.5.3 e: an advertisement makes no address end sooner than this. One whose prefix was withdrawn is deprecated,
-/// and stays for what needs it.
+/// An advertisement cannot shorten a valid lifetime below this (RFC 4862 §5.5.3 e). The address of a withdrawn prefix
+/// is deprecated, and remains for existing connections.
 const TWO_HOURS: Duration = Duration::from_secs(7200);
 
-/// What the routers of one link have advertised.
+/// The routers of one link and their prefixes.
 #[derive(Debug, Clone, Default)]
 pub struct Advertised {
     routers: few::Map<Ipv6Addr, Router>,
@@ -30,7 +30,7 @@ struct Router {
     prefixes: few::Map<Prefix, Lifetimes>,
 }
 
-/// For how long a prefix may be used.
+/// Lifetimes of a prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetimes {
     /// End of the preferred lifetime.
@@ -40,8 +40,8 @@ pub struct Lifetimes {
 }
 
 impl Advertised {
-    /// Takes an advertisement that passed the checks of RFC 4861 §6.1.2; `false` if a router was forgotten for it. A
-    /// router that is back after its time has to say everything anew, whether anybody looked in between or not.
+    /// Processes a Router Advertisement that passed the checks of RFC 4861 §6.1.2; `false` if it replaced a router. The
+    /// prefixes of an expired router are forgotten, and have to be advertised again.
     pub fn put(&mut self, now: Time, router: Ipv6Addr, message: &RouterAdvertisement) -> bool {
         self.expire(now);
         let room = self.routers.contains_key(&router) || self.routers.len() < MAX_ROUTERS;
@@ -70,14 +70,14 @@ impl Advertised {
         room
     }
 
-    /// Notes whether the kernel reaches a neighbour, who may be a router.
+    /// Records the kernel's reachability state of a neighbour, which may be a router.
     pub fn put_reachable(&mut self, router: Ipv6Addr, reachable: bool) {
         if let Some(router) = self.routers.get_mut(&router) {
             router.reachable = reachable;
         }
     }
 
-    /// The prefix that holds `address` and works longest, with the router it works by, who is there.
+    /// The prefix of `address` with the longest preferred lifetime, and its reachable router.
     pub fn find(&self, now: Time, address: Ipv6Addr) -> Option<(Prefix, Ipv6Addr, Lifetimes)> {
         let there = self.routers.iter().filter(|(_, router)| router.reachable && router.expires > now);
         let prefixes =
@@ -86,19 +86,19 @@ impl Advertised {
         holding.max_by_key(|(prefix, at, until)| (until.preferred_until, *prefix, *at))
     }
 
-    /// A router that is there.
+    /// A reachable router.
     pub fn router(&self, now: Time) -> Option<Ipv6Addr> {
         self.routers.iter().find(|(_, router)| router.reachable && router.expires > now).map(|(address, _)| *address)
     }
 
-    /// When something that is true now ends.
+    /// When the next lifetime ends.
     pub fn deadline(&self, now: Time) -> Option<Time> {
         let prefixes = self.routers.values().flat_map(|router| router.prefixes.values());
         let ends = prefixes.flat_map(|until| [until.preferred_until, until.valid_until]);
         ends.chain(self.routers.values().map(|router| router.expires)).filter(|end| *end > now).min()
     }
 
-    /// Forgets what has ended.
+    /// Removes expired routers and prefixes.
     pub fn expire(&mut self, now: Time) {
         self.routers.retain(|_, router| {
             router.prefixes.retain(|_, until| until.valid_until > now);
@@ -108,7 +108,7 @@ impl Advertised {
 }
 
 impl Router {
-    /// Forgets a prefix that is deprecated if there is no room for another; `false` if there is still none.
+    /// Removes a deprecated prefix if the table is full; `false` if it remains full.
     fn make_room(&mut self, now: Time) -> bool {
         if self.prefixes.len() < MAX_PREFIXES {
             return true;
@@ -119,7 +119,7 @@ impl Router {
     }
 }
 
-/// Shortest prefix an interface has addresses of.
+/// Shortest prefix accepted on an interface, bits.
 const SHORTEST: u8 = 48;
 
 #[cfg(test)]

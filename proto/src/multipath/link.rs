@@ -1,5 +1,4 @@
-//! One interface of a host whose connections take several paths: its addresses, and the routers they work by
-//! (RFC 4861 §6.3.4, RFC 7559 §2, RFC 8028 §3.1).
+//! One interface of an MPTCP host: its addresses and their routers (RFC 4861 §6.3.4, RFC 7559 §2, RFC 8028 §3.1).
 
 use super::advertised::Advertised;
 use crate::base::few;
@@ -12,15 +11,15 @@ use core::time::Duration;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
-/// Addresses remembered of one interface; more are ignored.
+/// Addresses remembered of one interface; further ones are ignored.
 pub const MAX_ADDRESSES: usize = 32;
 
-/// RFC 7559 §2, but for the first interval, which nobody has to wait for.
+/// First and longest interval between Router Solicitations (RFC 7559 §2; the first interval is shorter than there).
 const SOLICITATION: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
-/// The kernel tells of one address after the other what a single advertisement says of all: it is heard first, or a little
-/// later.
+/// Delay before the kernel's deprecated state of an address counts: the kernel reports the addresses one by one, before
+/// or after the advertisement that covers them all.
 const NEWS: Duration = Duration::from_millis(100);
-/// Length of a prefix no advertisement tells of.
+/// Prefix length assumed where no advertisement is known, bits.
 const SUBNET: u8 = 64;
 
 /// One interface.
@@ -29,21 +28,21 @@ pub(super) struct Link {
     pub(super) name: String,
     pub(super) up: bool,
     pub(super) mtu: u32,
-    /// Usable ones, and from when on each counts as deprecated for what the kernel says, if it does.
+    /// Usable addresses; the time from which the kernel's deprecated state counts, if it is set.
     pub(super) addresses: few::Map<Ipv6Addr, Option<Time>>,
     pub(super) advertised: Advertised,
-    /// Of a default route that no advertisement made.
+    /// Router of a static default route.
     static_router: Option<Ipv6Addr>,
     solicit_at: Time,
     interval: Duration,
 }
 
-/// By what an address works.
+/// Prefix and router of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) prefix: Prefix,
     pub(super) router: Ipv6Addr,
-    /// No new connections are to use it.
+    /// The address is not for new connections.
     pub(super) deprecated: bool,
 }
 
@@ -66,7 +65,7 @@ impl Link {
             (self.solicit_at, self.interval) = (now, SOLICITATION.0);
         }
         if !event.up {
-            // Another network may be behind it when it comes back; the kernel forgets its routes.
+            // The interface may come up on another link; the kernel has removed its routes.
             self.advertised = Advertised::default();
             self.static_router = None;
         }
@@ -99,7 +98,7 @@ impl Link {
         }
     }
 
-    /// By what one of its addresses works; `None` if it does not.
+    /// Prefix and router of an address of this link; `None` if it has no route.
     pub(super) fn find(&self, now: Time, address: Ipv6Addr) -> Option<Route> {
         let deprecated = self.addresses.get(&address).filter(|_| self.up)?.is_some_and(|from| from <= now);
         if let Some((prefix, router, until)) = self.advertised.find(now, address) {
@@ -108,17 +107,17 @@ impl Link {
         Some(Route { prefix: Prefix::new(address, SUBNET)?, router: self.static_router?, deprecated })
     }
 
-    /// A router that is there.
+    /// A reachable router, or the static one.
     pub(super) fn router(&self, now: Time) -> Option<Ipv6Addr> {
         self.advertised.router(now).or(self.static_router)
     }
 
-    /// Whether it has to ask for a router.
+    /// Whether the link has no router, so that Router Solicitations are needed.
     pub(super) fn asks(&self, now: Time) -> bool {
         self.up && self.router(now).is_none()
     }
 
-    /// Whether it is to ask now; it then waits longer before it asks again.
+    /// Whether a Router Solicitation is due now; schedules the next one with back-off.
     pub(super) fn ask(&mut self, now: Time) -> bool {
         let asks = self.asks(now) && self.solicit_at <= now;
         if asks {
@@ -128,7 +127,7 @@ impl Link {
         asks
     }
 
-    /// When something that is true now ends, or it asks again.
+    /// When a lifetime ends, or the next Router Solicitation is due.
     pub(super) fn deadline(&self, now: Time) -> Option<Time> {
         let asked = self.asks(now).then_some(self.solicit_at);
         let told = self.addresses.values().flatten().filter(|from| **from > now).min().copied();
@@ -136,5 +135,5 @@ impl Link {
     }
 }
 
-/// The interfaces of a host that are told of.
+/// The interfaces of a host.
 pub(super) type Links = few::Map<LinkId, Link>;

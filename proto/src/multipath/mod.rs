@@ -1,4 +1,4 @@
-//! Several paths for one connection: which addresses the kernel's MPTCP makes subflows from (RFC 8684).
+//! MPTCP path manager: the addresses from which the kernel makes subflows (RFC 8684).
 
 pub mod advertised;
 pub mod link;

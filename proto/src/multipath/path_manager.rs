@@ -1,5 +1,5 @@
-//! Keeps the kernel's MPTCP endpoints true: an address is one from when its route works until either goes, and the ones
-//! by the tunnel are for when nothing else works (RFC 8684 §3.2, §3.3.8, §3.4; RFC 8028 §3.1).
+//! Maintains the kernel's MPTCP endpoints: an address is an endpoint while it has a working route, and addresses of the
+//! mobile network, which use the tunnel, are backup endpoints (RFC 8684 §3.2, §3.3.8, §3.4; RFC 8028 §3.1).
 
 use super::link::{Link, Links};
 use super::source_routes::SourceRoutes;
@@ -21,23 +21,23 @@ use roam6_wire::icmp6::{Message, kind};
 use roam6_wire::ip6::{Datagram, protocol};
 use std::net::Ipv6Addr;
 
-/// Endpoints at once: older kernels have room for no more.
+/// Endpoints at once: older kernels support no more.
 pub const MAX_ENDPOINTS: usize = 8;
-/// Interfaces looked at.
+/// Interfaces remembered.
 pub const MAX_LINKS: usize = 128;
 
-/// How long an address and its route must have been there: the kernel tries a new endpoint once, and a first packet
-/// that meets a route still being made is lost for good.
+/// Time that an address and its route must exist before the endpoint is added: the kernel tries a new endpoint once,
+/// and its SYN is lost while the route is still being installed.
 const SETTLED: Duration = Duration::from_millis(200);
-/// How long an address that was given up stays away: the kernel may not make anew what it has not finished closing,
-/// the first subflow of a connection above all.
+/// Time until a removed endpoint may be added again: the kernel cannot recreate a subflow that is still closing, the
+/// first subflow of a connection above all.
 const RETURN: Duration = Duration::from_secs(2);
-/// How long a deprecated address is kept at most after there is another: connections may be slow to move.
+/// Longest time that a deprecated endpoint is kept after another one exists: connections may be slow to move.
 const MOVE: Duration = Duration::from_secs(8);
-/// The kernel tries once to make a subflow, and makes none anew that ended. An endpoint no connection uses is made anew
-/// after the first of these, then ever more seldom, because the peer may not want more.
+/// The kernel tries once to make a subflow, and recreates none that ended. An endpoint without subflows is recreated
+/// after the first interval, then with back-off up to the second, because the peer may not accept more subflows.
 const REVIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(640));
-/// Time before something is put again that the host refused.
+/// Time until a refused item is put again.
 pub(super) const AGAIN: Duration = Duration::from_secs(60);
 
 /// The path manager of one host.
@@ -45,17 +45,17 @@ pub(super) const AGAIN: Duration = Duration::from_secs(60);
 pub struct PathManager {
     config: PathManagerConfig,
     links: Links,
-    /// What the host holds, or is asked to.
+    /// The endpoints put to the host.
     held: few::Map<Ipv6Addr, Held>,
-    /// Addresses that may not be endpoints before a time.
+    /// Addresses that become endpoints no earlier than this.
     waiting: few::Map<Ipv6Addr, Time>,
-    /// How long to wait for a first subflow from an address that had none.
+    /// Current recreation interval of endpoints without subflows.
     patience: few::Map<Ipv6Addr, Duration>,
     subflows: Subflows,
     routes: SourceRoutes,
     limits: Limits,
     stopped: bool,
-    /// When it was last asked to handle something.
+    /// Time of the last input.
     now: Time,
 }
 
@@ -63,13 +63,13 @@ pub struct PathManager {
 struct Held {
     endpoint: Endpoint,
     since: Time,
-    /// There are connections, and none of them uses it.
+    /// Since when connections exist and none has a subflow from it.
     unused_since: Option<Time>,
-    /// Connections are to move away from it, since then.
+    /// Since when connections are to move away from it.
     left_since: Option<Time>,
 }
 
-/// An address that works.
+/// An address with a working route.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     endpoint: Endpoint,
@@ -78,8 +78,8 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Connections are to move away from it. From an address of the mobile network they do not: it is there for the time
-    /// when nothing else works, and that it is deprecated says that this is not its time yet.
+    /// Whether connections are to move away from it. Addresses of the mobile network are never drained: they are
+    /// backups, and deprecated while a better path exists.
     fn is_left(&self) -> bool {
         self.deprecated && !self.home
     }
@@ -87,7 +87,7 @@ impl Candidate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Limits {
-    /// No endpoint needs them yet.
+    /// No endpoint exists yet that needs them.
     Unset,
     Put(EndpointLimits),
     Refused {
@@ -96,7 +96,7 @@ enum Limits {
 }
 
 impl PathManager {
-    /// A path manager that has seen nothing yet, and changes nothing before it has an endpoint to make.
+    /// A path manager without state. It changes nothing in the kernel before its first endpoint.
     pub fn new(config: PathManagerConfig) -> PathManager {
         PathManager {
             config,
@@ -145,7 +145,7 @@ impl PathManager {
         }
     }
 
-    /// Interfaces the settings do not name are remembered too: the settings may come to name them.
+    /// Records interfaces that the configuration does not name too: a reload may name them.
     fn take_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         if !self.links.contains_key(&event.link) && self.links.len() == MAX_LINKS {
             out.report(Report::TableFull { table: "links".to_owned(), limit: MAX_LINKS });
@@ -177,7 +177,7 @@ impl PathManager {
         }
     }
 
-    /// The host did not take what it was given: it is given again after a while.
+    /// The host refused an item: schedules the next attempt.
     fn take_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
         let Some(why) = &outcome.refused else { return };
         match &outcome.key {
@@ -186,7 +186,7 @@ impl PathManager {
             }
             Key::Endpoint(address) if self.held.remove(address).is_some() => {
                 self.waiting.insert(*address, now + AGAIN);
-                // Nothing may be left of it, whatever the host made of it.
+                // Removes what a partly failed put may have left.
                 out.drop(outcome.key.clone());
             }
             key if self.routes.refuse(now, key) => {}
@@ -215,7 +215,7 @@ impl PathManager {
         named.map(|(id, link)| (*id, link))
     }
 
-    /// The addresses that work, one for each prefix of a link, but for those that have to wait.
+    /// The usable addresses, one for each prefix of a link.
     fn candidates(&self, now: Time) -> few::Map<Ipv6Addr, Candidate> {
         let mut best: few::Map<(LinkId, Prefix), Candidate> = few::Map::new();
         for (id, link) in self.used_links() {
@@ -227,14 +227,14 @@ impl PathManager {
                 let flags = EndpointFlags { signal, subflow: true, backup: home || deprecated };
                 let candidate = Candidate { endpoint: Endpoint { address, link: id, flags }, deprecated, home };
                 let rank = |one: &Candidate| (one.deprecated, !self.held.contains_key(&one.endpoint.address));
-                // One address of a prefix is one path: the one in use stays, of temporary ones the lowest serves.
+                // One address of a prefix is one path: the installed one stays, otherwise the lowest address is used.
                 let place = best.entry((id, route.prefix)).or_insert(candidate);
                 if rank(&candidate) < rank(place) {
                     *place = candidate;
                 }
             }
         }
-        // The kernel knows an address once, whatever the interface.
+        // The kernel has one endpoint for an address, whatever the interface.
         let mut found = few::Map::new();
         for candidate in best.into_values() {
             found.entry(candidate.endpoint.address).or_insert(candidate);
@@ -242,7 +242,7 @@ impl PathManager {
         found
     }
 
-    /// Whether connections can do without a deprecated address: there is another, and they use it or had time to.
+    /// Whether a deprecated endpoint can go: another one exists, and all connections use it or had time to.
     fn is_replaced(&self, now: Time, address: Ipv6Addr, candidates: &few::Map<Ipv6Addr, Candidate>) -> bool {
         let preferred = |at: &Ipv6Addr| candidates.get(at).is_some_and(|candidate| !candidate.deprecated);
         let others = || self.held.iter().filter(|(at, _)| **at != address && preferred(at));
@@ -252,7 +252,7 @@ impl PathManager {
         !addresses.is_empty() && (moved || self.subflows.can_do_without(address, &addresses))
     }
 
-    /// Makes the host hold what is wanted, as soon as it may.
+    /// Puts and drops endpoints until the host has the wanted ones.
     fn converge(&mut self, now: Time, out: &mut Outbox) {
         let mut wanted = if self.stopped { few::Map::new() } else { self.candidates(now) };
         self.revive(now, &wanted, out);
@@ -291,7 +291,7 @@ impl PathManager {
         out.report(Report::EndpointUp { link, address, backup: flags.backup });
     }
 
-    /// An endpoint stays; what it is for may change, of which connections hear at once (MP_PRIO).
+    /// Keeps an endpoint; a change of its backup flag is signalled to the peers (MP_PRIO).
     fn keep(&mut self, now: Time, candidate: Candidate, out: &mut Outbox) {
         let endpoint = candidate.endpoint;
         let Some(held) = self.held.get_mut(&endpoint.address) else { return };
@@ -312,7 +312,7 @@ impl PathManager {
         }
     }
 
-    /// Makes endpoints anew that no connection uses although there are connections.
+    /// Recreates endpoints without subflows while connections exist.
     fn revive(&mut self, now: Time, wanted: &few::Map<Ipv6Addr, Candidate>, out: &mut Outbox) {
         self.patience.retain(|address, _| wanted.contains_key(address));
         let tired: Vec<Ipv6Addr> =
@@ -329,7 +329,7 @@ impl PathManager {
         Some(held.unused_since? + *self.patience.get(&address).unwrap_or(&REVIVE.0))
     }
 
-    /// Notes which endpoints no connection uses.
+    /// Records which endpoints have no subflow.
     fn note_use(&mut self, now: Time) {
         for (address, held) in &mut self.held {
             let unused = self.subflows.uses(*address) == Some(false);
@@ -337,7 +337,7 @@ impl PathManager {
         }
     }
 
-    /// Puts the limits an endpoint needs, if they are not those that were put.
+    /// Puts the path manager limits, if endpoints exist and the limits differ.
     fn put_limits(&mut self, now: Time, out: &mut Outbox) {
         let PathManagerConfig { subflows, accepted, .. } = self.config;
         let wanted = EndpointLimits { subflows, accepted };
@@ -362,7 +362,7 @@ impl PathManager {
         }
     }
 
-    /// Each prefix by the router it works by.
+    /// Puts the source-specific default routes.
     fn route_by_source(&mut self, now: Time, out: &mut Outbox) {
         let mut wanted = few::Map::new();
         if self.config.source_routing && !self.stopped {
@@ -397,7 +397,7 @@ impl Engine for PathManager {
             self.solicit(now, out);
             self.put_limits(now, out);
         }
-        // A subflow is made as soon as its endpoint stands: the route comes first.
+        // The kernel makes subflows as soon as the endpoint exists: the route comes first.
         self.route_by_source(now, out);
         self.converge(now, out);
         if self.stopped && self.limits != Limits::Unset {

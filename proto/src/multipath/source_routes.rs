@@ -1,5 +1,5 @@
-//! Routes by source: packets from a prefix leave by the router that advertised it, because another network's router
-//! drops them (RFC 8028 §3.1, BCP 38).
+//! Source-specific default routes: packets from a prefix leave by the router that advertised it, because the router of
+//! another network filters their source (RFC 8028 §3.1, BCP 38).
 
 use super::path_manager::AGAIN;
 use crate::base::few;
@@ -10,19 +10,19 @@ use crate::contract::item::{Item, Key, Route, Table, Target};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
-/// Among routes of the same source and destination; others have no such source.
+/// Metric of these routes.
 const METRIC: u32 = 512;
 
-/// The default routes of the prefixes of this host.
+/// The source-specific default routes of this host's prefixes.
 #[derive(Debug, Default)]
 pub(crate) struct SourceRoutes {
     held: few::Map<Prefix, (LinkId, Ipv6Addr)>,
-    /// Refused ones, and when each is put again.
+    /// Refused routes, and when each is put again.
     refused: few::Map<Prefix, Time>,
 }
 
 impl SourceRoutes {
-    /// Makes the host hold these, each with the interface and router of its prefix.
+    /// Puts and drops routes until the host has `wanted`: for each prefix its interface and router.
     pub(crate) fn converge(&mut self, now: Time, wanted: &few::Map<Prefix, (LinkId, Ipv6Addr)>, out: &mut Outbox) {
         self.refused.retain(|prefix, until| *until > now && wanted.contains_key(prefix));
         self.held.retain(|prefix, _| {
@@ -43,7 +43,7 @@ impl SourceRoutes {
         }
     }
 
-    /// Notes that the host did not take a route; `false` if it is none of these.
+    /// The host refused a route; `false` if it is not one of these.
     pub(crate) fn refuse(&mut self, now: Time, refused: &Key) -> bool {
         let Some(prefix) = self.held.keys().find(|prefix| key(**prefix) == *refused).copied() else { return false };
         self.held.remove(&prefix);
@@ -51,7 +51,7 @@ impl SourceRoutes {
         true
     }
 
-    /// When a refused one is put again.
+    /// When a refused route is put again.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.refused.values().min().copied()
     }

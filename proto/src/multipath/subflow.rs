@@ -1,4 +1,4 @@
-//! Which connections have a subflow from which of our addresses, as far as the kernel tells (RFC 8684).
+//! Connections and the local addresses of their subflows, as the kernel reports them (RFC 8684).
 
 use crate::base::few;
 use crate::base::ids::Token;
@@ -7,21 +7,21 @@ use crate::contract::report::Report;
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6};
 
-/// Connections remembered, and subflows of one; what is beyond is not known.
+/// Connections remembered; further ones are unknown.
 pub const MAX_CONNECTIONS: usize = 4096;
-/// The kernel makes eight besides the first; more come and go while it closes others.
+/// Subflows remembered of one connection: the kernel makes eight besides the first, more while others close.
 pub const MAX_SUBFLOWS: usize = 32;
 
 /// The connections of this host.
 #[derive(Debug, Default)]
 pub(super) struct Subflows {
     connections: BTreeMap<Token, few::Set<(SocketAddrV6, SocketAddrV6)>>,
-    /// There are, or were, some that are not remembered.
+    /// Some connections were not recorded.
     incomplete: bool,
 }
 
 impl Subflows {
-    /// Takes what the kernel tells; `false` if there was no room to remember it.
+    /// Processes an event of the kernel; `false` the first time that the table is full.
     pub(super) fn take(&mut self, event: &SubflowEvent) -> bool {
         let SubflowEvent { token, change, local, remote, .. } = *event;
         match change {
@@ -48,13 +48,13 @@ impl Subflows {
         true
     }
 
-    /// Whether any connection has a subflow from an address; `None` if there is no connection.
+    /// Whether any connection has a subflow from `address`; `None` without connections.
     pub(super) fn uses(&self, address: Ipv6Addr) -> Option<bool> {
         let any = !self.connections.is_empty();
         any.then(|| self.connections.values().any(|subflows| has(subflows, &[address])))
     }
 
-    /// Whether every connection that has a subflow from `old` also has one from one of `others`.
+    /// Whether every connection with a subflow from `old` also has one from one of `others`.
     pub(super) fn can_do_without(&self, old: Ipv6Addr, others: &[Ipv6Addr]) -> bool {
         let users = self.connections.values().filter(|subflows| has(subflows, &[old]));
         !self.incomplete && users.into_iter().all(|subflows| has(subflows, others))
@@ -65,7 +65,7 @@ fn has(subflows: &few::Set<(SocketAddrV6, SocketAddrV6)>, addresses: &[Ipv6Addr]
     subflows.iter().any(|(local, _)| addresses.contains(local.ip()))
 }
 
-/// The same, told to the world; `backup` is what we make of the address, because the kernel tells the peer's view only.
+/// The report of an event; `backup` is the endpoint's own flag, because the kernel reports the peer's only.
 pub(super) fn report(event: &SubflowEvent, backup: bool) -> Report {
     let SubflowEvent { token, change, local, remote, error } = *event;
     match change {

@@ -1,4 +1,4 @@
-//! What is known of one context, and how it is found (RFC 5533 §6, §12.4).
+//! The conceptual state of a context, and its lookup (RFC 5533 §6, §12.4).
 
 use super::exploration::Exploration;
 use super::proof::Announcement;
@@ -17,18 +17,18 @@ use std::hash::DefaultHasher;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// Numbers a context of this node: the low bits of its tag, which no other context has.
+/// Index of a context at this node: the low bits of CT(local), which no other context has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot(u32);
 
 impl Slot {
-    /// Where the context of CT(local) is, if there is one.
+    /// The index of the context with CT(local), if there is one.
     fn of(tag: Tag) -> Slot {
         Slot(tag.bits() as u32)
     }
 }
 
-/// A span of time in little room: whole milliseconds, rounded up; 49 days at most.
+/// A compact duration: whole milliseconds, rounded up; 49 days at most.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Millis(u32);
 
@@ -44,87 +44,87 @@ impl From<Millis> for Duration {
     }
 }
 
-/// A context. A server may have a hundred thousand: what is rare is kept in boxes.
+/// A context. A server may have a hundred thousand, so rarely used fields are boxed.
 #[derive(Debug)]
 pub(super) struct Context {
-    /// Its name.
+    /// ULID pair and forked instance identifier.
     pub(super) id: ContextId,
     /// CT(local).
     pub(super) tag: Tag,
     /// The handshake under way, if any: I1-SENT, I2-SENT and, with a peer, I2BIS-SENT (RFC 5533 §6.2).
     pub(super) opening: Option<Box<Opening>>,
-    /// What the peer has said; without, nothing is in the data plane.
+    /// State received from the peer; until then the data plane has no entry.
     pub(super) peer: Option<Peer>,
-    /// Lp(local) and Lp(peer).
+    /// Lp(local) and Lp(peer): the current locator pair.
     pub(super) path: Pair,
     /// The uplink of a local ULID that is no locator.
     pub(super) link: LinkId,
-    /// Ls(local) as the peer knows it.
+    /// Ls(local) as the peer has acknowledged it.
     pub(super) known: Arc<Announcement>,
-    /// An update of it the peer has not acknowledged.
+    /// An Update Request that the peer has not acknowledged.
     pub(super) update: Option<Box<Update>>,
-    /// R2s that wait until the data plane holds the context.
+    /// An R2 that waits until the data plane has installed the context.
     pub(super) owed: Option<Box<(Pair, Nonce)>>,
     /// Send and Keepalive Timer.
     pub(super) watch: Watch,
-    /// As the last search has measured it; 0 if there was none.
+    /// Round-trip time measured by the last exploration; 0 before the first.
     pub(super) round_trip: Millis,
     /// REAP's state other than Operational.
     pub(super) search: Option<Box<Search>>,
-    /// A pair that is to be taken as soon as it works.
+    /// A locator pair to switch to as soon as it works.
     pub(super) wish: Option<Box<Wish>>,
-    /// How it comes back to its ULIDs.
+    /// State of the return to the preferred pair.
     pub(super) homing: Homing,
-    /// When something was last sent or received.
+    /// Time of the last packet sent or received.
     pub(super) active: Time,
-    /// It has been asked whether it is still in use.
+    /// The idle check has requested a sample.
     pub(super) doubted: bool,
-    /// What it has carried, as far as is known.
+    /// Traffic out and in, as last reported by the data plane.
     pub(super) carried: (Amount, Amount),
 }
 
 /// A handshake under way.
 #[derive(Debug)]
 pub(super) struct Opening {
-    /// How far it is.
+    /// The message sent last.
     pub(super) step: Step,
-    /// Ours.
+    /// Our nonce.
     pub(super) nonce: Nonce,
-    /// By which locators.
+    /// The locators in use.
     pub(super) locators: Pair,
-    /// Messages of this step sent.
+    /// Transmissions of this step's message.
     pub(super) tries: u32,
-    /// Times it has begun anew with an I1.
+    /// Restarts with a new I1.
     pub(super) rounds: u32,
 }
 
-/// What was sent last.
+/// The last handshake message sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// I1.
     I1,
-    /// I2, with what R1 said.
+    /// I2, with nonce and validator of the R1.
     I2 { responder_nonce: Nonce, validator: Vec<u8> },
-    /// I2bis, with what R1bis said.
+    /// I2bis, with nonce, validator and packet tag of the R1bis.
     I2bis { responder_nonce: Nonce, validator: Vec<u8>, packet_tag: Tag },
 }
 
-/// What a peer has said of itself.
+/// State received from a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Peer {
     /// CT(peer).
     pub(super) tag: Tag,
     /// Ls(peer), all of them verified.
     pub(super) locators: Box<[PeerLocator]>,
-    /// Names the list; `None` before the first.
+    /// Generation of the locator list; `None` before the first list.
     pub(super) generation: Option<u32>,
     /// Its CGA parameters.
     pub(super) parameters: Box<[u8]>,
-    /// It wants to hear something this often.
+    /// Its Keepalive Timeout (RFC 5534 §5.3).
     pub(super) keepalive: Millis,
-    /// It understands timeouts below a second.
+    /// It supports timeouts below one second.
     pub(super) quick: bool,
-    /// Of the I2 or I2bis this was taken from: older ones are replays.
+    /// Responder and initiator nonce of the accepted I2 or I2bis: older messages are replays.
     pub(super) responder_nonce: Option<(Nonce, Nonce)>,
 }
 
@@ -135,29 +135,29 @@ pub(super) struct PeerLocator {
     pub(super) address: Ipv6Addr,
     /// How it was verified.
     pub(super) method: Method,
-    /// What the peer thinks of it.
+    /// The peer's preference for it.
     pub(super) preference: Preference,
 }
 
 impl PeerLocator {
-    /// The peer says that it does not work.
+    /// The peer has flagged it as broken.
     pub(super) fn is_broken(&self) -> bool {
         self.preference.flags & Preference::BROKEN != 0
     }
 }
 
-/// An Update Request without answer.
+/// An unacknowledged Update Request.
 #[derive(Debug)]
 pub(super) struct Update {
-    /// The same in each repetition.
+    /// Request Nonce, the same in each retransmission.
     pub(super) nonce: Nonce,
-    /// What it tells.
+    /// The locators it announces.
     pub(super) new: Arc<Announcement>,
-    /// How often it was sent.
+    /// Number of transmissions.
     pub(super) tries: u32,
 }
 
-/// REAP is not Operational.
+/// REAP state while it is not Operational (RFC 5534 §4).
 #[derive(Debug)]
 pub(super) struct Search {
     /// InboundOk, else Exploring.
@@ -167,7 +167,7 @@ pub(super) struct Search {
 }
 
 impl Context {
-    /// Packets of the layers above may use it: ESTABLISHED or I2BIS-SENT (RFC 5533 §11).
+    /// Whether upper-layer packets may use the context: ESTABLISHED or I2BIS-SENT (RFC 5533 §11).
     pub(super) fn stands(&self) -> bool {
         self.peer.is_some()
     }
@@ -191,12 +191,12 @@ impl Context {
         }
     }
 
-    /// Whether a message of the peer may come from there (RFC 5533 §12.4): the ULID is the peer's whatever its list says.
+    /// Whether `source` is a valid source of the peer's messages (RFC 5533 §12.4): a locator, or always its ULID.
     pub(super) fn knows(&self, source: Ipv6Addr) -> bool {
         self.peer.as_ref().is_some_and(|peer| peer.knows(source) || source == self.id.ulids.peer)
     }
 
-    /// Ends the handshake, whatever became of it.
+    /// Ends the handshake, and returns its nonce.
     pub(super) fn settle(&mut self) -> Option<Nonce> {
         self.opening.take().map(|opening| opening.nonce)
     }
@@ -209,14 +209,14 @@ impl Peer {
     }
 }
 
-/// All contexts, found by whatever a message names.
+/// The context table, indexed by context identifier, tags and nonce.
 #[derive(Debug)]
 pub(super) struct Contexts {
-    /// Mixed into what names are found by: peers choose their addresses.
+    /// Seed of the identifier hash: peers choose their addresses.
     secret: u64,
-    /// Each in its own place: a tree's nodes are half empty.
+    /// Boxed, because the nodes of a B-tree are half empty.
     slots: BTreeMap<Slot, Box<Context>>,
-    /// By a hash of their names, which are long.
+    /// By a hash of the context identifier.
     by_name: BTreeSet<(u32, Slot)>,
     /// By the low bits of CT(peer).
     by_peer_tag: BTreeSet<(u32, Slot)>,
@@ -241,7 +241,7 @@ impl Contexts {
         hasher.finish() as u32
     }
 
-    /// Takes a context in.
+    /// Adds a context.
     pub(super) fn put(&mut self, context: Context) -> Slot {
         let slot = Slot::of(context.tag);
         self.by_name.insert((self.hash(&context.id), slot));
@@ -250,7 +250,7 @@ impl Contexts {
         slot
     }
 
-    /// Takes a context out.
+    /// Removes a context.
     pub(super) fn drop(&mut self, slot: Slot) -> Option<Context> {
         let context = self.slots.remove(&slot)?;
         self.by_name.remove(&(self.hash(&context.id), slot));
@@ -263,12 +263,12 @@ impl Contexts {
         Some(*context)
     }
 
-    /// A context, to be changed; its name and tags only by the functions below.
+    /// A context; identifier and tags change only by the functions below.
     pub(super) fn get(&mut self, slot: Slot) -> Option<&mut Context> {
         self.slots.get_mut(&slot).map(Box::as_mut)
     }
 
-    /// Records what the peer says.
+    /// Sets the peer's state.
     pub(super) fn put_peer(&mut self, slot: Slot, peer: Peer) {
         let Some(context) = self.slots.get_mut(&slot) else { return };
         if let Some(former) = &context.peer {
@@ -278,7 +278,7 @@ impl Contexts {
         context.peer = Some(peer);
     }
 
-    /// Begins a handshake, or goes on with it.
+    /// Starts or advances a handshake.
     pub(super) fn put_opening(&mut self, slot: Slot, opening: Opening) {
         let Some(context) = self.slots.get_mut(&slot) else { return };
         self.by_nonce.extend([(opening.nonce, slot)]);
@@ -296,7 +296,7 @@ impl Contexts {
         }
     }
 
-    /// By name.
+    /// By context identifier.
     pub(super) fn find(&self, id: &ContextId) -> Option<Slot> {
         let hash = self.hash(id);
         let mut slots = self.by_name.range((hash, Slot(0))..=(hash, Slot(u32::MAX))).map(|(_, slot)| *slot);
@@ -314,7 +314,7 @@ impl Contexts {
         self.by_nonce.get(&nonce).copied()
     }
 
-    /// Those with this CT(peer).
+    /// The contexts with this CT(peer).
     pub(super) fn with_peer_tag(&self, tag: Tag) -> impl Iterator<Item = (Slot, &Context)> {
         let low = tag.bits() as u32;
         let slots = self.by_peer_tag.range((low, Slot(0))..=(low, Slot(u32::MAX)));
@@ -322,7 +322,7 @@ impl Contexts {
         contexts.filter(move |(_, context)| context.peer.as_ref().is_some_and(|peer| peer.tag == tag))
     }
 
-    /// A tag no context has (RFC 5533 §7.1), nor its low bits.
+    /// A tag that no context has (RFC 5533 §7.1), with unused low bits.
     pub(super) fn new_tag(&self, entropy: &mut Entropy) -> Tag {
         loop {
             let tag = Tag::of_low(entropy.bits());
@@ -332,7 +332,7 @@ impl Contexts {
         }
     }
 
-    /// A nonce no handshake has.
+    /// A nonce that no handshake has.
     pub(super) fn new_nonce(&self, entropy: &mut Entropy) -> Nonce {
         loop {
             let nonce = Nonce(entropy.bits() as u32);
@@ -342,19 +342,19 @@ impl Contexts {
         }
     }
 
-    /// All, by their names.
+    /// All contexts in the order of their identifiers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &Context)> {
         let mut all: Vec<_> = self.slots.iter().map(|(slot, context)| (*slot, &**context)).collect();
         all.sort_unstable_by_key(|(_, context)| context.id);
         all.into_iter()
     }
 
-    /// All, in no useful order.
+    /// All contexts in arbitrary order.
     pub(super) fn iter_unsorted(&self) -> impl Iterator<Item = (Slot, &Context)> + Clone {
         self.slots.iter().map(|(slot, context)| (*slot, &**context))
     }
 
-    /// How many.
+    /// Number of contexts.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -365,7 +365,7 @@ mod tests {
     use super::*;
     use crate::shim::Timer;
 
-    /// What `shim6/contexts` measures with all that surrounds it.
+    /// The experiment `shim6/contexts` measures the memory of the whole process.
     #[test]
     fn a_context_takes_little_room() {
         assert!(size_of::<Context>() <= 312, "{}", size_of::<Context>());

@@ -1,4 +1,4 @@
-//! How contexts are made, made anew and told apart (RFC 5533 §7).
+//! The context establishment handshake, context recovery and context confusion (RFC 5533 §7).
 
 use super::context::{Context, Opening, Peer, PeerLocator, Slot, Step};
 use super::hear::{Heard, Said, drop_packet};
@@ -19,24 +19,24 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 const I1_RETRIES: u32 = 4;
 /// I2_RETRIES_MAX, I2bis_RETRIES_MAX.
 const I2_RETRIES: u32 = 2;
-/// How often it goes back from I2 to I1.
+/// Restarts with a new I1 after I2 went unanswered.
 const ROUNDS: u32 = 1;
-/// Keepalive Timeout of a peer that does not say (RFC 5534 §7).
+/// Keepalive Timeout of a peer that sent no such option (RFC 5534 §7).
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// An I2 or I2bis.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Second {
-    /// The initiator's.
+    /// The initiator's context tag.
     pub(super) tag: Tag,
-    /// Initiator's and responder's.
+    /// Initiator nonce and responder nonce.
     pub(super) nonces: (Nonce, Nonce),
-    /// Of an I2bis: the tag that was not known.
+    /// Packet Context Tag of an I2bis: the tag of the lost context.
     pub(super) lost: Option<Tag>,
 }
 
 impl Shim {
-    /// Asks for a context (RFC 5533 §7.7).
+    /// Starts a handshake: sends I1 (RFC 5533 §7.7).
     pub(super) fn open(&mut self, now: Time, slot: Slot, rounds: u32, out: &mut Outbox) {
         let nonce = self.contexts.new_nonce(&mut self.entropy);
         let Some(context) = self.contexts.get(slot) else { return };
@@ -45,7 +45,7 @@ impl Shim {
         self.say(now, slot, out);
     }
 
-    /// Sends the message of the handshake again, begins anew or gives up (RFC 5533 §7.8, §7.12, §7.19).
+    /// Retransmits the handshake message, restarts with I1, or ends the handshake (RFC 5533 §7.8, §7.12, §7.19).
     pub(super) fn retransmit(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         let Some(opening) = &context.opening else { return };
@@ -61,7 +61,7 @@ impl Shim {
         }
     }
 
-    /// Sends the message of the handshake's present step.
+    /// Sends the message of the current handshake step.
     fn say(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let keepalive = self.keepalive_options();
         let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return };
@@ -93,7 +93,7 @@ impl Shim {
         let slot = self.contexts.find(&id);
         let context = slot.and_then(|slot| Some((slot, self.contexts.get(slot)?)));
         match context {
-            // Our own I1 crosses it; nobody but the peer is to learn our tag (RFC 5533 §7.9).
+            // I1 messages crossed; only the peer may learn our tag (RFC 5533 §7.9).
             Some((slot, context)) if context.opening.is_some() && may_speak(context, path.peer) => {
                 self.grant(slot, path, nonce, out);
             }
@@ -134,7 +134,7 @@ impl Shim {
         self.say(now, slot, out);
     }
 
-    /// I2 and I2bis (RFC 5533 §7.13, §7.20): the validator first, signatures last.
+    /// Receives I2 and I2bis (RFC 5533 §7.13, §7.20): checks the validator first and signatures last.
     pub(super) fn hear_i2(&mut self, now: Time, heard: Heard<'_>, second: Second, said: &Said<'_>, out: &mut Outbox) {
         let (path, id) = (heard.path, said.id(heard.path));
         let subject = match second.lost {
@@ -157,7 +157,12 @@ impl Shim {
                 return self.grant(slot, path, initiator_nonce, out);
             }
             if (known_responder.0.wrapping_sub(responder_nonce.0) as i32) > 0 {
-                return drop_packet(DropReason::Replayed, path.peer, "I2 older than the last one", out);
+                return drop_packet(
+                    DropReason::Replayed,
+                    path.peer,
+                    "replayed I2: older than the last one accepted",
+                    out,
+                );
             }
         }
         let mut peer = match self.learn(now, former.as_ref(), id.ulids.peer, second.tag, said) {
@@ -212,7 +217,7 @@ impl Shim {
         self.accept(now, slot, peer, heard.path, out);
     }
 
-    /// The peer has lost the context (RFC 5533 §7.18).
+    /// Receives R1bis: the peer has lost the context (RFC 5533 §7.18).
     pub(super) fn hear_r1bis(
         &mut self,
         now: Time,
@@ -233,7 +238,7 @@ impl Shim {
         self.say(now, slot, out);
     }
 
-    /// Answers a packet whose context is not here (RFC 5533 §7.17).
+    /// Answers a message with an unknown context tag by R1bis (RFC 5533 §7.17).
     pub(super) fn miss(&mut self, now: Time, path: Pair, tag: Tag, out: &mut Outbox) {
         if !self.complaints.take(now) {
             return drop_packet(DropReason::RateLimited, path.peer, "no context", out);
@@ -244,7 +249,7 @@ impl Shim {
         self.send(path, &Message::R1bis { packet_tag: tag, responder_nonce, options }, out);
     }
 
-    /// Sends the R2 that had to wait until the data plane holds the context, and begins to watch it.
+    /// The data plane has installed the context: sends the pending R2 and requests activity reports.
     pub(super) fn pay(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return };
         let id = context.id;
@@ -255,7 +260,7 @@ impl Shim {
         self.tell_changes(now, slot);
     }
 
-    /// What a message says of its sender, if it is to be believed.
+    /// The peer's state as of this message, once its locators are verified.
     pub(super) fn learn(
         &mut self,
         now: Time,
@@ -311,7 +316,7 @@ impl Shim {
         Ok(peer)
     }
 
-    /// What is sent with our locators: how long we wait to hear something (RFC 5534 §5.3).
+    /// The Keepalive Timeout options that go with our locators (RFC 5534 §5.3).
     pub(super) fn keepalive_options(&self) -> Vec<ShimOption> {
         let timeout = self.config.send_timeout;
         let seconds = timeout.as_millis().div_ceil(1000);
@@ -322,7 +327,7 @@ impl Shim {
         ]
     }
 
-    /// The context is the peer's and ours from now on; `proven` is a pair by which both have just heard one another.
+    /// The context is established; `proven` is a pair on which both directions have just worked.
     fn accept(&mut self, now: Time, slot: Slot, peer: Peer, proven: Pair, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         let news = context.peer.is_none();
@@ -330,7 +335,7 @@ impl Shim {
         if !peer.knows(context.path.peer) {
             context.path = proven;
         }
-        // What was to be told has been told in the handshake.
+        // The handshake has carried our current locators.
         context.update = None;
         self.agenda.drop(&Timer::Update(slot));
         if let Some(search) = &mut context.search {
@@ -350,7 +355,7 @@ impl Shim {
         });
     }
 
-    /// Ends contexts whose tag the peer has given to this one: it has lost them (RFC 5533 §7.15).
+    /// Ends other contexts with the same CT(peer): the peer has lost them (context confusion, RFC 5533 §7.15).
     fn part(&mut self, slot: Slot, out: &mut Outbox) {
         let Some(peer) = self.contexts.get(slot).and_then(|context| context.peer.clone()) else { return };
         let shares = |context: &Context| peer.locators.iter().any(|locator| context.knows(locator.address));
@@ -358,7 +363,7 @@ impl Shim {
         let confused: Vec<Slot> =
             others.filter(|(other, context)| *other != slot && shares(context)).map(|(other, _)| other).collect();
         for other in confused {
-            self.end(other, "the peer has lost it", out);
+            self.end(other, "the peer has lost the context", out);
         }
     }
 
@@ -376,32 +381,39 @@ impl Shim {
         self.send(path, &Message::R2 { tag, nonce, options }, out);
     }
 
-    /// Says why a peer's locators were not believed, to it and to the operator (RFC 5533 §7.2).
+    /// Reports locators that failed verification to the operator, and to the peer by an Error message (RFC 5533 §7.2).
     pub(super) fn disbelieve(&mut self, now: Time, heard: Heard<'_>, disbelief: Disbelief, out: &mut Outbox) {
         let from = heard.path.peer;
         match disbelief {
             Disbelief::Busy => drop_packet(DropReason::RateLimited, from, "signatures", out),
-            Disbelief::Parameters => drop_packet(DropReason::Unverified, from, "parameters of another ULID", out),
+            Disbelief::Parameters => {
+                drop_packet(DropReason::Unverified, from, "CGA parameters do not match the ULID", out)
+            }
             Disbelief::TooMany => drop_packet(DropReason::Unverified, from, "too many locators", out),
             Disbelief::Locator(index) => {
-                drop_packet(DropReason::Unverified, from, format!("locator {index} of the list"), out);
+                drop_packet(
+                    DropReason::Unverified,
+                    from,
+                    format!("locator {index} of the list failed verification"),
+                    out,
+                );
                 self.complain_of_locator(now, heard, index, out);
             }
         }
     }
 
     fn is_ours(&mut self, ulid: Ipv6Addr) -> bool {
-        // One whose interface is gone is still ours if we can prove it.
+        // A ULID whose interface is gone is still ours if we can prove it.
         self.uplinks.find(ulid).is_some() || !self.announcement(ulid).options.is_empty()
     }
 }
 
-/// Whether what is sent from here may be the peer's in a handshake.
+/// Whether `source` is a valid source address of the peer during a handshake.
 fn may_speak(context: &Context, source: Ipv6Addr) -> bool {
     source == context.id.ulids.peer || context.knows(source)
 }
 
-/// The message of the handshake's present step.
+/// The message of the current handshake step.
 fn message(context: &Context, keepalive: Vec<ShimOption>) -> Option<Message> {
     let opening = context.opening.as_deref()?;
     let (tag, nonce) = (context.tag, opening.nonce);
@@ -425,7 +437,7 @@ fn message(context: &Context, keepalive: Vec<ShimOption>) -> Option<Message> {
     })
 }
 
-/// The options that name a context where the packet's addresses do not.
+/// ULID-pair and Forked Instance options, where the packet's addresses do not identify the context.
 fn naming(id: &ContextId, locators: Pair) -> Vec<ShimOption> {
     let Pair { local: sender, peer: receiver } = id.ulids;
     let ulids = (id.ulids != locators).then_some(ShimOption::Ulids { sender, receiver });
@@ -433,7 +445,7 @@ fn naming(id: &ContextId, locators: Pair) -> Vec<ShimOption> {
     ulids.into_iter().chain(fork).collect()
 }
 
-/// `span` times one half to one and a half, as `chance` of a thousand says (RFC 5533 §14).
+/// `span` times 0.5 to 1.5, as `chance` (0 to 999) decides (RFC 5533 §14).
 pub(super) fn spread(span: Duration, chance: u64) -> Duration {
     span / 2 + span * u32::try_from(chance).unwrap_or(500) / 1000
 }

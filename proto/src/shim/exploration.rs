@@ -1,4 +1,4 @@
-//! Which pairs of locators are tried, in which order, and what became of the probes (RFC 5534 §4.2, §4.3).
+//! Locator pair exploration: order of the pairs, probe records and their evaluation (RFC 5534 §4.2, §4.3).
 
 use crate::base::few;
 use crate::base::ids::Pair;
@@ -14,26 +14,26 @@ const FIRST_INTERVAL: Duration = Duration::from_millis(500);
 const INITIAL_PROBES: u32 = 4;
 /// Max Probe Timeout.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
-/// No path takes longer to answer.
+/// Longest round-trip time that is recorded.
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(1);
-/// Probes remembered, so that a late report is still understood.
+/// Probes remembered, so that late reports still match.
 const REMEMBERED: usize = 16;
-/// Probes of either kind told of in one message.
+/// Probe records of each direction in one message.
 const TOLD: usize = 4;
 
-/// How a pair stands beside others (RFC 5533 §5.15.3).
+/// Rank of a locator pair among all (RFC 5533 §5.15.3).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rank {
-    /// For when no other works.
+    /// To be probed only after all others.
     pub(super) last: bool,
     /// Lower is better.
     pub(super) dislike: u16,
-    /// Its share of the turns among those disliked alike.
+    /// Relative share of first probes among pairs of equal cost.
     pub(super) weight: u16,
 }
 
 impl Rank {
-    /// What both ends think of a pair: one that lasts before one that does not, then by the sum of priorities.
+    /// The rank by the preferences of both ends: permanent before transient locators, then the sum of priorities.
     pub(super) fn of(ours: Preference, theirs: Preference) -> Rank {
         let both = [ours, theirs];
         let transient = both.iter().filter(|end| end.flags & Preference::TRANSIENT != 0).count() as u16;
@@ -42,8 +42,8 @@ impl Rank {
         Rank { last: false, dislike: transient * 512 + priority, weight }
     }
 
-    /// A lot, made of random `bits`: the lowest comes first, as often as its weight says. It is distributed exponentially:
-    /// the logarithm of a random fraction, straight lines between powers of two, over the weight.
+    /// A random sort key made of `bits`; the lowest comes first, with a probability in proportion to the weight. It is
+    /// distributed exponentially: the logarithm of a random fraction, linear between powers of two, over the weight.
     fn lot(self, bits: u64) -> u64 {
         let bits = !bits;
         let halvings = bits.leading_zeros();
@@ -52,25 +52,25 @@ impl Rank {
     }
 }
 
-/// A search for a pair that works.
+/// An exploration of locator pairs.
 #[derive(Debug, Clone)]
 pub(super) struct Exploration {
-    /// When it began.
+    /// Start of the exploration.
     pub(super) since: Time,
     /// The pair that failed, if any did.
     failed: Option<Pair>,
-    /// The pairs still to be tried in this round, the next at the end.
+    /// The pairs not yet probed in this round; the next one is last.
     round: Vec<Pair>,
     probes: u32,
     interval: Duration,
     sent: VecDeque<ProbeRecord>,
-    /// When each was sent.
+    /// Transmission time of each probe in `sent`.
     times: VecDeque<Time>,
     received: VecDeque<ProbeRecord>,
 }
 
 impl Exploration {
-    /// A search that begins now, because of `failed`.
+    /// Starts an exploration because `failed` no longer works.
     pub(super) fn new(now: Time, failed: Option<Pair>) -> Exploration {
         Exploration {
             since: now,
@@ -84,20 +84,20 @@ impl Exploration {
         }
     }
 
-    /// Begins anew, with short intervals: something has changed.
+    /// Restarts the back-off, because locators or preferences have changed.
     pub(super) fn hurry(&mut self) {
         (self.probes, self.interval) = (0, FIRST_INTERVAL);
         self.round.clear();
     }
 
-    /// Begins to explore after a time in which the peer was heard: what was received before counts no more.
+    /// Goes from InboundOk to Exploring: probes received earlier no longer count.
     pub(super) fn forget_received(&mut self, now: Time) {
         self.since = now;
         self.received.clear();
     }
 
-    /// The pair to try next of those there are: the one wanted, then wholly other ones than the failed one in random
-    /// order, then the rest, the failed one last.
+    /// The pair to probe next: `wanted`, then pairs disjoint from the failed one in random order, then the rest, the
+    /// failed pair last.
     pub(super) fn next(
         &mut self,
         pairs: few::Map<Pair, Rank>,
@@ -119,7 +119,7 @@ impl Exploration {
         self.round.pop()
     }
 
-    /// Remembers a probe on `pair`, and returns it first of those the peer is told of.
+    /// Records a probe on `pair`. Returns the Probe Sent records for the message, this one first.
     pub(super) fn send(&mut self, now: Time, pair: Pair, entropy: &mut Entropy) -> Vec<ProbeRecord> {
         let nonce = Nonce(entropy.bits() as u32);
         let record = ProbeRecord { source: pair.local, destination: pair.peer, nonce, data: 0 };
@@ -128,31 +128,31 @@ impl Exploration {
         self.sent.iter().rev().take(TOLD).copied().collect()
     }
 
-    /// How long to wait after a probe: back-off begins after the first few (RFC 5534 §4.3).
+    /// Time until the next probe; exponential back-off starts after the initial probes (RFC 5534 §4.3).
     pub(super) fn pause(&mut self, entropy: &mut Entropy) -> Duration {
         self.probes = self.probes.saturating_add(1);
         if self.probes >= INITIAL_PROBES {
             self.interval = (self.interval * 3 / 2).min(LONGEST_INTERVAL);
         }
-        // A fifth either way, so that contexts that lost a path together do not probe together.
+        // Jitter of 20 %, so that contexts that lost a path together do not probe together.
         let share = u32::try_from(entropy.below(401)).unwrap_or(200) + 800;
         self.interval * share / 1000
     }
 
-    /// Remembers a probe of the peer.
+    /// Records a probe received from the peer.
     pub(super) fn receive(&mut self, record: ProbeRecord) {
         if self.received.iter().all(|known| known.nonce != record.nonce) {
             remember(&mut self.received, record);
         }
     }
 
-    /// What the peer is told has come of its own.
+    /// The Probe Received records for the next message.
     pub(super) fn received(&self) -> Vec<ProbeRecord> {
         self.received.iter().rev().take(TOLD).copied().collect()
     }
 
-    /// The pair to be taken now that the peer has `reported` what it received of ours: the one wanted, else the
-    /// present one, else the last one tried that came through.
+    /// The pair to use, of those whose probes the peer has `reported`: `wanted`, else `present`, else the one probed
+    /// last.
     pub(super) fn choose(&self, reported: &[ProbeRecord], wanted: Option<Pair>, present: Pair) -> Option<Pair> {
         let came = |record: &&ProbeRecord| reported.contains(record);
         let pairs = || self.sent.iter().rev().filter(came).map(pair_of);
@@ -160,13 +160,13 @@ impl Exploration {
         wanted.or_else(|| pairs().find(|pair| *pair == present)).or_else(|| pairs().next())
     }
 
-    /// How long the last probe that has come through took to be reported: an outage on the way back is no such time.
+    /// Time from the last reported probe to its report; an outage of the return path is cut off.
     pub(super) fn round_trip(&self, now: Time, reported: &[ProbeRecord]) -> Option<Duration> {
         let mut probes = self.sent.iter().zip(&self.times).rev();
         probes.find(|(record, _)| reported.contains(record)).map(|(_, at)| now.since(*at).min(LONGEST_ROUND_TRIP))
     }
 
-    /// How much it has in common with the pair that failed.
+    /// Number of addresses that `pair` shares with the failed pair.
     fn shared(&self, pair: Pair) -> u8 {
         self.failed.map_or(0, |failed| u8::from(pair.local == failed.local) + u8::from(pair.peer == failed.peer))
     }

@@ -1,4 +1,4 @@
-//! Where a packet enters: what it is, and which context it is of (RFC 5533 §12.3, §12.4).
+//! Dispatch of received packets: message type and context lookup (RFC 5533 §12.3, §12.4).
 
 use super::Shim;
 use super::context::Slot;
@@ -13,20 +13,20 @@ use roam6_wire::ip6::{Datagram, protocol};
 use roam6_wire::shim6::{self, Fork, LocatorList, Message, PayloadHeader, Preference, ShimOption, Tag, error_code};
 use std::net::Ipv6Addr;
 
-/// A control message and how it came.
+/// A received control message with its addresses and interface.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heard<'a> {
-    /// The packet's addresses, as we see them.
+    /// The packet's addresses: ours is `local`, the sender's `peer`.
     pub(super) path: Pair,
-    /// The interface it came by.
+    /// The receiving interface.
     pub(super) link: crate::base::ids::LinkId,
-    /// The whole packet, and where the message begins in it.
+    /// The whole packet.
     pub(super) packet: &'a [u8],
-    /// Offset of the message in it.
+    /// Offset of the message in the packet, octets.
     pub(super) at: usize,
 }
 
-/// What the options of a message say.
+/// The options of one message, by type.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Said<'a> {
     pub(super) validator: Option<&'a [u8]>,
@@ -37,7 +37,7 @@ pub(super) struct Said<'a> {
     pub(super) parameters: Option<&'a [u8]>,
     pub(super) signature: Option<&'a [u8]>,
     pub(super) keepalive: Option<Duration>,
-    /// It understands timeouts below a second.
+    /// The peer supports timeouts below one second.
     pub(super) quick: bool,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Said<'a> {
         said
     }
 
-    /// The context it is about.
+    /// The context that the message names: by the ULID-pair option, else by the packet's addresses.
     pub(super) fn id(&self, path: Pair) -> ContextId {
         ContextId { ulids: self.ulids.unwrap_or(path), fork: self.fork }
     }
@@ -82,7 +82,7 @@ impl Shim {
             protocol::ICMPV6 => self.hear_icmp(now, packet, &datagram, out),
             shim6::PROTOCOL => {
                 let path = Pair { local: datagram.destination, peer: datagram.source };
-                // A router also sees what is for others.
+                // A router also receives packets for other destinations.
                 if self.uplinks.find(path.local).is_some() && super::uplinks::is_global(path.peer) {
                     let heard = Heard { path, link: packet.link, packet: &packet.bytes, at: datagram.payload_at };
                     self.hear_shim(now, heard, datagram.payload, out);
@@ -107,7 +107,7 @@ impl Shim {
 
     fn hear_shim(&mut self, now: Time, heard: Heard<'_>, bytes: &[u8], out: &mut Outbox) {
         if let Some(header) = PayloadHeader::parse(bytes) {
-            // Of a known tag and source it came just before the data plane knew.
+            // With a known tag and source the packet came before the data plane had the context.
             if self.of_context(header.tag, heard.path).is_none() {
                 self.miss(now, heard.path, header.tag, out);
             }
@@ -171,11 +171,11 @@ impl Shim {
         }
     }
 
-    /// The context of CT(local), if the peer may speak from there (RFC 5533 §12.4).
+    /// The context of CT(local), if the source address is one of the peer's (RFC 5533 §12.4).
     fn of_context(&mut self, tag: Tag, path: Pair) -> Option<Slot> {
         let slot = self.contexts.find_tag(tag)?;
         let context = self.contexts.get(slot)?;
-        // Before the peer has said where it is, it may speak from its ULID only.
+        // Until the peer has sent its locators, only its ULID is a valid source.
         let known = context.knows(path.peer) || (!context.stands() && path.peer == context.id.ulids.peer);
         known.then_some(slot)
     }
@@ -189,7 +189,7 @@ impl Shim {
     }
 }
 
-/// Tells that a packet was not accepted.
+/// Reports a dropped packet.
 pub(super) fn drop_packet(reason: DropReason, from: Ipv6Addr, detail: impl Into<String>, out: &mut Outbox) {
     out.report(Report::Dropped { reason, from: Some(from), detail: detail.into() });
 }

@@ -1,7 +1,7 @@
-//! Hosts with several providers: conversations that survive the loss of any path (RFC 5533, RFC 5534).
+//! Shim6 for multihomed hosts: connections survive the loss of a path (RFC 5533), failure detection by REAP (RFC 5534).
 //!
-//! A packet enters in `hear`, finds its context as RFC 5533 §12.4 says, and goes on in `establish` (§7), `update` (§10)
-//! or `reach` (RFC 5534). What the peer says of its addresses passes `proof` before anything changes.
+//! `dispatch` finds the context of a received message (RFC 5533 §12.4) and hands the message to `handshake` (§7),
+//! `update` (§10) or `reap` (RFC 5534). `proof` verifies a peer's locators before any state changes.
 
 mod addresses;
 mod context;
@@ -47,22 +47,22 @@ use std::net::Ipv6Addr;
 use uplinks::Uplinks;
 use validator::Validators;
 
-/// Peers remembered not to answer; the one to be forgotten first makes room.
+/// Peers in holddown at once; the entry that expires first is replaced.
 pub const MOST_REFUSALS: usize = 1024;
 /// NO_R1_HOLDDOWN_TIME (RFC 5533 §14).
 const NO_ANSWER_HOLD: Duration = Duration::from_secs(60);
 /// ICMP_HOLDDOWN_TIME.
 const NO_SUPPORT_HOLD: Duration = Duration::from_secs(600);
-/// What the host refused is put again after so long.
+/// Time until an item that the host refused is put again.
 const RETRY: Duration = Duration::from_secs(60);
-/// Changes of addresses that come together are told together.
+/// Time in which address changes are collected before peers get an Update Request.
 const SETTLE: Duration = Duration::from_millis(300);
-/// How long a question to the data plane may go unanswered.
+/// Time the data plane has to answer a sample.
 const ANSWER: Duration = Duration::from_secs(5);
-/// R1bis and errors at once, and the interval between more: anybody can ask for them.
+/// Burst of R1bis and Error messages, and the interval between further ones: any sender can cause them.
 const COMPLAINTS: (u32, Duration) = (100, Duration::from_millis(10));
 
-/// A host of several uplinks.
+/// The Shim6 engine of a host with several uplinks.
 pub struct Shim {
     config: ShimConfig,
     entropy: Entropy,
@@ -72,7 +72,7 @@ pub struct Shim {
     contexts: Contexts,
     validators: Validators,
     agenda: Agenda<Timer>,
-    /// Peers that do not answer, until when, and why not.
+    /// Peers without Shim6: end of the holddown, and its reason.
     refusals: few::Map<Ipv6Addr, (Time, &'static str)>,
     verifications: Limiter,
     complaints: Limiter,
@@ -87,35 +87,35 @@ enum Life {
     Stopped,
 }
 
-/// What is to be done at some time.
+/// Timers of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// A message of the handshake is to be sent again.
+    /// Retransmission of a handshake message.
     Retransmit(Slot),
-    /// An Update Request is to be sent, or sent again.
+    /// Transmission or retransmission of an Update Request.
     Update(Slot),
     /// Send or Keepalive Timer.
     Watch(Slot),
     /// The next probe.
     Probe(Slot),
-    /// The next probe by a pair that is wanted.
+    /// Next probe of a switch attempt.
     Wish(Slot),
-    /// Whether the pair that is liked best works again.
+    /// Check whether the preferred pair works again.
     Return(Slot),
-    /// Whether it is still in use.
+    /// Idle check of a context.
     Idle(Slot),
-    /// Addresses are to be looked after.
+    /// Maintenance of our own addresses.
     Addresses,
-    /// Peers are to be told of our locators.
+    /// Update Requests with changed locators.
     Announce,
-    /// An uplink is to be put again.
+    /// Retry of a refused uplink item.
     Shimmed(LinkId),
-    /// The trigger is to be put again.
+    /// Retry of a refused trigger.
     Trigger,
 }
 
 impl Shim {
-    /// A shim without contexts.
+    /// An engine without contexts.
     pub fn new(config: ShimConfig, mut entropy: Entropy) -> Shim {
         Shim {
             validators: Validators::new(&mut entropy),
@@ -183,7 +183,7 @@ impl Shim {
         }
     }
 
-    /// Sees to our own addresses, as far as they are ours to make.
+    /// Updates our own addresses, if the configuration has roam6 make them.
     fn tend_addresses(&mut self, now: Time, out: &mut Outbox) {
         if self.config.addresses.is_none() || self.state != Life::Running {
             return;
@@ -204,7 +204,7 @@ impl Shim {
         }
     }
 
-    /// What proves our addresses has changed.
+    /// The CGA or HBA parameters of our addresses have changed.
     fn prove_anew(&mut self, now: Time, out: &mut Outbox) {
         self.read_identities(out);
         self.announce(now);
@@ -231,7 +231,7 @@ impl Shim {
         }
     }
 
-    /// A conversation is worth a context.
+    /// A flow has reached the trigger: starts a handshake, unless the peer is excluded or in holddown.
     fn take_flow(&mut self, now: Time, flow: &FlowEvent, out: &mut Outbox) {
         let Pair { local, peer } = flow.pair;
         let id = ContextId { ulids: flow.pair, fork: Fork::NONE };
@@ -247,7 +247,7 @@ impl Shim {
         self.open(now, slot, 0, out);
     }
 
-    /// A context in which nothing has been said yet.
+    /// A context before its handshake.
     fn create(&mut self, now: Time, id: ContextId, link: LinkId, path: Pair) -> Slot {
         let tag = self.contexts.new_tag(&mut self.entropy);
         let known = self.announcement(id.ulids.local);
@@ -274,7 +274,7 @@ impl Shim {
         slot
     }
 
-    /// Puts a context into the data plane, in place of what was there.
+    /// Installs a context in the data plane, or replaces it there.
     fn put_context(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         let Some(peer) = &context.peer else { return };
@@ -296,7 +296,7 @@ impl Shim {
         self.plan_return(now, slot);
     }
 
-    /// Ends a context.
+    /// Removes a context and its timers.
     fn end(&mut self, slot: Slot, why: &str, out: &mut Outbox) {
         let Some(context) = self.contexts.drop(slot) else { return };
         for timer in
@@ -310,7 +310,7 @@ impl Shim {
         }
     }
 
-    /// Remembers that a peer does not answer (RFC 5533 §7.8).
+    /// Starts the holddown of a peer (RFC 5533 §7.8).
     fn refuse(&mut self, now: Time, peer: Ipv6Addr, hold: Duration, why: &'static str, out: &mut Outbox) {
         if self.refusals.len() >= MOST_REFUSALS && !self.refusals.contains_key(&peer) {
             let first = self.refusals.iter().min_by_key(|(_, (until, _))| *until).map(|(peer, _)| *peer);
@@ -337,7 +337,7 @@ impl Shim {
             Order::UsePath { ulids, fork, path } => self.use_path(now, *ulids, *fork, *path, out),
             Order::EndContext(id) => {
                 if let Some(slot) = self.contexts.find(id) {
-                    self.end(slot, "ended by hand", out);
+                    self.end(slot, "ended by the operator", out);
                 }
             }
             Order::Recall(records) => self.addresses.recall(records),
@@ -396,7 +396,7 @@ impl Shim {
                 Timer::Wish(slot) => self.ask_for(now, slot, out),
                 Timer::Return(slot) => self.come_home(now, slot, out),
                 Timer::Idle(slot) => self.doubt(now, slot, out),
-                // Done after every input.
+                // `handle` updates addresses after every input.
                 Timer::Addresses => {}
                 Timer::Announce => self.announce(now),
                 Timer::Shimmed(link) => out.put(Item::Shimmed(Shimmed { link })),
@@ -428,7 +428,7 @@ impl Engine for Shim {
         }
         self.expire(now, out);
         self.tend_addresses(now, out);
-        // An address that is gone takes paths along, of which peers are told at once.
+        // A removed address invalidates paths: peers get the update at once.
         self.expire(now, out);
     }
 

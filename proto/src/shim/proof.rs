@@ -1,4 +1,4 @@
-//! Why a host may use several addresses as one: hash-based sets and signatures (RFC 5533 §7.2, RFC 5535 §7, RFC 3972 §5).
+//! Locator verification by HBA sets and CGA signatures (RFC 5533 §7.2, RFC 5535 §7, RFC 3972 §5).
 
 use crate::base::few;
 use crate::base::rng::Entropy;
@@ -17,41 +17,41 @@ use std::sync::Arc;
 /// CGA message type tag of Shim6 (RFC 5533 §5.15.5).
 const MESSAGE_TYPE: [u8; 16] =
     [0x4a, 0x30, 0x56, 0x62, 0x48, 0x58, 0x57, 0x4b, 0x36, 0x55, 0x41, 0x6f, 0x50, 0x6a, 0x6d, 0x48];
-/// Announcements kept for the next context of the same ULID.
+/// Announcements cached for further contexts of the same ULID.
 const MOST_ANNOUNCED: usize = 64;
-/// Octets of list, parameters and signature in a message, so that with all else it stays below 1280 (RFC 5533 §5.1).
+/// Octets of list, parameters and signature in a message, so that the packet fits the minimum MTU (RFC 5533 §5.1).
 const MOST_OCTETS: usize = 1104;
 
-/// What one of our ULIDs is announced with.
+/// Locators and proof that go with one of our ULIDs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Announcement {
-    /// Our locators as the peer will know them.
+    /// Our locators.
     pub(super) locators: Vec<Ipv6Addr>,
-    /// What is thought of each of them; nothing if they are all alike.
+    /// Preferences in the order of the locators; empty if all are equal.
     pub(super) preferences: Vec<Preference>,
-    /// List, parameters and signature; nothing for a ULID that cannot be proved.
+    /// Locator list, CGA parameters and signature options; empty for a ULID without proof.
     pub(super) options: Vec<ShimOption>,
 }
 
-/// All that proves our addresses.
+/// CGA parameters and keys of this host.
 #[derive(Debug, Default)]
 pub(super) struct Identities {
     own: Vec<Own>,
-    /// What ULIDs were announced with since the list was made: all contexts of one share it.
+    /// Cache of announcements for the current lists: all contexts of one ULID share one.
     announced: few::Map<Ipv6Addr, Arc<Announcement>>,
 }
 
 #[derive(Debug)]
 struct Own {
     parameters: Parameters,
-    /// A set of the parameters' prefixes.
+    /// The parameters have a Multi-Prefix extension (HBA).
     is_set: bool,
     key: Option<PrivateKey>,
-    /// For the present locators, computed once for all peers.
+    /// List of the current locators, signed once for all peers.
     list: Option<Listed>,
 }
 
-/// A list, with all that is said of it.
+/// A locator list with its preferences and signature.
 #[derive(Debug)]
 struct Listed {
     list: LocatorList,
@@ -60,7 +60,7 @@ struct Listed {
 }
 
 impl Identities {
-    /// Reads keys; one that is not the parameters' own is left out, with its words.
+    /// Parses the keys. A private key that does not match its parameters is not used, and yields a warning.
     pub(super) fn new(config: &[Identity]) -> (Identities, Vec<String>) {
         let mut complaints = Vec::new();
         let own = config.iter().map(|identity| {
@@ -69,14 +69,14 @@ impl Identities {
                 hba::has_key(&parameters) && key.public().is_some_and(|public| public == parameters.key())
             });
             if key.is_none() && !identity.private_key.is_empty() {
-                complaints.push("a private key does not go with its CGA parameters and is not used".to_owned());
+                complaints.push("a private key does not match its CGA parameters and is not used".to_owned());
             }
             Own { is_set: hba::prefixes(&parameters).is_some(), parameters, key, list: None }
         });
         (Identities { own: own.collect(), announced: few::Map::new() }, complaints)
     }
 
-    /// Makes lists of `locators` and signs them, once for all peers.
+    /// Builds and signs the lists of `locators`, once for all peers.
     pub(super) fn put(&mut self, locators: &[(Ipv6Addr, Preference)], entropy: &mut Entropy) {
         self.announced.clear();
         for own in &mut self.own {
@@ -84,19 +84,19 @@ impl Identities {
         }
     }
 
-    /// Whether there are lists of locators at all.
+    /// Whether lists have been built.
     pub(super) fn are_listed(&self) -> bool {
         self.own.iter().all(|own| own.list.is_some())
     }
 
-    /// What `ulid` is announced with; just itself if nothing proves it.
+    /// The announcement for `ulid`; without a proof the ULID is its only locator.
     pub(super) fn announce(&mut self, ulid: Ipv6Addr) -> Arc<Announcement> {
         if let Some(known) = self.announced.get(&ulid) {
             return Arc::clone(known);
         }
         let alone = || Announcement { locators: vec![ulid], preferences: Vec::new(), options: Vec::new() };
         let announcement = Arc::new(self.own.iter().find_map(|own| own.announce(ulid)).unwrap_or_else(alone));
-        // A key proves an address in every prefix, so strangers can ask for any number of them.
+        // A key proves an address in every prefix, so peers could fill the cache.
         if self.announced.len() >= MOST_ANNOUNCED {
             self.announced.clear();
         }
@@ -116,7 +116,7 @@ impl Own {
         let provable =
             locators.iter().filter_map(|(locator, preference)| Some((method(*locator)?, *locator, *preference)));
         let mut all: Vec<_> = provable.take(MOST_LOCATORS).collect();
-        // What the set itself proves comes first, for the last ones are left out where there is no room.
+        // HBA locators come first, because the last ones are dropped if the message is too long.
         all.sort_by_key(|(method, ..)| *method);
         let generation = entropy.bits() as u32;
         self.list = loop {
@@ -144,7 +144,7 @@ impl Own {
     fn announce(&self, ulid: Ipv6Addr) -> Option<Announcement> {
         let parameters = match hba::verify(&self.parameters, ulid) {
             Ok(_) => self.parameters.clone(),
-            // The work in the modifier holds for every prefix, and every collision count.
+            // The modifier is valid for every prefix and every collision count.
             Err(_) => {
                 let first = self.parameters.in_prefix(Prefix::new(ulid, 64)?);
                 let mut counts = core::iter::successors(first, Parameters::after_collision);
@@ -170,34 +170,37 @@ impl Listed {
     }
 }
 
-/// What a peer says of its addresses: options of one message, what was known before filling in.
+/// A peer's claim to its locators: options of a message, completed by the known parameters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim<'a> {
     /// The peer's ULID.
     pub(super) ulid: Ipv6Addr,
-    /// Its parameters, from this message or an earlier one.
+    /// Its CGA parameters, from this message or an earlier one.
     pub(super) parameters: Option<&'a [u8]>,
     /// Its locators.
     pub(super) list: Option<&'a LocatorList>,
-    /// By the key of the parameters.
+    /// Signature by the key of the parameters.
     pub(super) signature: Option<&'a [u8]>,
 }
 
-/// Why a claim is not believed.
+/// Why a claim is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Disbelief {
-    /// The parameters do not make the ULID.
+    /// The parameters do not match the ULID.
     Parameters,
-    /// The locator of this place in the list is not proved by its method.
+    /// The locator at this index of the list fails its verification method.
     Locator(usize),
     /// There are too many locators.
     TooMany,
-    /// No more signatures can be verified at present.
+    /// The rate limit of signature verifications is exhausted.
     Busy,
 }
 
 impl Claim<'_> {
-    /// Whether all locators of the list are the peer's. A signature costs one of `budget`, and is looked at last.
+    /// Verifies all locators of the list; the signature last, because it costs one of `budget`.
+    ///
+    /// # Errors
+    /// The first check that fails.
     pub(super) fn check(&self, now: Time, budget: &mut Limiter) -> Result<(), Disbelief> {
         let parameters = match self.parameters.map(Parameters::parse) {
             None => None,
@@ -228,12 +231,12 @@ impl Claim<'_> {
     }
 }
 
-/// Whether `ulid` is made of `parameters`, alone or as one of a set.
+/// Whether `ulid` is a CGA of `parameters`, or a member of their HBA set.
 fn belongs(parameters: &Parameters, ulid: Ipv6Addr) -> bool {
     parameters.verify(ulid).is_ok() || hba::verify(parameters, ulid).is_ok()
 }
 
-/// What the owner of the key signs (RFC 5533 §5.15.5).
+/// The octets covered by the CGA Signature option (RFC 5533 §5.15.5).
 fn signed(list: &LocatorList) -> Vec<u8> {
     let mut message = MESSAGE_TYPE.to_vec();
     message.extend(list.generation.to_be_bytes());

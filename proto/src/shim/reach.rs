@@ -1,4 +1,4 @@
-//! Whether the peer hears us and we hear it, and the search for a pair of locators that works (RFC 5534 §6).
+//! REAP, the failure detection and locator pair exploration protocol (RFC 5534 §6).
 
 use super::context::{Context, PeerLocator, Search, Slot};
 use super::exploration::{Exploration, Rank};
@@ -12,14 +12,13 @@ use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::shim6::{Message, Preference, Probe, ProbeState};
 
-/// The shortest Send Timeout towards a peer that is told whole seconds only.
+/// The least Send Timeout towards a peer that supports whole seconds only.
 const WHOLE_SECOND: Duration = Duration::from_secs(1);
-/// A context in which something happened less than so long ago looks for another path at once when it loses its own;
-/// others when the next packet comes.
+/// A context with traffic in this time explores at once when its path is lost; others explore with the next packet.
 pub(super) const RECENT: Duration = Duration::from_secs(30);
 
 impl Shim {
-    /// The Send or Keepalive Timer may have ended: what the data plane says decides.
+    /// The Send or Keepalive Timer may have expired: requests a sample of the data plane, which decides.
     pub(super) fn question(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let Some(id) = self.contexts.get(slot).filter(|context| context.stands()).map(|context| context.id) else {
             return;
@@ -28,7 +27,7 @@ impl Shim {
         self.agenda.put(Timer::Watch(slot), now + ANSWER);
     }
 
-    /// Whether a context is still in use (RFC 5533 §9).
+    /// Ends a context that is no longer in use (RFC 5533 §9).
     pub(super) fn doubt(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         if !context.stands() && context.opening.is_some() {
@@ -63,12 +62,12 @@ impl Shim {
         if exploring_since.is_some_and(|since| activity.received > Some(since)) {
             self.hear_something(now, slot, out);
         } else if lost && in_use {
-            self.explore(now, slot, "its locators are gone", out);
+            self.explore(now, slot, "a locator of the current pair is gone", out);
         }
         self.evaluate(now, slot, out);
     }
 
-    /// Does what the timers say by now, and sets them anew.
+    /// Acts on expired Send and Keepalive Timers, and sets the next one.
     fn evaluate(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let send_timeout = self.send_timeout(slot);
         let Some(context) = self.contexts.get(slot) else { return };
@@ -86,7 +85,7 @@ impl Shim {
         self.set_watch(now, slot);
     }
 
-    /// Sets the timer of both timers.
+    /// Sets the engine's timer to the earlier of Send and Keepalive Timer.
     pub(super) fn set_watch(&mut self, now: Time, slot: Slot) {
         let send_timeout = self.send_timeout(slot);
         let Some(context) = self.contexts.get(slot) else { return };
@@ -114,12 +113,12 @@ impl Shim {
         if context.search.as_ref().is_some_and(|search| !search.hears) {
             self.hear_something(now, slot, out);
         }
-        // The next packet we send starts the timer again.
+        // The next packet sent restarts the Send Timer.
         self.sample(id, out);
         self.set_watch(now, slot);
     }
 
-    /// Something came while we thought that nothing does (RFC 5534 §6.1).
+    /// Exploring to InboundOk: a packet of the peer has arrived (RFC 5534 §6.1).
     fn hear_something(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         let Some(search) = &mut context.search else { return };
@@ -128,7 +127,7 @@ impl Shim {
         self.probe(now, slot, None, out);
     }
 
-    /// Goes to Exploring, or stays there.
+    /// Enters the state Exploring, or stays in it.
     pub(super) fn explore(&mut self, now: Time, slot: Slot, why: &str, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         let (id, path) = (context.id, context.path);
@@ -157,7 +156,7 @@ impl Shim {
         }
     }
 
-    /// Sends a probe by `way`, or else by the pair whose turn it is, and sets the time of the next.
+    /// Sends a probe by `way`, or else by the next pair of the exploration, and sets the Probe timer.
     fn probe(&mut self, now: Time, slot: Slot, way: Option<Pair>, out: &mut Outbox) {
         let pairs = self.pairs(slot);
         let Some(context) = self.contexts.get(slot) else { return };
@@ -179,7 +178,7 @@ impl Shim {
 
     pub(super) fn hear_probe(&mut self, now: Time, slot: Slot, path: Pair, probe: &Probe, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
-        // Whoever probes has something to send.
+        // A peer that probes has something to send.
         context.active = now;
         let record = probe.sent.first().copied();
         let (wanted, present) = (wish::wanted(context), context.path);
@@ -196,7 +195,7 @@ impl Shim {
                 search.hears = true;
                 record.into_iter().for_each(|record| search.exploration.receive(record));
                 context.watch.ask_again(now);
-                // What came by one pair most likely goes back by it.
+                // The pair on which the probe arrived is the most likely to work in return.
                 self.probe(now, slot, Some(path), out);
             }
             ProbeState::InboundOk => {
@@ -226,7 +225,7 @@ impl Shim {
         self.set_watch(now, slot);
     }
 
-    /// Operational again; by another pair, if one was chosen.
+    /// Enters the state Operational, with another pair if one was chosen.
     pub(super) fn settle_path(&mut self, now: Time, slot: Slot, chosen: Option<Pair>, since: Time, out: &mut Outbox) {
         self.agenda.drop(&Timer::Probe(slot));
         let Some(context) = self.contexts.get(slot) else { return };
@@ -245,7 +244,7 @@ impl Shim {
         self.settle_wish(now, slot, former);
     }
 
-    /// Tells the peer that all is well, and what came of its probes (RFC 5534 §6.8).
+    /// Sends a probe with state Operational that reports the peer's probes (RFC 5534 §6.8).
     fn confirm(&mut self, now: Time, slot: Slot, exploration: &mut Exploration, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         let Some(peer) = &context.peer else { return };
@@ -257,7 +256,7 @@ impl Shim {
         self.send(path, &Message::Probe(probe), out);
     }
 
-    /// Our locators or the peer's have changed: looks for another path if the present one is gone.
+    /// Our locators or the peer's have changed: explores if the current pair is no longer valid.
     pub(super) fn reconsider(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let works = |path: Pair| self.uplinks.works(path.local);
         let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return };
@@ -266,15 +265,15 @@ impl Shim {
             search.exploration.hurry();
             self.agenda.put(Timer::Probe(slot), now);
         } else if !usable(context, works) {
-            // Whether it is in use, the data plane knows.
+            // The data plane knows whether the context is in use.
             let id = context.id;
             self.sample(id, out);
         }
     }
 
-    /// All pairs that may work, and which are for when no other does: the peer says that they do not work, or does not
-    /// know our end yet, or its own ULID is no locator of its. Then it asks who we are, should it have forgotten us
-    /// (RFC 5533 §7.17).
+    /// All candidate pairs with their ranks. A pair is a last resort if the peer has flagged its locator as broken, if
+    /// the peer does not know our locator yet, or for a ULID that the peer does not list: there a peer that has lost
+    /// the context answers with R1bis (RFC 5533 §7.17).
     pub(super) fn pairs(&mut self, slot: Slot) -> few::Map<Pair, Rank> {
         let mut pairs = few::Map::new();
         let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return pairs };
@@ -298,7 +297,7 @@ impl Shim {
         pairs
     }
 
-    /// The pair to send a message by that was sent `tries` times: the present one at first, then one after the other.
+    /// The pair for transmission number `tries` of a message: the current one first, then all others in turn.
     pub(super) fn way_to(&mut self, slot: Slot, tries: u32) -> Option<Pair> {
         let pairs = self.pairs(slot);
         let path = self.contexts.get(slot)?.path;
@@ -307,18 +306,18 @@ impl Shim {
         all.get(usize::try_from(tries).ok()?.checked_rem(all.len())?).copied()
     }
 
-    /// How long to wait until something is heard.
+    /// The Send Timeout of a context.
     fn send_timeout(&mut self, slot: Slot) -> Duration {
         let timeout = self.config.send_timeout.max(crate::contract::config::shim::SHORTEST_SEND_TIMEOUT);
         let Some(context) = self.contexts.get(slot) else { return timeout };
         let quick = context.peer.as_ref().is_some_and(|peer| peer.quick);
-        // What is answered after a third of it has to come all the way back.
+        // The peer sends keepalives at a third of the timeout; these need a round trip.
         let least = Duration::from(context.round_trip) * 2 + timeout / 3;
         if quick { timeout.max(least) } else { timeout.max(least).max(WHOLE_SECOND) }
     }
 }
 
-/// Whether the present path may work at all; `local_works`: our end of it does.
+/// Whether the current pair is valid; `local_works` tells whether our locator is usable.
 fn usable(context: &Context, local_works: bool) -> bool {
     let Some(peer) = &context.peer else { return false };
     let broken = |address| peer.locators.iter().any(|locator| locator.address == address && locator.is_broken());

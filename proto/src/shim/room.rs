@@ -1,7 +1,7 @@
-//! Which contexts are ended when the table is full, so that no peer can keep others out of it (RFC 5533 §16.4).
+//! Eviction from a full context table, so that no peer can keep others out of it (RFC 5533 §16.4).
 //!
-//! Contexts are counted by the /64 prefix of the peer's present locator. A handshake or a probe has shown that the peer
-//! receives there, whereas a ULID can be in any prefix: a set of addresses (RFC 5535) may claim to be at home anywhere.
+//! Contexts are counted by the /64 prefix of the peer's current locator. A handshake or a probe has shown that the peer
+//! receives there, whereas a ULID can be in any prefix: an HBA set (RFC 5535) may name any prefix.
 
 use super::Shim;
 use super::context::{Context, Slot};
@@ -14,26 +14,26 @@ use roam6_wire::shim6::Method;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-/// A prefix that holds more than this part of the table is the first to give way.
+/// A prefix with more than this fraction of the table is evicted from first.
 const PREFIX_SHARE: usize = 16;
-/// An address that holds more than this part of its prefix's contexts gives way before its neighbours.
+/// An address with more than this fraction of its prefix's contexts is evicted before its neighbours.
 const ADDRESS_SHARE: usize = 4;
-/// This part of the table is freed at once: the search for it visits every context.
+/// Fraction of the table freed at once: the search visits every context.
 const BATCH: usize = 256;
-/// The table is searched again so long after a search that has found nothing.
+/// Time between two searches if the first has found nothing to evict.
 const SEARCH_HOLD: Duration = Duration::from_millis(100);
 
-/// Whether the context table has room.
+/// State of the eviction.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    /// That the table is full has been reported.
+    /// The full table has been reported.
     reported: bool,
-    /// Until then nothing gives way.
+    /// No eviction before this time.
     hold_until: Time,
 }
 
 impl Shim {
-    /// Makes room for one more context with `newcomer`; `false` if nothing can give way to it.
+    /// Makes room for a context with `newcomer`; `false` if no context may be evicted for it.
     pub(super) fn make_room(&mut self, now: Time, newcomer: Ipv6Addr, out: &mut Outbox) -> bool {
         let (held, limit) = (self.contexts.len(), self.config.max_contexts);
         if held < limit {
@@ -59,13 +59,13 @@ impl Shim {
     }
 }
 
-/// The contexts that give way to `newcomer` in a table of `limit`:
+/// The contexts to evict for `newcomer` from a table of `limit`:
 ///
-/// 1. those of the prefix that holds most, if that is more than its share;
-/// 2. else those whose peer has proved nothing;
-/// 3. else those of the prefix that holds most, if `newcomer`'s would still hold less.
+/// 1. those of the prefix with the most contexts, if it exceeds its share;
+/// 2. else those whose peer has proved no address;
+/// 3. else those of the prefix with the most contexts, if the prefix of `newcomer` would still have fewer.
 ///
-/// Among them first those of an address that holds most of its prefix's, then those whose peer has proved nothing, then
+/// Among these the order is: contexts of an address that exceeds its share, contexts whose peer has proved no address,
 /// the least recently used.
 fn victims<'a>(
     contexts: impl Iterator<Item = (Slot, &'a Context)> + Clone,
@@ -93,7 +93,7 @@ fn victims<'a>(
     unproved
 }
 
-/// The first `count` of those that give way.
+/// The first `count` contexts in the order of eviction.
 fn least_worth<'a>(contexts: impl Iterator<Item = (Slot, &'a Context)> + Clone, count: usize) -> Vec<Slot> {
     let mut by_address: BTreeMap<Ipv6Addr, usize> = BTreeMap::new();
     let mut total = 0;
@@ -111,7 +111,7 @@ fn least_worth<'a>(contexts: impl Iterator<Item = (Slot, &'a Context)> + Clone, 
     ranked.into_iter().map(|(_, slot)| slot).collect()
 }
 
-/// Whether the peer has proved that an address is its own, by a set of addresses or a key.
+/// Whether the peer has proved that an address is its own, by HBA or CGA.
 fn has_proved(context: &Context) -> bool {
     context.peer.as_ref().is_some_and(|peer| peer.locators.iter().any(|locator| locator.method != Method(0)))
 }

@@ -1,4 +1,4 @@
-//! Errors: those of Shim6 itself (RFC 5533 §5.14), and ICMPv6 about packets the shim has changed (RFC 5533 §8).
+//! Shim6 Error messages (RFC 5533 §5.14), and ICMPv6 errors about packets with rewritten addresses (RFC 5533 §8).
 
 use super::context::Slot;
 use super::hear::{Heard, drop_packet};
@@ -15,30 +15,30 @@ use roam6_wire::shim6::{
 };
 use std::net::Ipv6Addr;
 
-/// Octets of an ICMPv6 error before the packet it quotes.
+/// Octets of an ICMPv6 error before the invoking packet.
 const ICMP_HEADER: usize = 8;
 const UNREACHABLE: u8 = 1;
 const TOO_BIG: u8 = 2;
 const PARAMETER_PROBLEM: u8 = 4;
-/// Code of Destination Unreachable: no application at that port.
+/// Code of Destination Unreachable: port unreachable.
 const PORT: u8 = 4;
-/// Code of Parameter Problem: a Next Header that is not known.
+/// Code of Parameter Problem: unrecognized Next Header type.
 const NEXT_HEADER: u8 = 1;
 
 impl Shim {
-    /// Tells a peer what was wrong at `offset` of its message.
+    /// Sends an Error message that points at `offset` of the received message.
     pub(super) fn complain(&mut self, now: Time, heard: Heard<'_>, code: ErrorCode, offset: usize, out: &mut Outbox) {
         if !self.complaints.take(now) {
             return;
         }
-        // The error itself has a header, and 8 octets before the packet; padding may follow.
+        // The Error message has 8 octets before the packet, and may end with padding.
         let room = MINIMUM_MTU - HEADER_LENGTH - 16;
         let packet = heard.packet.get(..room).unwrap_or(heard.packet).to_vec();
         let pointer = u16::try_from(heard.at + offset).unwrap_or(u16::MAX);
         self.send(heard.path, &Message::Error(ErrorMessage { code, pointer, packet }), out);
     }
 
-    /// As [`Shim::complain`], about an octet of an option.
+    /// Sends an Error message that points into an option.
     pub(super) fn complain_of_option(
         &mut self,
         now: Time,
@@ -53,27 +53,27 @@ impl Shim {
         }
     }
 
-    /// As [`Shim::complain`], about the verification method of a locator.
+    /// Sends an Error message that points at the verification method of a locator.
     pub(super) fn complain_of_locator(&mut self, now: Time, heard: Heard<'_>, index: usize, out: &mut Outbox) {
         let place = (option::kind::LOCATORS, LocatorList::method_at(index));
         self.complain_of_option(now, heard, ErrorCode::VERIFICATION, place, out);
     }
 
-    /// A peer did not like a message of ours. That is told, and changes nothing: anybody could have sent it.
+    /// Receives an Error message: reports it and changes no state, because it is not authenticated.
     pub(super) fn hear_error(&mut self, from: Ipv6Addr, error: &ErrorMessage, out: &mut Outbox) {
         let what = match error.code {
-            ErrorCode::UNKNOWN_TYPE => "unknown message",
-            ErrorCode::CRITICAL_OPTION => "critical option",
-            ErrorCode::VERIFICATION => "locator not verified",
-            ErrorCode::GENERATION => "generation of locators",
-            ErrorCode::LOCATOR_COUNT => "number of preferences",
-            _ => "another",
+            ErrorCode::UNKNOWN_TYPE => "unknown message type",
+            ErrorCode::CRITICAL_OPTION => "unknown critical option",
+            ErrorCode::VERIFICATION => "locator verification failed",
+            ErrorCode::GENERATION => "locator list generation mismatch",
+            ErrorCode::LOCATOR_COUNT => "wrong number of locator preferences",
+            _ => "unknown code",
         };
-        let detail = format!("error {} ({what}) at {}", error.code.number(), error.pointer);
+        let detail = format!("error code {} ({what}) at octet {}", error.code.number(), error.pointer);
         drop_packet(DropReason::PeerError, from, detail, out);
     }
 
-    /// An ICMPv6 error about a packet of the shim.
+    /// Receives an ICMPv6 error whose invoking packet has a Shim6 header.
     pub(super) fn hear_trouble(&mut self, now: Time, datagram: &Datagram<'_>, out: &mut Outbox) {
         let Some((head, quoted)) = datagram.payload.split_first_chunk::<ICMP_HEADER>() else { return };
         let [kind, code, ..] = *head;
@@ -87,12 +87,12 @@ impl Shim {
                 let Some((slot, context)) = slot else { return };
                 let ulids = context.id.ulids;
                 match (kind, code) {
-                    // Whoever quotes our tag has seen our packets: there is no shim there any more.
+                    // The error quotes our tag, so its sender has seen the packet: the peer no longer runs Shim6.
                     (PARAMETER_PROBLEM, NEXT_HEADER) => self.lose_support(now, slot, out),
                     (TOO_BIG, _) | (UNREACHABLE, PORT) | (PARAMETER_PROBLEM, _) => {
                         self.pass_up(datagram, *head, &quote, ulids, out);
                     }
-                    // All else the search for another path takes care of (RFC 5533 §8).
+                    // REAP handles all other errors (RFC 5533 §8).
                     _ => {}
                 }
             }
@@ -100,9 +100,9 @@ impl Shim {
         }
     }
 
-    /// The peer's host does not know Shim6 (RFC 5533 §7.8); believed only of the very I1 that was sent.
+    /// The peer does not support Shim6 (RFC 5533 §7.8); accepted only if the error quotes the I1 that was sent.
     fn hear_no_support(&mut self, now: Time, quote: &Quote<'_>, sent: &[u8], out: &mut Outbox) {
-        // The checksum may be cut off, the tag and the nonce are not.
+        // The quote has at least tag and nonce.
         let (Some(&[_, _, kind::I1, _, _, _, a, b, c, d, e, f]), Some(nonce)) =
             (sent.first_chunk::<12>(), sent.get(12..16).and_then(|nonce| nonce.try_into().ok()))
         else {
@@ -125,7 +125,7 @@ impl Shim {
         self.end(slot, "no support", out);
     }
 
-    /// Hands an error to the layers above as if the packet had been sent by its ULIDs (RFC 5533 §8, figure 9).
+    /// Delivers an error to the upper layers with the ULIDs in place of the locators (RFC 5533 §8, figure 9).
     fn pass_up(
         &self,
         datagram: &Datagram<'_>,
@@ -138,7 +138,7 @@ impl Shim {
         let [kind, _, _, _, value @ ..] = &mut head;
         let number = u32::from_be_bytes(*value);
         let without = PAYLOAD_LENGTH as u32;
-        // A smaller MTU leaves room for the header; a pointer counts without it.
+        // The reported MTU shrinks by the payload header, and a pointer behind it moves.
         let number = if *kind == TOO_BIG || number >= 48 { number.saturating_sub(without) } else { number };
         *value = number.to_be_bytes();
         let mut message = head.to_vec();
@@ -155,14 +155,14 @@ impl Shim {
     }
 }
 
-/// A packet of ours that an error quotes.
+/// The invoking packet of an ICMPv6 error.
 struct Quote<'a> {
     /// Its addresses.
     path: Pair,
     /// Its IPv6 header.
     header: &'a [u8; HEADER_LENGTH],
     shim: Quoted<'a>,
-    /// What follows the payload header, as far as it is quoted.
+    /// The quoted octets after the payload header.
     rest: &'a [u8],
 }
 
@@ -184,7 +184,7 @@ impl<'a> Quote<'a> {
         Some(Quote { path, header, shim, rest: rest.get(PAYLOAD_LENGTH..)? })
     }
 
-    /// The packet as the layers above have sent it.
+    /// The packet with its ULIDs and without the payload header.
     fn as_sent(&self, shim: PayloadHeader, ulids: Pair) -> Vec<u8> {
         let mut packet = self.header.to_vec();
         if let [_, _, _, _, high, low, next, ..] = packet.as_mut_slice() {

@@ -1,4 +1,4 @@
-//! How peers are told that our locators have changed, and tell us (RFC 5533 §10).
+//! Locator updates: Update Request and Update Acknowledgement (RFC 5533 §10).
 
 use super::context::{Slot, Update};
 use super::establish::spread;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 /// UPDATE_TIMEOUT and MAX_UPDATE_TIMEOUT (RFC 5533 §14).
 const TIMEOUT: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(120));
-/// The first updates to many peers go out this far from one another.
+/// Spacing of the first Update Requests to many peers.
 const APART: Duration = Duration::from_millis(1);
 
 impl Shim {
-    /// An address or an interface has come or gone.
+    /// An address or an interface was added or removed.
     pub(super) fn locators_changed(&mut self, now: Time, out: &mut Outbox) {
         self.agenda.put(Timer::Announce, now + SETTLE);
         let slots: Vec<Slot> = self.contexts.iter().map(|(slot, _)| slot).collect();
@@ -28,8 +28,8 @@ impl Shim {
         }
     }
 
-    /// What `ulid` is announced with. The first list is made as soon as somebody needs it, so that no context begins without
-    /// proof; later ones once the changes have settled.
+    /// The locator list and its proof for `ulid`. The first list is made on demand, so that no handshake lacks the
+    /// proof; later ones after `UPDATE_DELAY`.
     pub(super) fn announcement(&mut self, ulid: Ipv6Addr) -> Arc<Announcement> {
         if !self.identities.are_listed() {
             self.list_locators();
@@ -37,7 +37,7 @@ impl Shim {
         self.identities.announce(ulid)
     }
 
-    /// Makes up the lists of our locators as they are by now.
+    /// Rebuilds the signed lists of our current locators.
     pub(super) fn list_locators(&mut self) {
         let mut locators: Vec<Ipv6Addr> = self.uplinks.locators().collect();
         locators.sort_unstable();
@@ -46,7 +46,7 @@ impl Shim {
         self.identities.put(&locators, &mut self.entropy);
     }
 
-    /// Tells every peer what our locators are by now.
+    /// Schedules Update Requests with our current locators to every peer.
     pub(super) fn announce(&mut self, now: Time) {
         self.list_locators();
         let slots: Vec<Slot> = self.contexts.iter().map(|(slot, _)| slot).collect();
@@ -58,13 +58,13 @@ impl Shim {
         }
     }
 
-    /// Begins to tell a peer, if it does not know already; whether it does.
+    /// Schedules an Update Request if the peer does not know our current locators; returns whether it did.
     pub(super) fn tell_changes(&mut self, at: Time, slot: Slot) -> bool {
         let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return false };
         let new = self.announcement(ulid);
         let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return false };
         let told = context.update.as_ref().map_or(&context.known, |update| &update.new);
-        // One that is under way may have arrived, even if what is new now is what the peer knew before.
+        // A pending update may have arrived, even if the new list equals the one acknowledged before.
         if (&told.locators, &told.preferences) == (&new.locators, &new.preferences) {
             return false;
         }
@@ -74,7 +74,7 @@ impl Shim {
         true
     }
 
-    /// Sends the Update Request that is due, again and again (RFC 5533 §10.2).
+    /// Sends or retransmits the pending Update Request (RFC 5533 §10.2).
     pub(super) fn send_update(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let keepalive = self.keepalive_options();
         let chance = self.entropy.below(1000);
@@ -117,12 +117,17 @@ impl Shim {
                 () => None,
             };
             if let Some((code, offset)) = wrong {
-                drop_packet(DropReason::Malformed, heard.path.peer, "preferences of another list", out);
+                drop_packet(
+                    DropReason::Malformed,
+                    heard.path.peer,
+                    "locator preferences for another locator list",
+                    out,
+                );
                 return self.complain_of_option(now, heard, code, (option::kind::PREFERENCES, offset), out);
             }
         }
         if peer.locators.is_empty() {
-            return drop_packet(DropReason::Unverified, heard.path.peer, "no locator is left", out);
+            return drop_packet(DropReason::Unverified, heard.path.peer, "the update leaves no locator", out);
         }
         let tag = peer.tag;
         if let Some(context) = self.contexts.get(slot) {
@@ -135,7 +140,7 @@ impl Shim {
             self.contexts.put_peer(slot, peer);
             self.put_context(now, slot, out);
             match gone {
-                true => self.explore(now, slot, "the peer has left it", out),
+                true => self.explore(now, slot, "the peer has removed its locator", out),
                 false => self.reconsider(now, slot, out),
             }
         }

@@ -1,4 +1,4 @@
-//! The interfaces of this host: which addresses may be locators now, and by which router each leaves.
+//! The uplinks of this host: usable locators, and the router for each source address.
 
 use crate::base::few;
 use crate::base::ids::LinkId;
@@ -31,7 +31,7 @@ struct Uplink {
 }
 
 impl Uplinks {
-    /// Takes what is now true of an interface; whether that is anything new.
+    /// Updates the state of an interface; returns whether it went up or down.
     pub(super) fn put(&mut self, event: &LinkEvent) -> bool {
         let fresh = || Uplink {
             name: event.name.clone(),
@@ -46,7 +46,7 @@ impl Uplinks {
         core::mem::replace(&mut link.up, event.up) != event.up
     }
 
-    /// Takes what is now true of an address; whether the locators have changed.
+    /// Updates the state of an address; returns whether the set of locators has changed.
     pub(super) fn put_address(&mut self, event: &AddressEvent) -> bool {
         let Some(link) = self.links.get_mut(&event.link) else { return false };
         match event.state {
@@ -59,21 +59,21 @@ impl Uplinks {
         }
     }
 
-    /// Takes an advertisement that passed the checks of RFC 4861 §6.1.2.
+    /// Processes a Router Advertisement that passed the checks of RFC 4861 §6.1.2.
     pub(super) fn put_router(&mut self, now: Time, link: LinkId, router: Ipv6Addr, message: &RouterAdvertisement) {
         if let Some(link) = self.links.get_mut(&link) {
             link.advertised.put(now, router, message);
         }
     }
 
-    /// Notes whether the kernel reaches a neighbour, who may be a router.
+    /// Records the kernel's reachability state of a neighbour, which may be a router.
     pub(super) fn put_reachable(&mut self, link: LinkId, router: Ipv6Addr, reachable: bool) {
         if let Some(link) = self.links.get_mut(&link) {
             link.advertised.put_reachable(router, reachable);
         }
     }
 
-    /// Forgets the interfaces that are not `kept`; returns them.
+    /// Removes the interfaces that are not in `kept`, and returns them.
     pub(super) fn retain(&mut self, kept: &few::Set<String>) -> Vec<LinkId> {
         let (stay, go) = core::mem::take(&mut self.links).into_iter().partition(|(_, link)| kept.contains(&link.name));
         self.links = stay;
@@ -81,7 +81,7 @@ impl Uplinks {
         go.into_keys().collect()
     }
 
-    /// What was last told of each interface.
+    /// The last event of each interface.
     pub(super) fn events(&self) -> Vec<LinkEvent> {
         let event = |(link, uplink): (&LinkId, &Uplink)| LinkEvent {
             link: *link,
@@ -93,33 +93,33 @@ impl Uplinks {
         self.links.iter().map(event).collect()
     }
 
-    /// The interfaces known.
+    /// The known interfaces.
     pub(super) fn ids(&self) -> impl Iterator<Item = LinkId> {
         self.links.keys().copied()
     }
 
-    /// The addresses that may be locators now.
+    /// The addresses that can be locators now.
     pub(super) fn locators(&self) -> impl Iterator<Item = Ipv6Addr> {
         self.links.values().filter(|link| link.up).flat_map(|link| link.addresses.iter().copied())
     }
 
-    /// The interface that has `address`, up or not.
+    /// The interface with `address`, up or down.
     pub(super) fn find(&self, address: Ipv6Addr) -> Option<LinkId> {
         self.links.iter().find(|(_, link)| link.addresses.contains(&address)).map(|(id, _)| *id)
     }
 
-    /// What is thought of an address, by its interface.
+    /// The configured preference for an address, by its interface.
     pub(super) fn preference(&self, address: Ipv6Addr, of: &few::Map<String, UplinkPreference>) -> Preference {
         let link = self.links.values().find(|link| link.addresses.contains(&address));
         link.and_then(|link| of.get(&link.name)).map_or(Preference::default(), |preference| preference.emit())
     }
 
-    /// Whether `address` may be a locator now.
+    /// Whether `address` can be a locator now.
     pub(super) fn works(&self, address: Ipv6Addr) -> bool {
         self.links.values().any(|link| link.up && link.addresses.contains(&address))
     }
 
-    /// The router packets from `address` go to: the one that advertises its prefix, where that is known.
+    /// A default router of the link, if one is known.
     pub(super) fn router(&self, now: Time, link: LinkId) -> Option<Ipv6Addr> {
         self.links.get(&link)?.advertised.router(now)
     }
@@ -137,7 +137,7 @@ impl Uplinks {
     }
 }
 
-/// Whether others may be told of `address`.
+/// Whether `address` may be announced to peers.
 pub(super) fn is_global(address: Ipv6Addr) -> bool {
     let special = address.is_multicast() || address.is_unspecified() || address.is_loopback();
     !(special || address.is_unicast_link_local() || address.to_ipv4_mapped().is_some())

@@ -1,4 +1,4 @@
-//! What a responder keeps instead of state: a keyed hash it will know again (RFC 5533 §7.10.1, §7.17.1).
+//! Responder validators: a keyed hash in place of per-initiator state (RFC 5533 §7.10.1, §7.17.1).
 
 use crate::base::ids::Pair;
 use crate::base::rng::Entropy;
@@ -10,46 +10,46 @@ use sha2::Sha256;
 
 /// VALIDATOR_MIN_LIFETIME (RFC 5533 §14).
 const LIFETIME_SECONDS: u32 = 30;
-/// How long a secret is used; longer than a validator lives, so that two are enough.
+/// Lifetime of a secret: longer than a validator's, so that two secrets suffice.
 const SECRET_LIFETIME: Duration = Duration::from_secs(60);
 /// Octets of a validator.
 const LENGTH: usize = 16;
 
-/// What a validator is for; one made for one subject proves no other.
+/// The message exchange that a validator belongs to; it is valid for no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// The answer to an I1.
+    /// Answer to an I1.
     First {
-        /// The initiator's.
+        /// The initiator's context tag.
         tag: Tag,
-        /// As we see them.
+        /// ULIDs, ours as `local`.
         ulids: Pair,
         /// Of the packet, as we see them.
         locators: Pair,
         /// Forked instance.
         fork: Fork,
     },
-    /// The answer to a packet whose context is not here.
+    /// Answer to a message with an unknown context tag.
     Lost {
-        /// The tag of the packet.
+        /// The unknown tag.
         tag: Tag,
         /// Of the packet, as we see them.
         locators: Pair,
     },
 }
 
-/// Makes validators and knows them again.
+/// Issues and verifies validators.
 #[derive(Debug)]
 pub(super) struct Validators {
     secret: [u8; 32],
     former: [u8; 32],
     rotated: Time,
-    /// What the counter showed when the node began.
+    /// Random start value of the responder nonce.
     base: u32,
 }
 
 impl Validators {
-    /// With a secret of its own.
+    /// Starts with a random secret.
     pub(super) fn new(entropy: &mut Entropy) -> Validators {
         let mut validators =
             Validators { secret: [0; 32], former: [0; 32], rotated: Time::ZERO, base: entropy.bits() as u32 };
@@ -58,7 +58,7 @@ impl Validators {
         validators
     }
 
-    /// A validator of `subject`, and the responder nonce that tells its age.
+    /// Issues a validator for `subject`, with the responder nonce that encodes its time.
     pub(super) fn issue(&mut self, now: Time, subject: Subject, entropy: &mut Entropy) -> (Nonce, Vec<u8>) {
         if now.since(self.rotated) >= SECRET_LIFETIME {
             self.former = self.secret;
@@ -69,11 +69,11 @@ impl Validators {
         (nonce, mac(&self.secret, nonce, subject).unwrap_or_default())
     }
 
-    /// Whether `validator` was made for `subject` not long ago.
+    /// Whether `validator` was issued for `subject` within its lifetime.
     pub(super) fn check(&self, now: Time, nonce: Nonce, subject: Subject, validator: &[u8]) -> bool {
         let issued = nonce.0.wrapping_sub(self.base);
         let fresh = seconds(now).checked_sub(issued).is_some_and(|age| age <= LIFETIME_SECONDS);
-        // The second in which the secret was changed has seen both.
+        // Validators of the second of the rotation may be of either secret.
         let secrets =
             [(&self.secret, issued >= seconds(self.rotated)), (&self.former, issued <= seconds(self.rotated))];
         fresh

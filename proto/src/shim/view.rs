@@ -1,4 +1,4 @@
-//! What an operator sees of the shim.
+//! The operator's view of contexts, uplinks and timers.
 
 use super::{Shim, Timer};
 use crate::base::ids::Pair;
@@ -56,5 +56,5 @@ impl Shim {
     }
 }
 
-/// Timers shown: there may be one for each context.
+/// Timers shown at most: every context may have several.
 const MOST_TIMERS: usize = 32;

@@ -1,7 +1,7 @@
-//! Whether anything comes back: the Send and Keepalive Timers, from what the data plane tells (RFC 5534 §4.1, §6).
+//! The Send and Keepalive Timers, computed from samples of the data plane (RFC 5534 §4.1, §6).
 //!
-//! Nothing is counted packet by packet: the times of the first and last packets each way say when the timers would have
-//! been started and stopped, so that an idle context costs nothing and a busy one a question now and then.
+//! No packet is handled here: the times of the first and last packets in each direction tell when the timers would have
+//! been started and stopped. An idle context costs nothing, and a busy one a sample now and then.
 
 use crate::base::time::Time;
 use crate::contract::input::Activity;
@@ -10,22 +10,22 @@ use core::time::Duration;
 /// The two timers of a context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Watch {
-    /// When the Send Timer was started, while it runs: since then we wait to hear anything.
+    /// Start of the Send Timer, while it runs: since then nothing was received.
     waits_since: Option<Time>,
-    /// When the Keepalive Timer was started, while it runs: since then the peer waits to hear anything.
+    /// Start of the Keepalive Timer, while it runs: since then nothing was sent.
     owes_since: Option<Time>,
-    /// The last packet of the layers above that came.
+    /// The last upper-layer packet received.
     received: Option<Time>,
-    /// The last message of the peer's shim that counts.
+    /// The last control message received that stops the Send Timer.
     heard: Option<Time>,
-    /// The last message of ours that counts.
+    /// The last control message sent that stops the Keepalive Timer.
     said: Option<Time>,
-    /// The last keepalive sent.
+    /// The last Keepalive sent.
     kept: Option<Time>,
 }
 
 impl Watch {
-    /// Takes what the data plane knows.
+    /// Updates both timers by a sample of the data plane.
     pub(super) fn put(&mut self, activity: &Activity) {
         let Activity { sent, received, unanswered, unreturned, .. } = *activity;
         self.received = self.received.max(received);
@@ -33,44 +33,45 @@ impl Watch {
         self.owes_since = running(self.owes_since, (received, unreturned), (sent, self.said));
     }
 
-    /// A message of the peer's shim has come: nothing to wait for any more.
+    /// A control message was received: stops the Send Timer.
     pub(super) fn hear(&mut self, now: Time) {
         (self.waits_since, self.heard) = (None, Some(now));
     }
 
-    /// A message of our shim was sent that the peer is to answer.
+    /// A control message was sent that needs an answer: starts the Send Timer and stops the Keepalive Timer.
     pub(super) fn ask(&mut self, now: Time) {
         self.waits_since.get_or_insert(now);
         (self.owes_since, self.said) = (None, Some(now));
     }
 
-    /// As [`Watch::ask`], and the peer is waited for from now on.
+    /// As `on_message_sent`, but restarts a running Send Timer.
     pub(super) fn ask_again(&mut self, now: Time) {
         self.waits_since = None;
         self.ask(now);
     }
 
-    /// The peer waits to hear from us.
+    /// Starts the Keepalive Timer.
     pub(super) fn owe(&mut self, now: Time) {
         self.owes_since.get_or_insert(now);
     }
 
-    /// A keepalive was sent.
+    /// A Keepalive was sent.
     pub(super) fn keep(&mut self, now: Time) {
         self.kept = Some(now);
     }
 
-    /// Nothing is waited for, and nothing owed.
+    /// Stops both timers.
     pub(super) fn rest(&mut self) {
         (self.waits_since, self.owes_since) = (None, None);
     }
 
-    /// When the Send Timer ends.
+    /// When the Send Timer expires.
     pub(super) fn silence_at(&self, timeout: Duration) -> Option<Time> {
         self.waits_since.map(|since| since + timeout)
     }
 
-    /// When the next keepalive is due: at a third of `timeout`, until nothing has come for so long (RFC 5534 §4.1).
+    /// When the next Keepalive is due: every third of `timeout`, until nothing was received for `timeout`
+    /// (RFC 5534 §4.1).
     pub(super) fn keepalive_at(&self, timeout: Duration) -> Option<Time> {
         let since = self.owes_since?;
         let due = self.kept.filter(|kept| *kept >= since).unwrap_or(since) + timeout / 3;
@@ -79,10 +80,10 @@ impl Watch {
     }
 }
 
-/// When a timer was started that the packets of one direction start and those of the other stop, if it still runs.
+/// The start of a timer that packets of one direction start and packets of the other stop, if it still runs.
 ///
-/// `ours` are the last packet that starts it and the first after the last that stops it; `theirs` the last packet that
-/// stops it, and the last message that does.
+/// `ours`: the last packet that starts the timer, and the first one after the last stop. `theirs`: the last packet that
+/// stops it, and the last control message that does.
 fn running(
     known: Option<Time>,
     ours: (Option<Time>, Option<Time>),
@@ -93,7 +94,7 @@ fn running(
     let message_after = |at: Time| theirs.1.is_some_and(|message| message >= at);
     match first {
         Some(first) if !message_after(first) => {
-            // A message may have started it before the first packet did, and nothing stopped it since.
+            // A control message may have started it before the first packet, with no stop since.
             Some(known.filter(|known| *known < first && stopped.is_none_or(|stop| stop < *known)).unwrap_or(first))
         }
         _ => {
@@ -116,7 +117,7 @@ mod tests {
         Time::ZERO + Duration::from_secs(seconds)
     }
 
-    /// What the data plane would tell of packets sent (`>`) and received (`<`) at these seconds.
+    /// The sample for packets sent (`>`) and received (`<`) at these seconds.
     fn activity(packets: &[(char, u64)]) -> Activity {
         let ulids = Pair { local: "2001:db8::1".parse().unwrap(), peer: "2001:db8::2".parse().unwrap() };
         let context = ContextId { ulids, fork: Fork::NONE };

@@ -1,7 +1,7 @@
-//! Going over to a pair although the present one works: an operator wants it, or it is liked better and has come back;
-//! and asking by the present pair whether the peer still knows the context.
-//! That is asked beside the search of RFC 5534 §6, which neither begins nor ends by it: an Inbound OK probe by the pair is
-//! answered by a probe that reports it, so one direction is proved and nothing else disturbed.
+//! Switch to another locator pair although the current one works: by order of the operator, or back to a preferred pair
+//! that works again (failback). The same probes check on the current pair whether the peer still has the context.
+//! A switch is independent of the exploration of RFC 5534 §6: an InboundOk probe on the pair makes the peer answer with
+//! a probe that reports it. This proves one direction and changes no REAP state.
 
 use super::context::{Context, Slot};
 use super::reach::RECENT;
@@ -16,49 +16,49 @@ use roam6_wire::shim6::{Fork, Message, Nonce, Probe, ProbeRecord, ProbeState};
 /// Probes of one attempt, and the time between two (RFC 5534 §7: Number of Initial Probes, Initial Probe Timeout).
 const PROBES: usize = 4;
 const INTERVAL: Duration = Duration::from_millis(500);
-/// How long the answer to the last one may take.
+/// Time to wait for the answer to the last probe.
 const LAST: Duration = Duration::from_secs(2);
-/// Probes that have to come through before a context goes back of its own accord: a path may be half dead.
+/// Probes that the peer must report before an automatic failback, because a path may be lossy.
 const SURE: usize = 3;
-/// How often a context that may not return asks whether the peer still knows it.
+/// Interval of context checks if failback is disabled.
 const CHECK: Duration = Duration::from_secs(60);
-/// Each time the favourite is soon lost again the next return waits twice as long, so often at most.
+/// Failback backs off by doubling after each early failure, so many times at most.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// A pair that is wanted.
+/// An attempt to switch to a pair.
 #[derive(Debug)]
 pub(super) struct Wish {
-    /// The pair.
+    /// The target pair.
     pub(super) path: Pair,
     why: Why,
     since: Time,
     sent: Vec<Nonce>,
-    /// Which of them the peer says it has received.
+    /// Nonces of our probes that the peer has reported.
     came: Vec<Nonce>,
 }
 
-/// Why a pair is asked for.
+/// Why a switch is attempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// An operator says so: it may fail aloud, and stays when it is fulfilled.
+    /// By the operator: a failure is reported, and success disables failback.
     ByHand,
-    /// It is liked best.
+    /// The pair is the preferred one.
     Home,
-    /// It is the present one. Packets of the ULIDs that come without a header say nothing of the context: a peer that has
-    /// lost it sends such, and its R1bis may find no way back.
+    /// The pair is the current one. Packets with the ULIDs have no payload header and tell nothing of the context: a
+    /// peer that has lost it sends such packets, and its R1bis may be lost.
     Check,
 }
 
-/// How a context comes home to the pair it likes best.
+/// State of the failback to the preferred pair.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Homing {
-    /// An operator has chosen the present pair.
+    /// The operator has chosen the current pair.
     by_hand: bool,
-    /// It has left its ULIDs.
+    /// The current pair differs from the ULIDs.
     away: bool,
-    /// When it came back to them.
+    /// Time of the last return to the ULIDs.
     returned: Option<Time>,
-    /// Times in a row that it has lost it soon afterwards.
+    /// Consecutive early failures after a return.
     lost: u32,
 }
 
@@ -67,7 +67,7 @@ impl Wish {
         Wish { path, why, since: now, sent: Vec::new(), came: Vec::new() }
     }
 
-    /// Takes what the peer says it has received; whether that is enough.
+    /// Records the peer's reports; returns whether they suffice for the switch.
     fn hear(&mut self, received: &[ProbeRecord]) -> bool {
         for nonce in received.iter().map(|record| record.nonce) {
             if self.sent.contains(&nonce) && !self.came.contains(&nonce) {
@@ -79,10 +79,11 @@ impl Wish {
 }
 
 impl Shim {
-    /// Goes over to a path an operator wants, once it has proved to work: contexts of these ULIDs, or all that have it.
-    /// With a fork only packets of sockets that bear its mark go over; it is made if need be (RFC 5533 §5.15.7).
+    /// Starts a switch to `path` by order of the operator: of the contexts of these ULIDs, or of all that have the
+    /// pair. With a fork only packets of sockets with its mark are switched; the fork is created if need be
+    /// (RFC 5533 §5.15.7).
     pub(super) fn use_path(&mut self, now: Time, ulids: Option<Pair>, fork: Fork, path: Pair, out: &mut Outbox) {
-        // What is wanted now does not wait until all changes of our locators have settled.
+        // An order does not wait for the update delay.
         if self.agenda.find(&Timer::Announce).is_some() {
             self.list_locators();
         }
@@ -91,7 +92,7 @@ impl Shim {
             self.contexts.iter().filter(|(_, context)| meant(&context.id)).map(|(slot, _)| slot).collect();
         let able: Vec<Slot> = slots.into_iter().filter(|slot| self.pairs(*slot).contains_key(&path)).collect();
         if able.is_empty() {
-            let text = format!("no context can go by {path}: its ends have to be locators of one");
+            let text = format!("no context can use {path}: both addresses must be locators of one context");
             out.report(Report::Notice { text });
         }
         for slot in able {
@@ -111,7 +112,7 @@ impl Shim {
         }
     }
 
-    /// The fork of a context goes over; a new one begins with the path of the one it is of.
+    /// Switches the fork of a context; a new fork starts with the current pair of its parent.
     fn take_by_fork(&mut self, now: Time, slot: Slot, fork: Fork, path: Pair, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return };
         let (id, link, present) = (ContextId { fork, ..context.id }, context.link, context.path);
@@ -128,7 +129,7 @@ impl Shim {
         self.open(now, forked, 0, out);
     }
 
-    /// Begins to ask for a pair. A search that is under way tries it first; what becomes of it is seen when that ends.
+    /// Starts a switch. An exploration in progress probes the pair first, and decides when it ends.
     fn want(&mut self, now: Time, slot: Slot, wish: Wish, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         context.wish = Some(Box::new(wish));
@@ -141,7 +142,7 @@ impl Shim {
         }
     }
 
-    /// Sends the next probe by the pair that is wanted, or gives it up.
+    /// Sends the next probe on the target pair, or abandons the switch.
     pub(super) fn ask_for(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let pairs = self.pairs(slot);
         let Some(context) = self.contexts.get(slot).filter(|context| context.search.is_none()) else { return };
@@ -166,7 +167,7 @@ impl Shim {
         let unheard = wish.came.is_empty();
         match wish.why {
             Why::ByHand => {
-                let text = format!("{id}: {} does not answer; stays with {path}", wish.path);
+                let text = format!("{id}: no probe on {} was answered; the context stays on {path}", wish.path);
                 out.report(Report::Notice { text });
             }
             Why::Home if unheard => self.want(now, slot, Wish::new(now, path, Why::Check), out),
@@ -175,7 +176,7 @@ impl Shim {
         }
     }
 
-    /// The peer reports probes: the pair that is wanted may have proved to work.
+    /// The peer has reported probes: the target pair may have proved to work.
     pub(super) fn hear_of_wish(&mut self, now: Time, slot: Slot, received: &[ProbeRecord], out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot).filter(|context| context.search.is_none()) else { return };
         let Some(wish) = &mut context.wish else { return };
@@ -191,7 +192,7 @@ impl Shim {
         }
     }
 
-    /// A search has ended, or a wish come true.
+    /// An exploration or a switch has ended.
     pub(super) fn settle_wish(&mut self, now: Time, slot: Slot, former: Pair) {
         let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return };
         let path = context.path;
@@ -200,7 +201,7 @@ impl Shim {
             context.homing.by_hand = fulfilled.is_some_and(|wish| wish.why == Why::ByHand);
         }
         match &mut context.wish {
-            // It waited for the search; one that is being asked for goes on as it is.
+            // The switch waited for the exploration; one with a running timer continues.
             Some(wish) if self.agenda.find(&Timer::Wish(slot)).is_none() => {
                 wish.sent.clear();
                 self.agenda.put(Timer::Wish(slot), now);
@@ -210,7 +211,7 @@ impl Shim {
         }
     }
 
-    /// Remembers when a context leaves its ULIDs or comes back to them, and sets the time to ask next.
+    /// Records when a context leaves its ULIDs or returns to them, and sets the failback timer.
     pub(super) fn plan_return(&mut self, now: Time, slot: Slot) {
         let pause = self.config.return_after.unwrap_or(CHECK);
         let Some(context) = self.contexts.get(slot) else { return };
@@ -230,7 +231,7 @@ impl Shim {
         }
     }
 
-    /// Asks for the pair that is liked best, or by the present one if that is it.
+    /// Attempts the failback to the preferred pair, or checks the context if the current pair is preferred.
     pub(super) fn come_home(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let favourite = self.favourite(slot);
         let returns = self.config.return_after.is_some();
@@ -243,7 +244,7 @@ impl Shim {
         self.want(now, slot, wish, out);
     }
 
-    /// The pair both ends like best; of those liked alike the ULIDs, which cost nothing, then the present one.
+    /// The pair of least cost; among equals the ULIDs, which need no payload header, then the current pair.
     fn favourite(&mut self, slot: Slot) -> Option<Pair> {
         let pairs = self.pairs(slot);
         let context = self.contexts.get(slot)?;
@@ -254,7 +255,7 @@ impl Shim {
     }
 }
 
-/// The pair a search is to try first.
+/// The pair that an exploration is to probe first.
 pub(super) fn wanted(context: &Context) -> Option<Pair> {
     context.wish.as_ref().map(|wish| wish.path)
 }

@@ -1,5 +1,5 @@
-//! Addresses of this host's own making on its uplinks: one in each advertised prefix, all of one set or of one key, in
-//! place of the kernel's autoconfiguration (RFC 4862 §5.5, RFC 3972 §4, RFC 5535 §6). The kernel looks for duplicates.
+//! Address autoconfiguration with CGA or HBA: one address in each advertised prefix, in place of the kernel's own
+//! (RFC 4862 §5.5, RFC 3972 §4, RFC 5535 §6). The kernel performs duplicate address detection.
 
 mod prefixes;
 mod sets;
@@ -26,32 +26,32 @@ use roam6_wire::{LinkAddress, Prefix};
 use sets::Sets;
 use std::net::Ipv6Addr;
 
-/// A set is made when no prefix has come for so long, and longer as long as an uplink has none.
+/// Time without a new prefix before a set is made; the second value applies while an uplink has no prefix.
 const SETTLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
-/// Between two slices of a search.
+/// Pause between two slices of a modifier search.
 const PACE: Duration = Duration::from_millis(1);
-/// Former addresses in one prefix that conversations may still have.
+/// Former addresses in one prefix that are kept for existing connections.
 const MOST_FORMER: usize = 2;
-/// What the host refused is put again after so long.
+/// Time until a refused item is put again.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// The addresses, and what they are made of.
+/// The addresses of this host and their CGA parameters.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     links: few::Map<LinkId, Managed>,
     sets: Sets,
     held: few::Map<(LinkId, Ipv6Addr), Held>,
     routes: SourceRoutes,
-    /// Collisions of addresses that are in no set. After the third no address is made.
+    /// Collision counts of plain CGAs. After the third collision no address is made.
     collisions: few::Map<(LinkId, Prefix), u8>,
-    /// Prefixes of which no address is made, because somebody takes each.
+    /// Prefixes in which no address is made after three collisions.
     taken: few::Set<(LinkId, Prefix)>,
-    /// The prefixes there were last, and since when.
+    /// The advertised prefixes, and the time of their last change.
     prefixes: (few::Set<Prefix>, Time),
     refused_until: Option<Time>,
 }
 
-/// An uplink whose addresses are ours to make.
+/// An uplink with addresses made by roam6.
 #[derive(Debug)]
 struct Managed {
     name: String,
@@ -59,17 +59,17 @@ struct Managed {
     prefixes: Prefixes,
 }
 
-/// An address that is there, or about to be.
+/// An address that is assigned or tentative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Held {
     prefix: Prefix,
     preferred: bool,
     on_link: bool,
-    /// The kernel has found nobody else who has it.
+    /// Duplicate address detection has succeeded.
     assigned: bool,
 }
 
-/// What the engine that owns this knows.
+/// State of the engine that the update needs.
 pub(super) struct Around<'a> {
     pub(super) now: Time,
     pub(super) policy: Option<AddressPolicy>,
@@ -79,7 +79,7 @@ pub(super) struct Around<'a> {
 }
 
 impl Addresses {
-    /// Takes what an earlier life has made.
+    /// Restores the sets of an earlier run.
     pub(super) fn recall(&mut self, records: &[Record]) {
         for record in records {
             if let Record::AddressSet(record) = record {
@@ -88,7 +88,7 @@ impl Addresses {
         }
     }
 
-    /// An uplink is there; the kernel makes no more addresses on it.
+    /// An uplink was added or has changed; disables the kernel's autoconfiguration on it.
     pub(super) fn take_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         let LinkEvent { link, address, up, .. } = *event;
         let managed = self.links.entry(link).or_insert_with(|| {
@@ -98,20 +98,20 @@ impl Addresses {
         managed.own = address;
         managed.prefixes.put_up(now, up);
         if !up {
-            // Whoever had the addresses may be elsewhere.
+            // The next link may have no such conflict.
             self.collisions.retain(|(on, _), _| *on != link);
             self.taken.retain(|(on, _)| *on != link);
         }
     }
 
-    /// Takes an advertisement that passed the checks of RFC 4861 §6.1.2.
+    /// Processes a Router Advertisement that passed the checks of RFC 4861 §6.1.2.
     pub(super) fn take_router(&mut self, now: Time, link: LinkId, message: &RouterAdvertisement) {
         if let Some(managed) = self.links.get_mut(&link) {
             managed.prefixes.put(now, message);
         }
     }
 
-    /// What the kernel makes of an address of ours; whether what proves addresses has changed by it.
+    /// Processes the kernel's state of an address; returns whether the CGA parameters have changed.
     pub(super) fn take_address(
         &mut self,
         event: &AddressEvent,
@@ -139,7 +139,7 @@ impl Addresses {
         }
     }
 
-    /// Somebody else has our address: the next has a higher collision count, up to two (RFC 3972 §4).
+    /// An address is a duplicate: the next one has a higher collision count, up to two (RFC 3972 §4).
     fn collide(&mut self, at: (LinkId, Prefix), policy: Option<AddressPolicy>, out: &mut Outbox) -> bool {
         if policy.is_some_and(|policy| policy.proof != Proof::Cga) {
             match self.sets.collide() {
@@ -159,11 +159,12 @@ impl Addresses {
     fn give_up(&mut self, at: (LinkId, Prefix), out: &mut Outbox) {
         self.taken.insert(at);
         let name = self.links.get(&at.0).map_or("", |managed| managed.name.as_str());
-        let text = format!("{name}: three addresses in {} were taken, a fault or an attack; none is made there", at.1);
+        let text =
+            format!("{name}: three addresses in {} were duplicates, a fault or an attack; none is made there", at.1);
         out.report(Report::Notice { text });
     }
 
-    /// Makes the host hold what it should by now; whether what proves addresses has changed.
+    /// Updates addresses and routes; returns whether the CGA parameters have changed.
     pub(super) fn tend(&mut self, around: &mut Around<'_>, out: &mut Outbox) -> bool {
         let now = around.now;
         let Some(policy) = around.policy else { return self.leave(out) };
@@ -182,7 +183,7 @@ impl Addresses {
         changed
     }
 
-    /// Sees to it that there is something to make the addresses of; whether that is new.
+    /// Chooses or makes the set for the advertised prefixes; returns whether it has changed.
     fn make_set(&mut self, policy: AddressPolicy, around: &mut Around<'_>, out: &mut Outbox) -> bool {
         let prefixes: few::Set<Prefix> = self.advertised().map(|(_, prefix, _)| prefix).collect();
         if self.prefixes.0 != prefixes {
@@ -200,13 +201,13 @@ impl Addresses {
         self.sets.current != before
     }
 
-    /// When the prefixes have been the same for long enough.
+    /// When the set of prefixes counts as stable.
     fn settled_at(&self) -> Time {
         let waits = self.links.values().any(|managed| managed.prefixes.is_waiting());
         self.prefixes.1 + if waits { SETTLE.1 } else { SETTLE.0 }
     }
 
-    /// Each advertised prefix once, by the first uplink that has it.
+    /// Each advertised prefix once, with the first uplink that has it.
     fn advertised(&self) -> impl Iterator<Item = (LinkId, Prefix, Lifetimes)> {
         let mut seen = few::Set::new();
         let all = self
@@ -216,7 +217,7 @@ impl Addresses {
         all.filter(move |(_, prefix, _)| seen.insert(*prefix))
     }
 
-    /// Puts and drops addresses until there are those that should be.
+    /// Puts and drops addresses until the host has the wanted ones.
     fn converge(&mut self, now: Time, out: &mut Outbox) {
         let mut wanted = few::Map::new();
         for (link, prefix, lifetimes) in self.advertised() {
@@ -260,7 +261,7 @@ impl Addresses {
         out.drop(Key::Address(link, address));
     }
 
-    /// Packets from an address leave by the router that advertised its prefix.
+    /// Source routes: packets from an address leave by the router that advertised its prefix.
     fn route(&mut self, now: Time, uplinks: &Uplinks, out: &mut Outbox) {
         let way = |((link, address), held): (&(LinkId, Ipv6Addr), &Held)| {
             Some((held.prefix, (*link, uplinks.router_of(now, *link, *address)?)))
@@ -269,7 +270,7 @@ impl Addresses {
         self.routes.converge(now, &wanted, out);
     }
 
-    /// The host did not take something; whether it was of ours.
+    /// The host refused an item; returns whether it is an address or route of this module.
     pub(super) fn refuse(&mut self, now: Time, key: &Key, out: &mut Outbox) -> bool {
         let Key::Address(link, address) = key else { return self.routes.refuse(now, key) };
         let ours = self.held.contains_key(&(*link, *address));
@@ -280,7 +281,7 @@ impl Addresses {
         ours
     }
 
-    /// Forgets uplinks that are no longer the shim's.
+    /// Removes uplinks that are no longer configured.
     pub(super) fn drop_links(&mut self, links: &[LinkId], out: &mut Outbox) {
         for link in links {
             if self.links.remove(link).is_some() {
@@ -289,7 +290,7 @@ impl Addresses {
         }
     }
 
-    /// Takes everything away; whether there was anything.
+    /// Removes all addresses, routes and settings; returns whether there was a set.
     pub(super) fn leave(&mut self, out: &mut Outbox) -> bool {
         self.routes.converge(Time::ZERO, &few::Map::new(), out);
         let held: Vec<_> = self.held.keys().copied().collect();
@@ -303,12 +304,12 @@ impl Addresses {
         changed
     }
 
-    /// What proves the addresses, beside what was given.
+    /// Identities of the addresses made here, besides the configured ones.
     pub(super) fn identities(&self, given: &[Identity]) -> Vec<Identity> {
         self.sets.identities(given)
     }
 
-    /// When something is to be done.
+    /// When the next action is due.
     pub(super) fn deadline(&self, now: Time) -> Option<Time> {
         let prefixes = self.links.values().filter_map(|managed| managed.prefixes.deadline(now)).min();
         let search =
@@ -317,7 +318,7 @@ impl Addresses {
         [prefixes, search, self.routes.deadline(), self.refused_until].into_iter().flatten().min()
     }
 
-    /// What an operator sees.
+    /// Adds the addresses to the view.
     pub(super) fn show(&self, now: Time, view: &mut View) {
         for ((link, address), held) in &self.held {
             let managed = self.links.get(link);

@@ -1,5 +1,4 @@
-//! The prefixes a link's routers let hosts make addresses in, for how long, and the asking for them (RFC 4862 §5.5.3,
-//! RFC 7559 §2).
+//! Autonomous prefixes of a link with their lifetimes (RFC 4862 §5.5.3), and router solicitation (RFC 7559 §2).
 
 use crate::base::few;
 use crate::base::time::Time;
@@ -7,44 +6,45 @@ use core::time::Duration;
 use roam6_wire::Prefix;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
 
-/// Prefixes of one link; more are ignored.
+/// Prefixes of one link; further ones are ignored.
 pub(super) const MOST_PREFIXES: usize = 16;
-/// Identifiers made of a hash have 64 bits (RFC 3972 §3).
+/// CGA and HBA interface identifiers have 64 bits (RFC 3972 §3).
 const LENGTH: u8 = 64;
-/// Nobody can end a prefix sooner who is not authenticated (RFC 4862 §5.5.3 e).
+/// An unauthenticated advertisement cannot shorten a valid lifetime below this (RFC 4862 §5.5.3 e).
 const TWO_HOURS: Duration = Duration::from_secs(7200);
-/// First and longest interval between solicitations.
+/// First and longest interval between Router Solicitations.
 const SOLICITATION: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
-/// A link that has come back may lead elsewhere: what its routers do not say again so soon after their first word is gone.
+/// After link up the host may be on another link: prefixes not advertised again in this time after the first
+/// advertisement are removed.
 const CONFIRMATION: Duration = Duration::from_secs(3);
 
-/// For how long a prefix may be used, and how.
+/// Lifetimes and flags of a prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lifetimes {
     /// End of the preferred lifetime.
     pub(super) preferred_until: Time,
     /// End of the valid lifetime.
     pub(super) valid_until: Time,
-    /// Neighbours have addresses in it.
+    /// The prefix is on-link (L flag).
     pub(super) on_link: bool,
-    /// Heard of since the link came up.
+    /// Advertised since the link came up.
     confirmed: bool,
 }
 
-/// Of one link.
+/// The prefixes of one link.
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
     up: bool,
     all: few::Map<Prefix, Lifetimes>,
     solicit_at: Time,
     interval: Duration,
-    /// When what was not heard of again is forgotten.
+    /// When unconfirmed prefixes are removed.
     doubt_at: Option<Time>,
     heard: bool,
 }
 
 impl Prefixes {
-    /// Notes whether the link is up.
+    /// Sets the link state.
     pub(super) fn put_up(&mut self, now: Time, up: bool) {
         if up && !self.up {
             (self.solicit_at, self.interval, self.heard) = (now, SOLICITATION.0, false);
@@ -53,7 +53,7 @@ impl Prefixes {
         self.up = up;
     }
 
-    /// Takes an advertisement that passed the checks of RFC 4861 §6.1.2.
+    /// Processes a Router Advertisement that passed the checks of RFC 4861 §6.1.2.
     pub(super) fn put(&mut self, now: Time, message: &RouterAdvertisement) {
         for option in &message.options {
             let NeighbourOption::PrefixInformation { prefix, on_link, autonomous, valid, preferred, .. } = option
@@ -81,7 +81,7 @@ impl Prefixes {
         self.all.insert(prefix, Lifetimes { preferred_until, valid_until, on_link, confirmed: true });
     }
 
-    /// Forgets what has ended.
+    /// Removes expired and unconfirmed prefixes.
     pub(super) fn expire(&mut self, now: Time) {
         if self.doubt_at.take_if(|at| *at <= now).is_some() {
             self.all.retain(|_, lifetimes| lifetimes.confirmed);
@@ -89,17 +89,17 @@ impl Prefixes {
         self.all.retain(|_, lifetimes| lifetimes.valid_until > now);
     }
 
-    /// Those that may be used.
+    /// The valid prefixes.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Prefix, Lifetimes)> {
         self.all.iter().map(|(prefix, lifetimes)| (*prefix, *lifetimes))
     }
 
-    /// Whether it is up and has no prefix, so that one may be about to come.
+    /// Whether the link is up and has no prefix yet.
     pub(super) fn is_waiting(&self) -> bool {
         self.up && self.all.is_empty()
     }
 
-    /// Whether routers are to be asked now; the next time is later.
+    /// Whether a Router Solicitation is due now; schedules the next one.
     pub(super) fn ask(&mut self, now: Time) -> bool {
         let asks = self.asks() && self.solicit_at <= now;
         if asks {
@@ -109,7 +109,7 @@ impl Prefixes {
         asks
     }
 
-    /// When something ends, or routers are asked.
+    /// When a lifetime ends or the next Router Solicitation is due.
     pub(super) fn deadline(&self, now: Time) -> Option<Time> {
         let ends = self.all.values().flat_map(|lifetimes| [lifetimes.preferred_until, lifetimes.valid_until]);
         let asked = self.asks().then_some(self.solicit_at.max(now));
@@ -121,7 +121,7 @@ impl Prefixes {
     }
 }
 
-/// All ones is for ever (RFC 4861 §4.6.2).
+/// A lifetime in seconds; all ones is infinity (RFC 4861 §4.6.2).
 fn seconds(value: u32) -> Duration {
     Duration::from_secs(u64::from(value))
 }

@@ -1,5 +1,5 @@
-//! What our addresses are made of: a key, or sets of prefixes; made ahead, remembered from earlier lives, or searched for
-//! a few hashes at a time (RFC 3972 §4, RFC 5535 §6).
+//! CGA parameters and HBA sets of our addresses: configured, restored from an earlier run, or searched for in slices
+//! (RFC 3972 §4, RFC 5535 §6).
 
 use crate::base::few;
 use crate::base::rng::Entropy;
@@ -11,14 +11,14 @@ use crate::crypto::signature::PrivateKey;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
-/// Sets kept for networks that come again; the oldest makes room.
+/// Sets stored for networks that the host returns to; the oldest is replaced.
 pub(crate) const MOST_STORED: u8 = 8;
-/// Sets that were in use before the present one and whose addresses conversations may still have.
+/// Former sets whose addresses existing connections may still use.
 const MOST_FORMER: usize = 2;
-/// Hashes tried at a time: about a millisecond.
+/// Hashes computed in one slice: about a millisecond.
 const SLICE: u64 = 4096;
 
-/// What addresses are made of.
+/// CGA parameters with the Sec value of their addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) parameters: Parameters,
@@ -32,7 +32,7 @@ impl Source {
         Some(Source { parameters: parameters.clone(), sec })
     }
 
-    /// The address in `prefix` after so many collisions; `None` if the set does not list it, or there were too many.
+    /// The address in `prefix` with this collision count; `None` if the set lacks the prefix or the count exceeds 2.
     pub(super) fn address(&self, prefix: Prefix, collisions: u8) -> Option<Ipv6Addr> {
         let mut parameters = self.parameters.in_prefix(prefix)?;
         if hba::prefixes(&self.parameters).is_some_and(|listed| !listed.contains(&prefix)) {
@@ -49,19 +49,19 @@ impl Source {
     }
 }
 
-/// The sources of this host.
+/// The address sources of this host.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
-    /// Of new addresses.
+    /// Source of new addresses.
     pub(super) current: Option<Source>,
     former: Vec<Source>,
-    /// Of this and earlier lives, the newest last.
+    /// Sets of this and earlier runs, the newest last.
     stored: Vec<(u8, Source)>,
     search: Option<Parameters>,
 }
 
 impl Sets {
-    /// Takes what an earlier life has made.
+    /// Restores a set of an earlier run.
     pub(super) fn recall(&mut self, record: &AddressSetRecord) {
         if let Some(source) = Source::of(&record.parameters)
             && record.number < MOST_STORED
@@ -71,13 +71,13 @@ impl Sets {
         }
     }
 
-    /// Forgets what is in use, not what is stored.
+    /// Removes the sets in use, but not the stored ones.
     pub(super) fn leave(&mut self) {
         (self.current, self.search) = (None, None);
         self.former.clear();
     }
 
-    /// Takes into use what suits `prefixes`, if there is such; else a search has to be begun.
+    /// Activates a source that covers `prefixes`, if there is one; otherwise a search has to be started.
     pub(super) fn choose(&mut self, policy: AddressPolicy, given: &[Identity], prefixes: &few::Set<Prefix>) -> bool {
         if prefixes.is_empty() || self.suits(policy, prefixes) {
             return true;
@@ -111,7 +111,7 @@ impl Sets {
         self.former.drain(..surplus);
     }
 
-    /// Begins a search for a set of `prefixes`, unless one for them is under way.
+    /// Starts the modifier search for a set of `prefixes`, unless it is already running.
     pub(super) fn begin(
         &mut self,
         policy: AddressPolicy,
@@ -135,12 +135,12 @@ impl Sets {
         self.search = hba::parameters(modifier, &prefixes, field);
     }
 
-    /// Whether a search is under way.
+    /// Whether a modifier search is running.
     pub(super) fn is_searching(&self) -> bool {
         self.search.is_some()
     }
 
-    /// Goes on with the search; what is found is taken into use, and to be remembered.
+    /// Runs a slice of the search; a set that is found is activated, and returned to be stored.
     pub(super) fn go_on(&mut self, sec: Sec) -> Option<AddressSetRecord> {
         let search = self.search.as_mut()?;
         if !search.search(sec, SLICE) {
@@ -151,8 +151,8 @@ impl Sets {
         Some(self.store(parameters, sec))
     }
 
-    /// Somebody else has an address of the set: all are made anew, with a higher count (RFC 5535 §6). `None`: a third
-    /// time, which is a fault or an attack.
+    /// An address of the set is a duplicate: all are made again with a higher collision count (RFC 5535 §6). `None`
+    /// after the third collision, which is a fault or an attack.
     pub(super) fn collide(&mut self) -> Option<AddressSetRecord> {
         let Source { parameters, sec } = self.current.clone()?;
         let parameters = parameters.after_collision()?;
@@ -168,13 +168,13 @@ impl Sets {
         AddressSetRecord { number, parameters }
     }
 
-    /// What proves an address in use.
+    /// The verification method of an address in use.
     pub(super) fn proof(&self, address: Ipv6Addr) -> &'static str {
         let set = |source: &Source| hba::verify(&source.parameters, address).is_ok();
         if self.current.iter().chain(&self.former).any(set) { "hba" } else { "cga" }
     }
 
-    /// All in use, as what proves addresses; the private key is that of `given` which they were made with.
+    /// All sources in use as identities, with the private key of `given` that they were made with.
     pub(super) fn identities(&self, given: &[Identity]) -> Vec<Identity> {
         let known = |source: &&Source| !given.iter().any(|identity| identity.parameters == source.parameters);
         let key = |source: &Source| {
@@ -186,12 +186,12 @@ impl Sets {
     }
 }
 
-/// The key new sets are made with.
+/// The public key for new sets.
 fn public_key(given: &[Identity]) -> Option<Vec<u8>> {
     given.iter().find_map(|identity| PrivateKey::parse(&identity.private_key)?.public())
 }
 
-/// Whether a set is one that `policy` would make.
+/// Whether a set complies with `policy`.
 fn is_of(policy: AddressPolicy, given: &[Identity], source: &Source) -> bool {
     let has_key = hba::has_key(&source.parameters);
     let ours = || {
