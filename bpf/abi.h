@@ -1,73 +1,73 @@
-/* What the daemon and the programs both know: the values of the maps. linux/src/bpf/abi.rs writes the same, field by
- * field. A change of any layout needs a new LAYOUT there, so that programs never read a predecessor's maps. */
+/* Keys and values of the maps, which the daemon and the programs share. linux/src/bpf/abi.rs encodes the same layouts,
+ * field by field. Any change of a layout needs a new LAYOUT there, so that programs never read the maps of an older one. */
 #pragma once
 #include <linux/types.h>
 
-#define PATHS 8     /* of one tunnel */
-#define FENCES 6    /* prefixes kept inside a tunnel's value; a tunnel with more is checked through the prefix map */
-#define RULES 16    /* flow rules of one tunnel */
-#define LENGTHS 16  /* different prefix lengths in use, on each side */
+#define PATHS 8             /* of one tunnel */
+#define INLINE_PREFIXES 6   /* prefixes stored in a tunnel's value; a tunnel with more is checked by the prefix map */
+#define RULES 16            /* flow rules of one tunnel */
+#define PREFIX_LENGTHS 16   /* different prefix lengths in use, on each side */
 #define NO_LENGTH 255
-#define LOCALS 256  /* our ends of tunnels that ways can name */
-#define CARRIED_END (LOCALS + 1)  /* what ends over IPv4 have for a place */
+#define LOCAL_ENDPOINTS 256 /* local tunnel endpoints that a prefix entry can refer to */
+#define DSMIP_ENDPOINT (LOCAL_ENDPOINTS + 1)  /* the index of endpoints of tunnels over IPv4 (RFC 5555) */
 #define ANY_PROTOCOL 0xffff
-#define FRONTS 256  /* interfaces whose frames are taken before the kernel has them */
+#define XDP_IFACES 256      /* interfaces with the XDP program */
 
-/* PAST is no side: destinations that the host's routes lead past every tunnel. */
-enum side { FAR, NEAR, PAST, SIDES };
+/* BYPASS is no side of a tunnel: destinations that the host's routes reach better than any tunnel. */
+enum side { FAR, NEAR, BYPASS, SIDES };
 
 struct addr { __u32 w[4]; };
 
-/* Addresses are read and written by halves, and stand so that this may be done: in packets by themselves. */
+/* Addresses are read and written as two 64-bit halves, and aligned for that in all structures. */
 typedef __u64 __attribute__((may_alias)) half;
-#define BY_HALVES __attribute__((aligned(sizeof(half))))
+#define ALIGN_HALF __attribute__((aligned(sizeof(half))))
 
 struct settings {
-	__u32 device;      /* interface index of the tunnel device */
-	__u32 generation;  /* a cached next hop of another generation is void */
-	__u32 lengths;     /* which of the two sets of tables of lengths holds */
-	__u32 hop_mask;    /* size of the next hop cache less 1, the size being a power of two */
-	__u32 epoch;       /* what was decided of packets out of tunnels in another epoch is void: tunnels have changed */
-	__u32 past;        /* not 0: some destinations are led past the tunnels */
-	__u32 life;        /* of a cached next hop: 2 to this power jiffies, a quarter of a second at most */
-	__u32 slot_mask;   /* number of slots less 1, it being a power of two */
-	__u32 hooked;      /* packets of these families pass hooks of a firewall: the kernel forwards them */
+	__u32 device;          /* interface index of the tunnel device */
+	__u32 generation;      /* of routes: a cached next hop of another generation is void */
+	__u32 length_set;      /* which of the two sets of prefix length tables is valid */
+	__u32 cache_mask;      /* entries of the next hop cache and of the flow cache, a power of two, less 1 */
+	__u32 epoch;           /* of tunnels: a cached decision of another epoch is void */
+	__u32 has_bypass;      /* not 0: some destinations bypass the tunnels */
+	__u32 lifetime_shift;  /* a cached next hop is valid for 2^this jiffies, a quarter of a second at most */
+	__u32 slot_mask;       /* number of prefix slots, a power of two, less 1 */
+	__u32 firewalled;      /* address families whose forwarded packets a firewall filters: the kernel forwards them */
 };
 
-/* Bits of `settings.hooked`: families of inner packets. */
-enum { HOOKED_IP6 = 1, HOOKED_IP4 = 2 };
+/* Bits of `settings.firewalled`: families of inner packets. */
+enum { FIREWALLED_IP6 = 1, FIREWALLED_IP4 = 2 };
 
-/* Prefix lengths in use on one side, longest first: the address is masked with each and looked up, unless it lies outside
- * of the one network that holds all prefixes of this length. */
-struct length { struct addr mask, around, around_mask; __u32 bits; };
-struct lengths { struct length of[LENGTHS]; };
+/* The prefix lengths in use on one side, longest first. An address is masked with each and looked up, unless it is outside
+ * of the one network that covers all prefixes of this length. */
+struct prefix_length { struct addr mask, cover, cover_mask; __u32 length; };
+struct prefix_lengths { struct prefix_length entry[PREFIX_LENGTHS]; };
 
-struct prefix { struct addr address; __u8 bits, side; __u16 zero; };
+struct prefix_key { struct addr address; __u8 length, side; __u16 zero; };
 
-/* What a prefix leads to. Nearly every tunnel of a home agent has one path and no flow rules, and holds every near
- * address: then all that its packets need is here. With a hundred thousand tunnels each line of memory is one that no
- * cache has, and an entry of this size takes two that lie together. */
-struct way {
+/* Where packets to a prefix go. Nearly every tunnel of a home agent has one path and no flow rules, and accepts every near
+ * address: then the entry holds all that its packets need (the inline path). With a hundred thousand tunnels each cache
+ * line read is a cache miss, and an entry of this size takes two adjacent lines. */
+struct prefix_entry {
 	__u32 tunnel;
-	__u32 era;      /* in which gateway and link were asked for; the daemon writes zero */
-	__u16 mtu;      /* largest inner packet, octets */
-	__u8 whole;     /* not 0: all is told here */
-	__u8 local;     /* our end of the path, by its place in `locals` */
-	__u32 link;     /* by which the gateway is reached */
+	__u32 route_generation;  /* in which gateway and link were resolved; the daemon writes zero */
+	__u16 mtu;               /* largest inner packet, octets */
+	__u8 has_inline_path;    /* not 0: the entry alone describes the path */
+	__u8 local_index;        /* the local endpoint of the path, by its index in `locals` */
+	__u32 link;              /* towards the gateway */
 	struct addr remote, gateway;
-} BY_HALVES;
+} ALIGN_HALF;
 
-/* The way of a far prefix of at most 64 bits, at the last of these bits. */
-struct slot {
-	__u64 number;   /* the prefix's bits as a number */
-	__u32 bits;     /* how many there are; 0: the slot is empty */
-	__u32 seal;     /* what the daemon wrote, stirred */
-	struct way way;
+/* The entry of a far prefix of at most 64 bits, at the index that the lowest of these bits give. */
+struct prefix_slot {
+	__u64 network;   /* the bits of the prefix as a number */
+	__u32 length;    /* of the prefix; 0: the slot is empty */
+	__u32 checksum;  /* over what the daemon wrote */
+	struct prefix_entry entry;
 };
 
-/* How packets leave by a path: with an outer header; without, `remote` being a neighbour on `link`; or the daemon carries
- * them by IPv4, and is handed them with an outer header whose addresses tell it both ends (RFC 5555). */
-enum { WRAPPED, HANDED, CARRIED };
+/* How packets leave by a path: with an outer IPv6 header; as they are, `remote` being a neighbour on `link`; or in UDP or
+ * IPv4, which the daemon adds: it gets them with an outer header whose addresses encode both IPv4 endpoints (RFC 5555). */
+enum { PATH_ENCAPSULATED, PATH_DIRECT, PATH_DSMIP };
 
 struct path {
 	struct addr local, remote;
@@ -75,26 +75,26 @@ struct path {
 	__u32 mtu;         /* largest inner packet, octets */
 	__u16 bid, weight;
 	__u32 kind;
-} BY_HALVES;
+} ALIGN_HALF;
 
-/* Where a path leads: what the programs asked the routing tables last, and of which state of the tunnel. The daemon
- * writes zeros. */
-struct route {
-	__u32 link, era, version, zero;
+/* The route of a path: what the routing tables answered last, for which version of the tunnel. The daemon writes zeros. */
+struct path_route {
+	__u32 link, route_generation, version, zero;
 	struct addr gateway;
 };
 
-struct lane { struct path path; struct route route; };
-struct fence { struct addr address, mask; };
+struct path_slot { struct path path; struct path_route route; };
+struct inline_prefix { struct addr address, mask; };
 
-enum { ALL = 1, MORE = 4 };  /* shifted by the side: holds every address; has more prefixes than the fences show */
+/* Shifted by the side: the tunnel accepts every address; it has more prefixes than the inline ones. */
+enum { ALL_ADDRESSES = 1, MORE_PREFIXES = 4 };
 
 struct tunnel {
 	__u32 id, version;
-	__u8 flags, paths, fences, near;  /* near: bit i is set if fence i is of the near side */
+	__u8 flags, paths, inline_prefixes, near;  /* near: bit i is set if inline prefix i is of the near side */
 	__u32 rules, weight, zero;
-	struct lane lane[PATHS];
-	struct fence fence[FENCES];
+	struct path_slot path_slot[PATHS];
+	struct inline_prefix inline_prefix[INLINE_PREFIXES];
 };
 
 /* Flow rules are a value of their own because few tunnels have any. The version ties them to the tunnel's value. */
@@ -103,41 +103,43 @@ struct rule {
 	struct addr source, source_mask, destination, destination_mask;
 	__u16 protocol, source_first, source_last, destination_first, destination_last, bid;
 };
-struct rules { struct rule of[RULES]; };
+struct rules { struct rule rule[RULES]; };
 
-/* What leads to a neighbour, in a cache of each processor: found by a packet's addresses, or by the gateway of a path
- * (`from` unspecified, `wanted` its link). */
-struct hop {
-	struct addr from, to;
-	struct addr local, remote;  /* of the one outer header that such packets came in and were judged with in `epoch` */
-	__u64 stamp;       /* jiffies: reading a clock costs as much as all else here */
+/* An entry of the next hop cache of each processor. Its key is a packet's addresses, or the gateway of a path (`source`
+ * unspecified, `required_link` its link). */
+struct next_hop {
+	struct addr source, destination;
+	struct addr outer_local, outer_remote;  /* of the outer header with which such packets were accepted in `epoch` */
+	__u64 resolved;      /* jiffies: reading a clock costs as much as all else here */
 	__u32 link, generation, mtu, epoch;
-	__u8 mac[12];      /* destination, source */
-	__u32 wanted;      /* the link asked for */
+	__u8 mac[12];        /* destination, source */
+	__u32 required_link;
 };
 
-/* What was decided of a flow's last packet into a tunnel, in a cache of each processor. */
-struct passage {
-	struct addr from, to;
+/* An entry of the flow cache of each processor: how the last packet of a flow was encapsulated. */
+struct flow_entry {
+	struct addr source, destination;
 	struct path path;
-	__u64 stamp;       /* of the next hop */
+	__u64 resolved;      /* when the next hop was */
 	__u32 hash, ports, protocol;
 	__u32 link, generation, epoch;
-	__u8 mac[12];      /* destination, source */
-	__u32 arrived;     /* the interface it came in by; 0: this host's own flow */
+	__u8 mac[12];        /* destination, source */
+	__u32 ingress;       /* the interface the packet came in by; 0: sent by this host */
 };
 
-/* An interface whose frames are taken at the driver, at its number modulo FRONTS. */
-struct front {
+/* An interface with the XDP program, at its index modulo XDP_IFACES. */
+struct xdp_iface {
 	__u32 link;
 	__u16 mac[3];
-	__u8 sends, zero;  /* sends: not 0 if frames taken elsewhere can be sent by it */
+	__u8 can_transmit, zero;  /* can_transmit: not 0 if frames redirected from other interfaces can be sent by it */
 };
 
+/* In the order of COUNTERS in linux/src/bpf/abi.rs, which has the names of the metrics. */
 enum counter {
-	ENCAPSULATED, ENCAPSULATED_SLOW, DECAPSULATED, HAIRPINNED,
-	DROPPED_SOURCE, DROPPED_SCOPE, DROPPED_ECN, DROPPED_FORM, DROPPED_NO_TUNNEL, DROPPED_NO_PATH, DROPPED_NO_ROUTE,
-	DROPPED_TOO_BIG, DROPPED_ROOM, HANDED_OVER, TO_BE_CUT, TO_BE_CARRIED, ENCAPSULATED_XDP, DECAPSULATED_XDP, HAIRPINNED_XDP,
-	TO_BE_SEGMENTED, DROPPED_NESTED,
+	COUNT_ENCAPSULATED, COUNT_ENCAPSULATED_SLOW, COUNT_DECAPSULATED, COUNT_HAIRPINNED,
+	COUNT_DROPPED_SOURCE, COUNT_DROPPED_SCOPE, COUNT_DROPPED_ECN, COUNT_DROPPED_FORM, COUNT_DROPPED_NO_TUNNEL,
+	COUNT_DROPPED_NO_PATH, COUNT_DROPPED_NO_ROUTE, COUNT_DROPPED_TOO_BIG, COUNT_DROPPED_ROOM, COUNT_HANDED_OVER,
+	COUNT_FRAGMENTED, COUNT_CARRIED, COUNT_ENCAPSULATED_XDP, COUNT_DECAPSULATED_XDP, COUNT_HAIRPINNED_XDP,
+	COUNT_SEGMENTED, COUNT_DROPPED_NESTED,
 	COUNTERS
 };

@@ -1,16 +1,16 @@
-// Compiles BPF programs with clang, for the build scripts of the crates that have some.
+// Compiles BPF programs with clang, for build scripts.
 
-mod lines;
+mod line_info;
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Compiles `folder/NAME.bpf.c` of each of `programs` to `NAME.bpf.o` in the folder of what is built.
+/// Compiles `folder/NAME.bpf.c` of each of `programs` to `NAME.bpf.o` in the output directory of the build.
 pub(crate) fn all(folder: &str, programs: &[&str]) -> ExitCode {
     println!("cargo:rerun-if-changed={folder}");
     println!("cargo:rerun-if-changed=../bpf/compile.rs");
-    println!("cargo:rerun-if-changed=../bpf/lines.rs");
+    println!("cargo:rerun-if-changed=../bpf/line_info.rs");
     println!("cargo:rerun-if-env-changed=CLANG");
     match programs.iter().try_for_each(|program| compile(folder, program)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -29,7 +29,7 @@ fn compile(folder: &str, program: &str) -> Result<(), String> {
         .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
         .arg("-Wno-missing-field-initializers")
         .args(include_folders())
-        .args(place_of_source())
+        .args(source_directory())
         .args(["-c", &source, "-o"])
         .arg(&object)
         .status()
@@ -46,7 +46,7 @@ fn compile(folder: &str, program: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Debian keeps `asm/` in a folder of the machine's own, which clang does not look into for the target `bpf`.
+/// Debian keeps `asm/` in a directory of the architecture, which clang does not search for the target `bpf`.
 fn include_folders() -> Vec<String> {
     let Ok(arch) = env::var("HOST").map(|triple| triple.split('-').next().unwrap_or_default().to_owned()) else {
         return Vec::new();
@@ -55,17 +55,18 @@ fn include_folders() -> Vec<String> {
     if PathBuf::from(&folder).is_dir() { vec![format!("-I{folder}")] } else { Vec::new() }
 }
 
-/// Whether octets count more than what helps to understand the verifier, as on routers.
+/// Whether the size of the program matters more than the verifier's diagnostics, as on routers.
 fn is_small() -> bool {
     env::var("OPT_LEVEL").is_ok_and(|level| level == "z")
 }
 
-/// Of a source that it does not find clang keeps no text.
-fn place_of_source() -> Option<&'static str> {
+/// Keeps clang from including the source text, which it does not find there.
+fn source_directory() -> Option<&'static str> {
     is_small().then_some("-fdebug-compilation-dir=/")
 }
 
-/// Takes the debugger's tables away and keeps the types, which maps and functions need. Without the tool the object is only larger.
+/// Removes the debug sections and keeps the types (BTF), which maps and functions need. Without the tool the object is only
+/// larger.
 fn strip(object: &Path) {
     let version = |n| format!("llvm-objcopy-{n}");
     let names = std::iter::once("llvm-objcopy".to_owned()).chain((14..=22).map(version));
@@ -73,7 +74,7 @@ fn strip(object: &Path) {
         let tool = Command::new(&name).args(["--strip-debug", "--remove-section=.rel.BTF.ext"]).arg(object).status();
         if tool.is_ok_and(|status| status.success()) {
             if is_small() {
-                lines::drop(&name, object);
+                line_info::remove(&name, object);
             }
             return;
         }

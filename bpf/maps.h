@@ -1,4 +1,5 @@
-/* The maps. All are pinned by name, so they outlive the daemon. Sizes here are least sizes; the daemon sets them. */
+/* The maps of the tunnel programs. All are pinned by name, so that they outlive the daemon: a name that is changed here is
+ * not found by the programs of a running host. The sizes are minima; the daemon sets the actual ones. */
 #pragma once
 #include "abi.h"
 #include <linux/bpf.h>
@@ -15,20 +16,20 @@
 	} name SEC(".maps")
 
 MAP(settings, BPF_MAP_TYPE_ARRAY, __u32, struct settings, 1, 0);
-/* Twice a table for each side, that of the side `s` at `SIDES * settings.lengths + s`. */
-MAP(lengths, BPF_MAP_TYPE_ARRAY, __u32, struct lengths, 2 * SIDES, 0);
-MAP(prefixes, BPF_MAP_TYPE_HASH, struct prefix, struct way, 64, BPF_F_NO_PREALLOC);
-/* Begins with a page, so that each slot is one line of memory. */
-MAP(slots, BPF_MAP_TYPE_ARRAY, __u32, struct slot, 64, BPF_F_MMAPABLE);
+/* Two sets of one table per side; the table of side `s` is at `SIDES * settings.length_set + s`. */
+MAP(lengths, BPF_MAP_TYPE_ARRAY, __u32, struct prefix_lengths, 2 * SIDES, 0);
+MAP(prefixes, BPF_MAP_TYPE_HASH, struct prefix_key, struct prefix_entry, 64, BPF_F_NO_PREALLOC);
+/* Mappable, because its values then begin at a page: each slot is one cache line. */
+MAP(slots, BPF_MAP_TYPE_ARRAY, __u32, struct prefix_slot, 64, BPF_F_MMAPABLE);
 MAP(tunnels, BPF_MAP_TYPE_HASH, __u32, struct tunnel, 64, BPF_F_NO_PREALLOC);
 MAP(rules, BPF_MAP_TYPE_HASH, struct rules_key, struct rules, 64, BPF_F_NO_PREALLOC);
-/* Our ends of tunnels, and the place of each in `locals`: only what is sent to one of these is ever taken for a tunnelled
- * packet. */
+/* The local tunnel endpoints, and the index of each in `locals`: only a packet to one of these is ever decapsulated. */
 MAP(ends, BPF_MAP_TYPE_HASH, struct addr, __u32, 64, BPF_F_NO_PREALLOC);
-MAP(locals, BPF_MAP_TYPE_ARRAY, __u32, struct addr, LOCALS, 0);
-MAP(hops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct hop, 64, 0);
-MAP(passages, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct passage, 64, 0);
-MAP(fronts, BPF_MAP_TYPE_ARRAY, __u32, struct front, FRONTS, 0);
+MAP(locals, BPF_MAP_TYPE_ARRAY, __u32, struct addr, LOCAL_ENDPOINTS, 0);
+/* The next hop cache, the flow cache, and the interfaces with the XDP program. */
+MAP(hops, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct next_hop, 64, 0);
+MAP(passages, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct flow_entry, 64, 0);
+MAP(fronts, BPF_MAP_TYPE_ARRAY, __u32, struct xdp_iface, XDP_IFACES, 0);
 MAP(counters, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, __u64, COUNTERS, 0);
 
 static __always_inline void count(__u32 what)

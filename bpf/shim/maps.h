@@ -1,4 +1,5 @@
-/* The maps. None is pinned: contexts do not outlive the daemon, which alone can find another path for them. */
+/* The maps of the Shim6 programs. None is pinned: contexts do not outlive the daemon, which alone can find another path for
+ * them. */
 #pragma once
 #include "abi.h"
 
@@ -10,13 +11,14 @@
 		__uint(max_entries, size); \
 		__uint(map_flags, flags); \
 	} name SEC(".maps")
-#define CONTEXTS 1  /* the daemon says how many */
+#define CONTEXTS 1  /* the daemon sets the actual size */
 
-MAP(shim_settings, BPF_MAP_TYPE_ARRAY, __u32, struct settings6, 1, 0);
+MAP(shim_settings, BPF_MAP_TYPE_ARRAY, __u32, struct shim_settings, 1, 0);
 MAP(contexts, BPF_MAP_TYPE_HASH, struct context_key, struct context, CONTEXTS, BPF_F_NO_PREALLOC);
 MAP(tags, BPF_MAP_TYPE_HASH, __u64, struct tagged, CONTEXTS, BPF_F_NO_PREALLOC);
-/* By slot, apart from the contexts, so that a context is replaced without a look at what it has carried. */
-MAP(carried, BPF_MAP_TYPE_ARRAY, __u32, struct carried, CONTEXTS, 0);
+/* The traffic of contexts by index, apart from the contexts, so that a context is replaced without touching its traffic. */
+MAP(carried, BPF_MAP_TYPE_ARRAY, __u32, struct traffic, CONTEXTS, 0);
+/* The notifications that the daemon has requested, by the index of the context. */
 MAP(asked, BPF_MAP_TYPE_ARRAY, __u32, __u32, CONTEXTS, 0);
 MAP(conversations, BPF_MAP_TYPE_LRU_HASH, struct pair, struct conversation, 16384, 0);
 
@@ -25,7 +27,7 @@ struct {
 	__uint(max_entries, 256 * 1024);
 } events SEC(".maps");
 
-static __always_inline struct settings6 *get_settings6(void)
+static __always_inline struct shim_settings *get_shim_settings(void)
 {
 	__u32 zero = 0;
 	return bpf_map_lookup_elem(&shim_settings, &zero);

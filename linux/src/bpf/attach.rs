@@ -11,7 +11,7 @@ use roam6_proto::base::ids::LinkId;
 use std::fs;
 use std::path::PathBuf;
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tunnel.bpf.o"));
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tc.bpf.o"));
 
 /// Filters of this priority and handle are ours.
 const PRIORITY: u16 = 106;

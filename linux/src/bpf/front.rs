@@ -14,7 +14,7 @@ use roam6_proto::LinkId;
 use std::fs;
 use std::path::PathBuf;
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/front.bpf.o"));
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/xdp.bpf.o"));
 const NAME: &str = "front";
 
 /// What the kernel tells of devices, since Linux 6.3 (linux/netdev.h).

@@ -1,15 +1,15 @@
-// Takes out of a BPF object which line of the source each instruction is of (`.BTF.ext`, include/uapi/linux/btf.h and
-// libbpf's btf.h): only the verifier's complaints have a use for it, and it is a third of the object.
+// Removes the line information from a BPF object (`.BTF.ext`, include/uapi/linux/btf.h and libbpf's btf.h): it serves the
+// verifier's diagnostics only, and is a third of the object.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Octets of a header that knows relocations too.
+/// Octets of a header with the fields for relocations.
 const HEADER: usize = 32;
 
-/// Rewrites the object by `tool`, an llvm-objcopy. Whatever fails, the object is only larger.
-pub(crate) fn drop(tool: &str, object: &Path) {
+/// Rewrites the object with `tool`, an llvm-objcopy. If anything fails, the object is only larger.
+pub(crate) fn remove(tool: &str, object: &Path) {
     let copy = object.with_extension("ext");
     let objcopy = |verb: &str| {
         let section = format!("{verb}=.BTF.ext={}", copy.display());
@@ -24,7 +24,7 @@ pub(crate) fn drop(tool: &str, object: &Path) {
     }
 }
 
-/// The header, functions, relocations.
+/// The section with its header, function information and relocations only.
 fn without_lines(section: &[u8]) -> Option<Vec<u8>> {
     let word = |at: usize| {
         let octets = section.get(at..at + 4)?.try_into().ok()?;

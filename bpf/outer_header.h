@@ -1,5 +1,5 @@
-/* Writing the outer header, and what the inner one takes over from it (RFC 2473 §3, §5; RFC 6040 §4; RFC 6438 §3). `inner` is what its next
- * header says: IPv6, or IPv4 (RFC 5555 §4.4.3). */
+/* The outer header: how it is written, and what the inner header inherits from it (RFC 2473 §3, §5; RFC 6040 §4; RFC 6438
+ * §3). The inner packet is IPv6 or IPv4 (RFC 5555 §4.4.3), as the outer next header says. */
 #pragma once
 #include "maps.h"
 #include "packet.h"
@@ -9,7 +9,7 @@
 #define CE 3
 #define ECT1 1
 
-/* The link-layer addresses are those of a next hop: destination, source. */
+/* `addresses` are the link-layer addresses of a next hop: destination, source. */
 static __always_inline void write_ethernet(void *frame, const __u8 *addresses)
 {
 	const __u16 *mac = (const void *)addresses;
@@ -20,7 +20,8 @@ static __always_inline void write_ethernet(void *frame, const __u8 *addresses)
 	to[6] = bpf_htons(ETH_P_IPV6);
 }
 
-/* Traffic class and ECN are the inner packet's; the flow label lets routers between spread flows without looking inside. */
+/* Traffic class and ECN are the inner packet's; the flow label lets routers on the path spread flows without parsing the
+ * inner packet. */
 static __always_inline void write_outer(struct ipv6hdr *outer, __u8 inner, __be32 inner_word, const struct path *path,
 					__u32 hash, __u32 length)
 {
@@ -37,9 +38,9 @@ static __always_inline int is_tunnelled(__u8 protocol)
 	return protocol == ENCAPSULATED_IP6 || protocol == ENCAPSULATED_IP4;
 }
 
-/* Whether a node that knows none of the options in these eight octets of a header goes on to the next header: of no option
- * one of the two highest bits of its type is set (RFC 8200 §4.2), and the options end where the header does. */
-__noinline int may_skip(__u64 header)
+/* Whether a node that knows none of the options in this header of eight octets goes on to the next header: no option type
+ * has one of its two highest bits set (RFC 8200 §4.2), and the options end with the header. */
+__noinline int may_skip_options(__u64 header)
 {
 	__u64 rest = bpf_be64_to_cpu(header) << 16;
 	__u32 left = 48, used;
@@ -56,44 +57,44 @@ __noinline int may_skip(__u64 header)
 	return !left;
 }
 
-/* Octets of the outer header, and what follows it; 0 if this is no tunnelled packet, or one that only the kernel may judge. The
- * only options that peers put before the inner header are the eight octets of the tunnel encapsulation limit (RFC 2473
- * §4.1.1). */
-static __always_inline __u32 outer_room(const struct ipv6hdr *outer, __u8 *inner)
+/* Octets of the outer headers, and the protocol of the inner packet; 0 if this is no tunnelled packet, or one for the slow
+ * path. The only options that peers put before the inner header are the eight octets of the tunnel encapsulation limit
+ * (RFC 2473 §4.1.1). */
+static __always_inline __u32 outer_length(const struct ipv6hdr *outer, __u8 *inner)
 {
 	const __u8 *options = (const void *)(outer + 1);
 	__u32 more = 0;
 
 	*inner = outer->nexthdr;
-	if (*inner == DESTINATION_OPTIONS && options[1] == 0 && may_skip(*(const half *)options)) {
+	if (*inner == DESTINATION_OPTIONS && options[1] == 0 && may_skip_options(*(const half *)options)) {
 		*inner = options[0];
 		more = 8;
 	}
 	return is_tunnelled(*inner) ? IP6 + more : 0;
 }
 
-/* What two ECN fields become when one packet comes out of the other. -1 if it must be dropped. */
-static __always_inline int merged_ecn(__u8 outside, __u8 within)
+/* The ECN field of a decapsulated packet (RFC 6040 §4.2); -1 if the packet must be dropped. */
+static __always_inline int merged_ecn(__u8 outer, __u8 inner)
 {
-	if (outside == CE)
-		return within ? CE : -1;
-	return outside == ECT1 && within && within != CE ? ECT1 : within;
+	if (outer == CE)
+		return inner ? CE : -1;
+	return outer == ECT1 && inner && inner != CE ? ECT1 : inner;
 }
 
 /* Congestion marks survive decapsulation. -1 if the packet must be dropped. */
 static __always_inline int merge_ecn(const struct ipv6hdr *outer, struct ipv6hdr *inner)
 {
-	__u8 *within = (__u8 *)inner + 1;
-	int merged = merged_ecn((((const __u8 *)outer)[1] >> 4) & ECN, (*within >> 4) & ECN);
+	__u8 *field = (__u8 *)inner + 1;
+	int merged = merged_ecn((((const __u8 *)outer)[1] >> 4) & ECN, (*field >> 4) & ECN);
 
 	if (merged < 0)
 		return -1;
-	*within = (*within & ~(ECN << 4)) | merged << 4;
+	*field = (*field & ~(ECN << 4)) | merged << 4;
 	return 0;
 }
 
-/* Brings the checksum up to date after a word of the header has changed (RFC 1624 §3). */
-static __always_inline void renew_sum(struct iphdr *ip, __u16 before, __u16 after)
+/* Updates the checksum after a word of the header has changed (RFC 1624 §3). */
+static __always_inline void update_checksum(struct iphdr *ip, __u16 before, __u16 after)
 {
 	__u32 sum = (__u16)~ip->check + (__u16)~before + after;
 
@@ -110,14 +111,14 @@ static __always_inline int merge_ecn4(const struct ipv6hdr *outer, struct iphdr 
 	if (merged < 0)
 		return -1;
 	inner->tos = (inner->tos & ~ECN) | merged;
-	renew_sum(inner, before, *word);
+	update_checksum(inner, before, *word);
 	return 0;
 }
 
-static __always_inline void lower_ttl(struct iphdr *ip)
+static __always_inline void decrement_ttl(struct iphdr *ip)
 {
 	__u16 *word = (void *)&ip->ttl, before = *word;
 
 	ip->ttl--;
-	renew_sum(ip, before, *word);
+	update_checksum(ip, before, *word);
 }

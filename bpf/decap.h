@@ -1,0 +1,118 @@
+/* Decapsulation on the fast path: on to the next hop, or into another tunnel. */
+#pragma once
+#include "flow_cache.h"
+#include "next_hop.h"
+#include "outer_parse.h"
+#include "path_select.h"
+
+/* Whether the packet can be redirected to the next hop as it is. One that the kernel is to judge can be in any state, but
+ * needs a socket buffer. */
+static __always_inline int can_forward(const struct next_hop *hop, packet *p, const struct settings *set, __u32 at,
+				       const struct ipv6hdr *ip)
+{
+	if (hop->link == set->device)
+		return HAS_SKB;
+	return can_transmit(hop->link) && ip->hop_limit > 1 && has_stated_length(p, at, ip) && wire_length(p, at) <= hop->mtu;
+}
+
+/* Removes the outer headers and redirects the packet. */
+static __always_inline int decap_and_redirect(packet *p, const struct settings *set, __u32 room, struct ipv6hdr *inner,
+					      const struct next_hop *hop)
+{
+	void *frame;
+
+	if (hop->link != set->device)
+		inner->hop_limit--;
+	if (remove_outer(p, room)) {
+		count(COUNT_DROPPED_ROOM);
+		return ACT_DROP;
+	}
+	count(COUNT_DECAP);
+	if (HAS_SKB && hop->link == set->device)
+		return bpf_redirect(set->device, BPF_F_INGRESS);
+	frame = packet_begin(p);
+	if (frame + ETH_HLEN > packet_end(p))
+		return ACT_DROP;
+	write_ethernet(frame, hop->mac);
+	return bpf_redirect(hop->link, 0);
+}
+
+/* Decapsulates a packet like the one before it: the same tunnel endpoints, the same inner addresses, and a decision that is
+ * still valid. 0 if the packet was not handled. */
+static __always_inline int decap_cached(packet *p, struct settings *set)
+{
+	struct ipv6hdr *outer = ip6_header(p, ETH_HLEN, IP6), *inner;
+	struct nh_key key = {};
+	struct next_hop *hop;
+
+	if (!outer || outer->nexthdr != ENCAPSULATED_IP6 || !has_stated_length(p, ETH_HLEN, outer))
+		return 0;
+	inner = outer + 1;
+	key.source = read_addr(&inner->saddr);
+	key.destination = read_addr(&inner->daddr);
+	hop = nh_entry(set, &key);
+	if (!hop || hop->epoch != set->epoch || !nh_matches(hop, set, &key) ||
+	    !addr_equal(&hop->outer_local, (void *)&outer->daddr) || !addr_equal(&hop->outer_remote, (void *)&outer->saddr) ||
+	    !is_fresh(set, hop->resolved, bpf_jiffies64()))
+		return 0;
+	if (inner->version != 6 || is_tunnelled(inner->nexthdr) || inner->nexthdr == DESTINATION_OPTIONS ||
+	    !can_forward(hop, p, set, ETH_HLEN + IP6, inner))
+		return 0;
+	if (merge_ecn(outer, inner)) {
+		count(COUNT_DROPPED_ECN);
+		return ACT_DROP;
+	}
+	return decap_and_redirect(p, set, IP6, inner, hop);
+}
+
+/* From one tunnel into another: the outer header is rewritten in place. 0 if the packet was not handled. */
+static __always_inline int hairpin(packet *p, __u32 l2, struct settings *set, struct parsed_outer *parsed)
+{
+	struct ipv6hdr *outer, *inner;
+	struct tunnel *tunnel;
+	struct path_route *route;
+	struct flow flow;
+	struct path path;
+	struct next_hop *hop;
+	__u32 version;
+
+	tunnel = find_tunnel(&parsed->source, &parsed->destination);
+	inner = ip6_header(p, l2 + IP6, 0);
+	if (!tunnel || !inner || inner->hop_limit <= 1 || !has_stated_length(p, l2 + IP6, inner))
+		return 0;
+	parse_flow(p, inner, &flow);
+	version = tunnel->version;
+	route = select_path(tunnel, &flow, &path);
+	if (!route || path.kind != PATH_ENCAPSULATED || wire_length(p, l2 + IP6) > path.mtu)
+		return 0;
+	hop = nh_of_path(p, set, &path, route, version);
+	outer = ip6_header(p, l2, IP6);
+	if (!hop || !outer || !can_transmit(hop->link))
+		return 0;
+	inner = outer + 1;
+	inner->hop_limit--;
+	write_outer(outer, ENCAPSULATED_IP6, *(__be32 *)inner, &path, flow.hash, packet_length(p) - l2 - IP6);
+	write_ethernet((void *)outer - ETH_HLEN, hop->mac);
+	count(COUNT_HAIRPIN);
+	return bpf_redirect(hop->link, 0);
+}
+
+/* Decapsulates a packet whose outer headers are parsed, and forwards it. 0 if the packet was not handled. */
+static __always_inline int decap_forward(packet *p, __u32 l2, struct settings *set, struct parsed_outer *parsed)
+{
+	struct nh_key key = { parsed->source, parsed->destination, 0 };
+	struct ipv6hdr *outer, *inner;
+	struct next_hop *hop;
+	int handled = parsed->length == IP6 ? hairpin(p, l2, set, parsed) : 0;
+
+	if (handled)
+		return handled;
+	hop = nh_lookup(p, set, &key);
+	outer = ip6_header(p, l2, IP6);
+	inner = ip6_header(p, l2 + parsed->length, 0);
+	if (!hop || !outer || !inner || !can_forward(hop, p, set, l2 + parsed->length, inner))
+		return 0;
+	if (parsed->length == IP6)
+		note_outer(hop, set, outer);
+	return decap_and_redirect(p, set, parsed->length, inner, hop);
+}

@@ -1,0 +1,132 @@
+/* Encapsulation on the fast path. Packets that only the kernel may judge are left to the slow path. */
+#pragma once
+#include "flow_cache.h"
+#include "next_hop.h"
+#include "outer_header.h"
+#include "path_select.h"
+
+/* Adds the outer header to a packet that has room for an Ethernet header, and redirects it. `inner` is the protocol of the
+ * inner packet, `word` the first of its header. */
+static __always_inline int encapsulate(packet *p, __u8 inner, __be32 word, const struct path *path, __u32 hash, __u32 link,
+				       const __u8 *mac, __u32 counter)
+{
+	__u32 length = packet_length(p) - ETH_HLEN;
+	struct ipv6hdr *ip;
+
+	if (add_outer_room(p)) {
+		count(COUNT_DROPPED_ROOM);
+		return ACT_DROP;
+	}
+	ip = ip6_header(p, ETH_HLEN, 0);
+	if (!ip)
+		return ACT_DROP;
+	write_outer(ip, inner, word, path, hash, length);
+	write_ethernet((void *)ip - ETH_HLEN, mac);
+	count(counter);
+	return bpf_redirect(link, 0);
+}
+
+/* What only the kernel may judge: link scope, neighbour discovery for proxied addresses, an expired hop limit. */
+static __always_inline int needs_slow_path(const struct ipv6hdr *ip, const struct flow *flow)
+{
+	if (is_link_scope(&flow->source) || is_link_scope(&flow->destination) || ip->hop_limit <= 1)
+		return 1;
+	return flow->protocol == ICMP6 && flow->icmp_type >= 133 && flow->icmp_type <= 137;
+}
+
+/* Whether the routing tables lead a packet from this interface into a tunnel: rules say behind which interfaces the near
+ * side is, so that no other node uses its addresses as a source (RFC 3963 §9). */
+static __noinline int is_routed_into_tunnel(packet *p, const struct settings *set, const struct flow *flow)
+{
+	struct bpf_fib_lookup result ALIGN_HALF;
+	long failed;
+
+	if (!set || !flow)
+		return 0;
+	failed = fib_lookup(p, ingress_ifindex(p), &flow->source, &flow->destination, &result);
+	return (!failed || failed == BPF_FIB_LKUP_RET_NO_NEIGH) && result.ifindex == set->device;
+}
+
+/* A near prefix of 128 bits is an address of this host: no packet that arrives may have it as its source. */
+static __always_inline int is_own_address(const struct addr *a)
+{
+	struct prefix_key key = { .address = *a, .length = 128, .side = NEAR };
+
+	return bpf_map_lookup_elem(&prefixes, &key) != 0;
+}
+
+static __always_inline int read_inline_path(const struct prefix_entry *entry, struct path *path)
+{
+	__u32 index = entry->local_index;
+	struct addr *local = bpf_map_lookup_elem(&locals, &index);
+
+	if (!local)
+		return 0;
+	*path = (struct path){ .local = *local, .remote = entry->remote, .mtu = entry->mtu };
+	return 1;
+}
+
+/* The path of a flow whose prefix entry has no inline path, and its route. */
+static __always_inline struct path_route *find_path(packet *p, const struct settings *set, struct prefix_match *match,
+						    const struct flow *flow, struct path *path, __u32 *version)
+{
+	struct tunnel *tunnel = find_tunnel_by(match, &flow->source, &flow->destination);
+
+	if (!tunnel)
+		return 0;
+	if (!(tunnel->flags & ALL_ADDRESSES << NEAR) &&
+	    (is_on_side(tunnel, NEAR, &flow->destination, match) || is_own_address(&flow->source) ||
+	     !is_routed_into_tunnel(p, set, flow)))
+		return 0;
+	*version = tunnel->version;
+	return select_path(tunnel, flow, path);
+}
+
+static __always_inline int encap(packet *p, struct settings *set)
+{
+	__u32 length = packet_length(p) - ETH_HLEN, version = 0;
+	struct prefix_match match = {};
+	struct flow_entry *cached;
+	struct path_route *route = 0;
+	struct ipv6hdr *ip;
+	struct flow flow;
+	struct path path;
+	struct next_hop *hop;
+
+	ip = ip6_header(p, ETH_HLEN, 0);
+	if (!ip)
+		return ACT_PASS;
+	parse_flow(p, ip, &flow);
+	if (needs_slow_path(ip, &flow) || !has_stated_length(p, ETH_HLEN, ip))
+		return ACT_PASS;
+	cached = flow_lookup(set, &flow, ingress_ifindex(p));
+	if (cached) {
+		if (wire_length(p, ETH_HLEN) > cached->path.mtu || length > 0xffff || !can_transmit(cached->link))
+			return ACT_PASS;
+		ip->hop_limit--;
+		return encapsulate(p, ENCAPSULATED_IP6, *(__be32 *)ip, &cached->path, flow.hash, cached->link, cached->mac,
+				   COUNT_ENCAP);
+	}
+	if (set->has_bypass && match_prefix(BYPASS, &flow.destination, &match))
+		return ACT_PASS;
+	if (!(match_prefix_inline(FAR, &flow.destination, &match, 1) && match.entry.has_inline_path &&
+	      read_inline_path(&match.entry, &path))) {
+		route = find_path(p, set, &match, &flow, &path, &version);
+		if (!route || path.kind == PATH_DSMIP)
+			return ACT_PASS;
+	}
+	if (addr_equal(&flow.destination, &path.local) || wire_length(p, ETH_HLEN) > path.mtu || length > 0xffff)
+		return ACT_PASS;
+	hop = route ? nh_of_path(p, set, &path, route, version) : nh_of_inline_path(p, set, &path, &match);
+	ip = ip6_header(p, ETH_HLEN, 0);
+	if (!hop || !ip || !can_transmit(hop->link))
+		return ACT_PASS;
+	ip->hop_limit--;
+	if (path.kind == PATH_DIRECT) {
+		write_ethernet((void *)ip - ETH_HLEN, hop->mac);
+		count(COUNT_HANDED_OVER);
+		return bpf_redirect(hop->link, 0);
+	}
+	flow_store(set, &flow, ingress_ifindex(p), &path, hop);
+	return encapsulate(p, ENCAPSULATED_IP6, *(__be32 *)ip, &path, flow.hash, hop->link, hop->mac, COUNT_ENCAP);
+}

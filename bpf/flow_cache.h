@@ -1,0 +1,54 @@
+/* The flow cache: the forwarding decision for the last packet of a flow is reused, as long as nothing has changed on which
+ * it was based (generation: routes; epoch: tunnels), and as long as its next hop is fresh. */
+#pragma once
+#include "next_hop.h"
+
+/* Notes in the next hop of a decapsulated packet with which outer header the packet was accepted. */
+static __always_inline void note_outer(struct next_hop *hop, const struct settings *set, const struct ipv6hdr *outer)
+{
+	hop->outer_local = read_addr(&outer->daddr);
+	hop->outer_remote = read_addr(&outer->saddr);
+	hop->epoch = set->epoch;
+}
+
+static __always_inline struct flow_entry *flow_entry_of(const struct settings *set, const struct flow *flow)
+{
+	__u32 i = flow->hash & set->cache_mask;
+
+	return bpf_map_lookup_elem(&passages, &i);
+}
+
+/* How the last packet of the flow was encapsulated; null if that has to be decided anew. Packets from another interface are
+ * another flow, and so are this host's own (`ingress` 0), because the source of each may have to be another. */
+static __always_inline struct flow_entry *flow_lookup(const struct settings *set, const struct flow *flow, __u32 ingress)
+{
+	struct flow_entry *entry = flow_entry_of(set, flow);
+
+	if (!entry || entry->hash != flow->hash || entry->epoch != set->epoch || entry->generation != set->generation ||
+	    entry->ingress != ingress || entry->ports != ports_of(flow) || entry->protocol != flow->protocol ||
+	    !addr_equal(&entry->destination, &flow->destination) || !addr_equal(&entry->source, &flow->source))
+		return 0;
+	return is_fresh(set, entry->resolved, bpf_jiffies64()) ? entry : 0;
+}
+
+/* Stores how a flow is encapsulated. ICMPv6 is not cached: echoes may be probes, each of which has a path of its own. */
+static __always_inline void flow_store(const struct settings *set, const struct flow *flow, __u32 ingress,
+				       const struct path *path, const struct next_hop *hop)
+{
+	struct flow_entry *entry = flow_entry_of(set, flow);
+
+	if (!entry || flow->protocol == ICMP6)
+		return;
+	entry->source = flow->source;
+	entry->destination = flow->destination;
+	entry->ingress = ingress;
+	entry->hash = flow->hash;
+	entry->ports = ports_of(flow);
+	entry->protocol = flow->protocol;
+	entry->path = *path;
+	entry->resolved = hop->resolved;
+	entry->link = hop->link;
+	entry->generation = set->generation;
+	entry->epoch = set->epoch;
+	__builtin_memcpy(entry->mac, hop->mac, sizeof(entry->mac));
+}

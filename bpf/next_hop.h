@@ -1,0 +1,191 @@
+/* The next hop cache. A lookup in the routing tables for every packet would cost as much as all the rest. Decapsulated
+ * packets are cached by their addresses; encapsulated ones by the gateway of their path, so that a hundred thousand paths
+ * share the few neighbours there are. An entry lives briefly, and when it expires one packet takes the slow path, so that
+ * the kernel's own neighbour entry stays in use and is therefore probed (NUD). */
+#pragma once
+#include "tunnel_lookup.h"
+
+/* The route of a path is resolved anew every 2^6 lifetimes (16 s), in case no change of routes is announced. */
+#define ROUTE_LIFETIMES_SHIFT 6
+
+struct nh_key {
+	struct addr source, destination;
+	__u32 required_link;  /* the route must lead out by this interface; 0: by any */
+} ALIGN_HALF;
+
+/* Looks up the route of a packet that arrived by an interface. Returns the result of bpf_fib_lookup; the MTU is in
+ * `mtu_result`. The lookup is always one for a received packet: for one of this host's own, rules with a source prefix
+ * would make the kernel choose the source itself, and that of an outer header is given. */
+static __always_inline long fib_lookup(packet *p, __u32 ingress, const struct addr *source, const struct addr *destination,
+				       struct bpf_fib_lookup *result)
+{
+	__builtin_memset(result, 0, sizeof(*result));
+	result->family = AF_INET6;
+	result->tot_len = 1;
+	result->ifindex = ingress;
+	*(struct addr *)result->ipv6_src = *source;
+	*(struct addr *)result->ipv6_dst = *destination;
+	return bpf_fib_lookup(p, result, sizeof(*result), 0);
+}
+
+static __always_inline struct next_hop *nh_entry(const struct settings *set, const struct nh_key *key)
+{
+	__u32 i = finish_hash(hash_addrs(&key->source, &key->destination) + key->required_link) & set->cache_mask;
+	return bpf_map_lookup_elem(&hops, &i);
+}
+
+static __always_inline int nh_matches(const struct next_hop *hop, const struct settings *set, const struct nh_key *key)
+{
+	return hop->generation == set->generation && hop->required_link == key->required_link &&
+	       addr_equal(&hop->destination, &key->destination) && addr_equal(&hop->source, &key->source);
+}
+
+/* Whether what was resolved then is still valid. */
+static __always_inline int is_fresh(const struct settings *set, __u64 resolved, __u64 now)
+{
+	return !((now - resolved) >> set->lifetime_shift);
+}
+
+static __always_inline void nh_store(struct next_hop *hop, const struct settings *set, const struct nh_key *key,
+				     const struct bpf_fib_lookup *result, __u64 now)
+{
+	hop->source = key->source;
+	hop->destination = key->destination;
+	hop->required_link = key->required_link;
+	hop->generation = set->generation;
+	hop->epoch = 0;
+	hop->resolved = now;
+	hop->link = result->ifindex;
+	hop->mtu = result->mtu_result;
+	__builtin_memcpy(hop->mac, result->dmac, 6);
+	__builtin_memcpy(hop->mac + 6, result->smac, 6);
+}
+
+/* Whether the TC program, which runs after this one, is to refresh an expired entry and let the kernel use its own. It does
+ * so at once, unless it runs on another processor. */
+static __always_inline int is_left_to_tc(const struct settings *set, const struct next_hop *hop, __u64 now)
+{
+	return !REFRESHES_NEXT_HOPS && !((now - hop->resolved) >> set->lifetime_shift >> 1);
+}
+
+/* The next hop of a packet that goes into no tunnel; its link is the tunnel device if no route leads on, as for this
+ * host's own addresses. Null: the packet takes the slow path. */
+static __noinline struct next_hop *nh_lookup(packet *p, const struct settings *set, const struct nh_key *key)
+{
+	struct next_hop *hop = nh_entry(set, key);
+	__u64 now = bpf_jiffies64();
+	struct bpf_fib_lookup result ALIGN_HALF;
+	long failed;
+	int known;
+
+	if (!hop)
+		return 0;
+	known = nh_matches(hop, set, key);
+	if (known && is_fresh(set, hop->resolved, now))
+		return hop;
+	if (known && is_left_to_tc(set, hop, now))
+		return 0;
+	failed = fib_lookup(p, ingress_ifindex(p), &key->source, &key->destination, &result);
+	if (failed == BPF_FIB_LKUP_RET_NOT_FWDED) {
+		result.ifindex = set->device;
+	} else if (failed || result.ifindex == set->device) {
+		hop->generation = 0;
+		return 0;
+	}
+	nh_store(hop, set, key, &result, now);
+	return known ? 0 : hop;
+}
+
+/* A route resolved in another generation is void: the daemon begins a new one when routes change. Without it a generation
+ * ends after a while, at another moment for each remote endpoint, lest a hundred thousand routes are looked up at once. So
+ * a route that was resolved for one endpoint while its slot became another's is void too. */
+static __always_inline __u32 route_generation_of(const struct settings *set, const struct addr *remote, __u64 now)
+{
+	__u32 phase = (remote->w[1] ^ remote->w[3]) * 0x9e3779b9U;
+
+	return (set->generation + (__u32)((now + phase) >> set->lifetime_shift >> ROUTE_LIFETIMES_SHIFT)) | 1U << 31;
+}
+
+/* Resolves the next hop of a path in the routing tables. Null: the packet takes the slow path. */
+static __noinline struct next_hop *resolve_path(packet *p, const struct settings *set, const struct path *path,
+						struct nh_key *gateway)
+{
+	__u64 now = bpf_jiffies64();
+	struct bpf_fib_lookup result ALIGN_HALF;
+	struct next_hop *hop;
+	int known;
+
+	gateway->required_link = 0;
+	if (fib_lookup(p, set->device, &path->local, &path->remote, &result) || result.ifindex == set->device ||
+	    (path->link && result.ifindex != path->link))
+		return 0;
+	gateway->destination = *(struct addr *)result.ipv6_dst;
+	gateway->required_link = result.ifindex;
+	hop = nh_entry(set, gateway);
+	if (!hop)
+		return 0;
+	known = nh_matches(hop, set, gateway);
+	if (known && is_fresh(set, hop->resolved, now))
+		return hop;
+	if (known && is_left_to_tc(set, hop, now))
+		return 0;
+	nh_store(hop, set, gateway, &result, now);
+	return known ? 0 : hop;
+}
+
+/* The cached next hop of a path whose gateway is known. Null: it has to be resolved. */
+static __always_inline struct next_hop *nh_cached(const struct settings *set, const struct nh_key *gateway, __u64 now)
+{
+	struct next_hop *hop = nh_entry(set, gateway);
+
+	return hop && nh_matches(hop, set, gateway) && is_fresh(set, hop->resolved, now) ? hop : 0;
+}
+
+/* The next hop of a path of this version of its tunnel. Null: the packet takes the slow path. */
+static __noinline struct next_hop *nh_of_path(packet *p, const struct settings *set, const struct path *path,
+					      struct path_route *route, __u32 version)
+{
+	struct nh_key gateway = { .destination = route->gateway, .required_link = route->link };
+	__u64 now = bpf_jiffies64();
+	__u32 generation = route_generation_of(set, &path->remote, now);
+	struct next_hop *hop = 0;
+
+	if (route->route_generation == generation && route->version == version)
+		hop = nh_cached(set, &gateway, now);
+	if (hop)
+		return hop;
+	route->version = 0;
+	hop = resolve_path(p, set, path, &gateway);
+	if (gateway.required_link) {
+		route->gateway = gateway.destination;
+		route->link = gateway.required_link;
+		route->route_generation = generation;
+		route->version = version;
+	}
+	return hop;
+}
+
+/* The same for the inline path of a prefix entry. */
+static __always_inline struct next_hop *nh_of_inline_path(packet *p, const struct settings *set, const struct path *path,
+							  const struct prefix_match *match)
+{
+	struct nh_key gateway = { .destination = match->entry.gateway, .required_link = match->entry.link };
+	__u64 now = bpf_jiffies64();
+	__u32 generation = route_generation_of(set, &path->remote, now);
+	struct next_hop *hop = 0;
+	struct prefix_entry *entry;
+
+	if (match->entry.route_generation == generation)
+		hop = nh_cached(set, &gateway, now);
+	if (hop)
+		return hop;
+	hop = resolve_path(p, set, path, &gateway);
+	entry = entry_of(match);
+	/* The tunnel may have moved meanwhile. */
+	if (gateway.required_link && entry && addr_equal(&entry->remote, &match->entry.remote)) {
+		entry->gateway = gateway.destination;
+		entry->link = gateway.required_link;
+		entry->route_generation = generation;
+	}
+	return hop;
+}

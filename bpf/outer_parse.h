@@ -1,0 +1,110 @@
+/* Outer headers of packets to this host: whether they are a tunnel's, and whether the inner packet is allowed. */
+#pragma once
+#include "tunnel_lookup.h"
+#include "outer_header.h"
+#include "packet.h"
+
+struct parsed_outer {
+	__u32 length;  /* octets of outer headers */
+	__u32 is_ip4;  /* the inner packet is IPv4 */
+	struct addr source, destination;  /* of the inner packet */
+} ALIGN_HALF;
+enum verdict { OURS, NOT_OURS, DROP };
+
+static __always_inline enum verdict drop(__u32 reason)
+{
+	count(reason);
+	return DROP;
+}
+
+__noinline int has_path(const struct tunnel *tunnel, const struct addr *local, const struct addr *remote)
+{
+	if (!tunnel || !local || !remote)
+		return 0;
+	for (int i = 0; i < PATHS; i++) {
+		if (i >= tunnel->paths)
+			break;
+		if (tunnel->path_slot[i].path.kind != PATH_DIRECT &&
+		    addr_equal(&tunnel->path_slot[i].path.remote, remote) && addr_equal(&tunnel->path_slot[i].path.local, local))
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether the tunnel between these endpoints may carry the inner packet. */
+static __noinline int is_inner_allowed(const struct parsed_outer *parsed, __u32 local_index, const struct addr *local,
+				       const struct addr *remote)
+{
+	struct prefix_match match = {};
+	struct tunnel *tunnel;
+
+	if (match_far_prefix(&parsed->source, &match) && match.entry.has_inline_path &&
+	    match.entry.local_index == local_index && addr_equal(&match.entry.remote, remote))
+		return 1;
+	tunnel = find_tunnel_by(&match, &parsed->destination, &parsed->source);
+	return tunnel && has_path(tunnel, local, remote);
+}
+
+/* Outer headers that stand for IPv4 endpoints come from the daemon alone. */
+static __always_inline int is_from_device(packet *p)
+{
+	struct settings *set = get_settings();
+
+	return set && ingress_ifindex(p) == set->device;
+}
+
+/* Parses an inner IPv6 packet. Congestion marks are copied inside even if the packet is dropped afterwards. */
+static __always_inline enum verdict parse_inner(packet *p, __u32 at, const struct ipv6hdr *outer,
+						struct parsed_outer *parsed)
+{
+	struct ipv6hdr *inner = ip6_header(p, at, 0);
+
+	if (!inner || inner->version != 6)
+		return drop(COUNT_DROPPED_FORM);
+	parsed->source = read_addr(&inner->saddr);
+	parsed->destination = read_addr(&inner->daddr);
+	if (is_link_scope(&parsed->source) || is_link_scope(&parsed->destination))
+		return drop(COUNT_DROPPED_SCOPE);
+	return merge_ecn(outer, inner) ? drop(COUNT_DROPPED_ECN) : OURS;
+}
+
+/* Parses an inner IPv4 packet. */
+static __always_inline enum verdict parse_inner4(packet *p, __u32 at, const struct ipv6hdr *outer,
+						 struct parsed_outer *parsed)
+{
+	struct iphdr *inner = ip4_header(p, at);
+
+	if (!inner || inner->version != 4)
+		return drop(COUNT_DROPPED_FORM);
+	parsed->source = v4_mapped(inner->saddr);
+	parsed->destination = v4_mapped(inner->daddr);
+	if (is_link_scope4(inner->saddr) || is_link_scope4(inner->daddr))
+		return drop(COUNT_DROPPED_SCOPE);
+	return merge_ecn4(outer, inner) ? drop(COUNT_DROPPED_ECN) : OURS;
+}
+
+/* One outer header: whether this host removes it, and whether the inner packet is allowed (RFC 3963 §6.5, §9). */
+static __always_inline enum verdict parse_outer(packet *p, __u32 at, struct parsed_outer *parsed)
+{
+	struct ipv6hdr *outer = ip6_header(p, at, 8);
+	struct addr local ALIGN_HALF, remote ALIGN_HALF;
+	enum verdict verdict;
+	__u32 length, *index;
+	__u8 protocol;
+
+	if (!outer || !has_stated_length(p, at, outer) || !(length = outer_length(outer, &protocol)))
+		return NOT_OURS;
+	local = read_addr(&outer->daddr);
+	remote = read_addr(&outer->saddr);
+	index = bpf_map_lookup_elem(&ends, &local);
+	if (!index || (*index == DSMIP_ENDPOINT && !is_from_device(p)))
+		return NOT_OURS;
+	parsed->is_ip4 = protocol == ENCAPSULATED_IP4;
+	verdict = parsed->is_ip4 ? parse_inner4(p, at + length, outer, parsed) : parse_inner(p, at + length, outer, parsed);
+	if (verdict != OURS)
+		return verdict;
+	if (!is_inner_allowed(parsed, *index, &local, &remote))
+		return drop(COUNT_DROPPED_SOURCE);
+	parsed->length += length;
+	return OURS;
+}

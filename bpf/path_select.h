@@ -1,0 +1,100 @@
+/* Which path of its tunnel a packet takes: a probe the path under test, a flow the path of its rule (RFC 6089), all other
+ * packets by weight. */
+#pragma once
+#include "maps.h"
+#include "packet.h"
+
+#define NO_PATH PATHS
+#define ECHO_REQUEST 128
+#define ECHO_REPLY 129
+
+static __always_inline __u32 path_by_bid(const struct tunnel *tunnel, __u16 bid)
+{
+	for (__u32 i = 0; i < PATHS; i++)
+		if (i < tunnel->paths && tunnel->path_slot[i].path.bid == bid)
+			return i;
+	return NO_PATH;
+}
+
+/* Probes are echoes between the endpoints of the tunnel; their identifier is the BID of the path under test. */
+static __always_inline __u32 path_of_probe(const struct tunnel *tunnel, const struct flow *flow)
+{
+	__u32 i;
+
+	if (flow->protocol != ICMP6 || (flow->icmp_type != ECHO_REQUEST && flow->icmp_type != ECHO_REPLY))
+		return NO_PATH;
+	i = path_by_bid(tunnel, flow->echo_id);
+	if (i < PATHS && (addr_equal(&flow->source, &tunnel->path_slot[i].path.local) ||
+			  addr_equal(&flow->destination, &tunnel->path_slot[i].path.remote)))
+		return i;
+	return NO_PATH;
+}
+
+static __always_inline int rule_matches(const struct rule *rule, const struct flow *flow)
+{
+	if (rule->protocol != ANY_PROTOCOL && rule->protocol != flow->protocol)
+		return 0;
+	if (!addr_in(&flow->source, &rule->source, &rule->source_mask) ||
+	    !addr_in(&flow->destination, &rule->destination, &rule->destination_mask))
+		return 0;
+	if (rule->source_first == 0 && rule->source_last == 0xffff &&
+	    rule->destination_first == 0 && rule->destination_last == 0xffff)
+		return 1;
+	return flow->has_ports && flow->source_port >= rule->source_first && flow->source_port <= rule->source_last &&
+	       flow->destination_port >= rule->destination_first && flow->destination_port <= rule->destination_last;
+}
+
+/* If the path of a matching rule is absent, the next matching rule decides (RFC 6089 §4.3). */
+__noinline __u32 path_by_rule(const struct tunnel *tunnel, const struct flow *flow)
+{
+	struct rules_key key = {};
+	struct rules *all;
+
+	if (!tunnel || !flow)
+		return NO_PATH;
+	key.tunnel = tunnel->id;
+	key.version = tunnel->version;
+	all = bpf_map_lookup_elem(&rules, &key);
+	if (!all)
+		return NO_PATH;
+	for (__u32 i = 0; i < RULES; i++) {
+		if (i >= tunnel->rules)
+			break;
+		if (rule_matches(&all->rule[i], flow)) {
+			__u32 path = path_by_bid(tunnel, all->rule[i].bid);
+			if (path < PATHS)
+				return path;
+		}
+	}
+	return NO_PATH;
+}
+
+static __always_inline __u32 path_by_weight(const struct tunnel *tunnel, __u32 hash)
+{
+	__u32 share = tunnel->weight ? ((__u64)hash * tunnel->weight) >> 32 : 0;
+
+	for (__u32 i = 0; i < PATHS; i++) {
+		if (i >= tunnel->paths)
+			break;
+		if (share < tunnel->path_slot[i].path.weight)
+			return i;
+		share -= tunnel->path_slot[i].path.weight;
+	}
+	return NO_PATH;
+}
+
+/* Copies the path, so that one packet never sees two states of a tunnel, and returns the route of the path. Null if the
+ * tunnel has no path for the flow. */
+static __always_inline struct path_route *select_path(struct tunnel *tunnel, const struct flow *flow, struct path *selected)
+{
+	__u32 i = path_of_probe(tunnel, flow);
+
+	if (i >= PATHS && tunnel->rules)
+		i = path_by_rule(tunnel, flow);
+	if (i >= PATHS)
+		i = path_by_weight(tunnel, flow->hash);
+	if (i >= PATHS)
+		return 0;
+	*selected = tunnel->path_slot[i].path;
+	return &tunnel->path_slot[i].route;
+}

@@ -1,0 +1,281 @@
+/* The TC programs of the tunnels. `ethernet` and `bare` run on the ingress of interfaces with and without Ethernet headers:
+ * the fast path, which does what needs no error message and leaves all else unchanged to the kernel. The kernel's routes
+ * lead the rest, and what this host itself sends, into the tunnel device, on the egress of which `device` encapsulates it:
+ * the slow path. What `device` lets pass is read by the daemon, which sends it in fragments or over IPv4. */
+#include "encap.h"
+#include "decap.h"
+#include "decap_ip4.h"
+#include "encap_limit.h"
+
+#define MIN_MTU 1280
+
+/* All outer headers addressed to this host: a home agent of nested mobile routers finds one in another. */
+static __always_inline enum verdict parse_all_outer(packet *p, __u32 l2, struct parsed_outer *parsed)
+{
+	enum verdict verdict = NOT_OURS;
+
+	for (int i = 0; i < LAYERS; i++) {
+		parsed->length = forget_value(p, parsed->length, LAYERS * (IP6 + 8));
+		verdict = parse_outer(p, l2 + parsed->length, parsed);
+		if (verdict != OURS || parsed->is_ip4)
+			break;
+	}
+	parsed->length = forget_value(p, parsed->length, LAYERS * (IP6 + 8));
+	return verdict == NOT_OURS && parsed->length ? OURS : verdict;
+}
+
+/* Decapsulation. Without a cached next hop the tunnel device receives the inner packet and the kernel routes it: it may be
+ * for this host, and whoever listens on the device (a packet socket for signalling, tcpdump) sees it there. */
+static __always_inline int decap(packet *p, __u32 l2, struct settings *set, struct parsed_outer *parsed)
+{
+	int handled = l2 && !(set->firewalled & FIREWALLED_IP6) ? decap_forward(p, l2, set, parsed) : 0;
+
+	if (handled)
+		return handled;
+	if (remove_outer(p, parsed->length)) {
+		count(COUNT_DROPPED_ROOM);
+		return TC_ACT_SHOT;
+	}
+	count(COUNT_DECAPSULATED);
+	return bpf_redirect(set->device, BPF_F_INGRESS);
+}
+
+/* Where a firewall filters forwarded packets nothing is redirected: a tunnelled packet loses its outer header and is
+ * received by the tunnel device, all else passes unchanged, and the kernel forwards both through the firewall. */
+static __always_inline int ingress(packet *p, __u32 l2)
+{
+	struct settings *set = get_settings();
+	struct ipv6hdr *ip;
+
+	if (!set || p->protocol != bpf_htons(ETH_P_IPV6) || p->vlan_present || p->pkt_type != PACKET_HOST)
+		return TC_ACT_OK;
+	if (pull(p, PLAIN_HEADERS))
+		return TC_ACT_OK;
+	ip = ip6_header(p, l2, 0);
+	if (!ip)
+		return TC_ACT_OK;
+	if (is_tunnelled(ip->nexthdr) || ip->nexthdr == DESTINATION_OPTIONS) {
+		struct parsed_outer parsed = {};
+		int handled;
+
+		if (pull(p, TUNNELLED_HEADERS))
+			return TC_ACT_OK;
+		if (l2 && !(set->firewalled & FIREWALLED_IP6)) {
+			handled = decap_cached(p, set);
+			if (handled)
+				return handled;
+		}
+		switch (parse_all_outer(p, l2, &parsed)) {
+		case OURS:
+			return parsed.is_ip4 ? decap4(p, l2, set, &parsed) : decap(p, l2, set, &parsed);
+		case DROP:
+			return TC_ACT_SHOT;
+		default:
+			break;
+		}
+		if (may_have_own_outer(p, l2))
+			return TC_ACT_OK;
+	}
+	return l2 && !(set->firewalled & FIREWALLED_IP6) ? encap(p, set) : TC_ACT_OK;
+}
+
+SEC("classifier") int ethernet(packet *p) { return ingress(p, ETH_HLEN); }
+SEC("classifier") int bare(packet *p) { return ingress(p, 0); }
+
+/* The interface towards the remote endpoint; 0 if there is no route. */
+static __always_inline __u32 link_of(packet *p, struct settings *set, const struct path *path)
+{
+	struct bpf_fib_lookup result;
+	long failed;
+
+	if (path->link)
+		return path->link;
+	failed = fib_lookup(p, set->device, &path->local, &path->remote, &result);
+	return !failed || failed == BPF_FIB_LKUP_RET_NO_NEIGH ? result.ifindex : 0;
+}
+
+static __always_inline int drop_packet(__u32 reason)
+{
+	count(reason);
+	return TC_ACT_SHOT;
+}
+
+/* Sends a packet to a neighbour as it is. The neighbour must be known: a packet that had to wait for neighbour discovery
+ * would then follow the route that led it here. */
+static __always_inline int send_direct(packet *p, const struct path *path)
+{
+	struct bpf_redir_neigh next = { .nh_family = AF_INET6 };
+	__be16 *type = packet_begin(p) + 2 * ETH_ALEN;
+
+	if ((void *)(type + 1) > packet_end(p))
+		return drop_packet(COUNT_DROPPED_FORM);
+	*type = p->protocol;
+	*(struct addr *)next.ipv6_nh = path->remote;
+	count(COUNT_HANDED_OVER);
+	return bpf_redirect_neigh(path->link, &next, sizeof(next), 0);
+}
+
+/* A packet to be encapsulated. */
+struct inner {
+	struct flow flow;
+	__u32 wire_length;
+	__be32 word;    /* the first of its header; for IPv4, that of the equivalent IPv6 header */
+	__u8 protocol;  /* as the next header of the outer header */
+};
+
+/* Adds the outer header and passes the packet to the daemon. */
+static __always_inline int pass_to_daemon(packet *p, const struct path *path, const struct inner *inner, __u32 counter)
+{
+	__u32 length = p->len;
+	struct ipv6hdr *ip;
+
+	if (add_outer_room(p))
+		return drop_packet(COUNT_DROPPED_ROOM);
+	ip = ip6_header(p, 0, 0);
+	if (!ip)
+		return drop_packet(COUNT_DROPPED_FORM);
+	write_outer(ip, inner->protocol, inner->word, path, inner->flow.hash, length);
+	count(counter);
+	return TC_ACT_OK;
+}
+
+/* A packet longer than the path MTU. One that any link carries may not be refused: it gets its outer header and goes to the
+ * daemon, which fragments it; so does a packet that has an outer header of this host already (RFC 2473 §7.2). Fragments of
+ * this host are short enough to be encapsulated up to the limit, and are never fragmented again. */
+static __always_inline int send_fragmented(packet *p, const struct path *path, const struct inner *inner, __u32 nested)
+{
+	if (nested & FRAGMENTED)
+		return drop_packet(COUNT_DROPPED_NESTED);
+	if (is_tunnelled(inner->flow.protocol) && bpf_map_lookup_elem(&ends, &inner->flow.source)) {
+		count(COUNT_FRAGMENTED);
+		return TC_ACT_OK;
+	}
+	if (path->kind == PATH_DIRECT || inner->wire_length > MIN_MTU)
+		return drop_packet(COUNT_DROPPED_TOO_BIG);
+	return pass_to_daemon(p, path, inner, COUNT_FRAGMENTED);
+}
+
+/* Over IPv4: the daemon sends it, by the endpoints in the outer header. Routers on the path may fragment it. */
+static __always_inline int send_over_ip4(packet *p, const struct path *path, const struct inner *inner)
+{
+	if (inner->wire_length > path->mtu && inner->wire_length > MIN_MTU)
+		return drop_packet(COUNT_DROPPED_TOO_BIG);
+	return pass_to_daemon(p, path, inner, COUNT_CARRIED);
+}
+
+/* Parses a packet to be encapsulated; counts the reason if it must be dropped. */
+static __always_inline int read_inner(packet *p, struct inner *inner)
+{
+	struct ipv6hdr *ip;
+	struct iphdr *ip4;
+	int link_scope;
+
+	if (p->protocol == bpf_htons(ETH_P_IP)) {
+		ip4 = ip4_header(p, 0);
+		if (!ip4)
+			return drop(COUNT_DROPPED_FORM);
+		parse_flow4(p, ip4, &inner->flow);
+		inner->word = ip6_word_of(ip4);
+		inner->protocol = ENCAPSULATED_IP4;
+		link_scope = is_link_scope4(ip4->saddr) || is_link_scope4(ip4->daddr);
+		inner->wire_length = wire_length4(p, 0);
+	} else {
+		ip = ip6_header(p, 0, 0);
+		if (!ip || p->protocol != bpf_htons(ETH_P_IPV6))
+			return drop(COUNT_DROPPED_FORM);
+		parse_flow(p, ip, &inner->flow);
+		inner->word = *(__be32 *)ip;
+		inner->protocol = ENCAPSULATED_IP6;
+		link_scope = is_link_scope(&inner->flow.source) || is_link_scope(&inner->flow.destination);
+		inner->wire_length = wire_length(p, 0);
+	}
+	return link_scope ? drop(COUNT_DROPPED_SCOPE) : OURS;
+}
+
+/* The device has no link-layer header, but a packet to a neighbour must have room for one. */
+static __always_inline long add_ethernet_room(packet *p)
+{
+	return bpf_skb_change_head(p, ETH_HLEN, 0);
+}
+
+/* A decapsulated buffer of several IPv4 segments: the kernel accepts no second outer header for it (see `add_outer_room`).
+ * On its way to the daemon the kernel makes a packet of each segment, and the daemon writes them back to the device. */
+static __always_inline int is_to_be_segmented(packet *p, const struct settings *set)
+{
+	return p->gso_size && p->protocol == bpf_htons(ETH_P_IP) && p->ingress_ifindex == set->device;
+}
+
+/* The slow path. The kernel has dealt with hop limit and length. */
+SEC("classifier") int device(packet *p)
+{
+	struct settings *set = get_settings();
+	__u32 length = p->len, link, version, nested = 0;
+	int is_own_flow = !p->ingress_ifindex;
+	struct inner inner = {};
+	struct flow_entry *cached;
+	struct tunnel *tunnel;
+	struct path_route *route;
+	struct ipv6hdr *ip;
+	struct path path;
+	struct next_hop *hop;
+
+	if (!set || pull(p, PLAIN_HEADERS))
+		return drop_packet(COUNT_DROPPED_FORM);
+	if (read_inner(p, &inner) != OURS)
+		return TC_ACT_SHOT;
+	if (length > 0xffff)
+		return drop_packet(COUNT_DROPPED_TOO_BIG);
+	if (inner.protocol == ENCAPSULATED_IP6 && may_have_outer(inner.flow.protocol)) {
+		if (pull(p, NESTED_ROOM))
+			return drop_packet(COUNT_DROPPED_FORM);
+		nested = count_own_outer(p);
+		if ((nested & ~FRAGMENTED) >= ENCAPSULATION_LIMIT)
+			return drop_packet(COUNT_DROPPED_NESTED);
+	}
+	if (is_to_be_segmented(p, set)) {
+		count(COUNT_SEGMENTED);
+		return TC_ACT_OK;
+	}
+	cached = is_own_flow ? flow_lookup(set, &inner.flow, 0) : 0;
+	if (cached && inner.wire_length <= cached->path.mtu) {
+		if (add_ethernet_room(p))
+			return drop_packet(COUNT_DROPPED_FORM);
+		return encapsulate(p, inner.protocol, inner.word, &cached->path, inner.flow.hash, cached->link, cached->mac,
+				   COUNT_ENCAPSULATED_SLOW);
+	}
+	tunnel = find_tunnel(&inner.flow.source, &inner.flow.destination);
+	if (!tunnel)
+		return drop_packet(COUNT_DROPPED_NO_TUNNEL);
+	version = tunnel->version;
+	route = select_path(tunnel, &inner.flow, &path);
+	if (!route)
+		return drop_packet(COUNT_DROPPED_NO_PATH);
+	if (path.kind == PATH_DSMIP)
+		return send_over_ip4(p, &path, &inner);
+	if (inner.wire_length > path.mtu && (!p->gso_size || inner.wire_length <= MIN_MTU))
+		return send_fragmented(p, &path, &inner, nested);
+	if (is_own_flow && path.kind == PATH_ENCAPSULATED) {
+		hop = nh_of_path(p, set, &path, route, version);
+		if (hop)
+			flow_store(set, &inner.flow, 0, &path, hop);
+	}
+	if (add_ethernet_room(p))
+		return drop_packet(COUNT_DROPPED_FORM);
+	if (path.kind == PATH_DIRECT)
+		return send_direct(p, &path);
+	link = link_of(p, set, &path);
+	if (!link)
+		return drop_packet(COUNT_DROPPED_NO_ROUTE);
+	if (add_outer_room(p))
+		return drop_packet(COUNT_DROPPED_ROOM);
+	ip = ip6_header(p, ETH_HLEN, 0);
+	if (!ip)
+		return drop_packet(COUNT_DROPPED_FORM);
+	((__be16 *)ip)[-1] = bpf_htons(ETH_P_IPV6);
+	write_outer(ip, inner.protocol, inner.word, &path, inner.flow.hash, length);
+	count(COUNT_ENCAPSULATED_SLOW);
+	/* An outer destination behind the tunnel device: the remote endpoint is itself in a mobile network. */
+	return link == set->device ? bpf_redirect(link, 0) : bpf_redirect_neigh(link, 0, 0, 0);
+}
+
+char _license[] SEC("license") = "Dual MIT/GPL";
