@@ -1,4 +1,4 @@
-//! One host: the roles it plays, each an engine, behind the same contract as a single engine.
+//! A node: several roles, each an engine, behind the contract of a single engine.
 
 use crate::base::few;
 use crate::base::rng::Entropy;
@@ -17,7 +17,7 @@ use crate::role::Role;
 use crate::shim::Shim;
 use roam6_wire::HomeAddress;
 
-/// The roles of one host. Every input is offered to each role in turn; what a role does not want it leaves alone.
+/// The roles of one host. Each role handles every input in turn and ignores those that are not for it.
 #[derive(Default)]
 pub struct Node {
     roles: Vec<Box<dyn Engine + Send>>,
@@ -25,12 +25,12 @@ pub struct Node {
 }
 
 impl Node {
-    /// A host without roles.
+    /// A node without roles.
     pub fn new() -> Node {
         Node::default()
     }
 
-    /// A host that plays these roles. All of its randomness follows from `seed`, so a recording can be played again.
+    /// A node with these roles. All random numbers derive from `seed`, so that a recording can be replayed.
     pub fn of_roles(roles: &[Role], seed: [u8; 32]) -> Node {
         let mut node = Node::new();
         let mut entropy = Entropy::from_seed(seed);
@@ -95,7 +95,7 @@ impl Engine for Node {
 
     fn view_piece(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
         if last.is_none() {
-            // Also what never happened, so that nobody has to guess the names.
+            // Counters of zero too, so that all names are visible.
             for reason in DropReason::ALL {
                 view.counters.entry(format!("dropped_{}", reason.name())).or_default();
             }
@@ -103,7 +103,7 @@ impl Engine for Node {
                 *view.counters.entry(name.clone()).or_default() += count;
             }
         }
-        // A node has one role of many rows.
+        // At most one role of a node pages its view.
         self.roles.iter().map(|role| role.view_piece(now, last, view)).max().flatten()
     }
 }

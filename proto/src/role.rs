@@ -1,4 +1,4 @@
-//! The roles a host may play, with their settings.
+//! The roles of a node, with their settings.
 
 use crate::contract::config::geo::GeoConfig;
 use crate::contract::config::mnpp::MnppConfig;
@@ -7,7 +7,7 @@ use crate::contract::config::nemo::{HomeAgentConfig, MobileRouterConfig};
 use crate::contract::config::shim::ShimConfig;
 use serde::{Deserialize, Serialize};
 
-/// A role and its settings. Secrets are written too: whoever records in the field strips them or keeps the file safe.
+/// A role and its settings. Secrets are serialized too: strip them from a field recording, or keep the file safe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -15,12 +15,12 @@ pub enum Role {
     HomeAgent(HomeAgentConfig),
     /// A mobile router.
     MobileRouter(Box<MobileRouterConfig>),
-    /// A host whose connections take several paths.
+    /// A host with an MPTCP path manager.
     PathManager(PathManagerConfig),
-    /// A host with several providers.
+    /// A multihomed host with Shim6.
     Shim(Box<ShimConfig>),
     /// A GeoNetworking station.
     Geo(Box<GeoConfig>),
-    /// A router that announces its networks to those nearby.
+    /// A router with mobile network prefix provisioning.
     Mnpp(MnppConfig),
 }

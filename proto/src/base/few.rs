@@ -1,10 +1,9 @@
-//! Maps and sets of which few are kept, in order: their entries lie sorted in one vector.
+//! Ordered maps and sets for few entries: a sorted vector.
 //!
-//! `std`'s ordered maps put in and take out quickly however many entries they have, and pay for it with some kilobytes of
-//! code for every key and value there are maps of: a tenth of the program for routers. Most of what an engine keeps is few
-//! by nature (links, uplinks, routers of a link) or by a bound of some hundreds that it sets itself; there a vector is
-//! searched as quickly and moved in a microsecond or two. What grows with the users of a home agent, the stations on a road
-//! or the contexts of a host belongs into `std`'s.
+//! Each instance of `std`'s `BTreeMap` costs some kilobytes of code, in sum a tenth of the program on small routers. Most
+//! tables of an engine are small by nature (links, uplinks, routers of a link) or limited to some hundreds of entries; there
+//! the search in a vector is as fast, and an insertion moves its entries within a microsecond or two. Tables that grow with
+//! the bindings of a home agent, the stations on a road or the contexts of a host use `BTreeMap`.
 
 mod agenda;
 mod map;

@@ -1,17 +1,17 @@
-//! What things of a host are called: interfaces, MPTCP connections, address pairs, Shim6 contexts.
+//! Identifiers of interfaces, MPTCP connections, address pairs and Shim6 contexts.
 
 use core::fmt;
 use roam6_wire::shim6::Fork;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
-/// A network interface of this host: the kernel's interface index, or a number the simulator gave.
+/// A network interface of this host: the kernel's interface index, or a number that the simulator assigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LinkId(pub u32);
 
 impl LinkId {
-    /// The loopback interface, which every network namespace has under this number.
+    /// The loopback interface, which has index 1 in every network namespace.
     pub const LOOPBACK: LinkId = LinkId(1);
 }
 
@@ -21,7 +21,7 @@ impl fmt::Display for LinkId {
     }
 }
 
-/// Names a connection within one host.
+/// The local token of an MPTCP connection (RFC 8684 §2.2), unique within one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Token(pub u32);
@@ -32,12 +32,12 @@ impl fmt::Display for Token {
     }
 }
 
-/// Two addresses, ours and the peer's.
+/// An address pair (RFC 5534 §3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Pair {
-    /// Ours.
+    /// Local address.
     pub local: Ipv6Addr,
-    /// The peer's.
+    /// Peer address.
     pub peer: Ipv6Addr,
 }
 
@@ -47,13 +47,13 @@ impl fmt::Display for Pair {
     }
 }
 
-/// Names a context: the addresses the layers above know, and a number where they have several (RFC 5533 §5.15.7).
+/// Identifies a context by its ULID pair and forked instance identifier (RFC 5533 §5.15.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ContextId {
     /// Upper-layer identifiers.
     pub ulids: Pair,
-    /// [`Fork::NONE`], or the instance. Packets of sockets that bear this mark belong to it, all others to the one that
-    /// is not forked.
+    /// The forked instance identifier, or [`Fork::NONE`]. Packets of sockets with this mark belong to the forked
+    /// context, all others to the context without one.
     #[serde(default)]
     pub fork: Fork,
 }

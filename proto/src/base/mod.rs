@@ -1,6 +1,7 @@
-//! What every engine is made with, and nothing of any protocol: time, timers, randomness, small collections, names.
+//! Building blocks of every engine, independent of any protocol: time, timers, random numbers, small collections,
+//! identifiers.
 //!
-//! The lowest floor: imports nothing of this crate.
+//! The lowest layer: imports nothing of this crate.
 
 pub mod few;
 pub mod hex;

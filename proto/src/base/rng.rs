@@ -1,19 +1,19 @@
-//! The only source of randomness: seeded by whoever builds the engine, so that a run can be repeated.
+//! The only source of randomness of an engine: a generator with a given seed, so that a run can be reproduced.
 
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{CryptoRng, RngCore, SeedableRng};
 
-/// A cryptographically strong generator with a seed handed in.
+/// A cryptographically secure generator with a given seed.
 #[derive(Debug, Clone)]
 pub struct Entropy(ChaCha12Rng);
 
 impl Entropy {
-    /// A generator whose whole output follows from `seed`; the daemon takes the seed from the kernel.
+    /// A generator with this seed; the daemon takes the seed from the kernel.
     pub fn from_seed(seed: [u8; 32]) -> Entropy {
         Entropy(ChaCha12Rng::from_seed(seed))
     }
 
-    /// A generator for the simulator and tests, where a short seed is easier to write down.
+    /// A generator with a short seed, for the simulator and tests.
     pub fn from_number(seed: u64) -> Entropy {
         Entropy(ChaCha12Rng::seed_from_u64(seed))
     }
@@ -28,22 +28,22 @@ impl Entropy {
         u64::try_from((u128::from(self.bits()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 
-    /// A generator of its own for a part of the engine.
+    /// A new generator seeded by this one, for a part of the engine.
     pub fn fork(&mut self) -> Entropy {
         let mut seed = [0; 32];
         self.fill(&mut seed);
         Entropy::from_seed(seed)
     }
 
-    /// Another generator that takes nothing out of this one: what is recorded of an engine stays as it was when a part of it
-    /// begins to need secrets of its own.
+    /// Another generator that consumes no output of this one, so that recordings stay valid when a part of an engine begins
+    /// to need random numbers.
     pub(crate) fn beside(&self) -> Entropy {
         let mut other = self.0.clone();
         other.set_stream(1);
         Entropy(other)
     }
 
-    /// The generator as libraries of cryptography want it.
+    /// The generator as the traits of cryptographic crates.
     pub(crate) fn rng(&mut self) -> &mut (impl RngCore + CryptoRng + use<>) {
         &mut self.0
     }

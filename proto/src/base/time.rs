@@ -1,4 +1,4 @@
-//! Time as a number: microseconds since the node began, so that it can be written down and replayed.
+//! Time in microseconds since the start of the node, so that it can be recorded and replayed.
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -6,24 +6,24 @@ use core::ops::{Add, Sub};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Microseconds since the node began. Never wall-clock time; the wall clock is `contract::input::Clock`.
+/// Microseconds since the start of the node. Never wall-clock time; the wall clock is `contract::input::Clock`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "u64", into = "u64")]
 pub struct Time(
-    /// One more than the microseconds: so that no more room is needed for a time there may not be.
+    /// Microseconds plus one, so that `Option<Time>` needs no more space.
     NonZeroU64,
 );
 
 impl Time {
-    /// The moment the node began.
+    /// The start of the node.
     pub const ZERO: Time = Time(NonZeroU64::MIN);
 
-    /// `micros` microseconds after the node began.
+    /// `micros` microseconds after the start of the node.
     pub const fn from_micros(micros: u64) -> Time {
         Time(NonZeroU64::MIN.saturating_add(micros))
     }
 
-    /// Microseconds since the node began.
+    /// Microseconds since the start of the node.
     pub const fn as_micros(self) -> u64 {
         self.0.get() - 1
     }

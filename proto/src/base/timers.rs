@@ -1,4 +1,4 @@
-//! The timers of an engine: each keyed by what is to be done, the nearest found at once.
+//! The timers of an engine, keyed by their purpose; the earliest deadline is found in constant time.
 
 use crate::base::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ impl<K: Ord + Clone> Agenda<K> {
         Agenda::default()
     }
 
-    /// Sets the timer of `key` to `at`, whatever it was.
+    /// Sets the timer of `key` to `at`; replaces its former deadline.
     pub fn put(&mut self, key: K, at: Time) {
         if let Some(old) = self.by_key.insert(key.clone(), at) {
             self.by_time.remove(&(old, key.clone()));
@@ -37,17 +37,17 @@ impl<K: Ord + Clone> Agenda<K> {
         }
     }
 
-    /// When the timer of `key` ends.
+    /// The deadline of the timer of `key`.
     pub fn find(&self, key: &K) -> Option<Time> {
         self.by_key.get(key).copied()
     }
 
-    /// The nearest end of a timer.
+    /// The earliest deadline.
     pub fn deadline(&self) -> Option<Time> {
         self.by_time.first().map(|(at, _)| *at)
     }
 
-    /// Takes out one timer that has ended by `now`, the earliest first.
+    /// Removes one timer that has expired by `now`, the earliest first.
     pub fn expire(&mut self, now: Time) -> Option<K> {
         if self.deadline()? > now {
             return None;
@@ -62,7 +62,7 @@ impl<K: Ord + Clone> Agenda<K> {
         self.by_time.iter().map(|(at, key)| (*at, key))
     }
 
-    /// How many timers run.
+    /// The number of running timers.
     pub fn len(&self) -> usize {
         self.by_time.len()
     }

@@ -1,24 +1,24 @@
-//! A token bucket: so many at once, then one each interval (RFC 6275 §11.8, RFC 4861 §6.2.6).
+//! Token bucket rate limiter (RFC 6275 §11.8, RFC 4861 §6.2.6).
 
 use crate::base::time::Time;
 use core::time::Duration;
 
-/// Lets a burst through, then one each interval.
+/// A token bucket: a burst, then one token each interval.
 #[derive(Debug, Clone)]
 pub struct Limiter {
     burst: u32,
     interval: Duration,
-    /// The moment at which the bucket is full again.
+    /// The time at which the bucket is full again.
     full: Time,
 }
 
 impl Limiter {
-    /// A full bucket of `burst` tokens; one comes back each `interval`.
+    /// A full bucket of `burst` tokens, refilled by one token each `interval`.
     pub fn new(burst: u32, interval: Duration) -> Limiter {
         Limiter { burst, interval, full: Time::ZERO }
     }
 
-    /// Takes a token, if there is one.
+    /// Takes a token; returns whether there was one.
     pub fn take(&mut self, now: Time) -> bool {
         if self.next() > now {
             return false;
@@ -27,7 +27,7 @@ impl Limiter {
         true
     }
 
-    /// When there is a token.
+    /// The time at which the next token is available.
     pub fn next(&self) -> Time {
         self.full - self.interval * self.burst.saturating_sub(1)
     }

@@ -1,4 +1,4 @@
-//! What an operator or the daemon tells a running engine.
+//! Commands of an operator or of the daemon to a running engine.
 
 use crate::base::ids::{ContextId, Pair};
 use crate::contract::config::facilities::{Announcement, DenmOrder};
@@ -15,52 +15,52 @@ use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// What an operator or the daemon wants.
+/// A command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// What the journal remembers of an earlier life; given once, before anything else.
+    /// The records of the journal, written by a previous instance; given once, before any other input.
     Recall(Vec<Record>),
-    /// Everything of an earlier life that was recalled stands in the kernel again; the rest goes once the engine
-    /// [is settled](crate::contract::engine::Engine::is_settled).
+    /// All items restored from the journal are installed; other items of the previous instance are removed once
+    /// [`Engine::is_settled`](crate::contract::engine::Engine::is_settled) returns true.
     Begin,
-    /// The home agent's prefix table was read anew (`SIGHUP`, or the file changed).
+    /// Replaces the prefix table of the home agent (`SIGHUP`, or the file changed).
     PrefixTable(Arc<PrefixTable>),
-    /// The mobile router's settings that may change while it runs were read anew.
+    /// Replaces those settings of the mobile router that may change at run time.
     MobileRouter(Box<MobileRouterConfig>),
-    /// The path manager's settings were read anew.
+    /// Replaces the settings of the path manager.
     PathManager(Box<PathManagerConfig>),
-    /// Flow rules of the mobile router were read anew.
+    /// Replaces the flow rules of the mobile router.
     Flows(Vec<FlowRule>),
-    /// End in good order: de-register, drop all items.
+    /// Shuts down in good order: de-registers and removes all items.
     Stop,
-    /// Ends the binding of a home address by hand.
+    /// Deletes the binding of a home address.
     Unbind(HomeAddress),
-    /// The shim's settings were read anew.
+    /// Replaces the settings of the shim.
     Shim(Box<ShimConfig>),
-    /// Takes another path, if it is known to work: the locators to send from and to; of one context, or of all that
-    /// have both.
+    /// Switches to another locator pair if it is known to work: in one context, or in all contexts that have both
+    /// locators.
     UsePath {
-        /// Of which context; `None`: of all.
+        /// The ULID pair of the context; `None` for all contexts.
         ulids: Option<Pair>,
-        /// Only for packets of sockets with this mark.
+        /// The forked instance identifier: packets of sockets with this mark.
         #[serde(default)]
         fork: Fork,
-        /// Locators.
+        /// The local and the peer locator.
         path: Pair,
     },
-    /// Ends a context by hand.
+    /// Deletes a context.
     EndContext(ContextId),
-    /// What is announced to routers nearby, and believed of them, was read anew.
+    /// Replaces the settings of mobile network prefix provisioning.
     Mnpp(Box<MnppConfig>),
-    /// Asks a GeoNetworking station, or all in an area, whether they are there.
+    /// Sends an echo request to a GeoNetworking station, or to all stations in an area.
     Ask(Question),
-    /// Sends packets for an IPv6 address to an area.
+    /// Maps an IPv6 destination address to an area.
     PutArea(GeoDestination),
-    /// Something has happened that others should know.
+    /// Triggers, updates or terminates a DENM.
     Denm(DenmOrder),
-    /// What a GeoNetworking station announces was read anew.
+    /// Replaces the service announcement (SAM) of the station.
     Announce(Option<Box<Announcement>>),
-    /// Sends packets for an IPv6 address where its virtual link reaches again.
+    /// Removes the mapping of an IPv6 destination address to an area.
     DropArea(Ipv6Addr),
 }

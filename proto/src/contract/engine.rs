@@ -1,4 +1,4 @@
-//! The one contract of every engine: two methods that matter, no order of polling to remember.
+//! The interface of every protocol engine: one method that takes events, one that returns the next deadline.
 
 use crate::base::time::Time;
 use crate::contract::input::{Frame, Input};
@@ -10,27 +10,27 @@ use roam6_wire::HomeAddress;
 
 /// A protocol engine, or a node made of several.
 pub trait Engine {
-    /// Takes one event at `now` and appends what is to be done about it to `out`, in the order it is to be done.
+    /// Handles one event at `now` and appends the resulting outputs to `out`, in order of execution.
     ///
-    /// `now` never goes backwards from one call to the next.
+    /// `now` must not decrease from one call to the next.
     fn handle(&mut self, now: Time, input: &Input, out: &mut Outbox);
 
-    /// When the engine next wants [`Input::Tick`]; `None` while it waits for events only.
+    /// The time of the next [`Input::Tick`]; `None` if no timer is running.
     ///
-    /// A tick earlier or later than asked is harmless.
+    /// An early or late tick is harmless.
     fn deadline(&self) -> Option<Time>;
 
-    /// Whether what an earlier life left on the host, and this one has not put again, may go. Until then it stays: it may
-    /// still carry packets.
+    /// Whether items that a previous instance left on the host, and this one has not installed again, may be removed.
+    /// Until then they may still forward packets.
     fn is_settled(&self) -> bool {
         true
     }
 
-    /// Adds what an operator wants to see of this engine to `view`.
+    /// Adds the state of this engine to `view`.
     fn view(&self, now: Time, view: &mut View);
 
-    /// Adds the same in pieces, none of which takes longer than a packet may wait: what comes first, or what comes after
-    /// `last`. Returns the last home address it has come to; `None` once that was all.
+    /// Adds the same in bounded pieces, so that packets are not delayed: the first piece, or the one after `last`.
+    /// Returns the last home address of the piece; `None` after the last piece.
     fn view_piece(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
         if last.is_none() {
             self.view(now, view);
@@ -39,7 +39,7 @@ pub trait Engine {
     }
 }
 
-/// What an engine wants done, in order.
+/// The outputs of an engine, in order.
 #[derive(Debug, Default)]
 pub struct Outbox {
     outputs: Vec<Output>,
@@ -61,42 +61,43 @@ impl Outbox {
         self.outputs.push(Output::Frame(frame));
     }
 
-    /// Makes the host hold `item`, in place of any item of the same key; answered by one [`Outcome`](crate::contract::input::Outcome).
+    /// Installs `item` on the host; replaces an item of the same key. The host answers with one
+    /// [`Outcome`](crate::contract::input::Outcome).
     pub fn put(&mut self, item: Item) {
         self.outputs.push(Output::Put(item));
     }
 
-    /// Makes the host no longer hold the item of `key`. Not answered; dropping what is not there is fine.
+    /// Removes the item of `key` from the host, if there is one. The host does not answer.
     pub fn drop(&mut self, key: Key) {
         self.outputs.push(Output::Drop(key));
     }
 
-    /// Asks what a context has carried.
+    /// Queries the traffic of a context.
     pub fn sample(&mut self, sample: Sample) {
         self.outputs.push(Output::Sample(sample));
     }
 
-    /// Tells the world what happened.
+    /// Reports an event.
     pub fn report(&mut self, report: Report) {
         self.outputs.push(Output::Report(report));
     }
 
-    /// Moves everything from `other` behind what is here.
+    /// Moves all outputs of `other` to the end of this outbox.
     pub fn append(&mut self, other: &mut Outbox) {
         self.outputs.append(&mut other.outputs);
     }
 
-    /// Takes everything out, oldest first.
+    /// Removes and returns all outputs, oldest first.
     pub fn drain(&mut self) -> impl Iterator<Item = Output> + '_ {
         self.outputs.drain(..)
     }
 
-    /// What is inside, oldest first.
+    /// The outputs, oldest first.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
     }
 
-    /// Whether nothing is to be done.
+    /// Whether there are no outputs.
     pub fn is_empty(&self) -> bool {
         self.outputs.is_empty()
     }

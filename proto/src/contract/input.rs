@@ -13,50 +13,50 @@ use std::net::{Ipv6Addr, SocketAddrV6};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
-    /// The time an engine asked for has come.
+    /// The deadline of the engine has passed.
     Tick,
     /// A packet was received.
     Packet(Packet),
-    /// A frame was received that is no IPv6 packet of one of the host's own interfaces: GeoNetworking, or what the host
-    /// sends into a virtual link of ours.
+    /// An Ethernet frame was received: a GeoNetworking frame, or a frame that the host sent into a virtual interface.
     Frame(Frame),
-    /// Where this host is, or `None` once that is not known any longer.
+    /// The position of this host changed; `None` once it is unknown.
     Fix(Option<Fix>),
-    /// A network interface came, went or changed.
+    /// A network interface was added, removed or changed.
     Link(LinkEvent),
-    /// An address of this host came, went or changed state.
+    /// An address of this host was added, removed or changed state.
     Address(AddressEvent),
-    /// A default route that no advertisement made came or went.
+    /// A default route that does not stem from a Router Advertisement was added or removed.
     Route(RouteEvent),
-    /// The kernel's MPTCP made or closed a connection or a subflow.
+    /// The kernel's MPTCP established or closed a connection or a subflow.
     Subflow(SubflowEvent),
-    /// The kernel no longer reaches, or again reaches, a neighbour (NUD, RFC 4861 §7.3).
+    /// Neighbour Unreachability Detection of the kernel changed the state of a neighbour (RFC 4861 §7.3).
     Neighbour(NeighbourEvent),
-    /// The answer to one `Put`.
+    /// The result of one `Put`.
     Outcome(Outcome),
-    /// The wall clock, told at start and whenever it was stepped.
+    /// The wall-clock time: at start, and after each step of the clock.
     Clock(Clock),
-    /// A pair of addresses without a context has crossed the thresholds of the [`crate::contract::item::Trigger`].
+    /// The traffic of an address pair without a context exceeds a threshold of the [`crate::contract::item::Trigger`].
     Flow(FlowEvent),
-    /// What a context has carried: the answer to a [`Sample`](crate::contract::output::Sample), or what that asked to be told of.
+    /// The traffic of a context: the answer to a [`Sample`](crate::contract::output::Sample), or a notification that it
+    /// requested.
     Activity(Activity),
-    /// An operator or the daemon wants something.
+    /// A command of an operator or of the daemon.
     Order(Order),
 }
 
 /// A received packet, from its IPv6 header to its end. Untrusted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packet {
-    /// Where it was received.
+    /// The interface that received it.
     pub link: LinkId,
-    /// Link-layer source address, where the link has any.
+    /// Link-layer source address; `None` on a link without link-layer addresses.
     pub sender: Option<LinkAddress>,
-    /// The packet, beginning with the IPv6 header; extension headers untouched, no tunnel header removed.
+    /// The packet from its IPv6 header on, as received: with extension headers and outer headers.
     #[serde(with = "crate::base::hex")]
     pub bytes: Vec<u8>,
 }
 
-/// A frame of a link with addresses of Ethernet's kind, without its header. Received: untrusted.
+/// An Ethernet frame without its header. A received frame is untrusted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     /// The interface.
@@ -65,49 +65,49 @@ pub struct Frame {
     pub source: LinkAddress,
     /// Link-layer destination address.
     pub destination: LinkAddress,
-    /// What is inside.
+    /// Its EtherType.
     pub ethertype: u16,
-    /// What is inside, from its first header on.
+    /// Its payload.
     #[serde(with = "crate::base::hex")]
     pub bytes: Vec<u8>,
 }
 
-/// A position.
+/// A position fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fix {
-    /// Where.
+    /// Latitude and longitude.
     pub place: Place,
-    /// Metres within which it is with 95 % confidence; `None` if nobody knows.
+    /// Radius of the 95 % confidence circle, metres; `None` if unknown.
     pub uncertainty: Option<u32>,
-    /// Centimetres a second.
+    /// Speed, cm/s.
     pub speed: i16,
-    /// Tenths of a degree clockwise from north, below 3600.
+    /// Heading, tenths of a degree clockwise from north, 0 to 3599.
     pub heading: u16,
 }
 
-/// What is now true of a network interface.
+/// The present state of a network interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkEvent {
-    /// Which interface.
+    /// The interface.
     pub link: LinkId,
     /// Its name.
     pub name: String,
-    /// Its link-layer address, where it has one of Ethernet's shape.
+    /// Its link-layer address, if that is an EUI-48 address.
     pub address: Option<LinkAddress>,
-    /// Administratively up and with carrier. `false` also when the interface is gone.
+    /// Administratively up and with carrier; `false` also if the interface was removed.
     pub up: bool,
-    /// Largest IPv6 packet it carries, octets.
+    /// Link MTU, octets.
     pub mtu: u32,
 }
 
-/// What is now true of an address of this host.
+/// The present state of an address of this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressEvent {
-    /// The interface that holds it.
+    /// The interface it is assigned to.
     pub link: LinkId,
     /// The address.
     pub address: Ipv6Addr,
-    /// What became of it.
+    /// Its state.
     pub state: AddressState,
 }
 
@@ -115,86 +115,86 @@ pub struct AddressEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AddressState {
-    /// Duplicate address detection still runs.
+    /// Duplicate Address Detection is in progress.
     Tentative,
-    /// Usable.
+    /// Preferred address.
     Assigned,
-    /// Usable, but not for new connections (preferred lifetime 0).
+    /// Deprecated address: its preferred lifetime has expired.
     Deprecated,
-    /// Another node has it.
+    /// Duplicate Address Detection found another node with this address.
     Duplicated,
-    /// No longer on the interface.
+    /// Removed from the interface.
     Gone,
 }
 
 impl AddressState {
-    /// Whether packets may have it as their source.
+    /// Whether it may be used as a source address.
     pub fn is_usable(self) -> bool {
         matches!(self, AddressState::Assigned | AddressState::Deprecated)
     }
 }
 
-/// What is now true of a default route that an operator or another program made.
+/// The present state of a default route that an operator or another program configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteEvent {
-    /// The interface it leads to.
+    /// Its output interface.
     pub link: LinkId,
-    /// The router it leads to.
+    /// Its next hop.
     pub router: Ipv6Addr,
-    /// `false` once it is gone.
+    /// `false` once it is removed.
     pub stands: bool,
 }
 
-/// What became of a connection of the kernel's MPTCP, or of one of its subflows (RFC 8684).
+/// An event of a connection of the kernel's MPTCP, or of one of its subflows (RFC 8684).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubflowEvent {
-    /// Our token of the connection.
+    /// The local token of the connection.
     pub token: Token,
-    /// What happened.
+    /// The event.
     pub change: SubflowChange,
-    /// Our end of the subflow; of the first one, if this is about the connection.
+    /// Local address and port of the subflow; for a connection, of its first subflow.
     pub local: SocketAddrV6,
-    /// The peer's end.
+    /// Remote address and port.
     pub remote: SocketAddrV6,
-    /// Error number of a subflow that ended by one, else 0.
+    /// Error number (errno) that closed the subflow, else 0.
     pub error: u8,
 }
 
-/// What can become of a connection or subflow.
+/// Events of connections and subflows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SubflowChange {
-    /// The connection stands, with its first subflow.
+    /// The connection is established, with its first subflow.
     Connected,
-    /// The connection ended, with all of its subflows.
+    /// The connection is closed, with all of its subflows.
     Disconnected,
-    /// Another subflow stands.
+    /// Another subflow is established.
     Opened,
-    /// A subflow ended.
+    /// A subflow is closed.
     Closed,
-    /// The peer changed its mind about using a subflow (MP_PRIO).
+    /// The peer changed the backup flag of a subflow (MP_PRIO).
     Changed,
 }
 
-/// What the kernel now knows of a neighbour.
+/// The present state of an entry of the neighbour cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeighbourEvent {
-    /// The interface it is on.
+    /// The interface.
     pub link: LinkId,
-    /// Its address.
+    /// The neighbour's IPv6 address.
     pub address: Ipv6Addr,
     /// Its link-layer address, if known.
     pub link_address: Option<LinkAddress>,
-    /// `false` once unreachability detection has given up on it.
+    /// `false` once Neighbour Unreachability Detection has failed.
     pub reachable: bool,
 }
 
-/// The answer to one `Put`, in the order of the `Put`s.
+/// The result of one `Put`; in the order of the `Put`s.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Which item.
+    /// The key of the item.
     pub key: Key,
-    /// `None` if the host now holds the item; else why not, in the kernel's own words.
+    /// `None` if the host now has the item; else the error text of the kernel.
     pub refused: Option<String>,
 }
 
@@ -205,46 +205,46 @@ pub struct Clock {
     pub unix_micros: u64,
 }
 
-/// What two addresses without a context have exchanged by one of the uplinks.
+/// The traffic of an address pair without a context on one uplink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowEvent {
-    /// Who with whom.
+    /// The addresses.
     pub pair: Pair,
-    /// The uplink their packets leave by.
+    /// The uplink of packets sent.
     pub link: LinkId,
-    /// Packets sent and received since it began.
+    /// Packets in both directions.
     pub packets: u64,
-    /// Their octets, from the IPv6 header on.
+    /// Octets in both directions, IPv6 headers included.
     pub octets: u64,
-    /// When it began.
+    /// Time of the first packet.
     pub since: Time,
 }
 
-/// What a context has carried for the layers above; control messages do not count. As of the moment of the input.
+/// The traffic of the upper layers in a context, without control messages, at the time of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
-    /// Which context.
+    /// The context.
     pub context: ContextId,
-    /// The last packet sent.
+    /// Time of the last packet sent.
     pub sent: Option<Time>,
-    /// The last packet received.
+    /// Time of the last packet received.
     pub received: Option<Time>,
-    /// The first packet sent after the last that was received; `None` if nothing was.
+    /// Time of the first packet sent since the last packet received; `None` if there is none.
     pub unanswered: Option<Time>,
-    /// The first packet received after the last that was sent; `None` if nothing was.
+    /// Time of the first packet received since the last packet sent; `None` if there is none.
     pub unreturned: Option<Time>,
-    /// Packets and octets sent since the context began.
+    /// Traffic sent since the context was established.
     pub out: Amount,
-    /// Packets and octets received since the context began.
+    /// Traffic received since the context was established.
     #[serde(rename = "in")]
     pub into: Amount,
 }
 
-/// How much.
+/// A traffic counter.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// Packets.
     pub packets: u64,
-    /// Octets, from the IPv6 header on.
+    /// Octets, IPv6 headers included.
     pub octets: u64,
 }

@@ -1,6 +1,6 @@
-//! The contract between an engine and its host: what an engine is told and what it wants, as plain values.
+//! The contract between an engine and its host: inputs, outputs, commands, reports, views and settings as plain values.
 //!
-//! Imports [`crate::base`] and the values of [`crate::crypto`], and never a role.
+//! Imports [`crate::base`] and values of [`crate::crypto`], never a role.
 
 pub mod command;
 pub mod config;

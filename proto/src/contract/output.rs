@@ -16,48 +16,48 @@ pub enum Output {
     Transmit(Transmit),
     /// Send a frame.
     Frame(Frame),
-    /// Make the host hold an item, in place of any of the same key.
+    /// Install an item on the host; replaces an item of the same key.
     Put(Item),
-    /// Make the host no longer hold an item.
+    /// Remove an item from the host.
     Drop(Key),
-    /// Tell what a context has carried.
+    /// Query the traffic of a context.
     Sample(Sample),
-    /// Tell what happened.
+    /// Report an event.
     Report(Report),
 }
 
-/// A question about a context that stands. Answered at once by one [`crate::contract::input::Activity`]; and by one more at the next
-/// packet of each kind asked for, be it long after, unless another sample of the context has come in between that did
-/// not ask for it. So a context in which nothing goes on costs nothing.
+/// A query of the traffic of an established context. The host answers at once with one
+/// [`Activity`](crate::contract::input::Activity), and with one more at the next packet of each requested direction,
+/// unless a later query of the context has cancelled that request. An idle context costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Which context.
+    /// The context.
     pub context: ContextId,
-    /// Tell when the next packet is sent.
+    /// Notify when the next packet is sent.
     pub tell_sent: bool,
-    /// Tell when the next packet is received.
+    /// Notify when the next packet is received.
     pub tell_received: bool,
 }
 
 /// A packet to send.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transmit {
-    /// How it leaves.
+    /// Its route.
     pub via: Via,
-    /// The packet, from its IPv6 header to its end, checksums done.
+    /// The packet from its IPv6 header on, with valid checksums.
     #[serde(with = "crate::base::hex")]
     pub bytes: Vec<u8>,
 }
 
-/// How a packet leaves.
+/// The route of a packet to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
-    /// As the routing tables say.
+    /// By a lookup in the routing tables.
     Route,
-    /// By this interface, the routing tables finding the next hop among its routes.
+    /// By this interface, with a lookup among its routes (`SO_BINDTODEVICE`).
     Link(LinkId),
-    /// By this interface straight to this link-layer address, past routing and neighbour discovery.
+    /// By this interface to this link-layer address, without a lookup and without neighbour discovery.
     Neighbour {
         /// The interface.
         link: LinkId,

@@ -1,4 +1,4 @@
-//! IPsec between mobile router and home agent, as far as both see it alike.
+//! IPsec between mobile router and home agent: what both roles share.
 
 use crate::contract::report::DropReason;
 use crate::crypto::esp;

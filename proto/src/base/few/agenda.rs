@@ -1,9 +1,9 @@
-//! Timers of which few run.
+//! A timer queue for few timers.
 
 use super::Map;
 use crate::base::time::Time;
 
-/// Timers keyed by `K`, as in the larger [`Agenda`](crate::base::timers::Agenda); the nearest is looked for among all.
+/// Timers keyed by `K`, as in the larger [`Agenda`](crate::base::timers::Agenda); finds the earliest deadline by a linear search.
 #[derive(Debug, Clone)]
 pub struct Agenda<K>(Map<K, Time>);
 
@@ -14,7 +14,7 @@ impl<K> Default for Agenda<K> {
 }
 
 impl<K: Ord + Clone> Agenda<K> {
-    /// Sets the timer of `key` to `at`, whatever it was.
+    /// Sets the timer of `key` to `at`; replaces its former deadline.
     pub fn put(&mut self, key: K, at: Time) {
         self.0.insert(key, at);
     }
@@ -24,17 +24,17 @@ impl<K: Ord + Clone> Agenda<K> {
         self.0.remove(key);
     }
 
-    /// When the timer of `key` ends.
+    /// The deadline of the timer of `key`.
     pub fn find(&self, key: &K) -> Option<Time> {
         self.0.get(key).copied()
     }
 
-    /// The nearest end of a timer.
+    /// The earliest deadline.
     pub fn deadline(&self) -> Option<Time> {
         self.0.values().min().copied()
     }
 
-    /// Takes out one timer that has ended by `now`, the earliest first.
+    /// Removes one timer that has expired by `now`, the earliest first.
     pub fn expire(&mut self, now: Time) -> Option<K> {
         let (key, at) = self.0.iter().min_by_key(|(_, at)| **at)?;
         let key = (*at <= now).then(|| key.clone())?;

@@ -1,4 +1,4 @@
-//! Few values, each once.
+//! An ordered set of few values.
 
 use super::Map;
 use core::borrow::Borrow;
@@ -7,39 +7,39 @@ use core::ops::RangeBounds;
 use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// Values in their order, each once.
+/// An ordered set in a sorted vector.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Set<T>(Map<T, ()>);
 
 impl<T> Set<T> {
-    /// A set of nothing.
+    /// An empty set.
     pub const fn new() -> Set<T> {
         Set(Map::new())
     }
 
-    /// How many there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them.
+    /// All values in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> + DoubleEndedIterator + Clone {
         self.0.keys()
     }
 
-    /// Keeps only what `keep` says of.
+    /// Keeps the values for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         self.0.retain(|held, ()| keep(held));
     }
 }
 
 impl<T: Ord> Set<T> {
-    /// Whether this is one of them.
+    /// Whether the set contains a value.
     pub fn contains<Q: Ord + ?Sized>(&self, one: &Q) -> bool
     where
         T: Borrow<Q>,
@@ -47,12 +47,12 @@ impl<T: Ord> Set<T> {
         self.0.contains_key(one)
     }
 
-    /// Puts one in and says whether it was not there before.
+    /// Inserts a value; returns whether it is new.
     pub fn insert(&mut self, one: T) -> bool {
         self.0.insert(one, ()).is_none()
     }
 
-    /// Takes one out and says whether it was there.
+    /// Removes a value; returns whether it was present.
     pub fn remove<Q: Ord + ?Sized>(&mut self, one: &Q) -> bool
     where
         T: Borrow<Q>,
@@ -60,12 +60,12 @@ impl<T: Ord> Set<T> {
         self.0.remove(one).is_some()
     }
 
-    /// Those within `range`.
+    /// The values within `range`, in order.
     pub fn range(&self, range: impl RangeBounds<T>) -> impl DoubleEndedIterator<Item = &T> {
         self.0.range(range).map(|(held, ())| held)
     }
 
-    /// Those that are not in `other`.
+    /// The values that are not in `other`.
     pub fn difference(&self, other: &Set<T>) -> impl Iterator<Item = &T> {
         self.iter().filter(|held| !other.contains(*held))
     }
@@ -131,7 +131,7 @@ impl<'de, T: Deserialize<'de> + Ord> Deserialize<'de> for Set<T> {
     }
 }
 
-/// A set that is being read.
+/// Deserializes a set.
 struct Reading<T>(Set<T>);
 
 impl<'de, T: Deserialize<'de> + Ord> Visitor<'de> for Reading<T> {

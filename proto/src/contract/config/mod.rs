@@ -1,4 +1,4 @@
-//! The settings of every role: plain values, checked by whoever builds them.
+//! The settings of every role: plain values, validated by the caller.
 
 pub mod facilities;
 pub mod flow;

@@ -16,7 +16,7 @@ pub struct ShimConfig {
     /// Names of the uplinks; they may come and go. Their global addresses are this host's locators.
     pub interfaces: few::Set<String>,
     /// What is thought of locators on an uplink, by its name, where it is not as good as any.
-    #[serde(default, skip_serializing_if = "few::Map::is_empty")]
+    #[serde(default, skip_serializing_if = "has_no_preferences")]
     pub preferences: few::Map<String, UplinkPreference>,
     /// How addresses on the uplinks are made; `None`: others see to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,6 +39,10 @@ pub struct ShimConfig {
     pub identities: Vec<Identity>,
     /// Peers' signatures verified each second, at most; in between only what is cheap.
     pub verifications_per_second: u32,
+}
+
+fn has_no_preferences(preferences: &few::Map<String, UplinkPreference>) -> bool {
+    preferences.is_empty()
 }
 
 /// What is thought of an uplink's locators (RFC 5533 §5.15.3). Peers are told.

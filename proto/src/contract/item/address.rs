@@ -1,4 +1,4 @@
-//! Addresses, neighbours and settings of interfaces.
+//! Items of interfaces: sysctls, addresses, neighbour entries, source filters, virtual interfaces.
 
 use crate::base::ids::LinkId;
 use roam6_wire::LinkAddress;
@@ -6,25 +6,25 @@ use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
-/// A kernel setting of one interface, or of all.
+/// A sysctl of one interface, or of all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// The interface; `None` for the setting that holds for all.
+    /// The interface; `None` for `conf.all`.
     pub link: Option<LinkId>,
-    /// Which setting.
+    /// The sysctl.
     pub knob: Knob,
     /// Its value.
     pub value: i32,
 }
 
-/// The kernel settings roam6 touches: `net.ipv6.conf.*` but for one.
+/// The sysctls that roam6 sets; of `net.ipv6.conf.*` unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Knob {
     /// `forwarding`
     Forwarding,
-    /// `accept_ra`. For all interfaces it says that those which accept router advertisements go on doing so while the host
-    /// forwards (2), as long as `forwarding` is put after it.
+    /// `accept_ra`. With `None` as the interface: interfaces that accept Router Advertisements continue to do so while the
+    /// host forwards (value 2), provided that `forwarding` is set after it.
     AcceptRa,
     /// `autoconf`
     Autoconf,
@@ -47,11 +47,11 @@ pub struct Address {
     pub link: LinkId,
     /// The address.
     pub address: Ipv6Addr,
-    /// Length of the on-link prefix, 128 for none.
+    /// Length of the on-link prefix; 128 for none.
     pub prefix_length: u8,
-    /// Whether new connections may choose it as their source (preferred lifetime not 0).
+    /// Preferred address; `false` for a deprecated one (preferred lifetime 0).
     pub preferred: bool,
-    /// The kernel is to look for duplicates before it uses it (RFC 4862 §5.4); else it is used at once.
+    /// The kernel performs Duplicate Address Detection (RFC 4862 §5.4); `false` for `nodad`.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub detect: bool,
 }
@@ -65,7 +65,7 @@ pub struct Anycast {
     pub address: Ipv6Addr,
 }
 
-/// A neighbour cache entry that does not age.
+/// A permanent neighbour cache entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbour {
     /// The interface.
@@ -76,37 +76,38 @@ pub struct Neighbour {
     pub link_address: LinkAddress,
 }
 
-/// An address answered for on a link.
+/// A proxy neighbour entry: this host answers Neighbour Solicitations for the address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proxy {
     /// The link.
     pub link: LinkId,
     /// The address.
     pub address: Ipv6Addr,
-    /// Value of the Router bit in the advertisements (1 for a mobile router, RFC 3963 §6.4; else 0, RFC 6275 §10.4.1).
+    /// The R flag of the Neighbour Advertisements (1 for a mobile router, RFC 3963 §6.4; else 0, RFC 6275 §10.4.1).
     pub router: bool,
 }
 
-/// Which sources packets may have that come in by an interface, beside link-local ones and none. All others are answered
-/// with Destination Unreachable, code 5 (RFC 4443 §3.1), and go nowhere; but for neighbour discovery with this host, or
-/// a node could not be found that the answer is for.
+/// The source addresses that may enter by an interface, beside link-local addresses and the unspecified address. Packets
+/// with other source addresses are dropped with Destination Unreachable, code 5 (RFC 4443 §3.1). Neighbour discovery with
+/// this host is exempt, because the ICMPv6 error needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     /// The interface.
     pub link: LinkId,
-    /// Sources that pass.
+    /// Permitted source prefixes.
     pub sources: Vec<Prefix>,
-    /// This host's own addresses: sources that do not pass although they may lie in one of those.
+    /// Addresses of this host: not permitted, even within one of the permitted prefixes.
     pub own: Vec<Ipv6Addr>,
 }
 
-/// An interface of our own making that looks like Ethernet: what the host sends by it comes as [`Frame`](crate::contract::input::Frame).
+/// A virtual Ethernet interface (TAP): what the host sends by it arrives as
+/// [`Frame`](crate::contract::input::Frame).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VirtualInterface {
     /// Its name.
     pub name: String,
     /// Its link-layer address.
     pub address: LinkAddress,
-    /// The largest IPv6 packet it carries, octets.
+    /// Its MTU, octets.
     pub mtu: u32,
 }

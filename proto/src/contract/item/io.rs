@@ -1,22 +1,23 @@
-//! What the engines receive beside signalling packets.
+//! Subscriptions to frames and UDP ports.
 
 use crate::base::ids::LinkId;
 use roam6_wire::LinkAddress;
 use serde::{Deserialize, Serialize};
 
-/// An interface whose frames of one kind the engines hear, and may send.
+/// A subscription to frames of one EtherType on an interface; also permits the engines to send such frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heard {
     /// The interface.
     pub link: LinkId,
-    /// The kind.
+    /// The EtherType.
     pub ethertype: u16,
-    /// A link-layer address beside the interface's own for which frames are received.
+    /// An additional link-layer address for which the interface receives frames.
     #[serde(default)]
     pub address: Option<LinkAddress>,
 }
 
-/// A UDP port of one interface that the engines answer: the kernel says nothing of what comes there (RFC 4443 §3.1, code 4).
+/// A UDP port of one interface that the engines answer: the kernel sends no Port Unreachable for it (RFC 4443 §3.1,
+/// code 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
     /// The interface.

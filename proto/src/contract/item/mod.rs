@@ -1,7 +1,7 @@
-//! What the host should look like: items, each with a key; built in key order, removed backwards.
+//! The desired state of the host: items with keys, installed in the order of their keys and removed in reverse order.
 //!
-//! The order of [`Key`]'s variants is the building order: a route can name a table only once its device exists, and a
-//! record is written before a peer is told, because its `Outcome` is what the engine waits for.
+//! The order of the variants of [`Key`] is the order of installation: a route needs its device, and a journal record is
+//! written before a peer is acknowledged, because the engine waits for its `Outcome`.
 
 pub mod address;
 pub mod io;
@@ -26,52 +26,52 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-/// One thing the host should hold.
+/// One item of the desired state of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Item {
-    /// A kernel setting; its former value comes back when the item is dropped.
+    /// A sysctl; its former value is restored when the item is removed.
     Setting(Setting),
     /// An address on an interface.
     Address(Address),
     /// An anycast address on an interface.
     Anycast(Anycast),
-    /// A neighbour cache entry that does not age.
+    /// A permanent neighbour cache entry.
     Neighbour(Neighbour),
-    /// An address answered for on a link (proxy neighbour discovery, RFC 4861 §7.2.8).
+    /// A proxy neighbour entry (RFC 4861 §7.2.8).
     Proxy(Proxy),
-    /// Which sources packets from an interface may have.
+    /// Ingress filter of source addresses of an interface.
     Guard(Guard),
-    /// A tunnel and all its paths.
+    /// A tunnel with its paths.
     Tunnel(Tunnel),
     /// A route.
     Route(Route),
     /// A routing policy rule.
     Rule(Rule),
-    /// A destination whose packets go by the routes of this host, whichever tunnel would take them. Without it what goes
-    /// into a tunnel may not ask the routes.
+    /// A destination prefix that bypasses the tunnels: its packets use the routing tables. The fast path does not look up
+    /// routes for packets that enter a tunnel, hence the explicit item.
     Shortcut(Prefix),
-    /// How many subflows the kernel's MPTCP may make; the former limits come back when the item is dropped.
+    /// Limits of the kernel's MPTCP; the former limits are restored when the item is removed.
     EndpointLimits(EndpointLimits),
-    /// An address the kernel's MPTCP uses for subflows, or tells peers of.
+    /// An endpoint of the kernel's MPTCP: a source address of subflows, or an address signalled to peers.
     Endpoint(Endpoint),
-    /// An interface whose frames of one kind the engines hear.
+    /// A subscription to frames of one EtherType on an interface.
     Heard(Heard),
-    /// An interface of our own making, behind which the engines are.
+    /// A virtual interface (TAP) of the engines.
     Virtual(VirtualInterface),
-    /// A port the engines answer.
+    /// A UDP port that the engines answer.
     Port(Port),
-    /// An uplink whose packets the shim looks at.
+    /// An uplink with the shim attached.
     Shimmed(Shimmed),
-    /// When a conversation is worth a context.
+    /// Thresholds for the establishment of contexts.
     Trigger(Trigger),
     /// A context of the shim.
     Context(Context),
-    /// A line of the journal, on disk and synced.
+    /// A journal record, on disk and synced.
     Record(Record),
 }
 
-/// What an item is found by; also the building order.
+/// The key of an item; its order is the order of installation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Key {
@@ -93,11 +93,11 @@ pub enum Key {
     Route(Table, Prefix, Prefix, u32),
     /// See [`Rule`].
     Rule(u32, Prefix, Prefix, Option<String>),
-    /// See [`Item::Shortcut`]. After routes and rules: until they stand packets take the tunnel.
+    /// See [`Item::Shortcut`]. After routes and rules: packets take the tunnel until those are installed.
     Shortcut(Prefix),
     /// See [`EndpointLimits`].
     EndpointLimits,
-    /// See [`Endpoint`]. The kernel knows an address once, whatever the interface.
+    /// See [`Endpoint`]. In the kernel an endpoint address is unique across interfaces.
     Endpoint(Ipv6Addr),
     /// See [`Heard`].
     Heard(LinkId, u16),
@@ -143,7 +143,7 @@ impl fmt::Display for Key {
 }
 
 impl Item {
-    /// What this item is found by.
+    /// The key of this item.
     pub fn key(&self) -> Key {
         match self {
             Item::Setting(setting) => Key::Setting(setting.link, setting.knob),
@@ -172,24 +172,24 @@ impl Item {
     }
 }
 
-/// Everything the host should hold now.
+/// The desired state of the host.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Plan {
     items: BTreeMap<Key, Item>,
 }
 
 impl Plan {
-    /// Nothing.
+    /// An empty plan.
     pub fn new() -> Plan {
         Plan::default()
     }
 
-    /// Holds `item` in place of any of the same key; returns the one it took the place of.
+    /// Adds `item`; returns the item of the same key that it replaced.
     pub fn put(&mut self, item: Item) -> Option<Item> {
         self.items.insert(item.key(), item)
     }
 
-    /// Holds the item of `key` no longer.
+    /// Removes the item of `key`.
     pub fn drop(&mut self, key: &Key) -> Option<Item> {
         self.items.remove(key)
     }
@@ -199,17 +199,17 @@ impl Plan {
         self.items.get(key)
     }
 
-    /// All items in building order; walk it backwards to remove them.
+    /// All items in the order of installation; the reverse order is that of removal.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Key, &Item)> {
         self.items.iter()
     }
 
-    /// How many items.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether nothing is held.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

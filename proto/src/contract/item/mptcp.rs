@@ -1,37 +1,37 @@
-//! What the kernel's MPTCP is told (RFC 8684).
+//! Endpoints and limits of the kernel's MPTCP (RFC 8684).
 
 use crate::base::ids::LinkId;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
-/// Limits of each connection of the kernel's MPTCP (RFC 8684). They hold for the whole network namespace.
+/// Limits of each MPTCP connection (`ip mptcp limits`); valid for the whole network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointLimits {
-    /// Subflows beside the first; the kernel takes 0 to 8.
+    /// Maximum number of additional subflows, 0 to 8.
     pub subflows: u32,
-    /// Addresses of the peer that are taken up; the kernel takes 0 to 8.
+    /// Maximum number of accepted addresses of the peer (ADD_ADDR), 0 to 8.
     pub accepted: u32,
 }
 
-/// An address the kernel's MPTCP uses. It makes a subflow as soon as the item stands, and only then: a route from the
-/// address must stand first.
+/// An endpoint (`ip mptcp endpoint`). The kernel establishes subflows when the item is installed and at no other time, so
+/// the route from the address must be installed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     /// The address.
     pub address: Ipv6Addr,
-    /// The interface its subflows leave by.
+    /// Output interface of its subflows.
     pub link: LinkId,
-    /// What it is for.
+    /// Its use.
     pub flags: EndpointFlags,
 }
 
-/// What an MPTCP endpoint is for.
+/// Flags of an MPTCP endpoint.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointFlags {
-    /// Peers are told of it (ADD_ADDR, RFC 8684 §3.4.1).
+    /// It is signalled to peers (ADD_ADDR, RFC 8684 §3.4.1).
     pub signal: bool,
-    /// Subflows are made from it (MP_JOIN, RFC 8684 §3.2).
+    /// Subflows are established from it (MP_JOIN, RFC 8684 §3.2).
     pub subflow: bool,
-    /// Carries data only when nothing else can (RFC 8684 §3.3.8).
+    /// Its subflows are backups (RFC 8684 §3.3.8).
     pub backup: bool,
 }

@@ -1,4 +1,4 @@
-//! What must outlive the daemon: lines of the journal.
+//! Journal records: state that persists across restarts of the daemon.
 
 use crate::contract::config::flow::FlowRule;
 use crate::crypto::cga::Parameters;
@@ -10,22 +10,22 @@ use roam6_wire::Sequence;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
-/// A line of the journal: what must outlive the daemon. A later record of the same key takes the place of an earlier one.
+/// A journal record. A later record of the same key replaces an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Record {
-    /// A binding a home agent has acknowledged, or is about to.
+    /// A binding that a home agent has acknowledged, or is about to acknowledge.
     Binding(BindingRecord),
-    /// The last sequence number used for a home address: sent by its mobile router, or accepted by a home agent that must
-    /// remember it beyond the binding.
+    /// The last sequence number of a home address: sent by its mobile router, or accepted by a home agent that needs it
+    /// after the binding has ended.
     Sequence(SequenceRecord),
-    /// Addresses of a host with several providers.
+    /// A set of hash-based addresses.
     AddressSet(AddressSetRecord),
-    /// A prefix of a visited network that nodes inside a mobile router believe in.
+    /// A prefix of a visited network that was advertised in the mobile network.
     Lent(LentRecord),
 }
 
-/// What a record is found by.
+/// The key of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordKey {
@@ -39,24 +39,24 @@ pub enum RecordKey {
     Lent(Prefix),
 }
 
-/// A prefix of a visited network that nodes inside were told of: a later life in another network tells them that it is over
-/// (RFC 9096 §3.5).
+/// A prefix of a visited network that was advertised in the mobile network: a later instance in another network deprecates
+/// it (RFC 9096 §3.5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LentRecord {
     /// The prefix.
     pub prefix: Prefix,
-    /// Name of the interface inside.
+    /// Name of the ingress interface.
     pub interface: String,
-    /// Whether nodes were told that all of it is on their link.
+    /// The L flag of the Prefix Information option.
     pub on_link: bool,
 }
 
-/// A set of hash-based addresses, which cost work to make.
+/// A set of hash-based addresses, whose generation is expensive (RFC 5535).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressSetRecord {
-    /// Its place in the store.
+    /// Its index in the store.
     pub number: u8,
-    /// What its addresses are made of.
+    /// The CGA parameters of its addresses.
     pub parameters: Parameters,
 }
 
@@ -65,29 +65,29 @@ pub struct AddressSetRecord {
 pub struct BindingRecord {
     /// The mobile router.
     pub home_address: HomeAddress,
-    /// Its care-of addresses: identifier (0 if it registered without one), address, priority (RFC 6089, 0 for none).
+    /// Its care-of addresses: binding identifier (0 for none), address, priority (RFC 6089; 0 for none).
     pub care_of: Vec<(Bid, Ipv6Addr, u8)>,
-    /// Its prefixes.
+    /// Its mobile network prefixes.
     pub prefixes: Vec<Prefix>,
-    /// The prefixes were listed in the update (explicit mode) and not taken from the prefix table.
+    /// Explicit mode: the prefixes stem from the update, not from the prefix table.
     pub explicit: bool,
-    /// Flow rules it registered.
+    /// Its flow bindings.
     pub flows: Vec<FlowRule>,
-    /// Last sequence number accepted.
+    /// Last accepted sequence number.
     pub sequence: Sequence,
-    /// Last replay protection timestamp accepted (RFC 4285 §6, NTP format); 0 for none.
+    /// Last accepted replay protection timestamp (RFC 4285 §6, NTP format); 0 for none.
     pub timestamp: u64,
-    /// End of life of the care-of address that lives longest, microseconds since 1970-01-01T00:00Z.
+    /// Expiry of the care-of address with the longest lifetime, microseconds since 1970-01-01T00:00Z.
     pub expires_unix_micros: u64,
-    /// End of life of each of `care_of`, in their order; empty if they all end together.
+    /// Expiry of each of `care_of`, in their order; empty if they all expire together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each_expires_unix_micros: Vec<u64>,
     /// The R flag.
     pub router: bool,
-    /// Its link-local address is kept for it on the home link (RFC 6275 §10.3.1, L=1).
+    /// The L flag: its link-local address is defended on the home link (RFC 6275 §10.3.1).
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub link_local: bool,
-    /// Where on the home link it is, if one of `care_of` is the home address itself (RFC 5648 §5.6.3).
+    /// Its link-layer address on the home link, if one of `care_of` is the home address itself (RFC 5648 §5.6.3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_home: Option<LinkAddress>,
 }
@@ -95,7 +95,7 @@ pub struct BindingRecord {
 /// The last sequence number used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceRecord {
-    /// Whose.
+    /// The home address.
     pub home_address: HomeAddress,
     /// The number.
     pub sequence: Sequence,

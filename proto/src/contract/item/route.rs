@@ -16,56 +16,56 @@ impl Table {
     pub const MAIN: Table = Table(254);
 }
 
-/// A route. The kernel shows it with roam6's route protocol number.
+/// A route, with the route protocol number of roam6.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// The table.
     pub table: Table,
-    /// Packets to here.
+    /// Destination prefix.
     pub destination: Prefix,
-    /// Packets from here only; [`Prefix::ALL`] for any.
+    /// Source prefix (`from`); [`Prefix::ALL`] for any.
     pub source: Prefix,
-    /// Lower is better.
+    /// Metric; lower is preferred.
     pub metric: u32,
-    /// What becomes of them.
+    /// The next hop, or the type of the route.
     pub target: Target,
-    /// Largest packet, octets, if less than the device's.
+    /// Path MTU, octets; `None` for the MTU of the device.
     pub mtu: Option<u32>,
 }
 
-/// What a route does with a packet.
+/// The next hop of a route, or its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
     /// On-link.
     Link(LinkId),
-    /// To a router.
+    /// By a router.
     Gateway {
-        /// Its link.
+        /// Output interface.
         link: LinkId,
-        /// Its address, usually link-local.
+        /// Address of the router, usually link-local.
         router: Ipv6Addr,
     },
     /// Into a tunnel.
     Tunnel(TunnelId),
-    /// Refused with Destination Unreachable.
+    /// Drop with Destination Unreachable.
     Unreachable,
-    /// Discarded without an answer.
+    /// Drop silently (`blackhole`).
     Discard,
 }
 
 /// A routing policy rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// Lower comes first.
+    /// Priority; lower is matched first.
     pub priority: u32,
-    /// Packets from here.
+    /// Source prefix.
     pub source: Prefix,
-    /// Packets to here.
+    /// Destination prefix.
     pub destination: Prefix,
-    /// Packets that came in by the interface of this name only, which need not be there yet.
+    /// Name of the input interface (`iif`), which need not exist yet; `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incoming: Option<String>,
-    /// Look here.
+    /// The table to look up.
     pub table: Table,
 }

@@ -1,4 +1,4 @@
-//! Shim6 contexts, and what leads to one.
+//! Shim6 contexts, and the thresholds for their establishment.
 
 use crate::base::ids::ContextId;
 use crate::base::ids::LinkId;
@@ -8,26 +8,26 @@ use roam6_wire::shim6::Tag;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
-/// An uplink whose packets the shim looks at.
+/// An uplink with the shim attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shimmed {
     /// The interface.
     pub link: LinkId,
 }
 
-/// When a conversation is worth a context: at the first of these. Packets that are link-local, multicast, or of Shim6
-/// itself do not count, nor do those of neighbour discovery.
+/// Thresholds for the establishment of a context: the first that traffic of an address pair exceeds. Link-local and
+/// multicast packets, Shim6 messages and neighbour discovery do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trigger {
-    /// So many octets both ways.
+    /// Octets in both directions.
     pub octets: Option<u64>,
-    /// So many packets both ways.
+    /// Packets in both directions.
     pub packets: Option<u64>,
-    /// So long after its first packet, at a packet sent.
+    /// Time since the first packet, checked at each packet sent.
     pub age: Option<Duration>,
-    /// A conversation in which nothing was sent for so long is forgotten, and begins anew with its next packet.
+    /// Counters of an address pair are reset after so long without a packet sent.
     pub idle: Duration,
-    /// A conversation that has been told of and goes on without a context is told of again after so long.
+    /// A reported address pair that still has no context is reported again after so long.
     pub again: Duration,
 }
 
@@ -38,29 +38,29 @@ impl Default for Trigger {
     }
 }
 
-/// A context of the shim: packets of its ULIDs leave with its locators and a payload header, unless those are the ULIDs;
-/// packets that arrive with its tag go up with the ULIDs (RFC 5533 §12).
+/// A Shim6 context: packets of its ULID pair are sent with its locator pair and a Payload Extension Header, unless the
+/// locators are the ULIDs; received packets with its context tag are delivered with the ULIDs (RFC 5533 §12).
 ///
-/// Replacing the item keeps what it has counted, loses no packet, and when the locators change tells the transport, so
-/// that it does not sit out its back-off. While a header is added the transport sees a path MTU 8 octets smaller.
+/// Replacement keeps the counters and loses no packet; a change of locators is signalled to the transport, so that it
+/// retransmits before its back-off ends. While the header is added the transport sees a path MTU reduced by 8 octets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
-    /// Its name.
+    /// Its identifier.
     pub id: ContextId,
-    /// Where packets leave from and go to. Equal to the ULIDs: they leave as they are.
+    /// Locator pair of packets sent. If equal to the ULIDs, packets are not rewritten.
     pub locators: Pair,
-    /// The uplink that has `locators.local`.
+    /// The uplink of `locators.local`.
     pub link: LinkId,
-    /// The router to send to on that link; `None`: as the routing tables say.
+    /// Next hop on that link; `None`: by a lookup in the routing tables.
     pub next_hop: Option<Ipv6Addr>,
-    /// What arrives with this tag in a payload header is of this context. No two contexts share it.
+    /// Local context tag: identifies the context of received packets; unique.
     pub tag_in: Tag,
-    /// The tag put into the payload header.
+    /// Peer context tag: put into the header of packets sent.
     pub tag_out: Tag,
-    /// Sources from which a packet with the tag is taken; others go up to the engine as they are. [`MOST_LOCATORS`] at
-    /// most.
+    /// Accepted source addresses of packets with the local tag; others are passed to the engine unchanged. At most
+    /// [`MOST_LOCATORS`].
     pub from: Vec<Ipv6Addr>,
 }
 
-/// Most locators of one side of a context.
+/// Maximum number of locators of one side of a context.
 pub const MOST_LOCATORS: usize = 16;

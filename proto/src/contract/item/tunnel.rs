@@ -1,4 +1,4 @@
-//! Tunnels, their paths and flows.
+//! Tunnels with their paths and flow rules.
 
 use crate::base::ids::LinkId;
 use crate::contract::config::flow::Selector;
@@ -7,61 +7,61 @@ use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 
-/// Names a tunnel within one node. 0 is not used.
+/// Identifies a tunnel within one node; not 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TunnelId(pub u32);
 
-/// An IPv6-in-IPv6 tunnel (RFC 2473) with one or more paths. Of its prefixes some may be of IPv4: such packets take the
-/// same paths (RFC 5555 §4.4.3, §4.5.1).
+/// An IPv6-in-IPv6 tunnel (RFC 2473) with one or more paths. IPv4 packets take the same paths if IPv4 prefixes are among
+/// its prefixes (RFC 5555 §4.4.3, §4.5.1).
 ///
-/// A packet from `near` to `far` goes in; a packet that comes out must be from `far` and to `near`, and its outer header
-/// must be that of one of the paths. All else is dropped and counted (RFC 3963 §6.5, §9).
-/// Replacing the item is atomic for each packet: none is lost, none goes to a mixture of old and new.
+/// A packet from `near` to `far` is encapsulated. A decapsulated packet must be from `far` to `near`, and its outer header
+/// must match one of the paths; other packets are dropped and counted (RFC 3963 §6.5, §9).
+/// Replacement is atomic for each packet: no packet is lost, none sees a mixture of old and new state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tunnel {
-    /// Its name.
+    /// Its identifier.
     pub id: TunnelId,
-    /// Prefixes on this side: everything for a home agent, the mobile network for a mobile router.
+    /// Prefixes of the local side: all for a home agent, the mobile network for a mobile router.
     pub near: Vec<Prefix>,
-    /// Prefixes on the other side: home address and mobile network for a home agent, everything for a mobile router.
+    /// Prefixes of the remote side: home address and mobile network for a home agent, all for a mobile router.
     pub far: Vec<Prefix>,
-    /// The paths, best first. Empty: what would go in is answered with Destination Unreachable.
+    /// The paths, best first. If empty, packets are dropped with Destination Unreachable.
     pub paths: Vec<Path>,
-    /// Flows with paths of their own, the first that matches decides (RFC 6089).
+    /// Flow bindings; the first match decides (RFC 6089).
     pub flows: Vec<TunnelFlow>,
 }
 
-/// One outer header of a tunnel, or the way past it.
+/// One path of a tunnel: an outer header, or a direct neighbour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
-    /// Binding identifier; 0 for the one binding of a mobile router without multiple care-of addresses.
+    /// Binding identifier; 0 without multiple care-of addresses.
     pub bid: Bid,
-    /// Outer source on the way out, outer destination on the way in.
+    /// Local outer address.
     pub local: Ipv6Addr,
-    /// Outer destination on the way out, outer source on the way in.
+    /// Remote outer address.
     pub remote: Ipv6Addr,
-    /// The interface it must leave by; `None`: as the routing tables say.
+    /// Output interface; `None`: by a lookup in the routing tables.
     pub link: Option<LinkId>,
-    /// Largest inner packet, octets (path MTU to `remote` less 40).
+    /// Tunnel MTU: largest inner packet, octets (path MTU to `remote` less 40).
     pub mtu: u32,
-    /// Share of flows it carries; 0 for a path that carries none yet still receives (standby, or just left).
+    /// Weight in the distribution of flows; 0 for a path that only receives (standby, or a former care-of address).
     pub weight: u16,
-    /// No outer header: packets are handed as they are to the neighbour `remote` on `link`, and what comes that way is
-    /// ordinary traffic (RFC 5648 §5.6.2). There must be a link, and a [`Neighbour`] that makes `remote` known on it.
+    /// No encapsulation: packets are sent to the neighbour `remote` on `link`, and packets from there are ordinary traffic
+    /// (RFC 5648 §5.6.2). Requires a link and a [`Neighbour`](super::Neighbour) item for `remote`.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub direct: bool,
 }
 
-/// A flow that takes paths of its own.
+/// A flow binding of a tunnel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunnelFlow {
-    /// Which packets, as the mobile router's end sends them out (source = inside the mobile network) when `near` is the
-    /// mobile network, or as the home agent sees them come (source = correspondent) when `far` is.
+    /// The packets, in the direction of encapsulation: their source is in the mobile network if `near` is the mobile
+    /// network, and the correspondent if `far` is.
     pub selector: Selector,
-    /// The path, by binding identifier; a flow whose path is absent falls through to the next rule.
+    /// The path, by binding identifier; if the tunnel has no such path, the next rule applies.
     pub bid: Bid,
 }
 
-/// Most prefix lengths a host tells apart on the far side of its tunnels, of all tunnels together.
+/// Maximum number of different prefix lengths on the remote side of all tunnels together.
 pub const MOST_PREFIX_LENGTHS: usize = 16;
