@@ -1,4 +1,4 @@
-//! The commands that ask a running daemon.
+//! Commands that query or control a running daemon.
 
 use crate::command_line::{Part, Shim};
 use crate::control::{Answer, MAX_ANSWER, Request, State};
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
     let state = match view(socket) {
         Ok(state) => state,
-        // These the kernel tells by itself.
+        // The kernel lists connections without a daemon.
         Err(Failure::Absent(_)) if part == Part::Subflows => State::default(),
         Err(failure) => return failure.tell(),
     };
@@ -63,7 +63,7 @@ pub(crate) fn show(part: Part, json: bool, socket: &Path) -> ExitCode {
     print(&(table.render(paint()) + &notes))
 }
 
-/// A daemon knows how old subflows are; without one the kernel tells the rest.
+/// Only a running daemon knows the age of subflows; the kernel has the rest.
 fn show_subflows(json: bool, socket: &Path) -> ExitCode {
     let connections = match ask(&Request::Subflows, socket) {
         Ok(Answer::Subflows(connections)) => Ok(*connections),
@@ -108,7 +108,7 @@ pub(crate) fn shim(verb: &Shim) -> ExitCode {
     }
 }
 
-/// Has the daemon do something.
+/// Sends a request that the daemon executes without returning data.
 pub(crate) fn order(request: &Request, socket: &Path) -> ExitCode {
     match ask(request, socket) {
         Ok(Answer::Done) => ExitCode::SUCCESS,
@@ -117,7 +117,7 @@ pub(crate) fn order(request: &Request, socket: &Path) -> ExitCode {
     }
 }
 
-/// `roam6 watch`: until the daemon or the reader ends it.
+/// `roam6 watch`: prints events until the daemon stops or the reader closes the pipe.
 pub(crate) fn watch(json: bool, socket: &Path) -> ExitCode {
     let stream = match connect(&Request::Watch, socket) {
         Ok(stream) => stream,
@@ -134,10 +134,10 @@ pub(crate) fn watch(json: bool, socket: &Path) -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
-    Failure::Absent("the daemon has ended".to_owned()).tell()
+    Failure::Absent("the daemon has stopped".to_owned()).tell()
 }
 
-/// Prints a text; nobody to read it is no failure.
+/// Prints a text to standard output; a closed pipe is not a failure.
 pub(crate) fn print(text: &str) -> ExitCode {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Failure::Refused(error.to_string()).tell(),
@@ -145,24 +145,24 @@ pub(crate) fn print(text: &str) -> ExitCode {
     }
 }
 
-/// Why a command did not get its answer.
+/// Why a command has no response.
 pub(crate) enum Failure {
-    /// No daemon answers.
+    /// No daemon runs.
     Absent(String),
-    /// It says no.
+    /// The daemon has refused the request.
     Refused(String),
 }
 
 impl Failure {
-    /// For an answer that is none to what was asked.
+    /// The failure for a response that does not fit the request.
     pub(crate) fn unexpected(answer: Answer) -> Failure {
         match answer {
             Answer::Error(why) => Failure::Refused(why),
-            _ => Failure::Refused("the daemon answered something else; is it of another version?".to_owned()),
+            _ => Failure::Refused("unexpected response from the daemon; does it have a different version?".to_owned()),
         }
     }
 
-    /// Tells it, and with what the program ends.
+    /// Prints the reason and returns the exit status.
     pub(crate) fn tell(self) -> ExitCode {
         let (why, code) = match self {
             Failure::Absent(why) => (why, ABSENT),
@@ -173,7 +173,10 @@ impl Failure {
     }
 }
 
-/// The state of the daemon.
+/// Fetches the state of the daemon.
+///
+/// # Errors
+/// See [`Failure`].
 pub(crate) fn view(socket: &Path) -> Result<State, Failure> {
     match ask(&Request::View, socket)? {
         Answer::State(state) => Ok(*state),
@@ -181,7 +184,10 @@ pub(crate) fn view(socket: &Path) -> Result<State, Failure> {
     }
 }
 
-/// Asks, and reads the one answer.
+/// Sends a request and reads its response.
+///
+/// # Errors
+/// See [`Failure`].
 pub(crate) fn ask(request: &Request, socket: &Path) -> Result<Answer, Failure> {
     let mut line = String::new();
     let read = BufReader::new(connect(request, socket)?.take(MAX_ANSWER)).read_line(&mut line);
@@ -189,14 +195,17 @@ pub(crate) fn ask(request: &Request, socket: &Path) -> Result<Answer, Failure> {
     serde_json::from_str(&line).map_err(|error| Failure::Refused(format!("{}: {error}", socket.display())))
 }
 
-/// Asks; the answer is to be read.
+/// Sends a request; the response is to be read from the stream.
+///
+/// # Errors
+/// No daemon runs, or the caller may not access its socket.
 pub(crate) fn connect(request: &Request, socket: &Path) -> Result<UnixStream, Failure> {
     let failure = |error: std::io::Error| {
         let hint = match error.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-                "does roam6 run? (systemctl status roam6; or name its run_dir with --run-dir)"
+                "is roam6 running? (systemctl status roam6; or give its run_dir with --run-dir)"
             }
-            ErrorKind::PermissionDenied => "ask as root, or as a member of the group named in [control]",
+            ErrorKind::PermissionDenied => "run this as root, or as a member of the group named in [control]",
             _ => "",
         };
         Failure::Absent(format!("{}: {error}; {hint}", socket.display()))
@@ -207,14 +216,14 @@ pub(crate) fn connect(request: &Request, socket: &Path) -> Result<UnixStream, Fa
     Ok(stream)
 }
 
-/// JSON for people.
+/// Indented JSON with a newline at its end.
 pub(crate) fn to_json(value: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
     text.push('\n');
     text
 }
 
-/// Colours, if standard output is a terminal.
+/// Colours if standard output is a terminal, unless `NO_COLOR` is set.
 pub(crate) fn paint() -> Paint {
     let wanted = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     if wanted { Paint::Colour } else { Paint::Plain }

@@ -1,4 +1,4 @@
-//! The command line: its words, and help with an example for each.
+//! The command line: its commands and options, each with help and an example.
 
 use crate::config::RUN_DIR;
 use crate::daemon::{Level, Options};
@@ -11,7 +11,7 @@ use std::num::NonZero;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
-/// IPv6 networks that stay reachable while they move.
+/// Mobility and multihoming for IPv6 networks and hosts.
 #[derive(Parser)]
 #[command(name = "roam6", version, max_term_width = 100, after_help = AFTER)]
 pub(crate) struct CommandLine {
@@ -20,7 +20,7 @@ pub(crate) struct CommandLine {
 }
 
 const AFTER: &str = "\
-Exit status: 0 done; 1 failed; 2 the command line or the configuration is wrong; 3 no daemon answers.
+Exit status: 0 success; 1 failure; 2 invalid command line or configuration; 3 no running daemon.
 
 Examples:
   roam6 enroll --table mobiles.toml --home-address 2001:db8:1::100 \\
@@ -31,96 +31,97 @@ Examples:
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    /// Run the daemon with the roles of a configuration file
+    /// Run the daemon with the roles in a configuration file
     #[command(after_help = "\
-SIGHUP reads the file anew and keeps bindings. SIGTERM removes all that was made and ends.
+SIGHUP reloads the configuration file and keeps all bindings. SIGTERM removes everything that the daemon has set up in the
+kernel, and ends it.
 
 Example: roam6 run --config /etc/roam6/roam6.toml")]
     Run(Run),
-    /// Check a configuration file without starting anything
+    /// Check a configuration file, without starting the daemon
     #[command(after_help = "Example: roam6 check /etc/roam6/roam6.toml")]
     Check {
         #[command(flatten)]
         file: ConfigFile,
-        /// Summary as JSON
+        /// Print the summary as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show part of the state of the running daemon
+    /// Show one part of the running daemon's state
     #[command(after_help = "\
 Examples:
   roam6 show bindings
   roam6 show tunnels --json | jq '.[].mtu'")]
     Show {
-        /// Which part
+        /// The part to show
         what: Part,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         socket: Socket,
     },
-    /// Show the state, then every event as it happens, a line each
+    /// Print the running daemon's state, then each event as it happens, one per line
     #[command(after_help = "\
 Examples:
   roam6 watch
   roam6 watch --json | jq -c 'select(.event == \"registered\")'")]
     Watch {
-        /// As lines of JSON
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         socket: Socket,
     },
-    /// Print all metrics in the text format of Prometheus
+    /// Print all metrics in Prometheus text format
     #[command(after_help = "Example: roam6 metrics > /var/lib/node_exporter/roam6.prom")]
     Metrics {
         #[command(flatten)]
         socket: Socket,
     },
-    /// End the binding of a home address by hand (home agent)
+    /// Remove the binding of a home address (home agent)
     #[command(after_help = "Example: roam6 unbind 2001:db8:1::100")]
     Unbind {
-        /// The home address
+        /// The home address of the binding
         home_address: Ipv6Addr,
         #[command(flatten)]
         socket: Socket,
     },
-    /// Multipath TCP on this host, at either end of a connection; needs no daemon
+    /// Multipath TCP on this host; needs no daemon
     #[command(subcommand, after_help = "Example: roam6 mptcp status")]
     Mptcp(Mptcp),
-    /// Direct the shim of the running daemon
+    /// Control the running daemon's Shim6 contexts
     #[command(subcommand, after_help = "Example: roam6 shim use 2001:db8:b1::1 2001:db8:b2::2")]
     Shim(Shim),
-    /// Look at, and through, the GeoNetworking station of the running daemon
+    /// Query and probe with the running daemon's GeoNetworking station
     #[command(subcommand, after_help = "Example: roam6 geo ping circle 48.1 11.5 500")]
     Geo(crate::geo::words::Geo),
-    /// Tell other stations of events (EN 302 637-3)
+    /// Send, update and cancel event notifications (DENM, EN 302 637-3)
     #[command(subcommand, after_help = "Example: roam6 denm send accident circle 48.1 11.5 500")]
     Denm(crate::denm::words::Denm),
-    /// Make a key that a mobile router and its home agent share, and print it
+    /// Generate a key for a mobile router and its home agent, and print it
     #[command(after_help = "\
-To change a key without an outage, add the new one to the home agent's row as [mobile.next], then give it to the mobile
-router, then let it replace the old one in the row.
+To change a key without an outage: add the new key to the home agent's row as [mobile.next], install it at the mobile
+router, then replace the old key in the row.
 
 Example: (umask 077; roam6 keygen > mr1.key)")]
     Keygen {
-        /// Security parameter index, 256 or more; random if left out
+        /// Security parameter index, 256 or more; random by default
         #[arg(long, value_parser = clap::value_parser!(u32).range(256..))]
         spi: Option<u32>,
-        /// For IPsec (RFC 3776): a key for each direction, with this index and the next
+        /// Generate IPsec keys (RFC 3776): one for each direction, with this SPI and the next
         #[arg(long)]
         ipsec: bool,
     },
     /// Add a mobile router to a home agent's prefix table, and write its key file
     #[command(after_help = "\
-Run it at the home agent, which notices the change by itself; then carry the key file to the mobile router.
+Run it at the home agent, which reloads a changed prefix table; then copy the key file to the mobile router.
 
 Example:
   roam6 enroll --table /etc/roam6/mobiles.toml --home-address 2001:db8:1::100 \\
                --prefix 2001:db8:100::/56 --key-file mr1.key")]
     Enroll(Enroll),
-    /// Addresses made of a key (RFC 3972)
+    /// Cryptographically generated addresses (RFC 3972)
     #[command(
         subcommand,
         after_help = "\
@@ -129,14 +130,14 @@ Examples:
   roam6 cga show h1.toml"
     )]
     Cga(Cga),
-    /// Sets of addresses, one in each prefix, that prove one another (RFC 5535)
+    /// Hash-based addresses: a set with one address in each prefix (RFC 5535)
     #[command(
         subcommand,
         after_help = "\
 Example: roam6 hba generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml h2.toml"
     )]
     Hba(Hba),
-    /// Write the manual pages and completions into a folder
+    /// Write the manual pages and shell completions into a folder
     #[cfg(feature = "manual")]
     #[command(hide = true)]
     Manual { folder: PathBuf },
@@ -145,32 +146,32 @@ Example: roam6 hba generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1
 /// See [`Verb::Shim`].
 #[derive(Subcommand)]
 pub(crate) enum Shim {
-    /// Send by another path, once it is known to work
+    /// Switch contexts to another locator pair, after it has been probed
     #[command(after_help = "\
-`roam6 show contexts` shows the paths there are.
+`roam6 show contexts` lists the locator pairs.
 
 Examples:
   roam6 shim use 2001:db8:b1::1 2001:db8:b2::2
   roam6 shim use 2001:db8:b1::1 2001:db8:b2::2 --mark 7
   roam6 shim use 2001:db8:b1::1 2001:db8:b2::2 --context 2001:db8:a1::1 2001:db8:a2::2")]
     Use {
-        /// Our locator
+        /// The local locator
         local: Ipv6Addr,
         /// The peer's locator
         peer: Ipv6Addr,
-        /// Only this context: our ULID and the peer's; all that have the path if left out
+        /// Only this context, by its local ULID and the peer's; by default all contexts with this locator pair
         #[arg(long, num_args = 2, value_names = ["LOCAL", "PEER"])]
         context: Option<Vec<Ipv6Addr>>,
-        /// Only packets of sockets with this mark (SO_MARK): an application that knows of paths picks one by it
+        /// Only packets of sockets with this mark (SO_MARK), by which an application selects its path
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         mark: Option<u32>,
         #[command(flatten)]
         socket: Socket,
     },
-    /// End a context
+    /// Remove a context
     #[command(after_help = "Example: roam6 shim end 2001:db8:a1::1 2001:db8:a2::2")]
     End {
-        /// Our ULID
+        /// The local ULID
         local: Ipv6Addr,
         /// The peer's ULID
         peer: Ipv6Addr,
@@ -182,33 +183,33 @@ Examples:
 /// See [`Verb::Cga`].
 #[derive(Subcommand)]
 pub(crate) enum Cga {
-    /// Make a key and its address in each prefix, one file for each host
+    /// Generate a key and its address in each prefix, one file for each host
     #[command(after_help = "\
-A run that was interrupted goes on where it was when started again with the same words.
+An interrupted run resumes if it is started again with the same arguments.
 
 Example: roam6 cga generate --sec 1 --key rsa-2048 --prefix 2001:db8:a::/64 h1.toml")]
     Generate(GenerateCga),
-    /// Check that addresses are made of the parameters in a file
+    /// Verify addresses against the CGA parameters in a file
     #[command(after_help = "Example: roam6 cga verify h1.toml 2001:db8:a:0:3c4a:5bf6:ffb4:ca6c")]
     Verify {
         /// A file made by `generate`
         file: PathBuf,
-        /// Addresses; those the file names if left out
+        /// Addresses to verify; by default those in the file
         addresses: Vec<Ipv6Addr>,
     },
-    /// Show what a file of addresses holds, but not its private key
+    /// Show the addresses and the kind of key in a file, without the private key
     #[command(after_help = "Example: roam6 cga show h1.toml")]
     Show {
-        /// A file made by `generate`, of `roam6 hba` too
+        /// A file made by `generate` of `roam6 cga` or `roam6 hba`
         file: PathBuf,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Measure how fast this machine searches, and what each Sec costs
+    /// Measure the hash rate of this machine, and the time each Sec value takes
     #[command(after_help = "Example: roam6 cga speed")]
     Speed {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -217,37 +218,37 @@ Example: roam6 cga generate --sec 1 --key rsa-2048 --prefix 2001:db8:a::/64 h1.t
 /// See [`Verb::Hba`].
 #[derive(Subcommand)]
 pub(crate) enum Hba {
-    /// Make a set of addresses, one in each prefix, one file for each host
+    /// Generate a set of addresses, one in each prefix, one file for each host
     #[command(after_help = "\
-A run that was interrupted goes on where it was when started again with the same words.
+An interrupted run resumes if it is started again with the same arguments.
 
 Examples:
   roam6 hba generate --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml h2.toml
   roam6 hba generate --key rsa-2048 --prefix 2001:db8:a::/64 --prefix 2001:db8:b::/64 h1.toml")]
     Generate(GenerateHba),
-    /// Check that addresses are of the set in a file
+    /// Verify that addresses belong to the set in a file
     #[command(after_help = "Example: roam6 hba verify h1.toml")]
     Verify {
         /// A file made by `generate`
         file: PathBuf,
-        /// Addresses; those the file names if left out
+        /// Addresses to verify; by default those in the file
         addresses: Vec<Ipv6Addr>,
     },
 }
 
-/// What every search is told.
+/// Arguments of every search for a modifier.
 #[derive(Args)]
 pub(crate) struct Search {
-    /// A prefix of the host, a /64; may be given several times
+    /// A /64 prefix of the host; may be given several times
     #[arg(long, value_name = "PREFIX", required = true)]
     pub(crate) prefix: Vec<Prefix>,
-    /// Work against forgers: 0 none, 1 milliseconds, 2 a minute or more, see `roam6 cga speed`
+    /// Security parameter (RFC 3972): 0 no work, 1 milliseconds, 2 a minute or more; see `roam6 cga speed`
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub(crate) sec: u8,
-    /// Threads; all processors if left out
+    /// Threads; by default one for each processor
     #[arg(long)]
     pub(crate) threads: Option<NonZero<usize>>,
-    /// The file to make, one for each host
+    /// The files to write, one for each host
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }
@@ -257,10 +258,10 @@ pub(crate) struct Search {
 pub(crate) struct GenerateCga {
     #[command(flatten)]
     pub(crate) search: Search,
-    /// Kind of the key
+    /// Type of the key
     #[arg(long, value_name = "KIND", default_value = "rsa-2048")]
     pub(crate) key: KeyKind,
-    /// A private key there is already, PKCS #8 PEM
+    /// An existing private key to use (PKCS #8, PEM)
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
     pub(crate) key_file: Option<PathBuf>,
 }
@@ -270,10 +271,10 @@ pub(crate) struct GenerateCga {
 pub(crate) struct GenerateHba {
     #[command(flatten)]
     pub(crate) search: Search,
-    /// Make a key too, so that the host can prove addresses outside the set by signature
+    /// Generate a key as well, so that the host can prove addresses outside the set by signature
     #[arg(long, value_name = "KIND")]
     pub(crate) key: Option<KeyKind>,
-    /// A private key there is already, PKCS #8 PEM
+    /// An existing private key to use (PKCS #8, PEM)
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
     pub(crate) key_file: Option<PathBuf>,
 }
@@ -281,10 +282,11 @@ pub(crate) struct GenerateHba {
 /// See [`Verb::Mptcp`].
 #[derive(Subcommand)]
 pub(crate) enum Mptcp {
-    /// Run a command whose TCP sockets are MPTCP, unmodified
+    /// Run an unmodified command with MPTCP in place of TCP sockets
     #[command(after_help = "\
-Statically linked commands too. Without root, set-user-ID programs among what the command starts gain no privileges.
-The exit status of the command is passed on; signals too. 126: it cannot be run, 127: it is not there.
+This works for statically linked commands as well. Without root, set-user-ID programs that the command starts gain no
+privileges. Signals are forwarded to the command. The exit status is that of the command; 126 if it cannot be executed,
+127 if it is not found.
 
 Example: roam6 mptcp run -- curl https://example.org/")]
     Run {
@@ -292,7 +294,7 @@ Example: roam6 mptcp run -- curl https://example.org/")]
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
-    /// What the command's process does first
+    /// First step of the command's process: installs the seccomp filter, then executes the command
     #[command(hide = true)]
     Become {
         #[arg(value_name = "DESCRIPTOR")]
@@ -300,13 +302,13 @@ Example: roam6 mptcp run -- curl https://example.org/")]
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<OsString>,
     },
-    /// What goes on when the command has ended and something it started has not
+    /// Serves the processes that the command has left running
     #[command(hide = true)]
     Give,
-    /// Show whether MPTCP works here, its limits and endpoints, and why connections fell back
+    /// Show whether MPTCP is enabled, its limits and endpoints, and why connections fell back to TCP
     #[command(after_help = "Example: roam6 mptcp status --json | jq .counters")]
     Status {
-        /// As JSON, with all counters of the kernel
+        /// Print JSON, with all MPTCP counters of the kernel
         #[arg(long)]
         json: bool,
     },
@@ -317,25 +319,25 @@ Example: roam6 mptcp run -- curl https://example.org/")]
 pub(crate) struct Run {
     #[command(flatten)]
     file: ConfigFile,
-    /// Write down all that happens, as a file the tests replay; it contains keys
+    /// Record all inputs and outputs in a file that the tests can replay; the file contains keys
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Leave everything in the kernel on exit, so that packets travel on until the next start
+    /// Keep all kernel state on exit, so that packets are forwarded until the next start
     #[arg(long)]
     keep: bool,
-    /// Log each update, acknowledgement and dropped packet too
+    /// Also log each Binding Update, acknowledgement and dropped packet
     #[arg(long, short)]
     verbose: bool,
 }
 
-/// A configuration file, as `FILE` or as `--config FILE`.
+/// The configuration file, given as `FILE` or as `--config FILE`.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ConfigFile {
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The same
+    /// The configuration file
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -350,68 +352,68 @@ impl ConfigFile {
 /// See [`Verb::Enroll`].
 #[derive(Args)]
 pub(crate) struct Enroll {
-    /// The prefix table file of the home agent; made if it is not there
+    /// The home agent's prefix table file; created if it does not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) table: PathBuf,
     /// Home address of the mobile router
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) home_address: Ipv6Addr,
-    /// A prefix of its mobile network; may be given several times
+    /// A mobile network prefix; may be given several times
     #[arg(long, value_name = "PREFIX", required = true)]
     pub(crate) prefix: Vec<Prefix>,
-    /// Where to write the key for the mobile router; must not be there yet
+    /// The key file to write for the mobile router; must not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: PathBuf,
-    /// The home agent's configuration, to check the row by; if left out, the one beside the table that names it
+    /// The home agent's configuration, to check the row against; by default the file next to the table that refers to it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Security parameter index, 256 or more; random if left out
+    /// Security parameter index, 256 or more; random by default
     #[arg(long, value_parser = clap::value_parser!(u32).range(256..))]
     pub(crate) spi: Option<u32>,
-    /// IPsec (RFC 3776) instead of one shared key (RFC 4285): a key for each direction, with this index and the next
+    /// Use IPsec (RFC 3776) instead of a shared key (RFC 4285): one key for each direction, with this SPI and the next
     #[arg(long)]
     pub(crate) ipsec: bool,
 }
 
-/// Parts of the state.
+/// Parts of the daemon's state.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
-    /// Home addresses and where they are
+    /// Home addresses with their care-of addresses
     Bindings,
     /// Interfaces in use
     Links,
     /// Tunnels and their paths
     Tunnels,
-    /// Addresses connections take several paths from
+    /// MPTCP endpoints: the addresses that connections may use
     Endpoints,
-    /// MPTCP connections and their paths; without a daemon, those of the kernel
+    /// MPTCP connections and their subflows; works without a daemon
     Subflows,
-    /// Prefixes the nodes inside have, and where they lead
+    /// Prefixes advertised into the mobile network, with their uplinks
     Prefixes,
-    /// Addresses this host makes of hashes
+    /// CGA and HBA addresses that the daemon has configured
     Addresses,
-    /// Conversations that may take several paths
+    /// Shim6 contexts
     Contexts,
-    /// GeoNetworking stations, and where they are
+    /// GeoNetworking location table
     Stations,
-    /// Where this station is, and whether it knows
+    /// Position of this station
     Position,
-    /// Networks of routers nearby, reached directly
+    /// Mobile networks of neighbouring routers, reached directly (MNPP)
     Networks,
-    /// What other stations say of themselves and of events; as JSON it is GeoJSON
+    /// Local dynamic map: stations and events; GeoJSON with --json
     Ldm,
-    /// What this station and others serve, and ways to the Internet
+    /// Services announced by this station and others, and routes to the Internet
     Services,
-    /// What happens next
+    /// Pending timers
     Timers,
-    /// How often each thing happened
+    /// Event and packet counters
     Counters,
 }
 
-/// Where the daemon listens.
+/// Location of the daemon's control socket.
 #[derive(Args)]
 pub(crate) struct Socket {
-    /// The daemon's run_dir
+    /// The daemon's run directory
     #[arg(long, value_name = "FOLDER", default_value = RUN_DIR)]
     run_dir: PathBuf,
 }

@@ -1,5 +1,4 @@
-//! What a client and the daemon say to one another over the control socket: one line asks, lines of JSON answer.
-//! docs/control.md tells it to those who write clients.
+//! The protocol of the control socket: a request is one line of JSON, and so is each response (docs/control.md).
 
 use roam6_linux::mptcp::diag::Connections;
 use roam6_proto::View;
@@ -13,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
-/// Longest request, octets.
+/// Largest request, octets.
 pub(crate) const MAX_REQUEST: usize = 4096;
-/// Longest answer a client reads, octets.
+/// Largest response that a client reads, octets.
 pub(crate) const MAX_ANSWER: u64 = 1 << 30;
 
 /// The control socket in a run directory.
@@ -23,41 +22,41 @@ pub(crate) fn socket_path(run_dir: &Path) -> PathBuf {
     run_dir.join("control.sock")
 }
 
-/// What a client may ask.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
     /// The state of the node, once.
     View,
-    /// The state, a line for each part, and then every event as it happens.
+    /// The state, one line for each row, and then every event as it happens.
     Watch,
     /// The kernel's MPTCP connections.
     Subflows,
     /// Ends the binding of a home address.
     Unbind(HomeAddress),
-    /// Sends by this path of the shim: of one context, or of all that have it.
+    /// Switches one Shim6 context, or all that have it, to this locator pair.
     UsePath {
         /// The ULIDs.
         context: Option<Pair>,
-        /// Only for packets of sockets with this mark, not 0.
+        /// Only for packets of sockets with this mark (SO_MARK), not 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mark: Option<u32>,
-        /// The locators.
+        /// The locator pair.
         path: Pair,
     },
-    /// Ends a context of the shim.
+    /// Removes a Shim6 context.
     EndContext(Pair),
-    /// Asks a GeoNetworking station, or all in an area; the answers are events.
+    /// Sends an echo request to a GeoNetworking station, or to all in an area; the replies are events.
     Ask(Box<Question>),
-    /// Sends packets for an IPv6 address to an area.
+    /// Maps an IPv6 address to a destination area.
     PutArea(GeoDestination),
-    /// No longer.
+    /// Removes the mapping of an IPv6 address.
     DropArea(Ipv6Addr),
-    /// Tells other stations of an event.
+    /// Sends, updates or cancels an event notification.
     Denm(Box<DenmOrder>),
 }
 
-/// What the daemon answers, but to [`Request::Watch`].
+/// The daemon's response to all requests but [`Request::Watch`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
@@ -65,29 +64,29 @@ pub(crate) enum Answer {
     State(Box<State>),
     /// The kernel's MPTCP connections.
     Subflows(Box<Connections>),
-    /// Done.
+    /// The request was executed.
     Done,
-    /// Not done, and why.
+    /// The request failed, with the reason.
     Error(String),
 }
 
 /// The state of the node.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// What the node calls itself.
+    /// Name of the node.
     pub(crate) name: String,
     /// Version of the daemon.
     pub(crate) version: String,
     /// Microseconds since 1970-01-01T00:00Z.
     pub(crate) unix_micros: u64,
-    /// Microseconds since the daemon began.
+    /// Microseconds since the daemon started.
     pub(crate) at: u64,
-    /// Packets by what became of them in the data plane.
+    /// Packets by their fate in the data plane.
     pub(crate) packets: few::Map<String, u64>,
-    /// The firewall that tunnelled packets meet, if there is one.
+    /// The firewall on the path of tunnelled packets, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) firewall: Option<Firewall>,
-    /// Everything else.
+    /// The state of the roles.
     #[serde(flatten)]
     pub(crate) view: View,
 }
@@ -95,38 +94,38 @@ pub(crate) struct State {
 /// A firewall on the path of tunnelled packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Firewall {
-    /// Where it hooks in: `nftables FAMILY TABLE CHAIN`, or `ip6tables -t TABLE`.
+    /// Its chains: `nftables FAMILY TABLE CHAIN`, or `ip6tables -t TABLE`.
     pub(crate) chains: Vec<String>,
-    /// Whether tunnelled packets pass its hooks; else the fast path takes them past it.
+    /// Whether tunnelled packets traverse its hooks; otherwise the fast path bypasses them.
     pub(crate) obeyed: bool,
 }
 
-/// One line of [`Request::Watch`]; `event` tells which kind.
+/// One line of [`Request::Watch`]; `event` names its kind.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Line<'a> {
     /// Microseconds since 1970-01-01T00:00Z.
     pub(crate) unix_micros: u64,
-    /// Microseconds since the daemon began.
+    /// Microseconds since the daemon started.
     pub(crate) at: u64,
-    /// The name of the interface whose number an event has as `link`.
+    /// Name of the interface whose index is the event's `link`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) link_name: Option<&'a str>,
-    /// What happened, or is so.
+    /// The event or the row.
     #[serde(flatten)]
     pub(crate) what: What<'a>,
 }
 
-/// What a line of [`Request::Watch`] tells.
+/// Content of a line of [`Request::Watch`].
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub(crate) enum What<'a> {
-    /// Something happened.
+    /// An event.
     Event(&'a Report),
-    /// Something was so when the client began to watch.
+    /// A row of the state at the beginning of the stream.
     State(Part<'a>),
 }
 
-/// One part of the state.
+/// One row of the state.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event")]
 pub(crate) enum Part<'a> {
@@ -147,7 +146,7 @@ pub(crate) enum Part<'a> {
 }
 
 impl State {
-    /// The state as lines of the event stream.
+    /// The rows of the state, as lines of the event stream.
     pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         let bindings = self.view.bindings.iter().map(Part::Binding);
         let links = self.view.links.iter().map(Part::Link);

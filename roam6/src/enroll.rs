@@ -1,4 +1,5 @@
-//! Keys for mobile routers: `roam6 keygen`, and `roam6 enroll`, which writes both ends of one.
+//! Keys for mobile routers: `roam6 keygen`, and `roam6 enroll`, which adds a row to the home agent's prefix table and writes
+//! the mobile router's key file.
 
 use crate::command_line::Enroll;
 use crate::config::home_agent::Outline;
@@ -35,7 +36,7 @@ enum Keys {
 /// Integrity algorithm of new security associations.
 const INTEGRITY: Integrity = Integrity::HmacSha256;
 
-/// Prints a new key file.
+/// `roam6 keygen`: prints a new key file.
 pub(crate) fn keygen(spi: Option<u32>, ipsec: bool) -> ExitCode {
     match Keys::generate(spi, ipsec) {
         Ok(keys) => client::print(&keys.file()),
@@ -43,12 +44,12 @@ pub(crate) fn keygen(spi: Option<u32>, ipsec: bool) -> ExitCode {
     }
 }
 
-/// Adds a mobile router to a prefix table and writes its key file.
+/// `roam6 enroll`: adds a mobile router to a prefix table and writes its key file.
 pub(crate) fn enroll(wanted: &Enroll) -> ExitCode {
     match try_enroll(wanted) {
         Ok(()) => {
             let (table, file) = (wanted.table.display(), wanted.key_file.display());
-            client::print(&format!("{} added to {table}; carry {file} to the mobile router\n", wanted.home_address))
+            client::print(&format!("{} added to {table}; copy {file} to the mobile router\n", wanted.home_address))
         }
         Err(why) => failed(&why),
     }
@@ -56,7 +57,7 @@ pub(crate) fn enroll(wanted: &Enroll) -> ExitCode {
 
 fn try_enroll(wanted: &Enroll) -> Result<(), String> {
     let folder = folder_of(&wanted.table);
-    // From reading the table to replacing it: of several at once each adds its row.
+    // Held from reading the table to replacing it, so that concurrent runs each add their row.
     let lock = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
     let _lock = lock.map_err(|error| format!("{}: {error}", folder.display()))?;
     let former = match fs::read_to_string(&wanted.table) {
@@ -67,7 +68,7 @@ fn try_enroll(wanted: &Enroll) -> Result<(), String> {
     let table = DeTable::parse(&former).map_err(|error| format!("{}: {}", wanted.table.display(), error.message()))?;
     if holds(table.get_ref(), wanted) {
         let (table, address) = (wanted.table.display(), wanted.home_address);
-        return Err(format!("{table} already holds {address}; remove its [[mobile]] table first to give it a new key"));
+        return Err(format!("{table} already has {address}; remove its [[mobile]] table first to give it a new key"));
     }
     let keys = Keys::generate(wanted.spi, wanted.ipsec)?;
     let row = keys.row(wanted);
@@ -80,17 +81,17 @@ fn try_enroll(wanted: &Enroll) -> Result<(), String> {
         format!("{}: {error}{hint}", wanted.key_file.display())
     })?;
     let added = replace(&wanted.table, &format!("{former}{row}"));
-    // A key nobody knows is of no use.
+    // Without a row the key file is useless.
     added.inspect_err(|_| drop(fs::remove_file(&wanted.key_file)))
 }
 
-/// Refuses a row that the home agent would refuse. Its settings are those of `--config`, or of a file beside the table that
-/// names the table; without any, the row is only compared with the others.
+/// Refuses a row that the home agent would reject. The home agent's settings come from `--config`, or from a file next to the
+/// table that refers to it; without either, the row is only compared with the other rows.
 fn check(wanted: &Enroll, former: &str, row: &str) -> Result<(), String> {
     let outline = match &wanted.config {
         Some(config) => Some(
             Outline::read(config)
-                .ok_or_else(|| format!("{}: no [home_agent] to be read; run: roam6 check {0}", config.display()))?,
+                .ok_or_else(|| format!("{}: no valid [home_agent] table; run: roam6 check {0}", config.display()))?,
         ),
         None => Outline::find(&wanted.table),
     };
@@ -113,7 +114,8 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-const TABLE_HEAD: &str = "# Who may register what at this home agent. It holds keys: keep it secret.\n";
+const TABLE_HEAD: &str =
+    "# Prefix table of this home agent: home addresses with their prefixes and keys. Keep it secret.\n";
 
 fn holds(table: &DeTable<'_>, wanted: &Enroll) -> bool {
     let rows = table.get("mobile").and_then(|rows| rows.get_ref().as_array());
@@ -141,12 +143,13 @@ impl Key {
 }
 
 impl Keys {
-    /// With `spi`, or with it and the next.
+    /// New keys with the index `spi`; IPsec also takes the next one.
     fn generate(spi: Option<u32>, ipsec: bool) -> Result<Keys, String> {
         if !ipsec {
             return Key::generate(spi, KEY_LENGTH).map(Keys::Shared);
         }
-        let next = spi.map(|spi| spi.checked_add(1).ok_or("the last SPI has none after it; choose a lower one"));
+        let next =
+            spi.map(|spi| spi.checked_add(1).ok_or("IPsec needs a second SPI after this one; choose a lower one"));
         Ok(Keys::Ipsec {
             to_home_agent: Key::generate(spi, INTEGRITY.key_length())?,
             to_mobile: Key::generate(next.transpose()?, INTEGRITY.key_length())?,
@@ -166,7 +169,7 @@ impl Keys {
         row
     }
 
-    /// Both ends' lines; those of ESP make a table of this name.
+    /// The lines that are the same in both files; ESP keys are a table of this name.
     fn lines(&self, table: &str) -> String {
         match self {
             Keys::Shared(key) => format!("spi = {}\nkey = \"{}\"\n", key.spi, key.hex()),
@@ -183,20 +186,20 @@ impl Keys {
     }
 }
 
-/// Writes a file that must not be there yet, and has it on the disk.
+/// Creates a file and syncs it to disk; the file must not exist.
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    // Half a file would be in the way of the next attempt.
+    // An incomplete file would make the next attempt fail.
     written.and_then(|()| File::open(folder_of(path))?.sync_all()).inspect_err(|_| drop(fs::remove_file(path)))
 }
 
-/// Puts a whole new file in place of the old, so that nobody ever reads half of one; permissions stay.
+/// Replaces a file atomically and keeps its permissions.
 fn replace(path: &Path, text: &str) -> Result<(), String> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let new = Path::new(&name);
-    // Left by one that was killed: whoever holds the lock is alone.
+    // A killed run may have left it; the lock excludes other runs.
     let _ = fs::remove_file(new);
     let placed = write_new(new, text).and_then(|()| {
         if let Ok(meta) = fs::metadata(path) {
@@ -255,7 +258,7 @@ mod tests {
             assert_eq!(matches!(row.authentication, Authentication::Ipsec(_)), wanted.ipsec);
         }
         let again = Enroll { key_file: folder.path().join("mr3.key"), ..second };
-        assert!(try_enroll(&again).unwrap_err().contains("already holds 2001:db8:1::101"));
+        assert!(try_enroll(&again).unwrap_err().contains("already has 2001:db8:1::101"));
         assert!(!again.key_file.exists());
     }
 }

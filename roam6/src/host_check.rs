@@ -1,5 +1,5 @@
-//! What a configuration expects of this host and does not find: told by `roam6 check`, and once at the start. These are
-//! warnings, as addresses and interfaces may come later.
+//! Checks of a configuration against this host, by `roam6 check` and at the start of the daemon. They yield warnings, because
+//! addresses and interfaces may appear later.
 
 use crate::config::Config;
 use nix::net::if_::if_nametoindex;
@@ -16,10 +16,10 @@ struct Held {
     interface: String,
 }
 
-/// What is missing, each with what to do.
+/// What the configuration needs and this host lacks, each with a remedy.
 pub(crate) fn warnings(config: &Config) -> Vec<String> {
     let addresses = read_addresses(&fs::read_to_string("/proc/net/if_inet6").unwrap_or_default());
-    // Not by /sys, which shows the interfaces of the network namespace that it was mounted in.
+    // Not by /sys, which shows the interfaces of the network namespace it was mounted in.
     let is_there = |interface: &str| if_nametoindex(interface).is_ok();
     let mut warnings = Vec::new();
     if let Some(agent) = &config.home_agent {
@@ -27,12 +27,12 @@ pub(crate) fn warnings(config: &Config) -> Vec<String> {
         warnings.extend(forwarding());
     }
     for (role, interface) in interfaces(config).into_iter().filter(|(_, interface)| !is_there(interface)) {
-        warnings.push(format!("{role} {interface}: no such interface now; `ip link` lists those there are"));
+        warnings.push(format!("{role} {interface}: no such interface at present; `ip link` lists the interfaces"));
     }
     warnings
 }
 
-/// The mobile router's interfaces, each with what it is for.
+/// The mobile router's interfaces with their roles.
 fn interfaces(config: &Config) -> Vec<(&str, &str)> {
     let router = config.mobile_router.iter();
     let uplinks = router.clone().flat_map(|router| router.uplinks.iter().map(|uplink| ("uplink", &*uplink.interface)));
@@ -48,44 +48,44 @@ fn of_home_agent(
     let HomeAgentConfig { address, home_prefixes, home_link, table, .. } = config;
     let absent = addresses.iter().all(|held| held.address != *address).then(|| {
         let (length, link) = home_link.as_ref().map_or((128, "lo"), |link| (64, link));
-        format!("[home_agent] address {address} is on no interface; run: ip address add {address}/{length} dev {link}")
+        format!("[home_agent] address {address} is not configured on any interface; run: ip address add {address}/{length} dev {link}")
     });
     let unknown = home_link.as_ref().filter(|link| !is_there(link)).map(|link| {
-        format!("[home_agent] home_link \"{link}\": no such interface now; `ip link` lists those there are")
+        format!("[home_agent] home_link \"{link}\": no such interface at present; `ip link` lists the interfaces")
     });
     let on_link =
         home_link.is_none().then(|| home_prefixes.iter().find_map(|home| find_link(*home, addresses))).flatten();
     let on_link = on_link.map(|(home, interface)| {
         format!(
-            "[home_agent] home prefix {home} is on the link of {interface}: write home_link = \"{interface}\", or its \
-             router will not find home addresses by neighbour discovery"
+            "[home_agent] home prefix {home} is on-link at {interface}: write home_link = \"{interface}\", or neighbour \
+             discovery for home addresses will fail there"
         )
     });
     let empty = table.rows.is_empty().then(|| {
-        "[home_agent] the prefix table has no rows: nobody may register; add mobile routers with `roam6 enroll`"
+        "[home_agent] the prefix table has no rows, so no mobile router can register; add them with `roam6 enroll`"
             .to_owned()
     });
     [absent, unknown, on_link, empty].into_iter().flatten()
 }
 
-/// The interface whose link holds addresses of `home`, if there is one.
+/// The interface with an address in `home`, if any.
 fn find_link(home: Prefix, addresses: &[Held]) -> Option<(Prefix, &str)> {
     let real = |held: &&Held| held.length < 128 && held.interface != "lo" && !held.interface.starts_with("nemo");
     let found = addresses.iter().filter(real).find(|held| home.contains(held.address))?;
     Some((home, &found.interface))
 }
 
-/// Where nobody may change settings, as in some containers, the host has to forward already.
+/// Where sysctl settings are read-only, as in some containers, forwarding must already be enabled.
 fn forwarding() -> Option<String> {
     const SETTING: &str = "/proc/sys/net/ipv6/conf/all/forwarding";
     let off = fs::read_to_string(SETTING).is_ok_and(|value| value.trim() == "0");
     let opened = OpenOptions::new().write(true).open(SETTING);
     let refused = opened.err().filter(|error| error.kind() == std::io::ErrorKind::ReadOnlyFilesystem)?;
     let hint = "run on the host of this container: sysctl -w net.ipv6.conf.all.forwarding=1";
-    off.then(|| format!("[home_agent] IPv6 is not forwarded, and that cannot be changed here ({refused}); {hint}"))
+    off.then(|| format!("[home_agent] IPv6 forwarding is disabled and cannot be enabled here ({refused}); {hint}"))
 }
 
-/// Reads `/proc/net/if_inet6`: address, index, prefix length, scope, flags and name of the interface.
+/// Parses `/proc/net/if_inet6`: address, index, prefix length, scope, flags and name of the interface.
 fn read_addresses(text: &str) -> Vec<Held> {
     let read = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();

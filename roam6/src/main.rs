@@ -1,4 +1,4 @@
-//! roam6: the daemon that moves networks, and the command line to it.
+//! roam6: the daemon and its command line.
 
 mod client;
 mod command_line;
@@ -20,15 +20,15 @@ use command_line::{CommandLine, Mptcp, Verb};
 use daemon::signals::Blocked;
 use std::process::ExitCode;
 
-/// Something went wrong while running.
+/// Exit status: failure.
 const FAILED: u8 = 1;
-/// The command line or the configuration is wrong.
+/// Exit status: invalid command line or configuration.
 const WRONG: u8 = 2;
-/// No daemon answers.
+/// Exit status: no daemon runs.
 const ABSENT: u8 = 3;
 
 fn main() -> ExitCode {
-    // First of all, so that a signal neither kills a daemon halfway through its start nor is lost.
+    // First of all, so that a signal during the daemon's start is neither lost nor kills it halfway.
     let blocked = Blocked::begin();
     let verb = CommandLine::parse().verb;
     if !matches!(verb, Verb::Run(_)) {
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
             }
         },
         Verb::Check { file, json } => match config::load(&file.path()) {
-            // The daemon would serve the other rows.
+            // The daemon itself would serve the other rows.
             Ok(config) if !config.refused_rows().is_empty() => wrong(config.refused_rows()),
             Ok(config) => {
                 for warning in host_check::warnings(&config) {
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Words that clap cannot judge are wrong.
+/// Reports arguments that clap cannot validate.
 fn wrong_words(why: &str) -> ExitCode {
     eprintln!("roam6: {why}");
     ExitCode::from(WRONG)

@@ -1,4 +1,4 @@
-//! Manual pages, and what shells complete by: both are made of the definition of the command line, so they say what it does.
+//! Manual pages and shell completions, generated from the definition of the command line.
 
 use crate::command_line::CommandLine;
 use clap::{Command, CommandFactory};
@@ -9,7 +9,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Writes a page for each command into `man1` of this folder, and completions into `completions`.
+/// Writes a page for each command into the folder's `man1`, and completions into its `completions`.
+///
+/// # Errors
+/// A file cannot be written.
 pub(crate) fn write(folder: &Path) -> io::Result<()> {
     let (pages, completions) = (folder.join("man1"), folder.join("completions"));
     for folder in [&pages, &completions] {
@@ -25,7 +28,7 @@ pub(crate) fn write(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A command without what people are not told of, which shells would offer to them.
+/// A command without its hidden subcommands, which completions would otherwise offer.
 fn told(command: &Command) -> Command {
     let name: &'static str = command.get_name().to_owned().leak();
     let below = command.get_subcommands().filter(|command| !command.is_hide_set()).map(told);
@@ -36,7 +39,7 @@ fn told(command: &Command) -> Command {
     if command.get_version().is_some() { told.version(env!("CARGO_PKG_VERSION")) } else { told }
 }
 
-/// The command itself and all below it that people are told of.
+/// The root command and all subcommands that are not hidden.
 fn commands() -> Vec<Command> {
     let mut root = CommandLine::command().disable_help_subcommand(true);
     root.build();
@@ -90,7 +93,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// What the help says at its end: paragraphs, and the lines of the examples.
+/// The text after the help: paragraphs, and the lines of the examples.
 fn after(command: &Command) -> (Vec<String>, Vec<String>) {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let (mut words, mut examples) = (Vec::new(), Vec::new());
@@ -121,7 +124,7 @@ mod tests {
             let parts = ["NAME", "SYNOPSIS", "DESCRIPTION", "EXAMPLES", "\"SEE ALSO\""].map(part);
             assert!(parts.is_sorted(), "{page}");
             assert!(page[parts[3]..parts[4]].contains("roam6 "), "no example: {page}");
-            assert!(!page.contains("become"), "what people are not told of: {page}");
+            assert!(!page.contains("become"), "a hidden command: {page}");
         }
         for file in ["roam6.bash", "_roam6", "roam6.fish"] {
             let text = fs::read_to_string(folder.path().join("completions").join(file)).unwrap();
@@ -131,7 +134,7 @@ mod tests {
                     assert!(text.contains(option), "{file}: {option}");
                 }
             }
-            assert!(!text.contains("become"), "{file} offers what people are not told of");
+            assert!(!text.contains("become"), "{file} has a hidden command");
         }
     }
 }

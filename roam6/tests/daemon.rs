@@ -217,10 +217,10 @@ fn settings_are_read_anew_while_it_runs() {
     reload();
     let (well, log) = daemon.end("TERM");
     assert!(well, "{log}");
-    assert!(log.contains("prefix table read: 2 mobile routers"), "{log}");
+    assert!(log.contains("prefix table reloaded: 2 mobile routers"), "{log}");
     assert!(log.contains("unknown key `home_lnk`; did you mean `home_link`?"), "{log}");
-    assert!(log.contains("the old settings stay"), "{log}");
-    assert!(log.contains("changed, and used after a restart only: name"), "{log}");
+    assert!(log.contains("the previous settings remain in effect"), "{log}");
+    assert!(log.contains("changed settings that need a restart: name"), "{log}");
 }
 
 /// A mobile router that every home agent has refused asks again when it is reloaded, whether or not its settings changed.

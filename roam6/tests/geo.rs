@@ -159,7 +159,7 @@ fn stations_and_areas_are_asked_traced_and_given_to_groups() {
     let far = row.mid(2);
     let told = row.ask(0, &["geo", "ping", &far, "--count", "3", "--interval", "0.1", "--timeout", "10"]);
     assert!(told.contains(&format!("from {far} (passenger-car): seq=0 hops=2 distance=447 m")), "{told}");
-    assert!(told.contains("3 asked, 1 station answered") && told.contains("0 %"), "{told}");
+    assert!(told.contains("3 requests, replies from 1 station") && told.contains("0 %"), "{told}");
 
     let words = ["geo", "ping", "circle", "48.0", "11.003", "1000", "--count", "2", "--timeout", "5", "--json"];
     let told = row.ask(0, &words);

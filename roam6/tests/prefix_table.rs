@@ -82,19 +82,19 @@ fn one_bad_row_keeps_no_other_from_being_served() {
     // A good row behind bad ones is read; what has become bad, or is missing, is served as before.
     let spoilt = row(0x103, "ff00::/8");
     agent.write(&format!("{good}{unreadable}{overlapping}{spoilt}{}", row(0x104, "2001:db8:104::/56")));
-    agent.wait_for("prefix table read: 4 mobile routers");
-    agent.wait_for("prefix table: 2 former rows that are missing now stay");
+    agent.wait_for("prefix table reloaded: 4 mobile routers");
+    agent.wait_for("prefix table: 2 former rows are kept");
     assert!(agent.log().contains("prefix ff00::/8 is not for hosts"), "{}", agent.log());
 
     // A file without a mistake is taken word for word.
     agent.write(&good);
-    agent.wait_for("prefix table read: 1 mobile routers");
+    agent.wait_for("prefix table reloaded: 1 mobile routers");
     assert!(agent.check().status.success());
 
     // An emptied file is none, unless it says so.
     agent.write("");
     agent.wait_for("no mobile router is left of 1; if this is meant, write: mobile = []");
-    agent.wait_for("the old settings stay");
+    agent.wait_for("the previous settings remain in effect");
     agent.write("mobile = []\n");
     agent.wait_for("the prefix table has no rows");
     assert!(agent.daemon.0.try_wait().unwrap().is_none());

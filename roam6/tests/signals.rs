@@ -98,7 +98,7 @@ fn a_daemon_that_starts_reads_its_files_anew_when_told_to() {
         let mut child = start(&place, folder.path());
         std::thread::sleep(Duration::from_millis(after));
         send(&child, "HUP");
-        wait_or_tell(&format!("SIGHUP after {after} ms"), || log().contains("configuration read anew"), log);
+        wait_or_tell(&format!("SIGHUP after {after} ms"), || log().contains("configuration reloaded"), log);
         send(&child, "TERM");
         assert!(ends_well(&mut child), "{}", log());
     }

@@ -1,4 +1,4 @@
-//! Since when each subflow stands: the kernel does not remember, so who asks is told what was heard.
+//! Age of each MPTCP subflow: the kernel does not record it, so it is derived from subflow events.
 
 use roam6_linux::mptcp::diag::Connections;
 use roam6_proto::base::ids::Token;
@@ -6,17 +6,17 @@ use roam6_proto::{Report, Time};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Subflows remembered; those beyond have no age.
+/// Subflows tracked; further ones have no age.
 const MAX_SUBFLOWS: usize = 16_384;
 
-/// The subflows that were heard to begin.
+/// Start times of subflows.
 #[derive(Debug, Default)]
 pub(super) struct Ages {
     began: BTreeMap<(Token, SocketAddr, SocketAddr), Time>,
 }
 
 impl Ages {
-    /// Notes what a report tells.
+    /// Tracks subflows by their events.
     pub(super) fn note(&mut self, at: Time, report: &Report) {
         match *report {
             Report::SubflowUp { token, local, remote, .. } if self.began.len() < MAX_SUBFLOWS => {
@@ -30,12 +30,12 @@ impl Ages {
         }
     }
 
-    /// Those that stood before anybody listened have no age.
+    /// Forgets all start times: subflows from before the start of the daemon have no known age.
     pub(super) fn forget(&mut self) {
         self.began.clear();
     }
 
-    /// Fills in the ages.
+    /// Fills in the age of each subflow.
     pub(super) fn tell(&self, now: Time, connections: &mut Connections) {
         for connection in &mut connections.connections {
             for subflow in &mut connection.subflows {

@@ -1,21 +1,24 @@
-//! Work that takes long, done on a thread of its own, so that no update waits for it: reading files, writing answers.
+//! Background tasks: long work on a thread of its own, so that it does not delay signalling. Reads files and encodes dumps.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
-/// Something under way. Forgotten, it ends unheard.
+/// A running background task. If dropped, it runs to its end and its result is discarded.
 pub(crate) struct Errand<T> {
     done: UnixStream,
     thread: JoinHandle<T>,
 }
 
 impl<T: Send + 'static> Errand<T> {
-    /// Begins `work`, which should not panic.
+    /// Runs `work` on a thread of its own; it should not panic.
+    ///
+    /// # Errors
+    /// The system is out of threads or descriptors.
     pub(crate) fn begin(work: impl FnOnce() -> T + Send + 'static) -> Result<Errand<T>, String> {
-        let what = |error: std::io::Error| format!("a thread for what takes long: {error}");
+        let what = |error: std::io::Error| format!("cannot start a background thread: {error}");
         let (done, end) = UnixStream::pair().map_err(what)?;
-        let named = std::thread::Builder::new().name("errand".to_owned());
+        let named = std::thread::Builder::new().name("background".to_owned());
         let thread = named.spawn(move || {
             let result = work();
             drop(end);
@@ -24,12 +27,12 @@ impl<T: Send + 'static> Errand<T> {
         Ok(Errand { done, thread: thread.map_err(what)? })
     }
 
-    /// Readable once the work is done.
+    /// Readable once the task is done.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.done.as_fd()
     }
 
-    /// What came of it; waits if it is not done. `None` if the work panicked.
+    /// The result; waits if the task is not done. `None` if it panicked.
     pub(crate) fn finish(self) -> Option<T> {
         self.thread.join().ok()
     }
@@ -43,7 +46,7 @@ mod tests {
     #[test]
     fn its_end_is_heard_and_its_result_is_had() {
         let errand = Errand::begin(|| 6 * 7).unwrap();
-        // The other end says nothing, it only goes.
+        // The thread writes nothing; it only closes its end.
         assert_eq!((&errand.done).read(&mut [0; 1]).unwrap(), 0);
         assert_eq!(errand.finish(), Some(42));
     }

@@ -1,5 +1,5 @@
-//! Log lines on stderr: for the journal with its level, for a terminal with the time. A flood of one kind is summed up.
-//! Of the packets dropped for a reason that needs an operator, the first of each reason is a warning.
+//! Log lines on stderr: with their level for the systemd journal, else with a timestamp. Lines are rate-limited by kind.
+//! The first packet dropped for a reason that needs the operator's attention is logged as a warning.
 
 use super::names::Names;
 use crate::render::event::timestamp;
@@ -12,13 +12,13 @@ use roam6_proto::contract::report::DropReason;
 use roam6_proto::{Report, Time};
 use std::io::Write;
 
-/// Most lines of one kind in one [`PERIOD`].
+/// Most lines of one kind per [`PERIOD`].
 const MAX_LINES: u32 = 20;
 const PERIOD: Duration = Duration::from_secs(1);
-/// Packets dropped for the same reason within this time of a warning are counted, not logged.
+/// After a warning about a dropped packet, further drops for the same reason are only counted for this long.
 const DROP_PERIOD: Duration = Duration::from_secs(600);
 
-/// How much a line matters (the numbers of syslog).
+/// Severity of a line (syslog numbers, RFC 5424 §6.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Error = 3,
@@ -27,18 +27,19 @@ pub(crate) enum Level {
     Debug = 7,
 }
 
-/// Where log lines go.
+/// The log.
 pub(crate) struct Log {
     journal: bool,
     least: Level,
     began: Time,
     counts: few::Map<&'static str, u32>,
-    /// The last warning for each reason and the drops since then; as many entries as there are reasons.
+    /// For each drop reason: time of the last warning, and the number of drops since.
     drops: few::Map<DropReason, (Time, u64)>,
 }
 
 impl Log {
-    /// Writes to stderr, in the manner of whoever reads it. Lines that matter less than `least` are left out.
+    /// Logs to stderr, in the format of the systemd journal if it is connected there. Lines below the level `least` are
+    /// discarded.
     pub(crate) fn to_stderr(least: Level) -> Log {
         let journal = std::env::var_os("JOURNAL_STREAM").is_some();
         Log { journal, least, began: Time::ZERO, counts: few::Map::new(), drops: few::Map::new() }
@@ -50,7 +51,7 @@ impl Log {
             return;
         }
         let mut stderr = std::io::stderr().lock();
-        // Nobody reads: then nobody misses it.
+        // A closed stderr has no reader.
         let _ = if self.journal {
             writeln!(stderr, "<{}>{text}", level as u8)
         } else {
@@ -58,7 +59,7 @@ impl Log {
         };
     }
 
-    /// Writes a report, unless there were too many of its kind.
+    /// Logs a report, unless its kind has exceeded [`MAX_LINES`].
     pub(crate) fn report(&mut self, now: Time, unix_micros: u64, report: &Report, names: &Names) {
         let (level, more) = match report {
             Report::Dropped { reason, .. } => self.level_of_drop(now, *reason),
@@ -80,7 +81,7 @@ impl Log {
         }
     }
 
-    /// The level of a dropped packet, and how many were not logged since the last warning for this reason.
+    /// The level for a dropped packet, and the number of drops for this reason since its last warning.
     fn level_of_drop(&mut self, now: Time, reason: DropReason) -> (Level, u64) {
         if !is_notable(reason) {
             return (Level::Debug, 0);
@@ -98,7 +99,7 @@ impl Log {
         }
     }
 
-    /// Once a period has ended, tells what was left out of it.
+    /// At the end of a period, logs how many lines were suppressed.
     pub(crate) fn sum_up(&mut self, now: Time, unix_micros: u64) {
         if now.since(self.began) < PERIOD {
             return;
@@ -106,16 +107,16 @@ impl Log {
         self.began = now;
         for (name, count) in std::mem::take(&mut self.counts) {
             if let Some(more @ 1..) = count.checked_sub(MAX_LINES) {
-                self.write(Level::Warning, unix_micros, &format_args!("{more} more lines like `{name}` left out"));
+                self.write(Level::Warning, unix_micros, &format_args!("{more} more `{name}` lines suppressed"));
             }
         }
     }
 }
 
-/// The wall clock before 2020, in microseconds: nobody has set it since the machine started.
+/// 2020-01-01 in microseconds since 1970: a wall clock before it has not been set since boot.
 const UNSET: u64 = 1_577_836_800_000_000;
 
-/// What stands before a line: the time, or as long as nobody has set the clock, how long the machine runs.
+/// Prefix of a line: the timestamp, or the time since boot if the wall clock is not set.
 fn stamp(unix_micros: u64, boot_micros: u64) -> String {
     if unix_micros >= UNSET {
         return timestamp(unix_micros);
@@ -157,8 +158,8 @@ fn level(report: &Report) -> Level {
     }
 }
 
-/// Whether packets dropped for this reason point at a mistake in a configuration, or at an attack. The others are part of
-/// normal operation: duplicates, late answers, packets of other roles.
+/// Whether drops for this reason indicate a configuration error or an attack. The others are part of normal operation:
+/// duplicates, late replies, packets for other roles.
 fn is_notable(reason: DropReason) -> bool {
     use DropReason as D;
     match reason {

@@ -1,4 +1,4 @@
-//! `roam6 run`: the loop that lets the roles of this host and its kernel talk to one another.
+//! `roam6 run`: the event loop between the roles of this host (the node) and its kernel (the host).
 
 mod ages;
 mod errand;
@@ -42,32 +42,32 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use table_watch::TableWatch;
 
-/// Tokens of the loop's own descriptors; the server's follow.
+/// Tokens of the event loop's own descriptors; those of the server follow.
 const SIGNALS: u32 = 0;
 const TABLE: u32 = 1;
 const POSITION: u32 = 2;
 const READING: u32 = 3;
 const SHOWING: u32 = 4;
 const SERVER: u32 = 5;
-/// A page of metrics is not made anew within this time: anybody on this machine may ask for it.
+/// A metrics page is served from the cache for this time, because any user of this machine may request it.
 const METRICS_TIME: Duration = Duration::from_secs(1);
 const READ: Interest = Interest { read: true, write: false };
 
-/// What the command line says.
+/// Settings of the command line.
 pub(crate) struct Options {
     /// The configuration file.
     pub(crate) config: PathBuf,
-    /// Where to record, if at all.
+    /// The file to record inputs and outputs in.
     pub(crate) record: Option<PathBuf>,
-    /// Lines that matter less are not logged.
+    /// Lines below this level are not logged.
     pub(crate) level: Level,
-    /// Leaves everything in the kernel on exit, so that the next life goes on without a gap.
+    /// Keeps all kernel state on exit, so that the next start continues without interruption.
     pub(crate) keep: bool,
 }
 
-/// Why the daemon did not begin, or ended.
+/// Why the daemon did not start, or stopped.
 pub(crate) enum Failure {
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     Config(Vec<Problem>),
     /// Something else, in one line.
     Other(String),
@@ -85,10 +85,13 @@ impl From<roam6_linux::Error> for Failure {
     }
 }
 
-/// Runs until told to end.
+/// Runs the daemon until SIGTERM or SIGINT.
+///
+/// # Errors
+/// The configuration is invalid, or the kernel refuses what the daemon cannot work without.
 pub(crate) fn run(options: Options) -> Result<(), Failure> {
     let mut signals = Signals::open()?;
-    // Told to end before the files are read: nothing was changed, and there is nothing to undo.
+    // Stopped before the files were read: nothing has been changed yet.
     let Some((config, seed)) = start::prepare(&options.config, &mut signals)? else { return Ok(()) };
     start::preflight()?;
     let _lock = start::lock(&config.run_dir)?;
@@ -98,7 +101,7 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
     daemon.end()
 }
 
-/// Everything the loop holds.
+/// State of the event loop.
 struct Daemon {
     options: Options,
     config: Config,
@@ -114,14 +117,14 @@ struct Daemon {
     recorder: Option<Recorder>,
     showing: Showing,
     metrics: Option<(Time, Vec<u8>)>,
-    /// Whether the roles were told to begin.
+    /// Whether the roles have been started.
     begun: bool,
     settled: bool,
-    /// From the moment on when it is ready.
+    /// Set once the daemon is ready.
     text: Option<Text>,
 }
 
-/// What tells the world: the log, and the counters of what the host reports.
+/// Destination of reports: the log, the watchers, and the counters of the host's own reports.
 struct Voice {
     log: Log,
     clock: (Time, Clock),
@@ -166,7 +169,7 @@ impl Daemon {
             text: None,
         };
         if let Some(why) = deaf {
-            daemon.say(Level::Warning, &format!("{why}; subflows are not heard of"));
+            daemon.say(Level::Warning, &format!("{why}; MPTCP subflow events are not available"));
         }
         if let Some(agent) = &daemon.config.home_agent {
             daemon.tell_refused(agent, 0);
@@ -175,7 +178,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// The first moments: the time, the past, the present.
+    /// Starts the roles: the clock first, then the journal of the previous run, then the current state of the kernel.
     fn begin(&mut self) -> Result<(), Failure> {
         let now = self.host.now();
         let mut recall = Some(Input::Order(Order::Recall(self.host.take_recalled())));
@@ -212,7 +215,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Once the roles need nothing more of what an earlier life left, it goes.
+    /// Removes kernel state of a previous run once the roles no longer need it.
     fn settle(&mut self) -> Result<(), Failure> {
         if !self.settled && self.node.is_settled() {
             self.settled = true;
@@ -221,7 +224,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Turns until a signal ends it.
+    /// Runs until a signal ends it.
     fn turn(&mut self) -> Result<(), Failure> {
         while !self.is_told_to_end() {
             self.once()?;
@@ -229,13 +232,13 @@ impl Daemon {
         Ok(())
     }
 
-    /// Also true for a signal that no wait has brought yet.
+    /// Whether SIGTERM or SIGINT is pending or was received.
     fn is_told_to_end(&mut self) -> bool {
         self.signals.read();
         self.signals.is_end()
     }
 
-    /// One turn.
+    /// One iteration: waits for events, feeds them to the node, and executes its outputs.
     fn once(&mut self) -> Result<(), Failure> {
         let at_once = self.showing.is_gathering().then(|| self.host.now());
         let own = [at_once, self.server.deadline(), self.notify.deadline(), self.reading.deadline()];
@@ -273,15 +276,15 @@ impl Daemon {
         }
     }
 
-    /// Says goodbye, and takes away all that was made.
+    /// Stops the roles, and removes all kernel state unless `--keep` is set.
     fn end(mut self) -> Result<(), Failure> {
         self.notify.stopping();
         if self.options.keep {
-            self.say(Level::Info, "ends; what it made stays");
+            self.say(Level::Info, "stopping; the kernel state is kept");
             return Ok(());
         }
-        self.say(Level::Info, "ends");
-        // No role waits for an answer to its last words. One that has not begun has none.
+        self.say(Level::Info, "stopping");
+        // The de-registrations are not waited for. Roles that have not been started send none.
         if self.begun {
             self.feed([(self.host.now(), Input::Order(Order::Stop))].into());
         }
@@ -290,8 +293,8 @@ impl Daemon {
         Ok(cleaned?)
     }
 
-    /// Hands inputs to the node and carries out its answers, until there is nothing more to answer. What a batch of
-    /// inputs wants from the host is carried out together, so that it waits for the disk once.
+    /// Feeds inputs to the node and executes its outputs, until there are no more outcomes to feed. The outputs of a batch of
+    /// inputs are executed together, so that the journal is synced to disk once.
     fn feed(&mut self, mut inputs: VecDeque<(Time, Input)>) {
         let mut out = Outbox::new();
         while !inputs.is_empty() {
@@ -321,7 +324,7 @@ impl Daemon {
         }
     }
 
-    /// Serves one of the loop's own descriptors.
+    /// Serves one of the event loop's own descriptors.
     fn ready(&mut self, ready: Ready) {
         let now = self.host.now();
         if self.server.owns(ready.token) {
@@ -394,7 +397,7 @@ impl Daemon {
         }
     }
 
-    /// A report of the host's own, which no engine has counted.
+    /// Counts and publishes a report of the host, which no engine has counted.
     fn report_of_host(&mut self, report: Report) {
         let counter = self.voice.counters.entry(report.name().to_owned()).or_default();
         *counter = counter.saturating_add(1);
@@ -406,7 +409,7 @@ impl Daemon {
     }
 }
 
-/// The context of these ULIDs that packets without a mark belong to.
+/// The context of these ULIDs for packets without a mark.
 fn unforked(ulids: Pair) -> ContextId {
     ContextId { ulids, fork: Fork::NONE }
 }

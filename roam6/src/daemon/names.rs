@@ -1,19 +1,19 @@
-//! The names of interfaces, for log lines and events: engines know them by number.
+//! Interface names for log lines and events: engines know interfaces by index.
 
 use roam6_proto::base::few;
 use roam6_proto::{Input, LinkId};
 
-/// Most interfaces whose names are kept.
+/// Most names kept.
 const MAX_NAMES: usize = 4096;
-/// How [`LinkId`] displays itself, in front of the number.
+/// The text in front of the index when [`LinkId`] is displayed.
 const NUMBERED: &str = "link ";
 
-/// Interface names by number, as the kernel last told them.
+/// Interface names by index, from the kernel's link events.
 #[derive(Debug, Default)]
 pub(crate) struct Names(few::Map<LinkId, String>);
 
 impl Names {
-    /// Takes the name from a link event; an interface that is gone keeps its name, because reports about it follow.
+    /// Learns the name from a link event. The name of a removed interface is kept, because reports about it follow.
     pub(crate) fn note(&mut self, input: &Input) {
         if let Input::Link(event) = input
             && (self.0.len() < MAX_NAMES || self.0.get(&event.link).is_some())
@@ -22,12 +22,12 @@ impl Names {
         }
     }
 
-    /// The name of an interface, if it is known.
+    /// The name of an interface, if known.
     pub(crate) fn find(&self, link: LinkId) -> Option<&str> {
         self.0.get(&link).map(String::as_str)
     }
 
-    /// `text` with each interface by name.
+    /// Replaces interface indices in `text` by names.
     pub(crate) fn name_links(&self, text: &str) -> String {
         let mut named = String::with_capacity(text.len());
         let mut rest = text;

@@ -1,4 +1,4 @@
-//! Tells the service manager how the daemon is (the protocol of sd_notify: lines sent to a datagram socket).
+//! Notifications to the service manager (sd_notify(3): lines sent to a datagram socket).
 
 use core::time::Duration;
 use roam6_proto::Time;
@@ -13,7 +13,7 @@ pub(crate) struct Notify {
 }
 
 impl Notify {
-    /// Finds the manager by the environment.
+    /// Reads the address of the service manager's socket from the environment.
     pub(crate) fn from_environment() -> Notify {
         let name = std::env::var("NOTIFY_SOCKET").ok();
         let address = name.and_then(|name| match name.strip_prefix('@') {
@@ -27,30 +27,30 @@ impl Notify {
         Notify { manager, watchdog, next: watchdog.map(|_| Time::ZERO) }
     }
 
-    /// The daemon works.
+    /// Reports that the daemon is ready.
     pub(crate) fn ready(&self) {
         self.send("READY=1");
     }
 
-    /// The daemon reads its configuration anew; [`Notify::ready`] ends it.
+    /// Reports that the daemon reloads its configuration; [`Notify::ready`] reports the end of the reload.
     pub(crate) fn reloading(&self) {
-        // The manager compares this with its own clock, to tell this reload from one before.
+        // The service manager tells reloads apart by this timestamp.
         let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
         let micros = now.map_or(0, |now| i128::from(now.tv_sec()) * 1_000_000 + i128::from(now.tv_nsec()) / 1000);
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
     }
 
-    /// The daemon ends.
+    /// Reports that the daemon is stopping.
     pub(crate) fn stopping(&self) {
         self.send("STOPPING=1");
     }
 
-    /// When [`Notify::alive`] is wanted next.
+    /// When [`Notify::alive`] is due next.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.next
     }
 
-    /// Tells the watchdog, when it is time, that the main loop turns.
+    /// Sends the watchdog keep-alive when it is due.
     pub(crate) fn alive(&mut self, now: Time) {
         if let (Some(next), Some(pause)) = (self.next, self.watchdog)
             && next <= now
@@ -62,7 +62,7 @@ impl Notify {
 
     fn send(&self, state: &str) {
         if let Some((socket, manager)) = &self.manager {
-            // A manager that does not listen is its own problem; the daemon works without.
+            // The daemon works without a service manager.
             let _ = socket.send_to_addr(state.as_bytes(), manager);
         }
     }

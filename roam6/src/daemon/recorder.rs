@@ -1,4 +1,4 @@
-//! Writes down what the node is told and answers, as a case file that tests replay (`roam6 run --record FILE`).
+//! Records the node's inputs and outputs as a case file that tests can replay (`roam6 run --record FILE`).
 
 use core::fmt::Display;
 use roam6_proto::case;
@@ -9,39 +9,45 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A recording ends at this size, octets.
+/// Largest recording, octets.
 const MAX_SIZE: usize = 1 << 30;
 
-/// A recording that is being made.
+/// A recording in progress.
 pub(crate) struct Recorder {
     file: BufWriter<std::fs::File>,
     size: usize,
 }
 
 impl Recorder {
-    /// Begins a new file. Keys are written too, so nobody but the owner may read it.
+    /// Creates the file. It contains keys, so only the owner may read it.
+    ///
+    /// # Errors
+    /// The file exists or cannot be written.
     pub(crate) fn begin(path: &Path, roles: &[Role], seed: [u8; 32]) -> Result<Recorder, String> {
         let what =
-            |error: std::io::Error| format!("--record {}: {error}; name a file that is not there", path.display());
+            |error: std::io::Error| format!("--record {}: {error}; name a file that does not exist", path.display());
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(what)?;
         let mut recorder = Recorder { file: BufWriter::new(file), size: 0 };
         recorder.line(case::head(roles, seed).trim_end()).map_err(what)?;
         Ok(recorder)
     }
 
-    /// Writes one input and what it brought about.
+    /// Records one input and its outputs.
+    ///
+    /// # Errors
+    /// The file is too large or cannot be written.
     pub(crate) fn step(&mut self, at: Time, input: &Input, outputs: &[Output]) -> Result<(), String> {
-        let error = |error: std::io::Error| format!("recording ended: {error}");
+        let error = |error: std::io::Error| format!("recording stopped: {error}");
         if self.size > MAX_SIZE {
-            return Err(format!("recording ended: more than {MAX_SIZE} octets"));
+            return Err(format!("recording stopped: more than {MAX_SIZE} octets"));
         }
         self.line(case::input_line(at, input)).map_err(error)?;
         outputs.iter().try_for_each(|output| self.line(case::output_line(output))).map_err(error)
     }
 
-    /// Makes what was written visible to readers.
+    /// Writes buffered lines to the file.
     pub(crate) fn flush(&mut self) {
-        // A full disk is told by the next step.
+        // The next step reports a full disk.
         let _ = self.file.flush();
     }
 

@@ -1,4 +1,4 @@
-//! What may change while the daemon runs: the prefix table, and the mobile router's settings. Bindings stay.
+//! Reload of the configuration (`SIGHUP`) and of the prefix table (when its file changes). Bindings are kept.
 
 use super::roles::{interfaces, use_esp};
 use super::{Daemon, Level, READ, READING, TABLE};
@@ -11,10 +11,10 @@ use crate::daemon::table_watch::TableWatch;
 use core::time::Duration;
 use roam6_proto::{Input, Order, Time};
 
-/// Files that are not read after this time are told of.
+/// A reload that takes longer is logged.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is read anew. The configuration brings the prefix table along.
+/// What is reloaded. A reload of the configuration includes the prefix table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum File {
     /// The prefix table (its file changed).
@@ -23,31 +23,31 @@ pub(super) enum File {
     Config,
 }
 
-/// Files being read: a prefix table of a hundred thousand rows takes a second.
+/// A reload in progress: a prefix table of 100,000 rows takes a second.
 #[derive(Default)]
 pub(super) struct Reading {
     under_way: Option<Errand<Read>>,
-    /// When it is told that this takes long.
+    /// When to log that it takes long.
     told_at: Option<Time>,
-    /// To be read once that is done, because it changed meanwhile.
+    /// To be reloaded next, because it has changed meanwhile.
     next: Option<File>,
 }
 
 impl Reading {
-    /// When [`Daemon::tell_slow_reading`] is wanted.
+    /// When [`Daemon::tell_slow_reading`] is due.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.told_at
     }
 }
 
-/// What came of it.
+/// The result of a reload.
 enum Read {
     Table(Box<Result<(HomeAgent, usize), Vec<Problem>>>),
     Config(Box<Result<Config, Vec<Problem>>>),
 }
 
 impl Daemon {
-    /// Has a file read anew beside the loop.
+    /// Starts a reload in a background thread.
     pub(super) fn read(&mut self, file: File) {
         if self.reading.under_way.is_some() {
             self.reading.next = self.reading.next.max(Some(file));
@@ -69,7 +69,7 @@ impl Daemon {
                 self.reading.told_at = Some(self.host.now() + PATIENCE);
             }
             Err(why) => {
-                self.say(Level::Error, &format!("{why}; the old settings stay"));
+                self.say(Level::Error, &format!("{why}; the previous settings remain in effect"));
                 if file == File::Config {
                     self.notify.ready();
                 }
@@ -77,18 +77,18 @@ impl Daemon {
         }
     }
 
-    /// Tells of files that cannot be read to their end, as on a network file system whose server is gone.
+    /// Logs a reload that does not end, as on a network file system whose server does not answer.
     pub(super) fn tell_slow_reading(&mut self) {
         let now = self.host.now();
         if self.reading.told_at.take_if(|at| *at <= now).is_some() {
             let after = PATIENCE.as_secs();
-            let what = "the files of the configuration are still not read";
-            let hint = "until they are, the old settings stay and no other change is seen; is their file system alive?";
-            self.say(Level::Error, &format!("{what} after {after} s; {hint}"));
+            let what = "the configuration files could not be read within";
+            let hint = "the previous settings remain in effect; check the file system of the configuration";
+            self.say(Level::Error, &format!("{what} {after} s; {hint}"));
         }
     }
 
-    /// Takes what was read. What is wrong is told, and then the old settings stay.
+    /// Applies the result of a reload. If the files are invalid, the previous settings remain in effect.
     pub(super) fn take_read(&mut self) {
         let Some(errand) = self.reading.under_way.take() else { return };
         self.reading.told_at = None;
@@ -104,7 +104,9 @@ impl Daemon {
                 }
                 self.notify.ready();
             }
-            None => self.say(Level::Error, "a file could not be read; the old settings stay"),
+            None => {
+                self.say(Level::Error, "the configuration could not be read; the previous settings remain in effect")
+            }
         }
         if let Some(file) = self.reading.next.take() {
             self.read(file);
@@ -113,7 +115,7 @@ impl Daemon {
 
     fn adopt_table(&mut self, agent: HomeAgent, kept: usize) {
         let table = agent.config.table.clone();
-        self.say(Level::Info, &format!("prefix table read: {} mobile routers", table.rows.len()));
+        self.say(Level::Info, &format!("prefix table reloaded: {} mobile routers", table.rows.len()));
         self.tell_refused(&agent, kept);
         if let Some(old) = &mut self.config.home_agent {
             old.adopt_table(agent);
@@ -122,39 +124,42 @@ impl Daemon {
         self.order(Order::PrefixTable(table));
     }
 
-    /// Names the rows of the prefix table that are not served; `kept` rows that are no longer in the file are.
+    /// Logs the rejected rows of the prefix table, and how many rows remain in effect that the file no longer has (`kept`).
     pub(super) fn tell_refused(&self, agent: &HomeAgent, kept: usize) {
         for problem in &agent.refused {
-            self.say(Level::Error, &format!("row of the prefix table refused: {}", problem.line()));
+            self.say(Level::Error, &format!("prefix table: row rejected: {}", problem.line()));
         }
         if kept > 0 {
-            let what = "former rows that are missing now stay, as nothing is removed by a file with a refused row";
+            let what = "former rows are kept: a file with a rejected row removes none";
             self.say(Level::Warning, &format!("prefix table: {kept} {what}"));
         }
         if agent.config.table.rows.is_empty() {
             let hint = "add mobile routers with `roam6 enroll`";
-            self.say(Level::Warning, &format!("the prefix table has no rows: nobody may register; {hint}"));
+            self.say(
+                Level::Warning,
+                &format!("the prefix table has no rows, so no mobile router can register; {hint}"),
+            );
         }
     }
 
-    /// Notices changes of the prefix table file from now on.
+    /// Watches the prefix table file for changes.
     pub(super) fn watch_table(&mut self) {
         let path = self.config.home_agent.as_ref().and_then(|agent| agent.table_file.as_ref());
         self.table_watch = match path.map(|path| TableWatch::new(path)).transpose() {
             Ok(watch) => watch,
-            Err(why) => return self.say(Level::Warning, &format!("{why}; send SIGHUP after a change")),
+            Err(why) => return self.say(Level::Warning, &format!("{why}; send SIGHUP after each change")),
         };
         if let Some(watch) = &self.table_watch
             && let Err(error) = self.host.watch(watch.fd(), TABLE, READ)
         {
-            self.say(Level::Warning, &format!("prefix table: {error}; send SIGHUP after a change"));
+            self.say(Level::Warning, &format!("prefix table: {error}; send SIGHUP after each change"));
         }
     }
 
     fn adopt(&mut self, new: Config) {
         let fixed = fixed_changes(&self.config, &new);
         if !fixed.is_empty() {
-            self.say(Level::Warning, &format!("changed, and used after a restart only: {}", fixed.join(", ")));
+            self.say(Level::Warning, &format!("changed settings that need a restart: {}", fixed.join(", ")));
         }
         if let (Some(former), Some(agent)) = (self.config.home_agent.clone(), new.home_agent) {
             match agent.succeed(&former) {
@@ -169,14 +174,14 @@ impl Daemon {
                     self.say(Level::Error, &error.to_string());
                 }
             }
-            // Also if nothing changed: a router that all home agents have refused asks again at once.
+            // Even if nothing changed: a mobile router that all home agents have refused registers again at once.
             self.order(Order::MobileRouter(Box::new(router)));
         }
         if let (Some(old), Some(mnn)) = (&self.config.mnn, new.mnn)
             && *old != mnn
         {
             self.config.mnn = Some(mnn.clone());
-            // The role hears of its interfaces before it is told to use them, or it would not know them.
+            // The role needs its new configuration before the link events of the new interfaces arrive.
             self.order(Order::PathManager(Box::new(mnn)));
             if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
                 self.say(Level::Error, &error.to_string());
@@ -206,7 +211,7 @@ impl Daemon {
             }
         }
         self.hear_esp();
-        self.say(Level::Info, "configuration read anew");
+        self.say(Level::Info, "configuration reloaded");
     }
 
     fn adopt_agent(&mut self, agent: HomeAgent, kept: usize, former: &HomeAgent) {
@@ -244,16 +249,16 @@ impl Daemon {
         for problem in problems {
             self.say(Level::Error, &problem.line());
         }
-        self.say(Level::Error, "the old settings stay");
+        self.say(Level::Error, "the previous settings remain in effect");
     }
 }
 
-/// Whether the mobile router may be on an IPv4-only uplink: the sockets for that are opened at the start.
+/// Whether the mobile router may use IPv4-only uplinks: the sockets for them are opened at the start.
 fn carries(config: &Config) -> bool {
     config.mobile_router.as_ref().is_some_and(|router| !router.home_agents_ipv4.is_empty())
 }
 
-/// What only a restart can change.
+/// Changed settings that take effect only after a restart.
 fn fixed_changes(old: &Config, new: &Config) -> Vec<&'static str> {
     let agent = |config: &Config| {
         config.home_agent.clone().map(|agent| {

@@ -1,4 +1,4 @@
-//! What the roles of a configuration need of the host.
+//! Host options for the roles of a configuration.
 
 use crate::config::{Accel, Config, DataPlane, Firewall};
 use core::time::Duration;
@@ -10,10 +10,10 @@ use std::net::Ipv6Addr;
 
 /// Name of the tunnel device.
 const DEVICE: &str = "nemo0";
-/// Tunnels besides those of a home agent's bindings: a mobile router's own, and those that are being replaced.
+/// Tunnels in addition to those of a home agent's bindings: a mobile router's own, and those being replaced.
 const MORE_TUNNELS: u32 = 64;
 
-/// The interfaces the roles use.
+/// The interfaces that the roles use.
 pub(super) fn interfaces(config: &Config) -> few::Set<String> {
     let home_link = config.home_agent.iter().filter_map(|agent| agent.config.home_link.clone());
     let router = config.mobile_router.iter();
@@ -28,7 +28,7 @@ pub(super) fn interfaces(config: &Config) -> few::Set<String> {
     moving.chain(paths).chain(providers).chain(radios).chain(virtual_links).chain(nearby).collect()
 }
 
-/// Names the roles, for the log.
+/// The roles in words, for the log.
 pub(super) fn names(config: &Config) -> String {
     let agent = config.home_agent.as_ref().map(|agent| format!("home agent {}", agent.config.address));
     let router = config.mobile_router.as_ref().map(|router| format!("mobile router {}", router.home_address));
@@ -46,26 +46,26 @@ pub(super) fn names(config: &Config) -> String {
     });
     let mnpp = config.mnpp.as_ref().map(|mnpp| {
         let names: Vec<&str> = mnpp.interfaces.iter().map(String::as_str).collect();
-        format!("networks announced on {}", names.join(" and "))
+        format!("MNPP on {}", names.join(" and "))
     });
     agent.into_iter().chain(router).chain(mnn).chain(shim).chain(geo).chain(mnpp).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether mobility messages may come in ESP.
+/// Whether mobility messages may arrive in ESP.
 pub(super) fn use_esp(config: &Config) -> bool {
     let rows = config.home_agent.iter().flat_map(|agent| agent.config.table.rows.iter().map(|row| &row.authentication));
     let router = config.mobile_router.iter().map(|router| &router.authentication);
     rows.chain(router).any(|authentication| matches!(authentication, Authentication::Ipsec(_)))
 }
 
-/// Addresses by which the roles speak through tunnels over IPv4: none unless the file says that there are such.
+/// Addresses of the roles in UDP/IPv4 encapsulation (RFC 5555); empty unless the configuration enables it.
 fn carried(config: &Config) -> few::Set<Ipv6Addr> {
     let agent = config.home_agent.iter().filter(|agent| agent.config.ipv4.is_some()).map(|agent| agent.config.address);
     let router = config.mobile_router.iter().filter(|router| !router.home_agents_ipv4.is_empty());
     agent.chain(router.map(|router| router.home_address.0)).collect()
 }
 
-/// What the host must know.
+/// The options of the host for these roles.
 pub(super) fn host_options(config: &Config) -> HostOptions {
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let bindings = config.home_agent.as_ref().map_or(0, |agent| agent.config.max_bindings);
@@ -90,7 +90,7 @@ pub(super) fn host_options(config: &Config) -> HostOptions {
         contexts: config.shim.as_ref().map_or(0, |shim| number(shim.max_contexts)),
         busy_poll: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.busy_poll),
         awake: config.geo.as_ref().map_or(Duration::ZERO, |geo| geo.awake),
-        // A home agent lets no tunnel lead to one of its own, and knows where to put its anycast address.
+        // A home agent refuses the addresses of its own host as care-of addresses, and assigns its anycast address.
         every_address: config.home_agent.is_some(),
         taps: config.home_agent.is_some()
             || config.mobile_router.is_some()

@@ -1,5 +1,5 @@
-//! The control socket and the metrics listener. Whoever asks slowly, reads slowly or asks too much is told and dropped;
-//! nothing a client does makes the daemon wait.
+//! The control socket and the metrics listener. A client that sends or reads too slowly, or requests too much, receives an
+//! error and is disconnected; no client can block the daemon.
 
 use crate::control::{Answer, MAX_REQUEST, Request};
 use core::time::Duration;
@@ -12,19 +12,19 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
-/// Most clients at once, of each kind: whoever may ask for metrics only must not keep operators out.
+/// Most concurrent clients of each kind: metrics clients must not exhaust the connections of operators.
 pub(crate) const MAX_CLIENTS: usize = 32;
-/// A watcher may lag behind by this much, octets, besides the state it was given first.
+/// Most octets of events queued for a watcher, in addition to the state at the beginning.
 pub(crate) const MAX_BACKLOG: usize = 1024 * 1024;
-/// All that waits for all clients, octets.
+/// Most octets queued for all clients together.
 pub(crate) const MAX_WAITING: usize = 128 * 1024 * 1024;
-/// A request must be complete after this long.
+/// A request must be complete within this time.
 const ASK_TIME: Duration = Duration::from_secs(5);
-/// Something of an answer must be read within this long.
+/// A client must read some of its queued data within this time.
 const READ_TIME: Duration = Duration::from_secs(10);
-/// How long no client is let in after the system ran out of something.
+/// How long no client is accepted after the system ran out of descriptors or memory.
 const REST: Duration = Duration::from_secs(1);
-/// Most octets written to one client before others get their turn.
+/// Most octets written to one client before other clients are served.
 const SHARE: usize = 256 * 1024;
 
 const LISTEN: Interest = Interest { read: true, write: false };
@@ -32,24 +32,24 @@ const CONTROL: u32 = 0;
 const METRICS: u32 = 1;
 const FIRST_CLIENT: u32 = 2;
 
-/// Tells when a descriptor is ready: the host, or a test.
+/// Registers descriptors to be polled: the host, or a test.
 pub(crate) trait Reactor {
-    /// Waits for `fd` from now on.
+    /// Polls `fd` from now on.
     fn watch(&mut self, fd: BorrowedFd<'_>, token: u32, interest: Interest) -> Result<(), String>;
-    /// Changes what of `fd` is waited for.
+    /// Changes the events that `fd` is polled for.
     fn rewatch(&mut self, fd: BorrowedFd<'_>, token: u32, interest: Interest) -> Result<(), String>;
 }
 
-/// Names a client.
+/// Identifies a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientId(u32);
 
-/// What a client asked for.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Asked {
-    /// Over the control socket.
+    /// A request over the control socket.
     Control(Request),
-    /// The page of metrics, by HTTP.
+    /// The metrics page, by HTTP.
     Metrics,
 }
 
@@ -70,11 +70,11 @@ struct Client {
     inbox: Vec<u8>,
     queue: Vec<u8>,
     sent: usize,
-    /// Most octets that may wait.
+    /// Most octets that may be queued.
     limit: usize,
-    /// Its answer is being made: nothing is written before.
+    /// The response is in preparation; events are queued until then.
     waits: bool,
-    /// Dropped at this time.
+    /// The client is disconnected at this time.
     deadline: Option<Time>,
     interest: Interest,
 }
@@ -87,16 +87,19 @@ enum Kind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Its request is not complete.
+    /// The request is incomplete.
     Asking,
-    /// It was answered, or will be, and is let go once it has read all.
+    /// The request is complete; the client is disconnected once it has read the response.
     Answered,
-    /// It hears every event.
+    /// The client receives every event.
     Watching,
 }
 
 impl Server {
-    /// Serves both listeners, of which neither may block.
+    /// Serves both listeners, which must be non-blocking.
+    ///
+    /// # Errors
+    /// A listener cannot be polled.
     pub(crate) fn new(
         base: u32,
         control: UnixListener,
@@ -115,7 +118,7 @@ impl Server {
         token >= self.base
     }
 
-    /// Serves a ready descriptor. Returns what a client asked; answer it by [`Server::answer`] or [`Server::watch`].
+    /// Serves a ready descriptor. Returns a complete request; respond by [`Server::answer`] or [`Server::watch`].
     pub(crate) fn ready(&mut self, ready: Ready, now: Time, reactor: &mut impl Reactor) -> Option<(ClientId, Asked)> {
         match ready.token.checked_sub(self.base)? {
             token @ (CONTROL | METRICS) => {
@@ -126,17 +129,17 @@ impl Server {
         }
     }
 
-    /// Gives a client its answer, after which it is let go.
+    /// Sends a client its response, and then disconnects it.
     pub(crate) fn answer(&mut self, id: ClientId, answer: &Answer, now: Time, reactor: &mut impl Reactor) {
         self.answer_line(id, serde_json::to_vec(answer).unwrap_or_default(), now, reactor);
     }
 
-    /// The same with the answer as it is written.
+    /// The same for an encoded response.
     pub(crate) fn answer_line(&mut self, id: ClientId, line: Vec<u8>, now: Time, reactor: &mut impl Reactor) {
         self.put(id, line, Stage::Answered, now, reactor);
     }
 
-    /// Tells a client why it gets no answer.
+    /// Sends a client an error in place of the response.
     pub(crate) fn refuse(&mut self, id: ClientId, why: &str, now: Time, reactor: &mut impl Reactor) {
         if let Some(client) = self.clients.get_mut(&id.0) {
             client.refuse(why, now);
@@ -144,7 +147,7 @@ impl Server {
         self.flush(id.0, now, reactor);
     }
 
-    /// Gives a client the page of metrics.
+    /// Sends a client the metrics page.
     pub(crate) fn answer_metrics(&mut self, id: ClientId, page: &[u8], now: Time, reactor: &mut impl Reactor) {
         let length = page.len();
         let head = format!(
@@ -153,24 +156,24 @@ impl Server {
         self.put(id, [head.as_bytes(), page].concat(), Stage::Answered, now, reactor);
     }
 
-    /// Keeps every event from now on for a client, until it is given the state.
+    /// Queues all events for a client from now on, until its dump of the state is ready.
     pub(crate) fn begin_to_watch(&mut self, id: ClientId) {
         if let Some(client) = self.clients.get_mut(&id.0) {
             client.stage = Stage::Watching;
         }
     }
 
-    /// Gives a client the state, then the events kept for it, and every event from now on.
+    /// Sends a client the state, then the queued events and every later event.
     pub(crate) fn watch(&mut self, id: ClientId, state: Vec<u8>, now: Time, reactor: &mut impl Reactor) {
         self.put(id, state, Stage::Watching, now, reactor);
     }
 
-    /// Whether anybody hears events.
+    /// Whether any client watches.
     pub(crate) fn has_watchers(&self) -> bool {
         self.clients.values().any(|client| client.stage == Stage::Watching)
     }
 
-    /// Tells all watchers a line.
+    /// Sends a line to all watchers.
     pub(crate) fn publish(&mut self, line: &str, now: Time, reactor: &mut impl Reactor) {
         let watchers = self.clients.iter().filter(|(_, client)| client.stage == Stage::Watching);
         let watchers: Vec<u32> = watchers.map(|(token, _)| *token).collect();
@@ -182,12 +185,12 @@ impl Server {
         }
     }
 
-    /// When [`Server::expire`] is wanted next.
+    /// When [`Server::expire`] is due next.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.clients.values().filter_map(|client| client.deadline).chain(self.resting_until).min()
     }
 
-    /// Drops whoever took too long.
+    /// Disconnects clients that have timed out.
     pub(crate) fn expire(&mut self, now: Time, reactor: &mut impl Reactor) {
         self.clients.retain(|_, client| client.deadline.is_none_or(|deadline| deadline > now));
         if self.resting_until.is_some_and(|until| until <= now) {
@@ -197,7 +200,7 @@ impl Server {
     }
 
     fn accept(&mut self, token: u32, now: Time, reactor: &mut impl Reactor) {
-        // Whoever comes after that waits for the next turn, however fast they come.
+        // Further clients wait for the next iteration of the event loop.
         for _ in 0..MAX_CLIENTS {
             let accepted = match (token, &self.metrics) {
                 (CONTROL, _) => self.control.accept().map(|(socket, _)| (OwnedFd::from(socket), Kind::Control)),
@@ -209,7 +212,7 @@ impl Server {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
                 Err(_) => {
-                    // Out of descriptors or memory: asking again at once would only burn time.
+                    // Out of descriptors or memory: an immediate retry would only spin.
                     self.resting_until = Some(now + REST);
                     return self.listen(false, reactor);
                 }
@@ -219,7 +222,7 @@ impl Server {
 
     fn listen(&self, on: bool, reactor: &mut impl Reactor) {
         let interest = Interest { read: on, write: false };
-        // A listener that cannot be watched again serves nobody until the next restart; the daemon's work goes on.
+        // A listener that cannot be polled again is unusable until a restart; the daemon itself continues.
         let _ = reactor.rewatch(self.control.as_fd(), self.base + CONTROL, interest);
         if let Some(metrics) = &self.metrics {
             let _ = reactor.rewatch(metrics.as_fd(), self.base + METRICS, interest);
@@ -264,7 +267,7 @@ impl Server {
 
     fn put(&mut self, id: ClientId, answer: Vec<u8>, stage: Stage, now: Time, reactor: &mut impl Reactor) {
         let waiting: usize = self.clients.values().map(|client| client.queue.len()).sum();
-        // One that was let go meanwhile waits no more.
+        // The client may have been disconnected meanwhile.
         let Some(client) = self.clients.get_mut(&id.0).filter(|client| client.waits) else { return };
         client.waits = false;
         if waiting.saturating_add(answer.len()) > MAX_WAITING {
@@ -285,7 +288,7 @@ impl Server {
     fn flush(&mut self, token: u32, now: Time, reactor: &mut impl Reactor) {
         let Some(client) = self.clients.get_mut(&token) else { return };
         let done = client.write(now).is_err() || client.is_done();
-        // A client that was answered is no longer listened to, so it cannot keep the daemon busy by talking on.
+        // Input after the request is not read, so that a client cannot keep the daemon busy.
         let interest =
             Interest { read: client.stage != Stage::Answered, write: !client.queue.is_empty() && !client.waits };
         if done {
@@ -299,7 +302,7 @@ impl Server {
     }
 }
 
-/// What came of listening to a client.
+/// Result of reading from a client.
 enum Heard {
     Nothing,
     Request(Asked),
@@ -335,7 +338,7 @@ impl Client {
             }
             match self.kind.request(&self.inbox) {
                 Some(Ok(asked)) => {
-                    // Whatever the client says after this is not listened to.
+                    // Input after the request is ignored.
                     self.stage = Stage::Answered;
                     (self.waits, self.deadline) = (true, None);
                     return Heard::Request(asked);
@@ -349,7 +352,7 @@ impl Client {
         }
     }
 
-    /// Whether a watcher has closed its end, or talks on.
+    /// Whether a watcher has closed its end, or has sent more data.
     fn has_left(&mut self) -> bool {
         let heard = self.socket.read(&mut [0; 64]);
         !matches!(heard, Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted))
@@ -366,7 +369,7 @@ impl Client {
         self.queue.push(b'\n');
     }
 
-    /// Tells why it is let go, after the line that was begun.
+    /// Queues an error after the line in transmission, and then disconnects the client.
     fn refuse(&mut self, why: &str, now: Time) {
         let begun = self.queue.get(self.sent..).unwrap_or_default();
         let keep =
@@ -399,7 +402,7 @@ impl Client {
             self.limit = MAX_BACKLOG;
             self.deadline = (self.stage != Stage::Watching).then_some(now + READ_TIME);
         } else if self.sent >= MAX_BACKLOG && self.sent >= self.queue.len() / 2 {
-            // Not more often: what is left moves.
+            // Not more often, because the remainder is moved.
             self.queue.drain(..self.sent);
             self.sent = 0;
         }
@@ -412,7 +415,7 @@ impl Client {
 }
 
 impl Kind {
-    /// The request, once it is complete; an error tells what is wrong with it.
+    /// The request once it is complete, or an error if it is invalid.
     fn request(self, inbox: &[u8]) -> Option<Result<Asked, String>> {
         match self {
             Kind::Control => {
@@ -436,7 +439,7 @@ impl Kind {
         }
     }
 
-    /// The last words to a client.
+    /// An error response.
     fn error(self, why: &str) -> Vec<u8> {
         match self {
             Kind::Control => {

@@ -1,5 +1,5 @@
-//! Showing the state to whoever asks. A home agent's is long: it is gathered a piece a turn of the loop, so that updates
-//! are answered in between, and written down by a thread.
+//! Dumps of the daemon's state for clients. A home agent's state is large: it is collected in pieces, one per iteration of the
+//! event loop, so that Binding Updates are answered in between, and encoded by a background task.
 
 use super::errand::Errand;
 use super::server::ClientId;
@@ -9,23 +9,23 @@ use crate::render;
 use roam6_proto::{Engine, Time, View};
 use roam6_wire::HomeAddress;
 
-/// How somebody wants the state.
+/// Format of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As one document.
+    /// One JSON document.
     Whole,
-    /// A line for each part, and then events.
+    /// One line of JSON for each row; events follow.
     Lines,
-    /// As a page of metrics.
+    /// Metrics page.
     Metrics,
 }
 
-/// The state on its way to those who asked. What is asked for meanwhile waits for the next one.
+/// The dump in progress. Requests that arrive meanwhile wait for the next dump.
 #[derive(Default)]
 pub(super) struct Showing {
     asked: Vec<(ClientId, Form)>,
     gathering: Option<Gathering>,
-    /// With those who wait for it.
+    /// The task, and the clients that wait for it.
     writing: Option<(Errand<Vec<Written>>, Vec<ClientId>)>,
 }
 
@@ -44,14 +44,14 @@ struct Written {
 }
 
 impl Showing {
-    /// Whether the loop has something to do for it, and need not wait for anything else.
+    /// Whether a piece of state is to be collected, so that the event loop must not block.
     pub(super) fn is_gathering(&self) -> bool {
         self.gathering.is_some() || (self.writing.is_none() && !self.asked.is_empty())
     }
 }
 
 impl Daemon {
-    /// Shows the state to a client.
+    /// Requests a dump for a client.
     pub(super) fn show(&mut self, client: ClientId, form: Form) {
         if form == Form::Lines {
             self.server.begin_to_watch(client);
@@ -59,7 +59,7 @@ impl Daemon {
         self.showing.asked.push((client, form));
     }
 
-    /// Gathers one more piece.
+    /// Collects one more piece of the state.
     pub(super) fn gather(&mut self) {
         if !self.showing.is_gathering() {
             return;
@@ -86,9 +86,9 @@ impl Daemon {
         }
     }
 
-    /// Nobody waits for ever.
+    /// Tells the waiting clients that the dump failed.
     fn show_nothing(&mut self, whom: &[ClientId], why: &str) {
-        let why = format!("{why}; the state was not shown");
+        let why = format!("{why}; the state could not be dumped");
         self.say(Level::Error, &why);
         let now = self.host.now();
         whom.iter().for_each(|client| self.server.refuse(*client, &why, now, &mut self.host));
@@ -110,11 +110,11 @@ impl Daemon {
         Gathering { whom: std::mem::take(&mut self.showing.asked), since: now, state, last: None }
     }
 
-    /// Hands out what was written.
+    /// Delivers the encoded dumps.
     pub(super) fn take_written(&mut self) {
         let Some((errand, waiting)) = self.showing.writing.take() else { return };
         let now = self.host.now();
-        let Some(written) = errand.finish() else { return self.show_nothing(&waiting, "it could not be written down") };
+        let Some(written) = errand.finish() else { return self.show_nothing(&waiting, "encoding failed") };
         for Written { whom, form, since, text } in written {
             if form == Form::Metrics {
                 self.metrics = Some((since, text.clone()));
@@ -127,7 +127,7 @@ impl Daemon {
         }
     }
 
-    /// The page of metrics, if it is young enough.
+    /// The cached metrics page, if it is recent enough.
     pub(super) fn recent_metrics(&self, now: Time) -> Option<Vec<u8>> {
         self.metrics.as_ref().filter(|(made, _)| now.since(*made) < METRICS_TIME).map(|(_, page)| page.clone())
     }
@@ -142,7 +142,7 @@ impl Daemon {
 }
 
 impl Gathering {
-    /// Each form that somebody wants.
+    /// Encodes each format that was requested.
     fn write(self) -> Vec<Written> {
         let Gathering { whom, since, state, .. } = self;
         let answer = Answer::State(Box::new(state));

@@ -1,5 +1,5 @@
-//! The signals of the daemon: SIGTERM and SIGINT end it, SIGHUP makes it read its files again. They are blocked before
-//! anything else happens and stay pending until they are read, so that none is lost, however early it arrives.
+//! Signals of the daemon: SIGTERM and SIGINT stop it, SIGHUP reloads the configuration. They are blocked first of all and stay
+//! pending until they are read, so that no early signal is lost.
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -13,20 +13,20 @@ pub(crate) struct Blocked {
 }
 
 impl Blocked {
-    /// Blocks the signals, in this thread and in those it will start.
+    /// Blocks the signals in this thread and in threads it starts later.
     pub(crate) fn begin() -> Blocked {
         let former = daemon_signals().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
         Blocked { former: former.unwrap_or_else(|_| SigSet::empty()) }
     }
 
-    /// Restores the former mask, for commands that end by these signals as any program does.
+    /// Restores the former mask, for commands on which these signals have their default effect.
     pub(crate) fn end(self) {
-        // Fails only for an unknown way to change the mask.
+        // Fails only for an invalid mode.
         let _ = self.former.thread_set_mask();
     }
 }
 
-/// Reads the daemon's signals, and remembers them until they are obeyed.
+/// Reads the daemon's signals, and remembers them until they are handled.
 pub(super) struct Signals {
     fd: SignalFd,
     end: bool,
@@ -35,6 +35,9 @@ pub(super) struct Signals {
 
 impl Signals {
     /// Blocks the signals, if they are not, and opens a descriptor for them.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
     pub(super) fn open() -> Result<Signals, String> {
         let _blocked = Blocked::begin();
         let fd = SignalFd::with_flags(&daemon_signals(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
@@ -42,7 +45,7 @@ impl Signals {
         Ok(Signals { fd, end: false, reload: false })
     }
 
-    /// Reads all that are pending.
+    /// Reads all pending signals.
     pub(super) fn read(&mut self) {
         while let Ok(Some(signal)) = self.fd.read_signal() {
             match signal.ssi_signo == Signal::SIGHUP as u32 {
@@ -57,12 +60,15 @@ impl Signals {
         self.end
     }
 
-    /// Whether SIGHUP was read since last asked.
+    /// Whether SIGHUP was read since the last call.
     pub(super) fn take_reload(&mut self) -> bool {
         std::mem::take(&mut self.reload)
     }
 
-    /// Waits until `work` is readable; once SIGTERM or SIGINT was read, for `grace` at most. Returns whether it is.
+    /// Waits until `work` is readable; once SIGTERM or SIGINT was read, for at most `grace`. Returns whether it is readable.
+    ///
+    /// # Errors
+    /// poll(2) fails.
     pub(super) fn wait_for(&mut self, work: BorrowedFd<'_>, grace: PollTimeout) -> Result<bool, String> {
         while !self.end {
             let mut fds = [work, self.fd.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
@@ -76,7 +82,7 @@ impl Signals {
     }
 }
 
-/// A wait that a signal has ended has found nothing.
+/// An interrupted poll has found no descriptor ready.
 fn interrupted(polled: nix::Result<i32>) -> Result<i32, String> {
     match polled {
         Err(Errno::EINTR) => Ok(0),

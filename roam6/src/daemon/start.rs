@@ -1,4 +1,4 @@
-//! What must hold before the daemon begins: it is alone, it is allowed to, and the kernel can. Each refusal says what to do.
+//! Preconditions of the daemon: no second instance, sufficient capabilities, kernel support. Each refusal has a remedy.
 
 use super::Failure;
 use super::errand::Errand;
@@ -16,20 +16,23 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// Held while the daemon lives; no second one runs with the same `run_dir`.
+/// Lock of the run directory, held while the daemon runs: there is one daemon for each `run_dir`.
 pub(crate) struct Lock {
     _file: Flock<File>,
     path: PathBuf,
 }
 
 impl Drop for Lock {
-    /// The file goes while it is still locked: whoever waits for it finds out in [`lock`].
+    /// Removes the file while it is still locked; [`lock`] detects the removal.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Makes the run directory and locks it.
+/// Creates the run directory and locks it.
+///
+/// # Errors
+/// Another daemon has locked it, or it cannot be written.
 pub(crate) fn lock(run_dir: &Path) -> Result<Lock, String> {
     let what = |error: &dyn std::fmt::Display| {
         format!("run_dir {}: {error}; make it writable for the daemon, or set run_dir in the file", run_dir.display())
@@ -48,7 +51,7 @@ pub(crate) fn lock(run_dir: &Path) -> Result<Lock, String> {
         })?;
         let ours = file.metadata().map_err(|error| what(&error))?;
         if fs::metadata(&path).is_ok_and(|there| there.ino() == ours.ino() && there.dev() == ours.dev()) {
-            // Whoever may read the file may lock it too. The number in it is for people.
+            // Only the owner may read the file, because readers can lock it. The process number in it is informative.
             file.set_permissions(Permissions::from_mode(0o600)).map_err(|error| what(&error))?;
             let _ = file.set_len(0).and_then(|()| file.rewind());
             let _ = file.write_all(format!("{}\n", std::process::id()).as_bytes());
@@ -57,7 +60,10 @@ pub(crate) fn lock(run_dir: &Path) -> Result<Lock, String> {
     }
 }
 
-/// Refuses to begin without what the daemon cannot work without.
+/// Checks the capabilities of the process, and that the kernel has IPv6.
+///
+/// # Errors
+/// What is missing, with a remedy.
 pub(crate) fn preflight() -> Result<(), String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -66,22 +72,25 @@ pub(crate) fn preflight() -> Result<(), String> {
         CAPABILITIES.iter().filter(|(bit, _)| held & (1 << bit) == 0).map(|(_, name)| *name).collect();
     if !missing.is_empty() {
         let missing = missing.join(", ");
-        return Err(format!("not allowed: {missing} is missing; run it as root, or by dist/systemd/roam6.service"));
+        return Err(format!("missing capabilities: {missing}; run it as root, or by dist/systemd/roam6.service"));
     }
     if !Path::new("/proc/net/if_inet6").exists() {
-        return Err("this kernel has IPv6 switched off; remove ipv6.disable=1 from its command line".to_owned());
+        return Err("IPv6 is disabled in this kernel; remove ipv6.disable=1 from the kernel's command line".to_owned());
     }
     Ok(())
 }
 
 const CAPABILITIES: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW")];
 
-/// Opens the control socket. The lock is held, so a socket that is there is left from an earlier life.
+/// Opens the control socket. With the lock held, an existing socket is left over from a previous run.
+///
+/// # Errors
+/// The socket cannot be created, or its group does not exist.
 pub(crate) fn control_socket(config: &Config) -> Result<UnixListener, String> {
     let path = socket_path(&config.run_dir);
     let what = |error: &dyn std::fmt::Display| format!("control socket {}: {error}", path.display());
     let _ = fs::remove_file(&path);
-    // Nobody gets in between its making and its permissions.
+    // No other user can connect before the permissions are set.
     let former = umask(Mode::from_bits_truncate(0o177));
     let listener = UnixListener::bind(&path);
     umask(former);
@@ -96,6 +105,9 @@ pub(crate) fn control_socket(config: &Config) -> Result<UnixListener, String> {
 }
 
 /// Opens the metrics listener.
+///
+/// # Errors
+/// The address is in use.
 pub(crate) fn metrics_socket(address: SocketAddr) -> Result<TcpListener, String> {
     let listener = TcpListener::bind(address)
         .map_err(|error| format!("[metrics] listen = \"{address}\": {error}; choose another port"))?;
@@ -103,11 +115,11 @@ pub(crate) fn metrics_socket(address: SocketAddr) -> Result<TcpListener, String>
     Ok(listener)
 }
 
-/// How long reading the files may still take once the daemon is told to end.
+/// How long a stopped daemon waits for its files to be read, milliseconds.
 const GRACE: u16 = 2000;
 
-/// Reads the configuration, and takes a seed. Both may take for ever, on a dead network file system or early at boot:
-/// meanwhile signals are obeyed. `None`: told to end.
+/// Reads the configuration and a random seed. Either may block, on an unreachable network file system or early at boot;
+/// signals are handled meanwhile. `None` if the daemon was stopped.
 pub(super) fn prepare(path: &Path, signals: &mut Signals) -> Result<Option<(Config, [u8; 32])>, Failure> {
     let path = path.to_owned();
     let errand = Errand::begin(move || {
@@ -121,7 +133,7 @@ pub(super) fn prepare(path: &Path, signals: &mut Signals) -> Result<Option<(Conf
     read.map(Some)
 }
 
-/// 32 octets nobody can guess; waits for the kernel to have gathered enough, early at boot.
+/// 32 random octets; blocks early at boot until the kernel's random number generator is initialised.
 fn seed() -> Result<[u8; 32], String> {
     let mut seed = [0; 32];
     let read = File::open("/dev/random").and_then(|mut file| file.read_exact(&mut seed));
@@ -132,6 +144,6 @@ fn seed() -> Result<[u8; 32], String> {
 fn group_id(name: &str) -> Result<Gid, String> {
     match Group::from_name(name) {
         Ok(Some(group)) => Ok(group.gid),
-        _ => Err(format!("[control] group = \"{name}\": no such group; make it with: groupadd --system {name}")),
+        _ => Err(format!("[control] group = \"{name}\": no such group; create it with: groupadd --system {name}")),
     }
 }

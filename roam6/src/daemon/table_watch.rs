@@ -1,11 +1,11 @@
-//! Notices that the prefix table file was written or replaced.
+//! Detects that the prefix table file was written or replaced (inotify(7)).
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Watches one file through its folder, because editors put a new file in place of the old.
+/// Watches one file through its directory, because editors replace the file.
 pub(crate) struct TableWatch {
     inotify: Inotify,
     name: OsString,
@@ -13,6 +13,9 @@ pub(crate) struct TableWatch {
 
 impl TableWatch {
     /// Watches `path` from now on.
+    ///
+    /// # Errors
+    /// Its directory cannot be watched.
     pub(crate) fn new(path: &Path) -> Result<TableWatch, String> {
         let what = |error: nix::Error| format!("{} cannot be watched: {}", path.display(), error.desc());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -22,12 +25,12 @@ impl TableWatch {
         Ok(TableWatch { inotify, name: path.file_name().unwrap_or_default().to_owned() })
     }
 
-    /// Readable once something happened in the folder.
+    /// Readable once an entry of the directory has changed.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }
 
-    /// Whether the file changed since last asked.
+    /// Whether the file has changed since the last call.
     pub(crate) fn changed(&self) -> bool {
         let events = self.inotify.read_events().unwrap_or_default();
         events.iter().any(|event| event.name.as_ref() == Some(&self.name))

@@ -1,4 +1,4 @@
-//! `roam6 denm`: telling others of events by the running daemon.
+//! `roam6 denm`: event notifications, sent by the running daemon's station.
 
 pub(crate) mod words;
 
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use words::{Denm, Tell};
 
-/// Does what the words say.
+/// Runs the subcommand.
 pub(crate) fn run(verb: &Denm) -> ExitCode {
     let done = match verb {
         Denm::Send(tell) => match event(tell) {
@@ -32,7 +32,7 @@ fn event(tell: &Tell) -> Result<Event, String> {
     let place = match tell.at.as_deref() {
         Some([latitude, longitude]) => {
             let place = Place::of_degrees(*latitude, *longitude);
-            Some(place.ok_or_else(|| format!("{latitude} {longitude} is no place on earth"))?)
+            Some(place.ok_or_else(|| format!("{latitude} {longitude} is not a latitude and a longitude"))?)
         }
         _ => None,
     };
@@ -47,7 +47,7 @@ fn event(tell: &Tell) -> Result<Event, String> {
     })
 }
 
-/// The daemon knows the event by its tag if it tells of it; else its log says why not.
+/// The daemon lists the event with its tag if it has accepted it; otherwise its log has the reason.
 fn send(event: Event, socket: &Path) -> Result<ExitCode, Failure> {
     let tag = event.tag;
     let done = give(DenmOrder::Trigger(event), socket);
@@ -58,11 +58,11 @@ fn send(event: Event, socket: &Path) -> Result<ExitCode, Failure> {
     let own = own.iter().filter(|event| event.tag == Some(tag));
     match own.max_by_key(|event| event.name) {
         Some(event) => Ok(print(&format!("{}\n", event.name))),
-        None => Err(Failure::Refused("the event is not told of; the daemon's log says why".to_owned())),
+        None => Err(Failure::Refused("the daemon has not accepted the event; its log has the reason".to_owned())),
     }
 }
 
-/// Only what this station tells of can it tell otherwise.
+/// A station can update only its own events.
 fn update(name: EventName, event: Event, socket: &Path) -> Result<ExitCode, Failure> {
     let is_own = events(socket)?.iter().any(|event| event.name == name && event.tag.is_some());
     match is_own {
@@ -85,10 +85,10 @@ fn give(what: DenmOrder, socket: &Path) -> ExitCode {
 
 fn events(socket: &Path) -> Result<Vec<LdmEventView>, Failure> {
     let ldm = view(socket)?.view.ldm;
-    let why = "this daemon has no facilities; write facilities = { } into its [geo] table (docs/geo.md)";
+    let why = "this daemon has no facilities layer; add facilities = { } to its [geo] table (docs/geo.md)";
     ldm.station.map(|_| ldm.events).ok_or_else(|| Failure::Refused(why.to_owned()))
 }
 
 fn unknown(name: EventName, which: &str) -> Failure {
-    Failure::Refused(format!("{name} is no event {which}; `roam6 show ldm` lists them"))
+    Failure::Refused(format!("{name} is not an event {which}; `roam6 show ldm` lists the events"))
 }

@@ -1,4 +1,4 @@
-//! The words of `roam6 denm`.
+//! Command-line arguments of `roam6 denm`.
 
 use crate::command_line::Socket;
 use crate::config::duration;
@@ -6,25 +6,25 @@ use clap::{Args, Subcommand};
 use core::time::Duration;
 use roam6_proto::contract::config::facilities::EventName;
 
-/// What `roam6 denm` can do.
+/// The subcommands of `roam6 denm`.
 #[derive(Subcommand)]
 pub(crate) enum Denm {
-    /// Tell of an event, and print its name
+    /// Send a notification of a new event, and print the event's name
     #[command(after_help = CAUSES)]
     Send(Tell),
-    /// Tell of an event otherwise than before
+    /// Update the notification of an event
     #[command(after_help = "Example: roam6 denm update 3735928559/0 accident circle 48.1 11.5 800 --sub 2")]
     Update {
-        /// Its name
+        /// The event's name, STATION/NUMBER
         #[arg(value_parser = event)]
         event: EventName,
         #[command(flatten)]
         tell: Tell,
     },
-    /// Say that an event is over: a cancellation if it is ours, else a negation
+    /// End an event: by a cancellation if this station has sent it, else by a negation
     #[command(after_help = "Example: roam6 denm cancel 3735928559/0")]
     Cancel {
-        /// Its name
+        /// The event's name, STATION/NUMBER
         #[arg(value_parser = event)]
         event: EventName,
         #[command(flatten)]
@@ -33,42 +33,42 @@ pub(crate) enum Denm {
 }
 
 const CAUSES: &str = "\
-A cause is a number of TS 102 894-2 or one of traffic-condition, accident, roadworks, impassability, adhesion,
+A cause is a cause code of TS 102 894-2 or one of traffic-condition, accident, roadworks, impassability, adhesion,
 aquaplaning, surface-condition, obstacle, animal, human-presence, wrong-way, rescue-work, extreme-weather,
 visibility, precipitation, slow-vehicle, end-of-queue, breakdown, post-crash, human-problem, stationary-vehicle,
 emergency-vehicle, dangerous-curve, collision-risk, signal-violation, dangerous-situation.
 
-`roam6 show ldm` shows what is known of.
+`roam6 show ldm` lists the known events.
 
 Examples:
   roam6 denm send stationary-vehicle circle 48.1 11.5 500 --repeat 1s --validity 10m
   roam6 denm send 94 rectangle 48.1 11.5 400 50 90 --at 48.1005 11.5";
 
-/// An event, as it is told of.
+/// The description of an event.
 #[derive(Args)]
 pub(crate) struct Tell {
-    /// What has happened
+    /// The cause: a name or a cause code
     #[arg(value_parser = cause)]
     pub(crate) cause: u8,
-    /// Who is to hear of it: circle LAT LON RADIUS, or rectangle or ellipse LAT LON A B DEGREES
+    /// Destination area: circle LAT LON RADIUS, or rectangle or ellipse LAT LON A B DEGREES
     #[arg(required = true, num_args = 4..=6, allow_negative_numbers = true, value_name = "AREA")]
     pub(crate) area: Vec<String>,
-    /// More of what has happened (sub cause code)
+    /// Sub cause code
     #[arg(long, default_value_t = 0)]
     pub(crate) sub: u8,
-    /// Where; here if left out
+    /// Position of the event; by default that of this station
     #[arg(long, num_args = 2, allow_negative_numbers = true, value_names = ["LAT", "LON"])]
     pub(crate) at: Option<Vec<f64>>,
-    /// How sure it is, 1 to 7; 0 unknown
+    /// Information quality, 1 (lowest) to 7 (highest); 0 unknown
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub(crate) quality: u8,
-    /// From now to its end, 1s to 24h
+    /// Validity duration, 1s to 24h
     #[arg(long, default_value = "10m", value_parser = validity)]
     pub(crate) validity: Duration,
-    /// Tell again each, 100ms at least
+    /// Repetition interval, at least 100ms
     #[arg(long, value_parser = interval)]
     pub(crate) repeat: Option<Duration>,
-    /// Tell again for so long; to its end if left out
+    /// Repetition duration; by default the validity duration
     #[arg(long = "for", value_parser = span, requires = "repeat")]
     pub(crate) lasting: Option<Duration>,
     #[command(flatten)]
@@ -113,7 +113,9 @@ pub(crate) fn cause_name(cause: u8) -> String {
 
 fn cause(text: &str) -> Result<u8, String> {
     let found = NAMES.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
-    found.or_else(|| text.parse().ok()).ok_or_else(|| "no such cause; `roam6 denm send --help` lists them".to_owned())
+    found
+        .or_else(|| text.parse().ok())
+        .ok_or_else(|| "unknown cause; `roam6 denm send --help` lists the causes".to_owned())
 }
 
 fn event(text: &str) -> Result<EventName, String> {
@@ -121,7 +123,7 @@ fn event(text: &str) -> Result<EventName, String> {
         let (station, sequence) = text.split_once('/')?;
         Some(EventName { station: station.parse().ok()?, sequence: sequence.parse().ok()? })
     };
-    read().ok_or_else(|| "an event is named by its station and a number, as 3735928559/0".to_owned())
+    read().ok_or_else(|| "not the name of an event; write STATION/NUMBER, as 3735928559/0".to_owned())
 }
 
 fn span(text: &str) -> Result<Duration, String> {

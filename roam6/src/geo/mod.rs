@@ -1,4 +1,4 @@
-//! `roam6 geo`: looking at, and through, the GeoNetworking station of the running daemon.
+//! `roam6 geo`: queries of the running daemon's GeoNetworking station, and probes sent by it.
 
 mod ping;
 mod questions;
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use target::{Shape, Target};
 use words::{Area, Geo};
 
-/// Does what the words say.
+/// Runs the subcommand.
 pub(crate) fn run(verb: &Geo) -> ExitCode {
     let done = match verb {
         Geo::Neighbours { json, socket } => neighbours(*json, &socket.path()),
@@ -74,7 +74,7 @@ fn areas(json: bool, socket: &Path) -> Result<ExitCode, Failure> {
     Ok(print(&table.render(paint())))
 }
 
-/// The daemon has no place for it if it is not there afterwards; its log tells why.
+/// The daemon has refused the mapping if it is not listed afterwards; its log has the reason.
 fn put(destination: GeoDestination, socket: &Path) -> Result<ExitCode, Failure> {
     let done = order(&Request::PutArea(destination), socket);
     if done != ExitCode::SUCCESS {
@@ -85,8 +85,8 @@ fn put(destination: GeoDestination, socket: &Path) -> Result<ExitCode, Failure> 
         return Ok(ExitCode::SUCCESS);
     }
     let why = match state.position {
-        None => "this daemon is no GeoNetworking station; give it a [geo] table (docs/geo.md)",
-        Some(_) => "the area is larger than max_area, or there are too many; the daemon's log says which",
+        None => "this daemon is not a GeoNetworking station; add a [geo] table to its configuration (docs/geo.md)",
+        Some(_) => "the area is larger than max_area, or too many areas are mapped; the daemon's log has the reason",
     };
     Err(Failure::Refused(why.to_owned()))
 }

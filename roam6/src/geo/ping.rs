@@ -1,4 +1,4 @@
-//! `roam6 geo ping`: how many answers come, from whom and how soon.
+//! `roam6 geo ping`: replies, loss and round-trip times for each station.
 
 use crate::client::{Failure, paint, print};
 use crate::geo::questions::{Echo, Questions, Told, within};
@@ -14,10 +14,13 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// Stations beyond this many are not counted apart.
+/// Replies of further stations are not counted.
 const MAX_STATIONS: usize = 4096;
 
-/// Asks and tells.
+/// Sends the requests, and prints each reply and the summary.
+///
+/// # Errors
+/// The daemon does not run, or has refused a request.
 pub(crate) fn ping(words: &Ping, target: Target) -> Result<ExitCode, Failure> {
     let (mut questions, position) = Questions::begin(&words.socket.path())?;
     let own = position.place;
@@ -70,7 +73,7 @@ fn tell(echo: &Echo, own: Option<Place>, json: bool) {
     ));
 }
 
-/// An answer as JSON.
+/// A reply as JSON.
 pub(super) fn document(echo: &Echo, distance: Option<f64>) -> serde_json::Value {
     let (latitude, longitude) = echo.place.degrees();
     json!({
@@ -80,7 +83,7 @@ pub(super) fn document(echo: &Echo, distance: Option<f64>) -> serde_json::Value 
     })
 }
 
-/// All answers together.
+/// All replies, by station.
 #[derive(Default)]
 struct Sum {
     asked: u32,
@@ -109,7 +112,7 @@ impl Sum {
         }
     }
 
-    /// Whether nothing more can come of the one station that was asked.
+    /// Whether the one station probed has replied to all requests.
     fn is_complete(&self) -> bool {
         self.stations.values().any(|answers| answers.rtts.len() == self.asked as usize)
     }
@@ -117,7 +120,7 @@ impl Sum {
     fn text(&self, target: Target, own: Option<Place>) -> String {
         let asked = self.asked;
         if self.stations.is_empty() {
-            return format!("--- {target}: {asked} asked, no answer\n");
+            return format!("--- {target}: {asked} requests, no reply\n");
         }
         let mut table = Table::new(&["STATION", "KIND", "DISTANCE", "ANSWERS", "LOST", "RTT MIN", "P50", "MAX"]);
         for (mid, answers) in &self.stations {
@@ -136,7 +139,7 @@ impl Sum {
         }
         let count = self.stations.len();
         let stations = if count == 1 { "1 station".to_owned() } else { format!("{count} stations") };
-        format!("--- {target}: {asked} asked, {stations} answered\n{}", table.render(paint()))
+        format!("--- {target}: {asked} requests, replies from {stations}\n{}", table.render(paint()))
     }
 
     fn document(&self, target: Target) -> serde_json::Value {
@@ -158,7 +161,7 @@ impl Answers {
         1.0 - self.rtts.len() as f64 / f64::from(asked.max(1))
     }
 
-    /// The shortest, middle and longest time.
+    /// The shortest, median and longest round-trip time.
     fn spread(&self) -> [Duration; 3] {
         let mut sorted = self.rtts.clone();
         sorted.sort_unstable();
@@ -167,7 +170,7 @@ impl Answers {
     }
 }
 
-/// A time with microseconds.
+/// A duration in milliseconds, with three decimals.
 pub(super) fn milliseconds(span: Duration) -> String {
     format!("{:.3}", span.as_secs_f64() * 1e3)
 }

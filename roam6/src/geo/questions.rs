@@ -1,4 +1,4 @@
-//! Questions of the GeoNetworking layer by way of the daemon: it is asked to ask, and its events tell the answers.
+//! Echo requests of the GeoNetworking layer, sent by the daemon on request; the replies arrive as events.
 
 use crate::client::{Failure, ask, connect, view};
 use crate::control::{Answer, Request};
@@ -11,46 +11,46 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Questions of one series.
+/// A series of echo requests with an identifier of its own.
 pub(crate) struct Questions {
     socket: PathBuf,
     identifier: u32,
     events: BufReader<UnixStream>,
-    /// A line whose end has not come yet.
+    /// The incomplete line read so far.
     begun: Vec<u8>,
 }
 
-/// An answer to one of them: the event `echo`.
+/// A reply: the event `echo`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct Echo {
     identifier: u32,
-    /// Which question.
+    /// The request's sequence number.
     pub(crate) sequence: u32,
-    /// By whom.
+    /// Link-layer address of the replying station.
     pub(crate) mid: roam6_wire::LinkAddress,
-    /// What it is.
+    /// Station type.
     pub(crate) kind: String,
-    /// Where it is.
+    /// Position of the station.
     pub(crate) place: roam6_wire::geo::Place,
-    /// Hops the question made.
+    /// Hops that the request has travelled.
     pub(crate) hops: u8,
-    /// Octets of data.
+    /// Payload length, octets.
     pub(crate) octets: usize,
-    /// Time there and back.
+    /// Round-trip time.
     pub(crate) rtt: Duration,
-    /// The question was for it.
+    /// Whether this station was the destination.
     pub(crate) arrived: bool,
-    /// It has answered this question before.
+    /// Whether this is a duplicate reply.
     pub(crate) again: bool,
 }
 
-/// What the daemon told.
+/// What the daemon has reported.
 pub(crate) enum Told {
-    /// An answer.
+    /// A reply.
     Echo(Box<Echo>),
-    /// A question was not asked.
+    /// The station could not send the request; the text says why.
     Refused(String),
-    /// The time is over.
+    /// The deadline has passed.
     Nothing,
 }
 
@@ -66,29 +66,37 @@ enum Line {
     Else,
 }
 
-/// A person waits for answers by the clock.
-#[allow(clippy::disallowed_methods, reason = "a command of a person, no engine")]
+/// The clock of a command; engines have none.
+#[allow(clippy::disallowed_methods, reason = "a command of the user, not an engine")]
 fn now() -> Instant {
     Instant::now()
 }
 
-/// The moment that is so many seconds away.
+/// The time `seconds` from now.
 pub(crate) fn within(seconds: f64) -> Instant {
     now() + Duration::from_secs_f64(seconds)
 }
 
 impl Questions {
-    /// A series that nobody else has; also where this station is.
+    /// Starts a series with an identifier of its own. Also returns the position of this station.
+    ///
+    /// # Errors
+    /// The daemon does not run, or is not a GeoNetworking station.
     pub(crate) fn begin(socket: &Path) -> Result<(Questions, PositionView), Failure> {
         let events = BufReader::new(connect(&Request::Watch, socket)?);
         let position = view(socket)?.view.position.ok_or_else(|| {
-            Failure::Refused("this daemon is no GeoNetworking station; give it a [geo] table (docs/geo.md)".to_owned())
+            let why =
+                "this daemon is not a GeoNetworking station; add a [geo] table to its configuration (docs/geo.md)";
+            Failure::Refused(why.to_owned())
         })?;
         let identifier = std::process::id();
         Ok((Questions { socket: socket.to_owned(), identifier, events, begun: Vec::new() }, position))
     }
 
-    /// Asks; the place in the series is filled in.
+    /// Sends one request with this sequence number.
+    ///
+    /// # Errors
+    /// The daemon does not run or has refused the request.
     pub(crate) fn ask(&self, sequence: u32, question: Question) -> Result<(), Failure> {
         let probe = Probe { identifier: self.identifier, sequence };
         match ask(&Request::Ask(Box::new(Question { probe, ..question })), &self.socket)? {
@@ -97,7 +105,10 @@ impl Questions {
         }
     }
 
-    /// The next that is told before `until`.
+    /// The next event of this series before `until`.
+    ///
+    /// # Errors
+    /// The daemon has stopped.
     pub(crate) fn next(&mut self, until: Instant) -> Result<Told, Failure> {
         loop {
             let left = until.saturating_duration_since(now());
@@ -107,7 +118,7 @@ impl Questions {
             let lost = |error: std::io::Error| Failure::Absent(format!("the daemon: {error}"));
             self.events.get_ref().set_read_timeout(Some(left)).map_err(lost)?;
             match self.events.read_until(b'\n', &mut self.begun) {
-                Ok(0) => return Err(Failure::Absent("the daemon has ended".to_owned())),
+                Ok(0) => return Err(Failure::Absent("the daemon has stopped".to_owned())),
                 Ok(_) => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
                 Err(error) => return Err(lost(error)),

@@ -1,4 +1,4 @@
-//! Stations and areas as people write them.
+//! Stations and areas on the command line.
 
 use roam6_proto::contract::config::geo::To;
 use roam6_wire::LinkAddress;
@@ -9,7 +9,7 @@ use std::net::Ipv6Addr;
 const HINT: &str = "write a station as 02:00:00:00:00:07, an area as circle LAT LON RADIUS or \
                     rectangle|ellipse LAT LON A B DEGREES";
 
-/// Whom a question is for.
+/// Destination of an echo request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Target {
     /// One station.
@@ -19,7 +19,10 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The target that words describe.
+    /// Parses a station or an area.
+    ///
+    /// # Errors
+    /// A message with the accepted forms.
     pub(crate) fn of_words(words: &[String]) -> Result<Target, String> {
         match words {
             [word] => station(word).map(Target::Station),
@@ -27,7 +30,7 @@ impl Target {
         }
     }
 
-    /// As the engine knows it.
+    /// The destination as the engine takes it.
     pub(crate) fn to(self) -> To {
         match self {
             Target::Station(mid) => To::Station(GeoAddress::new(Station::UNKNOWN, mid)),
@@ -36,7 +39,7 @@ impl Target {
     }
 }
 
-/// As it was written, and in one word.
+/// In the form that the command line accepts.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -46,7 +49,10 @@ impl fmt::Display for Target {
     }
 }
 
-/// A station by its link-layer address, or by the link-local address that is made of it.
+/// Parses a station: its link-layer address, or the link-local address derived from it.
+///
+/// # Errors
+/// A message with the accepted forms.
 pub(crate) fn station(word: &str) -> Result<LinkAddress, String> {
     let of_address = |address: Ipv6Addr| {
         let [.., a, b, c, 0xff, 0xfe, d, e, f] = address.octets() else { return None };
@@ -55,16 +61,19 @@ pub(crate) fn station(word: &str) -> Result<LinkAddress, String> {
     let bare = word.split('%').next().unwrap_or(word);
     let by_address = || bare.parse().ok().filter(Ipv6Addr::is_unicast_link_local).and_then(of_address);
     let mid = word.parse().ok().or_else(by_address).filter(|mid: &LinkAddress| mid.is_unicast());
-    mid.ok_or_else(|| format!("\"{word}\" is no station; {HINT}"))
+    mid.ok_or_else(|| format!("\"{word}\" is not a station; {HINT}"))
 }
 
-/// Areas as words.
+/// Text form of areas.
 pub(crate) struct Shape;
 
 impl Shape {
-    /// The area that words describe.
+    /// Parses an area.
+    ///
+    /// # Errors
+    /// A message with the accepted forms.
     pub(crate) fn of_words(words: &[String]) -> Result<geo::Area, String> {
-        let wrong = || format!("\"{}\" is no area; {HINT}", words.join(" "));
+        let wrong = || format!("\"{}\" is not an area; {HINT}", words.join(" "));
         let [kind, latitude, longitude, lengths @ ..] = words else { return Err(wrong()) };
         let degrees = |word: &String| word.trim_end_matches(',').parse::<f64>().map_err(|_| wrong());
         let center = Place::of_degrees(degrees(latitude)?, degrees(longitude)?).ok_or_else(wrong)?;
@@ -87,7 +96,7 @@ impl Shape {
         }
     }
 
-    /// The words that describe an area.
+    /// The area in the form that the command line accepts.
     pub(crate) fn words(area: &geo::Area) -> String {
         let geo::Area { shape, center, a, b, angle } = area;
         let (latitude, longitude) = center.degrees();

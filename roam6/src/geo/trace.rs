@@ -1,4 +1,4 @@
-//! `roam6 geo trace`: questions that may make one hop more each, until the station answers that they are for.
+//! `roam6 geo trace`: echo requests with increasing hop limits, until the destination station replies.
 
 use crate::client::{Failure, print};
 use crate::geo::ping::{document, milliseconds};
@@ -13,7 +13,10 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Asks and tells.
+/// Sends the requests, and prints a line for each hop.
+///
+/// # Errors
+/// The daemon does not run, or has refused a request.
 pub(crate) fn trace(words: &Trace, target: Target) -> Result<ExitCode, Failure> {
     let (mut questions, position) = Questions::begin(&words.socket.path())?;
     for hops in 1..=words.hops {
@@ -35,7 +38,7 @@ fn await_answer(questions: &mut Questions, hops: u8, until: Instant) -> Result<O
     loop {
         match questions.next(until)? {
             Told::Echo(echo) if echo.sequence == u32::from(hops) => return Ok(Some(echo)),
-            // Late, of a hop before.
+            // A late reply of an earlier hop.
             Told::Echo(_) => {}
             Told::Refused(why) => return Err(Failure::Refused(why)),
             Told::Nothing => return Ok(None),

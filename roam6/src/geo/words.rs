@@ -1,43 +1,43 @@
-//! The words of `roam6 geo`.
+//! Command-line arguments of `roam6 geo`.
 
 use crate::command_line::Socket;
 use crate::geo::target::{Shape, Target};
 use clap::{Args, Subcommand};
 use std::net::Ipv6Addr;
 
-/// What `roam6 geo` can do.
+/// The subcommands of `roam6 geo`.
 #[derive(Subcommand)]
 pub(crate) enum Geo {
-    /// Show the stations that are heard directly
+    /// Show the neighbours: stations heard directly
     #[command(after_help = "Example: roam6 geo neighbours --json | jq '.[].distance'")]
     Neighbours {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         socket: Socket,
     },
-    /// Ask a station, or all stations in an area, for an answer of the GeoNetworking layer
+    /// Send echo requests of the GeoNetworking layer to a station, or to all stations in an area
     #[command(after_help = TARGETS)]
     Ping(Ping),
-    /// Show the stations by which packets reach a station
+    /// Show the forwarders on the path to a station
     #[command(after_help = "\
-Each station asks the next to answer where the hop limit ends; those that are not roam6 keep still and are shown as *.
+The station at which the hop limit expires replies. Only roam6 stations do; others are shown as *.
 
 Examples:
   roam6 geo trace 02:00:00:00:00:07
   roam6 geo trace fe80::ff:fe00:7")]
     Trace(Trace),
-    /// Show the multicast groups this host listens to on virtual links, as it says by MLDv2
+    /// Show the multicast groups that this host has joined on virtual links (MLDv2)
     #[command(after_help = "Example: roam6 geo groups")]
     Groups {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         socket: Socket,
     },
-    /// IPv6 addresses whose packets go to areas of their own, until the daemon ends
+    /// Map IPv6 addresses to destination areas, until the daemon stops
     #[command(subcommand, after_help = "Example: roam6 geo area add ff18::7 circle 48.1 11.5 500")]
     Area(Area),
 }
@@ -45,9 +45,9 @@ Examples:
 const TARGETS: &str = "\
 A target is one of
   MAC or fe80:: address      a station
-  circle LAT LON RADIUS      degrees, metres
-  rectangle LAT LON A B DEG  half of each side in metres, and where A points, degrees from north
-  ellipse LAT LON A B DEG    half of each axis, and likewise
+  circle LAT LON RADIUS      centre in degrees, radius in metres
+  rectangle LAT LON A B DEG  half of each side in metres, and the azimuth of A in degrees from north
+  ellipse LAT LON A B DEG    half of each axis in metres, and the azimuth of A in degrees from north
 
 Examples:
   roam6 geo ping 02:00:00:00:00:07
@@ -56,28 +56,28 @@ Examples:
 /// See [`Geo::Ping`].
 #[derive(Args)]
 pub(crate) struct Ping {
-    /// A station or an area
+    /// The station or area
     #[arg(required = true, num_args = 1..=6, allow_negative_numbers = true, value_name = "TARGET")]
     target: Vec<String>,
-    /// Questions asked
+    /// Number of echo requests
     #[arg(long, short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) count: u32,
-    /// Seconds from one question to the next
+    /// Seconds between echo requests
     #[arg(long, short, default_value_t = 1.0, value_parser = seconds)]
     pub(crate) interval: f64,
-    /// Octets of data
+    /// Payload length, octets
     #[arg(long, short, default_value_t = 32)]
     pub(crate) size: u16,
-    /// Seconds to wait for the last answer
+    /// Seconds to wait for replies to the last request
     #[arg(long, short = 'W', default_value_t = 2.0, value_parser = seconds)]
     pub(crate) timeout: f64,
-    /// Hops a question may make
+    /// Hop limit of the requests
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) hops: Option<u8>,
-    /// Milliseconds over which the stations of an area spread their answers
+    /// Milliseconds over which the stations of an area spread their replies
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=5000))]
     pub(crate) spread: u64,
-    /// A line of JSON for each answer, then one for the sum
+    /// Print one JSON object for each reply, then one with the summary
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub(crate) struct Ping {
 }
 
 impl Ping {
-    /// Whom to ask.
+    /// The station or area to probe.
     pub(crate) fn target(&self) -> Result<Target, String> {
         Target::of_words(&self.target)
     }
@@ -94,15 +94,15 @@ impl Ping {
 /// See [`Geo::Trace`].
 #[derive(Args)]
 pub(crate) struct Trace {
-    /// A station
+    /// The station
     pub(crate) station: String,
-    /// Most hops
+    /// Highest hop limit to try
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) hops: u8,
-    /// Seconds to wait for each answer
+    /// Seconds to wait for each reply
     #[arg(long, short = 'W', default_value_t = 2.0, value_parser = seconds)]
     pub(crate) timeout: f64,
-    /// A line of JSON for each hop
+    /// Print one JSON object for each hop
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -112,7 +112,7 @@ pub(crate) struct Trace {
 /// See [`Geo::Area`].
 #[derive(Subcommand)]
 pub(crate) enum Area {
-    /// Send packets for a multicast group to an area, or for a unicast address to any one station in it
+    /// Map a multicast group to all stations in an area, or a unicast address to any one of them
     #[command(after_help = "\
 Examples:
   roam6 geo area add ff18::7 circle 48.1 11.5 500
@@ -126,7 +126,7 @@ Examples:
         #[command(flatten)]
         socket: Socket,
     },
-    /// Send packets for an address where its virtual link reaches again
+    /// Remove the mapping of an address
     #[command(after_help = "Example: roam6 geo area del ff18::7")]
     Del {
         /// The IPv6 address
@@ -134,10 +134,10 @@ Examples:
         #[command(flatten)]
         socket: Socket,
     },
-    /// Show the addresses and their areas
+    /// Show the mapped addresses with their areas
     #[command(after_help = "Example: roam6 geo area show --json")]
     Show {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -145,12 +145,15 @@ Examples:
     },
 }
 
-/// The area that words describe.
+/// Parses an area.
+///
+/// # Errors
+/// A message with the accepted forms.
 pub(crate) fn area(words: &[String]) -> Result<roam6_wire::geo::Area, String> {
     Shape::of_words(words)
 }
 
-/// A number of seconds that a program can wait.
+/// Parses a number of seconds, 0.001 to 3600.
 fn seconds(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     if (0.001..=3600.0).contains(&number) { Ok(number) } else { Err("write 0.001 to 3600 seconds".to_owned()) }

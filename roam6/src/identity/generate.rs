@@ -1,5 +1,5 @@
-//! Makes identities: a key or a random number, then the search for the work in it, which an interrupted run goes on
-//! with. RFC 3972 §4, RFC 5535 §6.
+//! Generates identities: a key or a random number, then the search for the modifier, which can be interrupted and resumed.
+//! RFC 3972 §4, RFC 5535 §6.
 
 use super::file::{self, IdentityFile, Kind, prefix_of};
 use super::key::{self, KeyKind};
@@ -17,22 +17,22 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Where the modifier is in the parameters; it counts up where there is a key (RFC 3972 §4).
+/// Offset of the modifier in the parameters; the search increments it if there is a key (RFC 3972 §4).
 const MODIFIER: usize = 0;
-/// Where the part of the random number is that counts up where there is no key: in the second block of the hash, so
-/// that the first is the same for all candidates. Who verifies cannot tell (RFC 5535 §6.1).
+/// Offset of the part of the random number that the search increments if there is no key: in the second block of the hash,
+/// so that the first block is the same for all candidates. Verifiers see no difference (RFC 5535 §6.1).
 const NUMBER: usize = 80;
-/// What the second hash takes for zero: prefix and collision count.
+/// Range that is zero in the second hash: subnet prefix and collision count.
 const ZEROED: std::ops::Range<usize> = 16..25;
-/// Candidates between two notes of how far an interrupted search was.
+/// Candidates between two saves of the progress.
 const NOTE: u64 = 1 << 26;
 
-/// What each file shall hold.
+/// The identity to generate.
 struct Wanted {
     kind: Kind,
     sec: Sec,
     prefixes: Vec<Prefix>,
-    /// Whose key; `None` for a random number.
+    /// The key; `None` for a random number.
     key: Option<KeySource>,
 }
 
@@ -71,11 +71,11 @@ fn make(kind: Kind, key: Option<KeySource>, asked: &Search) -> Result<(), String
     let sec = Sec::new(asked.sec).ok_or("sec is 0, 1 or 2")?;
     let wanted = Wanted { kind, sec, prefixes: asked.prefix.clone(), key };
     if let Some(other) = asked.prefix.iter().find(|prefix| prefix.length() != 64) {
-        return Err(format!("{other} is no /64"));
+        return Err(format!("{other} is not a /64"));
     }
-    // Nobody waits an hour to hear that a file is in the way.
+    // Before the search, which may take hours.
     if let Some(there) = asked.files.iter().find(|path| path.exists()) {
-        return Err(format!("{} is there already; remove it, or name another", there.display()));
+        return Err(format!("{} exists; remove it, or name another file", there.display()));
     }
     let threads = asked.threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZero::<usize>::MIN);
     for path in &asked.files {
@@ -89,12 +89,12 @@ fn make(kind: Kind, key: Option<KeySource>, asked: &Search) -> Result<(), String
 }
 
 impl Wanted {
-    /// The identity, with the work done.
+    /// Searches for an identity.
     fn find(&self, path: &Path, threads: NonZero<usize>) -> Result<IdentityFile, String> {
         let begun = self.begin(path)?;
         let parameters = work(&begun, path, threads)?;
         let addresses = match self.kind {
-            Kind::Hba => hba::addresses(&parameters, self.sec).ok_or("these prefixes make no set")?,
+            Kind::Hba => hba::addresses(&parameters, self.sec).ok_or("invalid set of prefixes")?,
             Kind::Cga => self.addresses(&parameters)?,
         };
         Ok(IdentityFile { parameters, addresses, ..begun })
@@ -102,10 +102,10 @@ impl Wanted {
 
     fn addresses(&self, parameters: &Parameters) -> Result<Vec<std::net::Ipv6Addr>, String> {
         let own = self.prefixes.iter().map(|prefix| Some(parameters.in_prefix(*prefix)?.address(self.sec)));
-        own.collect::<Option<_>>().ok_or_else(|| "these prefixes make no addresses".to_owned())
+        own.collect::<Option<_>>().ok_or_else(|| "invalid set of prefixes".to_owned())
     }
 
-    /// What an interrupted search has noted, or a fresh start.
+    /// Resumes an interrupted search, or starts a new one.
     fn begin(&self, path: &Path) -> Result<IdentityFile, String> {
         let note = note_path(path);
         if !note.exists() {
@@ -113,13 +113,13 @@ impl Wanted {
         }
         let former = file::read_unchecked(&note).map_err(|why| format!("{}: {why}", note.display()))?;
         if self.is_of(&former) {
-            eprintln!("{}: going on where an earlier run ended", path.display());
+            eprintln!("{}: resuming an interrupted search", path.display());
             return Ok(former);
         }
-        Err(format!("{}: an earlier search for something else; remove it to begin anew", note.display()))
+        Err(format!("{}: progress of a different search; remove it to start anew", note.display()))
     }
 
-    /// Whether a note is of this search.
+    /// Whether saved progress belongs to this search.
     fn is_of(&self, former: &IdentityFile) -> bool {
         let prefixes: Vec<Prefix> = former.addresses.iter().filter_map(|address| prefix_of(*address)).collect();
         let key = match &self.key {
@@ -148,14 +148,14 @@ impl Wanted {
             Kind::Hba => hba::parameters(modifier, &self.prefixes, field),
             Kind::Cga => self.prefixes.first().and_then(|prefix| Parameters::new(modifier, *prefix, public)),
         };
-        let parameters = parameters.ok_or_else(|| format!("1 to {} prefixes, please", hba::MOST_PREFIXES))?;
-        // In a note, the prefixes stand for the addresses that are not known yet.
+        let parameters = parameters.ok_or_else(|| format!("1 to {} prefixes are needed", hba::MOST_PREFIXES))?;
+        // The addresses are not known yet: the prefixes take their place in the saved progress.
         let addresses = self.prefixes.iter().map(|prefix| prefix.address()).collect();
         Ok(IdentityFile { sec: self.sec, parameters, addresses, private_key })
     }
 }
 
-/// The parameters with the work in them; notes on the way how far it has come.
+/// Searches for a modifier, and saves the progress.
 fn work(begun: &IdentityFile, path: &Path, threads: NonZero<usize>) -> Result<Parameters, String> {
     let at = if begun.private_key.is_empty() { NUMBER } else { MODIFIER };
     let mut input = begun.parameters.emit();
@@ -181,7 +181,7 @@ fn work(begun: &IdentityFile, path: &Path, threads: NonZero<usize>) -> Result<Pa
     counted(&begun.parameters, at, hit).ok_or_else(|| "parameters too short".to_owned())
 }
 
-/// The parameters so many candidates on.
+/// The parameters `steps` candidates later.
 fn counted(parameters: &Parameters, at: usize, steps: u64) -> Option<Parameters> {
     let mut bytes = parameters.emit();
     let counter = bytes.get_mut(at..)?.first_chunk_mut::<COUNTER>()?;
@@ -189,7 +189,7 @@ fn counted(parameters: &Parameters, at: usize, steps: u64) -> Option<Parameters>
     Parameters::parse(&bytes).ok()
 }
 
-/// Where a search notes how far it is.
+/// The file with the progress of a search.
 fn note_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".part");
@@ -219,7 +219,7 @@ mod tests {
             assert_eq!(identity.addresses.len(), 2);
             assert!(identity.addresses.iter().all(|address| Sec::of(*address) == Sec::new(1)));
             assert_eq!((identity.kind(), identity.private_key.is_empty()), (kind, key.is_none()));
-            assert!(make(kind, None, &asked).unwrap_err().contains("is there already"));
+            assert!(make(kind, None, &asked).unwrap_err().contains("exists; remove it"));
         }
     }
 
@@ -232,7 +232,7 @@ mod tests {
         let begun = wanted.start().unwrap();
         let so_far = IdentityFile { parameters: counted(&begun.parameters, MODIFIER, 7).unwrap(), ..begun.clone() };
         file::write(&note_path(&asked.files[0]), &so_far, true).unwrap();
-        assert!(make(Kind::Hba, None, &asked).unwrap_err().contains("an earlier search"));
+        assert!(make(Kind::Hba, None, &asked).unwrap_err().contains("progress of a different search"));
         make(Kind::Hba, key(), &asked).unwrap();
         let identity = file::read(&asked.files[0]).unwrap();
         assert_eq!(identity.private_key, begun.private_key);

@@ -1,4 +1,4 @@
-//! Key pairs of cryptographically generated addresses: made, read and named. RSA and the curve P-256, as PKCS #8.
+//! Key pairs for cryptographically generated addresses: RSA and P-256, as PKCS #8.
 
 use clap::ValueEnum;
 use p256::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePublicKey, LineEnding};
@@ -6,7 +6,7 @@ use rsa::rand_core::OsRng;
 use rsa::traits::PublicKeyParts;
 use rsa::{RsaPrivateKey, RsaPublicKey};
 
-/// Kinds of keys that can be made. Shim6 signs with RSA (RFC 5533 §5.15.6).
+/// Types of keys that can be generated. Shim6 signs with RSA (RFC 5533 §5.15.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KeyKind {
     #[value(name = "rsa-1024")]
@@ -20,7 +20,7 @@ pub(crate) enum KeyKind {
 }
 
 impl KeyKind {
-    /// As [`name`] says it.
+    /// The name that [`name`] returns.
     pub(super) fn called(self) -> &'static str {
         match self {
             KeyKind::Rsa1024 => "RSA-1024",
@@ -31,7 +31,7 @@ impl KeyKind {
     }
 }
 
-/// A new private key, PKCS #8 DER.
+/// Generates a private key (PKCS #8, DER).
 pub(super) fn generate(kind: KeyKind) -> Result<Vec<u8>, String> {
     let bits = match kind {
         KeyKind::Rsa1024 => 1024,
@@ -44,7 +44,7 @@ pub(super) fn generate(kind: KeyKind) -> Result<Vec<u8>, String> {
     der(&RsaPrivateKey::new(&mut OsRng, bits).map_err(|error| error.to_string())?)
 }
 
-/// The public key of a private one, as SubjectPublicKeyInfo DER.
+/// The public key of a private key (SubjectPublicKeyInfo, DER).
 pub(super) fn public(private: &[u8]) -> Result<Vec<u8>, String> {
     let public = match RsaPrivateKey::from_pkcs8_der(private) {
         Ok(key) => key.to_public_key().to_public_key_der(),
@@ -56,18 +56,18 @@ pub(super) fn public(private: &[u8]) -> Result<Vec<u8>, String> {
     public.map(|document| document.into_vec()).map_err(|error| error.to_string())
 }
 
-/// A private key out of the text of a PEM file.
+/// Parses a private key in PEM.
 pub(super) fn from_pem(text: &str) -> Result<Vec<u8>, String> {
     match RsaPrivateKey::from_pkcs8_pem(text) {
         Ok(key) => der(&key),
         Err(_) => match p256::SecretKey::from_pkcs8_pem(text) {
             Ok(key) => der(&key),
-            Err(_) => Err("no private key, RSA or P-256, in PKCS #8 form".to_owned()),
+            Err(_) => Err("not an RSA or P-256 private key in PKCS #8 PEM".to_owned()),
         },
     }
 }
 
-/// A private key as the text of a PEM file.
+/// Encodes a private key in PEM.
 pub(super) fn pem(private: &[u8]) -> Result<String, String> {
     let pem = match RsaPrivateKey::from_pkcs8_der(private) {
         Ok(key) => key.to_pkcs8_pem(LineEnding::LF),
@@ -79,10 +79,10 @@ pub(super) fn pem(private: &[u8]) -> Result<String, String> {
     pem.map(|text| text.to_string()).map_err(|error| error.to_string())
 }
 
-/// What a public key is, for people.
+/// Type and size of a public key, in words.
 pub(super) fn name(public: &[u8]) -> String {
     match RsaPublicKey::from_public_key_der(public) {
-        // As long as the random number that stands in the place of a key (RFC 5535 §6.1).
+        // The length of the random number in place of a key (RFC 5535 §6.1).
         Ok(key) if key.n().bits() == 384 => "none".to_owned(),
         Ok(key) => format!("RSA-{}", key.n().bits()),
         Err(_) if p256::PublicKey::from_public_key_der(public).is_ok() => "P-256".to_owned(),

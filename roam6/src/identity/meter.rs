@@ -1,18 +1,18 @@
-//! How far a search is and how long it will take: a bar on a terminal, a line now and then elsewhere.
+//! Progress of a search: a bar on a terminal, otherwise a line every few seconds.
 
 use nix::time::{ClockId, clock_gettime};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-/// Between two drawings of a bar, and of a line.
+/// Intervals between updates of the bar, and between lines.
 const BAR: Duration = Duration::from_millis(200);
 const LINE: Duration = Duration::from_secs(10);
 /// Columns of the bar.
 const WIDTH: usize = 30;
-/// Fewer tries than this are told in thousands.
+/// Fewer candidates are counted in thousands, more in millions.
 const FEW: u64 = 10_000_000;
 
-/// Shows one search.
+/// Shows the progress of one search.
 pub(super) struct Meter {
     title: String,
     expected: u64,
@@ -23,13 +23,13 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Of a search that takes so many tries on average.
+    /// For a search of `expected` candidates on average.
     pub(super) fn new(title: &str, expected: u64) -> Meter {
         let terminal = std::io::stderr().is_terminal();
         Meter { title: title.to_owned(), expected, terminal, began: now(), first: None, drawn: None }
     }
 
-    /// So many have been tried, those of earlier runs among them.
+    /// Shows the number of candidates tried, including those of earlier runs.
     pub(super) fn show(&mut self, tried: u64) {
         let (now, pause) = (now(), if self.terminal { BAR } else { LINE });
         let first = *self.first.get_or_insert(tried);
@@ -52,7 +52,7 @@ impl Drop for Meter {
     }
 }
 
-/// The search has no memory: what is expected from now on is as much as at the beginning (RFC 3972 §4).
+/// The search is memoryless: the expected remaining time is that of a whole search (RFC 3972 §4).
 fn line(title: &str, tried: u64, expected: u64, rate: f64) -> String {
     let share = (tried as f64 / expected as f64).min(1.0);
     let full = (share * WIDTH as f64) as usize;
@@ -61,14 +61,14 @@ fn line(title: &str, tried: u64, expected: u64, rate: f64) -> String {
     let (unit, word) = if expected < FEW { (1e3, "thousand") } else { (1e6, "million") };
     let (tried, expected, speed) = (tried as f64 / unit, expected as f64 / unit, rate / unit);
     let said = format!("{title} {bar} {tried:.0} of about {expected:.0} {word}");
-    // Nothing was tried since the last time anybody looked, on a machine that has more to do.
+    // No candidate was tried since the last update, on a busy machine.
     if rate < 1.0 {
         return said;
     }
     format!("{said}, {speed:.1} {word}/s, a whole search about {}", time(seconds))
 }
 
-/// Seconds, as people say them.
+/// Formats seconds with a suitable unit.
 pub(super) fn time(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 0.1 => format!("{:.1} ms", seconds * 1e3),

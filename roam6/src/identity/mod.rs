@@ -1,4 +1,5 @@
-//! Addresses that prove they are one host's: `roam6 cga` and `roam6 hba` make, check and show them (RFC 3972, RFC 5535).
+//! `roam6 cga` and `roam6 hba`: generate, verify and show cryptographically generated and hash-based addresses (RFC 3972,
+//! RFC 5535).
 
 mod file;
 mod generate;
@@ -18,7 +19,10 @@ use std::net::Ipv6Addr;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Reads and checks a file for the daemon.
+/// Reads and verifies an identity file, for the daemon.
+///
+/// # Errors
+/// What is wrong with the file.
 pub(crate) fn load(path: &Path) -> Result<Identity, String> {
     let IdentityFile { parameters, private_key, .. } = file::read(path)?;
     Ok(Identity { parameters, private_key })
@@ -42,11 +46,11 @@ pub(crate) fn hba(verb: &Hba) -> ExitCode {
     }
 }
 
-/// A line for each address; the first that is not the file's is the failure.
+/// Prints a line for each address, until one cannot be verified.
 fn verify(path: &Path, addresses: &[Ipv6Addr], kind: Kind) -> Result<(), String> {
     let identity = file::read(path).map_err(|why| format!("{}: {why}", path.display()))?;
     if kind == Kind::Hba && identity.kind() == Kind::Cga {
-        return Err(format!("{}: no set of hash-based addresses: it has no Multi-Prefix extension", path.display()));
+        return Err(format!("{}: not a set of hash-based addresses: it has no Multi-Prefix extension", path.display()));
     }
     let addresses = if addresses.is_empty() { &identity.addresses } else { addresses };
     for address in addresses {
@@ -62,7 +66,7 @@ fn verify(path: &Path, addresses: &[Ipv6Addr], kind: Kind) -> Result<(), String>
     Ok(())
 }
 
-/// The prefix is a parameter too: it is the one the address has (RFC 3972 §4, last paragraph but one).
+/// Verifies with the prefix of the address as the prefix parameter (RFC 3972 §4, last paragraph but one).
 fn verify_as_cga(identity: &IdentityFile, address: Ipv6Addr) -> Result<cga::Sec, cga::Refusal> {
     let own = file::prefix_of(address).and_then(|prefix| identity.parameters.in_prefix(prefix));
     own.ok_or(cga::Refusal::Prefix)?.verify(address)
@@ -70,10 +74,10 @@ fn verify_as_cga(identity: &IdentityFile, address: Ipv6Addr) -> Result<cga::Sec,
 
 fn why(refusal: cga::Refusal) -> &'static str {
     match refusal {
-        cga::Refusal::Collisions => "the parameters name more than two collisions",
+        cga::Refusal::Collisions => "the collision count is larger than 2",
         cga::Refusal::Prefix => "its prefix is not one of the set",
         cga::Refusal::Identifier => "the hash of the parameters gives another interface identifier",
-        cga::Refusal::Work => "the second hash lacks the zero bits its Sec asks for",
+        cga::Refusal::Work => "the second hash does not have the zero bits that its Sec requires",
         cga::Refusal::Sec => "its Sec is not defined",
     }
 }

@@ -1,4 +1,4 @@
-//! `roam6 cga speed`: how many candidates a second each way of hashing tries, and what each Sec costs here.
+//! `roam6 cga speed`: hash rate of each implementation, and the time that each Sec value takes on this machine.
 
 use super::meter::time;
 use crate::client;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Octets hashed, and where the counter is: an HBA set of two prefixes without a key, and keys of a CGA.
+/// Name, octets hashed, and offset of the counter: an HBA set of two prefixes without a key, and CGAs by type of key.
 const INPUTS: [(&str, usize, usize); 5] = [
     ("hba", 127, 80),
     ("cga p256", 116, 0),
@@ -18,7 +18,7 @@ const INPUTS: [(&str, usize, usize); 5] = [
     ("cga rsa-2048", 319, 0),
     ("cga rsa-3072", 447, 0),
 ];
-/// Candidates of one round, and rounds; the best of them counts, for others use the processor too.
+/// Candidates in one round, and rounds; the best counts, because other processes use the processor as well.
 const ROUND: u64 = 1 << 20;
 const ROUNDS: u64 = 5;
 
@@ -27,9 +27,9 @@ struct Speed {
     input: &'static str,
     octets: usize,
     method: String,
-    /// Of one thread, in processor time.
+    /// Rate of one thread, in processor time.
     hashes_per_s: f64,
-    /// On average, on one thread.
+    /// Expected duration with one thread.
     sec1_seconds: f64,
     sec2_seconds: f64,
 }
@@ -61,7 +61,7 @@ fn measure((input, octets, at): (&'static str, usize, usize), method: Method) ->
     let mut rate = 0_f64;
     for round in 0..ROUNDS {
         let before = processor_time();
-        // What it finds does not matter; a hit would end the round early, but there is none in these.
+        // A hit would end the round early; these inputs have none.
         std::hint::black_box(job.scan(method, round * ROUND..(round + 1) * ROUND));
         rate = rate.max(ROUND as f64 / processor_time().saturating_sub(before).as_secs_f64());
     }

@@ -1,4 +1,4 @@
-//! `roam6 mptcp`: what concerns the kernel's MPTCP without any daemon, at either end of a connection.
+//! `roam6 mptcp`: commands for the kernel's MPTCP that need no daemon.
 
 pub(crate) mod run;
 pub(crate) mod status;

@@ -1,5 +1,5 @@
-//! `roam6 mptcp run -- COMMAND`: runs a program whose TCP sockets are MPTCP, unmodified and statically linked ones too.
-//! Its exit status and signals are passed on, and nothing is left behind.
+//! `roam6 mptcp run -- COMMAND`: runs an unmodified program with MPTCP in place of TCP sockets, also a statically linked one,
+//! by a seccomp user notification for socket(2). Signals are forwarded to it, and its exit status is passed on.
 
 use crate::FAILED;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -15,12 +15,12 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
-/// As a shell's: the command cannot be run, or is not there.
+/// Exit statuses as a shell's: the command cannot be executed, or is not found.
 const NOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
-/// Sent by the kernel on behalf of a terminal, to all of its foreground.
+/// `si_code` of a signal that the kernel has sent to the terminal's foreground process group.
 const BY_KERNEL: i32 = 0x80;
-/// This program, whatever became of its file.
+/// This program, even if its file was replaced.
 const OURSELVES: &str = "/proc/self/exe";
 const CAUGHT: [Signal; 10] = [
     Signal::SIGCHLD,
@@ -35,7 +35,7 @@ const CAUGHT: [Signal; 10] = [
     Signal::SIGWINCH,
 ];
 
-/// Runs the command to its end, giving it sockets.
+/// `roam6 mptcp run`: runs the command to its end and serves its socket requests.
 pub(crate) fn run(command: &[OsString]) -> ExitCode {
     match supervise(command) {
         Ok(status) => pass_on(status),
@@ -43,8 +43,8 @@ pub(crate) fn run(command: &[OsString]) -> ExitCode {
     }
 }
 
-/// What the command's process does before it becomes the command: it asks for the sockets' sake to be asked about.
-/// `passage` is the descriptor by which the one who answers hears of it.
+/// The command's process before execve(2): installs the seccomp filter, and sends its notification descriptor to the
+/// supervisor over the socket `passage`.
 pub(crate) fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
     let Some((program, arguments)) = command.split_first() else { return complain("no command", FAILED) };
     if let Err(error) = force::submit(passage) {
@@ -59,8 +59,8 @@ pub(crate) fn become_command(passage: RawFd, command: &[OsString]) -> ExitCode {
     complain(format!("{}: {error}", program.display()), code)
 }
 
-/// Gives sockets to what the command left running, until all of it has ended.
-/// They ask by what is our standard input.
+/// Serves the processes that the command has left running, until the last has ended. Standard input is the seccomp
+/// notification descriptor.
 pub(crate) fn give_on() -> ExitCode {
     let Ok(listener) = std::io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::from(FAILED) };
     let giver = Giver::resume(listener);
@@ -70,7 +70,7 @@ pub(crate) fn give_on() -> ExitCode {
 
 fn supervise(command: &[OsString]) -> Result<ExitStatus, String> {
     let caught: SigSet = CAUGHT.into_iter().collect();
-    // Blocked before the command runs, so that none falls between; its process unblocks them before it becomes it.
+    // Blocked before the command starts, so that none is lost; its process unblocks them before execve(2).
     caught.thread_block().map_err(|error| format!("signals: {error}"))?;
     let signals = SignalFd::with_flags(&caught, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
     let signals = signals.map_err(|error| format!("signals: {error}"))?;
@@ -84,7 +84,7 @@ fn supervise(command: &[OsString]) -> Result<ExitStatus, String> {
     attend(child, &signals, giver)
 }
 
-/// Waits for the command, giving it sockets and handing signals to it.
+/// Waits for the command, serves its socket requests and forwards signals to it.
 fn attend(mut child: Child, signals: &SignalFd, mut giver: Option<Giver>) -> Result<ExitStatus, String> {
     let process = i32::try_from(child.id()).map(Pid::from_raw).map_err(|error| error.to_string())?;
     loop {
@@ -108,7 +108,7 @@ fn attend(mut child: Child, signals: &SignalFd, mut giver: Option<Giver>) -> Res
     }
 }
 
-/// What the command left running could make no TCP socket any more if nobody answered.
+/// Leaves a process that serves what the command has left running: without one, socket(2) would fail there.
 fn leave(giver: Giver) -> Result<(), String> {
     let mut asked = [PollFd::new(giver.as_fd(), PollFlags::POLLIN)];
     let over = poll(&mut asked, PollTimeout::ZERO).is_ok() && readiness(&asked).first() == Some(&Ready::Over);
@@ -125,7 +125,7 @@ fn leave(giver: Giver) -> Result<(), String> {
 enum Ready {
     Not,
     Readable,
-    /// Nobody is at the other end any more.
+    /// The other end is closed.
     Over,
 }
 
@@ -146,14 +146,14 @@ fn readiness(asked: &[PollFd<'_>]) -> Vec<Ready> {
     asked.iter().map(one).collect()
 }
 
-/// Ends as the command ended.
+/// Exits with the command's status, or by the same signal.
 fn pass_on(status: ExitStatus) -> ExitCode {
     if let Some(code) = status.code() {
         return ExitCode::from(u8::try_from(code & 0xff).unwrap_or(FAILED));
     }
     let Some(number) = status.signal() else { return ExitCode::from(FAILED) };
     if let Ok(signal) = Signal::try_from(number) {
-        // The command has left a core dump if one is wanted.
+        // The command itself has already dumped core, if so configured.
         let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0);
         let _ = pthread_sigmask(SigmaskHow::SIG_UNBLOCK, Some(&SigSet::from(signal)), None);
         let _ = raise(signal);

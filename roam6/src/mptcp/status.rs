@@ -1,4 +1,4 @@
-//! `roam6 mptcp status`: whether MPTCP works here, and why connections fell back to plain TCP.
+//! `roam6 mptcp status`: whether MPTCP is enabled, and why connections fell back to TCP.
 
 use crate::FAILED;
 use crate::client::{print, to_json};
@@ -8,39 +8,39 @@ use roam6_linux::mptcp::status::{Status, status};
 use std::fmt::Write;
 use std::process::ExitCode;
 
-/// Counters of the kernel that tell why a connection, or a path of it, is plain TCP or does not stand.
+/// Counters of the kernel that explain a fallback to TCP, or a missing subflow.
 const REASONS: &[(&str, &str)] = &[
-    ("MPCapableFallbackACK", "connections of peers that stopped speaking MPTCP: an option was removed on the way"),
+    ("MPCapableFallbackACK", "incoming connections that fell back: a middlebox removed the MPTCP option"),
     (
         "MPCapableFallbackSYNACK",
-        "connections to peers that do not speak MPTCP, or whose options are removed on the way",
+        "outgoing connections that fell back: the peer does not support MPTCP, or a middlebox removed the option",
     ),
-    ("MPCapableSYNTXDrop", "connections whose first packet went through only without MPTCP: a middlebox drops it"),
-    ("MPCapableSYNTXDisabled", "connections made without MPTCP, because the network dropped it lately"),
-    ("MPFallbackTokenInit", "connections without MPTCP, for want of a token"),
+    ("MPCapableSYNTXDrop", "outgoing connections whose SYN passed only without MPTCP: a middlebox drops it"),
+    ("MPCapableSYNTXDisabled", "outgoing connections without MPTCP, because the network has dropped it before"),
+    ("MPFallbackTokenInit", "connections that fell back: no token available"),
     ("Blackhole", "times the network was found to drop MPTCP"),
-    ("MPFailTx", "checksums that were wrong: a middlebox rewrites data"),
-    ("MPFailRx", "checksums the peer found wrong: a middlebox rewrites data"),
-    ("InfiniteMapTx", "connections that fell back while they ran"),
-    ("InfiniteMapRx", "connections the peer made fall back while they ran"),
-    ("DSSCorruptionFallback", "connections that fell back for damaged mappings of data"),
-    ("DSSCorruptionReset", "subflows ended for damaged mappings of data"),
-    ("DataCsumErr", "checksums that were wrong"),
-    ("SimultConnectFallback", "connections that both ends began at once"),
-    ("MD5SigFallback", "connections signed by TCP-MD5, which leaves no room"),
-    ("MPCapableDataFallback", "connections that fell back at the first data"),
-    ("MPJoinNoTokenFound", "subflows of connections this host does not know"),
-    ("MPJoinRejected", "subflows refused: see the limits"),
-    ("MPJoinSynAckHMacFailure", "subflows of peers that could not prove who they are"),
-    ("MPJoinAckHMacFailure", "subflows of peers that could not prove who they are"),
-    ("MPJoinSynTxConnectErr", "subflows that could not be begun: no route from their address"),
-    ("MPJoinSynTxBindErr", "subflows whose address was gone"),
-    ("AddAddrDrop", "addresses of peers that were ignored: see the limits"),
-    ("RmAddrDrop", "lost addresses of peers that were ignored"),
-    ("SubflowStale", "times a path stopped carrying data"),
+    ("MPFailTx", "checksum failures reported to the peer: a middlebox rewrites data"),
+    ("MPFailRx", "checksum failures reported by the peer: a middlebox rewrites data"),
+    ("InfiniteMapTx", "established connections that fell back"),
+    ("InfiniteMapRx", "established connections that the peer made fall back"),
+    ("DSSCorruptionFallback", "connections that fell back: corrupt data sequence mapping"),
+    ("DSSCorruptionReset", "subflows reset: corrupt data sequence mapping"),
+    ("DataCsumErr", "data checksum errors"),
+    ("SimultConnectFallback", "connections that fell back: simultaneous open"),
+    ("MD5SigFallback", "connections that fell back: TCP-MD5 leaves no option space"),
+    ("MPCapableDataFallback", "connections that fell back at the first data segment"),
+    ("MPJoinNoTokenFound", "subflows rejected: unknown token"),
+    ("MPJoinRejected", "subflows rejected: see the limits"),
+    ("MPJoinSynAckHMacFailure", "outgoing subflows with a wrong HMAC of the peer"),
+    ("MPJoinAckHMacFailure", "incoming subflows with a wrong HMAC of the peer"),
+    ("MPJoinSynTxConnectErr", "subflows that failed to connect: no route from their source address"),
+    ("MPJoinSynTxBindErr", "subflows that failed to bind: source address removed"),
+    ("AddAddrDrop", "advertised addresses of peers that were ignored: see the limits"),
+    ("RmAddrDrop", "address removals of peers that were ignored"),
+    ("SubflowStale", "subflows that became stale"),
 ];
 
-/// Prints it, for people or as JSON.
+/// Prints the status as text or as JSON.
 pub(crate) fn show(json: bool) -> ExitCode {
     match status() {
         Ok(status) if json => print(&to_json(&status)),
@@ -58,15 +58,18 @@ fn text(status: &Status) -> String {
     let _ = writeln!(text, "MPTCP is {enabled}");
     let manager = status.settings.get("path_manager").or_else(|| status.settings.get("pm_type"));
     if manager.is_some_and(|manager| manager != "kernel" && manager != "0") {
-        let _ =
-            writeln!(text, "the path manager is not the kernel's: endpoints are not used; sysctl net.mptcp.pm_type=0");
+        let _ = writeln!(
+            text,
+            "the in-kernel path manager is not active, so endpoints are not used; sysctl net.mptcp.pm_type=0"
+        );
     }
     let limits = status.limits;
-    let _ = writeln!(text, "subflows beside the first: {}; addresses of a peer: {}", limits.subflows, limits.accepted);
+    let _ =
+        writeln!(text, "additional subflows: {}; accepted addresses of a peer: {}", limits.subflows, limits.accepted);
     if status.receive_buffer < ROOM {
         let _ = writeln!(
             text,
-            "receive buffers begin with {} octets: a lost path can stop connections for ever; \
+            "initial receive buffer: {} octets: the loss of a path can stall connections; \
              sysctl net.ipv4.tcp_rmem=\"4096 {ROOM} 33554432\"",
             status.receive_buffer
         );
@@ -106,13 +109,13 @@ mod tests {
             lines[..4],
             [
                 "MPTCP is enabled",
-                "subflows beside the first: 8; addresses of a peer: 4",
-                "receive buffers begin with 131072 octets: a lost path can stop connections for ever; \
+                "additional subflows: 8; accepted addresses of a peer: 4",
+                "initial receive buffer: 131072 octets: the loss of a path can stall connections; \
                  sysctl net.ipv4.tcp_rmem=\"4096 1048576 33554432\"",
                 "endpoint 2001:db8::5 on link 2: subflow, backup",
             ]
         );
-        assert!(lines[4].starts_with("MPCapableFallbackSYNACK: 3 connections to peers that do not speak"), "{text}");
+        assert!(lines[4].starts_with("MPCapableFallbackSYNACK: 3 outgoing connections that fell back"), "{text}");
         assert_eq!(lines.len(), 5);
     }
 }

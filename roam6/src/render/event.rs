@@ -1,4 +1,4 @@
-//! One line of `roam6 watch` for people: the time, the event, and its values as `key=value`.
+//! A line of `roam6 watch` as text: timestamp, event, and its fields as `key=value`.
 
 use crate::config::duration::human;
 use core::time::Duration;
@@ -7,7 +7,7 @@ use roam6_wire::mobility::{ErrorStatus, Status};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
-/// The JSON line as text; a line that is no object is shown as it is.
+/// The JSON line as text; a line that is not an object is shown unchanged.
 pub(crate) fn render(line: &str) -> String {
     let Ok(Value::Object(mut values)) = serde_json::from_str(line) else { return line.to_owned() };
     let micros = values.remove("unix_micros").as_ref().and_then(Value::as_u64);
@@ -33,7 +33,7 @@ pub(crate) fn render(line: &str) -> String {
     text.trim_start().to_owned()
 }
 
-/// A moment as `2026-11-20T23:49:32.123456Z`.
+/// A timestamp as `2026-11-20T23:49:32.123456Z`.
 pub(crate) fn timestamp(unix_micros: u64) -> String {
     let (seconds, micros) = (unix_micros / 1_000_000, unix_micros % 1_000_000);
     let (year, month, day) = date(seconds / 86_400);
@@ -41,8 +41,7 @@ pub(crate) fn timestamp(unix_micros: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
-/// Days since 1970-01-01 as year, month and day. Counted in years that begin in March, so that the day that comes and
-/// goes is the last.
+/// Days since 1970-01-01 as year, month and day, calculated in years that start in March, so that the leap day is the last.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days.saturating_add(719_468);
     let (era, day) = (days / 146_097, days % 146_097);
@@ -65,12 +64,12 @@ fn word(value: &Value) -> String {
     }
 }
 
-/// An IPv4 end of a tunnel as people write it; JSON has it within an IPv6 address.
+/// An IPv4 tunnel address in dotted form; in JSON it is embedded in an IPv6 address.
 fn ipv4_end(text: &str) -> Option<String> {
     Some(Ipv4End::of(text.parse().ok()?)?.to_string())
 }
 
-/// Durations are written as seconds and nanoseconds.
+/// A duration; in JSON it has seconds and nanoseconds.
 fn duration(fields: &Map<String, Value>) -> Option<Duration> {
     let nanos = u32::try_from(fields.get("nanos")?.as_u64()?).ok().filter(|nanos| *nanos < 1_000_000_000)?;
     Some(Duration::new(fields.get("secs")?.as_u64()?, nanos))

@@ -1,22 +1,22 @@
-//! Metrics in the text format of Prometheus. Sums, not rows: a home agent with 100,000 bindings is still one short page.
+//! Metrics in Prometheus text format. They are sums, so that the page of a home agent with 100,000 bindings is short.
 
 use crate::control::State;
 use roam6_proto::base::few;
 use std::fmt::Write;
 
-/// Paths beyond this many are only counted.
+/// With more paths than this, no path has metrics of its own.
 const MAX_PATHS: usize = 64;
 const DROPPED: &str = "dropped_";
-/// Events that the alerts and the dashboard follow: only whose counter was seen at 0 is seen to rise by its first event.
+/// Events that the alerts and the dashboard use. They are exported at 0 as well, so that the first event is an increase.
 const FOLLOWED: [&str; 9] =
     ["at_home", "bound", "deregistered", "failed", "path_down", "refused", "registered", "table_full", "unbound"];
 
-/// The whole page.
+/// The metrics page.
 pub(crate) fn render(state: &State) -> String {
     let mut page = Page::default();
     page.head("roam6_info", "gauge", "Name and version of this node.");
     page.sample(&[("name", &state.name), ("version", &state.version)], "1");
-    page.head("roam6_uptime_seconds", "gauge", "Time since the daemon began.");
+    page.head("roam6_uptime_seconds", "gauge", "Time since the daemon started.");
     page.sample(&[], &format!("{}.{:06}", state.at / 1_000_000, state.at % 1_000_000));
 
     let bindings = state.view.bindings.iter().map(|row| (row.role.as_str(), row.state.as_str()));
@@ -24,7 +24,7 @@ pub(crate) fn render(state: &State) -> String {
     let links = state.view.links.iter().map(|row| (row.role.as_str(), row.state.as_str()));
     page.sums("roam6_links", "Interfaces in use by role and state.", links);
     let prefixes = state.view.prefixes.iter().map(|row| (row.role.as_str(), row.state.as_str()));
-    page.sums("roam6_prefixes", "Prefixes of nodes inside by role and state.", prefixes);
+    page.sums("roam6_prefixes", "Prefixes in the mobile network by role and state.", prefixes);
     page.paths(state);
     page.head("roam6_events_total", "counter", "Events by kind.");
     for name in FOLLOWED.iter().filter(|name| !state.view.counters.contains_key(**name)) {
@@ -43,19 +43,19 @@ pub(crate) fn render(state: &State) -> String {
     for (name, count) in state.view.counters.iter().filter(|(name, _)| is_level(name)) {
         page.sample(&[("table", name)], &count.to_string());
     }
-    page.head("roam6_packets_total", "counter", "Data packets by what became of them.");
+    page.head("roam6_packets_total", "counter", "Data packets by their fate in the data plane.");
     for (name, count) in &state.packets {
         page.sample(&[("result", name)], &count.to_string());
     }
     page.text
 }
 
-/// Engines also count what they hold now, under the name of their role.
+/// Whether a counter is a gauge: engines report the size of their tables under the name of their role.
 fn is_level(name: &str) -> bool {
     name.starts_with("home_agent_") || name.starts_with("mobile_router_")
 }
 
-/// A page that is being written.
+/// The page under construction.
 #[derive(Default)]
 struct Page {
     text: String,
@@ -147,7 +147,7 @@ mod tests {
     const ALERTS: &str = include_str!("../../../dist/monitoring/alerts.yml");
     const DASHBOARD: &str = include_str!("../../../dist/monitoring/dashboard.json");
 
-    /// What alerts and the dashboard ask for, that is on the page; `up` is Prometheus' own.
+    /// The metrics that alerts and the dashboard use are on the page; `up` is Prometheus' own.
     #[test]
     fn the_alerts_and_the_dashboard_ask_for_what_there_is() {
         let page = render(&sample::state());
@@ -163,7 +163,7 @@ mod tests {
         assert!(dashboard["panels"].as_array().is_some_and(|panels| panels.len() > 8));
     }
 
-    /// The words that alerts and the dashboard want a label to be.
+    /// The values of a label in the queries of alerts and dashboard.
     fn wanted(label: &str) -> Vec<String> {
         let queries = format!("{ALERTS}{DASHBOARD}").replace('\\', "");
         let label = format!("{label}=");
@@ -180,7 +180,7 @@ mod tests {
         assert!(followed.len() > 8, "{followed:?}");
         for event in followed {
             assert!(page.contains(&format!("roam6_events_total{{event=\"{event}\"}} 0\n")), "{event} not in\n{page}");
-            // A report of that name there is, even if it wants more than a name.
+            // There is a report of this name, with required fields.
             let why = serde_json::from_value::<Report>(serde_json::json!({ "event": event })).unwrap_err();
             assert!(why.to_string().starts_with("missing field"), "{event}: {why}");
         }

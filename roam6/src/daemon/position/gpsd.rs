@@ -1,4 +1,4 @@
-//! Positions of a gpsd, which is asked again when the connection is lost; meanwhile nothing is known.
+//! Positions of a gpsd. A lost connection is opened again; meanwhile the position is unknown.
 
 use super::{AGAIN, SILENCE, Teller};
 use roam6_proto::Fix;
@@ -7,10 +7,10 @@ use serde::Deserialize;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-/// Longest line of gpsd read, octets.
+/// Longest line read from gpsd, octets.
 const LONGEST: u64 = 64 * 1024;
 
-/// Until nobody wants to know any more.
+/// Reads positions until the event loop has closed its end.
 pub(super) fn follow(server: &str, tell: &mut Teller) {
     loop {
         let heard = listen(server, tell);
@@ -21,7 +21,7 @@ pub(super) fn follow(server: &str, tell: &mut Teller) {
     }
 }
 
-/// One connection to gpsd, until it is lost; `BrokenPipe` once nobody wants to know any more.
+/// Serves one connection to gpsd until it is lost; `BrokenPipe` once the event loop has closed its end.
 fn listen(server: &str, tell: &mut Teller) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(server)?;
     stream.set_read_timeout(Some(SILENCE))?;
@@ -52,17 +52,17 @@ struct Tpv {
     track: Option<f64>,
 }
 
-/// Two dimensions at least are known.
+/// The mode of a fix in two dimensions.
 const MODE_2D: u8 = 2;
 
-/// What a line of gpsd says of the position; `None` if it is about something else.
+/// The position in a line of gpsd; `None` if the line is not a position report.
 fn fix(line: &str) -> Option<Option<Fix>> {
     let tpv: Tpv = serde_json::from_str(line).ok().filter(|tpv: &Tpv| tpv.class == "TPV")?;
     let place = match (tpv.mode, tpv.lat, tpv.lon) {
         (Some(mode), Some(latitude), Some(longitude)) if mode >= MODE_2D => Place::of_degrees(latitude, longitude),
         _ => None,
     };
-    // Casts of floats saturate, and turn what is no number into 0.
+    // Casts of floats saturate, and turn NaN into 0.
     Some(place.map(|place| Fix {
         place,
         uncertainty: tpv.eph.filter(|eph| *eph >= 0.0).map(|eph| eph.ceil() as u32),

@@ -1,5 +1,5 @@
-//! Where this host is, from whoever knows: a thread follows a gpsd, a receiver or a track and tells the loop over a
-//! socket pair, a line of JSON for each change; when its source falls silent it says that nothing is known.
+//! Position sources: a thread reads a gpsd, a GNSS receiver or a track, and sends each change to the event loop over a socket
+//! pair, as a line of JSON. If the source is silent, the position becomes unknown.
 
 mod gpsd;
 mod nmea;
@@ -12,24 +12,24 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// Without a word for so long, nothing is known.
+/// The position is unknown after a source has been silent for this long.
 const SILENCE: Duration = Duration::from_secs(3);
-/// Time until a source that is lost is asked for again.
+/// Time until a lost source is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// What tells positions.
+/// A source of positions.
 pub(crate) struct Positions {
     first: Option<Option<Fix>>,
     lines: Option<BufReader<UnixStream>>,
-    /// What of the next line is here already.
+    /// The incomplete line read so far.
     begun: String,
 }
 
-/// The end that tells the loop.
+/// The thread's end of the socket pair.
 struct Teller(UnixStream);
 
 impl Teller {
-    /// Tells it; false once nobody wants to know.
+    /// Sends a position; false once the event loop has closed its end.
     fn tell(&mut self, fix: Option<Fix>) -> bool {
         let line = serde_json::to_string(&fix).unwrap_or_else(|_| "null".to_owned());
         writeln!(self.0, "{line}").is_ok()
@@ -37,7 +37,10 @@ impl Teller {
 }
 
 impl Positions {
-    /// Begins to ask.
+    /// Opens a source.
+    ///
+    /// # Errors
+    /// The system is out of threads or descriptors.
     pub(crate) fn begin(position: &Position) -> std::io::Result<Positions> {
         match position.clone() {
             Position::Fixed(fix) => Ok(Positions { first: Some(Some(fix)), lines: None, begun: String::new() }),
@@ -55,13 +58,13 @@ impl Positions {
         Ok(Positions { first: None, lines: Some(BufReader::new(ours)), begun: String::new() })
     }
 
-    /// Readable when a position is there; `None` where it never changes.
+    /// Readable when a position is available; `None` if it never changes.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.lines.as_ref().map(|lines| lines.get_ref().as_fd())
     }
 
-    /// Takes what was told, oldest first. Once nobody will tell any more there is nothing to wait for either: a closed
-    /// descriptor is always ready.
+    /// Takes the pending positions, oldest first. Once the source has ended its descriptor is closed, because it would always
+    /// be readable.
     pub(crate) fn take(&mut self) -> Vec<Option<Fix>> {
         let mut fixes: Vec<Option<Fix>> = self.first.take().into_iter().collect();
         while let Some(lines) = &mut self.lines {
@@ -124,7 +127,7 @@ mod tests {
         assert!(positions.fd().is_some());
         drop(theirs);
         assert_eq!(positions.take(), []);
-        assert!(positions.fd().is_none(), "a loop that waits for it would turn for ever");
+        assert!(positions.fd().is_none(), "an event loop that polls it would spin");
     }
 
     #[test]

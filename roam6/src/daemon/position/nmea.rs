@@ -1,5 +1,5 @@
-//! Positions as receivers write them, line by line (NMEA 0183): RMC says where and how fast, GGA how exactly. A file is
-//! replayed at the pace of its own times; a device is heard as it speaks.
+//! Positions from NMEA 0183 sentences: RMC has position and speed, GGA the precision. A file is replayed at the pace of its
+//! timestamps; a device is read as it sends.
 
 use super::{AGAIN, SILENCE, Teller};
 use core::time::Duration;
@@ -17,11 +17,11 @@ const LONGEST: u64 = 256;
 const METRES_A_DILUTION: f64 = 6.0;
 /// Metres a second of one knot.
 const KNOT: f64 = 1852.0 / 3600.0;
-/// Longest pause between two sentences of a file that is waited for.
+/// Longest pause between two sentences in the replay of a file.
 const PAUSE: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Follows a file to its end, or a device for ever; until nobody wants to know any more.
+/// Reads a file to its end, or a device for ever, until the event loop has closed its end.
 pub(super) fn follow(path: &Path, tell: &mut Teller) {
     loop {
         if let Ok(file) = File::open(path) {
@@ -49,7 +49,7 @@ fn listen(file: File, is_file: bool, tell: &mut Teller) -> std::io::Result<()> {
         }
         let Some((time, fix)) = std::str::from_utf8(&line).ok().and_then(|line| sentences.take(line)) else { continue };
         if is_file && let Some(last) = last.replace(time) {
-            // Times of day begin anew at midnight.
+            // The time of day wraps at midnight.
             let pause = if time >= last { time - last } else { time + DAY.saturating_sub(last) };
             std::thread::sleep(pause.min(PAUSE));
         }
@@ -66,15 +66,15 @@ fn speaks(file: &File) -> std::io::Result<bool> {
     Ok(poll(&mut fds, timeout)? > 0)
 }
 
-/// What was said so far.
+/// State across sentences.
 #[derive(Default)]
 struct Sentences {
-    /// Of the last GGA: how much the places of the satellites dilute the precision.
+    /// Horizontal dilution of precision of the last GGA sentence.
     dilution: Option<f64>,
 }
 
 impl Sentences {
-    /// The time of day and the position of an RMC sentence; `None` for all else, and for what is not whole.
+    /// The time of day and the position of an RMC sentence; `None` for other sentences and for damaged ones.
     fn take(&mut self, line: &str) -> Option<(Duration, Option<Fix>)> {
         let fields: Vec<&str> = body(line)?.split(',').collect();
         let kind = fields.first()?.get(2..)?;
@@ -103,14 +103,14 @@ impl Sentences {
     }
 }
 
-/// What is between `$` and `*`, if the checksum behind it is right.
+/// The text between `$` and `*`, if the checksum after it is correct.
 fn body(line: &str) -> Option<&str> {
     let (body, sum) = line.trim().strip_prefix('$')?.split_once('*')?;
     let sum = u8::from_str_radix(sum, 16).ok()?;
     (body.bytes().fold(0, |sum, octet| sum ^ octet) == sum).then_some(body)
 }
 
-/// Degrees and minutes are written together: `4807.038`, or `01131.000` with three digits of degrees.
+/// Parses degrees and minutes: `4807.038` (latitude), `01131.000` (longitude).
 fn place(latitude: &str, north: &str, longitude: &str, east: &str) -> Option<Place> {
     let degrees = |text: &str, digits: usize, negative: bool| {
         let (degrees, minutes) = text.split_at_checked(digits)?;

@@ -1,5 +1,5 @@
-//! A track to be driven: places with times, from a GPX file (topografix.com/GPX/1/1) or from lines of
-//! `seconds,latitude,longitude`. Between two of them the way is straight and the speed the same.
+//! Replay of a track: positions with times, from a GPX file (topografix.com/GPX/1/1) or from lines of
+//! `seconds,latitude,longitude`, interpolated in a straight line at constant speed.
 
 use super::Teller;
 use core::time::Duration;
@@ -9,23 +9,26 @@ use roam6_wire::geo::Place;
 use std::path::Path;
 use std::time::Instant;
 
-/// Points of one track.
+/// Most points of a track.
 const MAX_POINTS: usize = 1_000_000;
-/// Octets of a file.
+/// Largest file, octets.
 const MAX_OCTETS: u64 = 256 << 20;
-/// Time from one position to the next.
+/// Interval between positions.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Places and the times since the start at which they are reached; in order, one at least.
+/// Positions with the time since the start; in order, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Track {
     points: Vec<(Duration, Place)>,
-    /// Whether it is driven anew from its end.
+    /// Whether it starts again at its end.
     repeat: bool,
 }
 
 impl Track {
-    /// Reads a file; by its first letter it is GPX or lines.
+    /// Reads a file: GPX if it starts with `<`, otherwise lines.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
     pub(crate) fn read(path: &Path, repeat: bool) -> Result<Track, String> {
         let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
         if length > MAX_OCTETS {
@@ -43,8 +46,9 @@ impl Track {
         }
     }
 
-    /// Drives it, until nobody wants to know any more. At its end the host stands still, or begins anew.
-    #[allow(clippy::disallowed_methods, reason = "the daemon's clock is the track's")]
+    /// Sends the positions of the track until the event loop has closed its end. At the end of the track the station is
+    /// stationary, or the track starts again.
+    #[allow(clippy::disallowed_methods, reason = "a track is replayed in real time")]
     pub(super) fn follow(&self, tell: &mut Teller) {
         let began = Instant::now();
         while tell.tell(Some(self.at(began.elapsed()))) {
@@ -52,7 +56,7 @@ impl Track {
         }
     }
 
-    /// Where the host is so long after the start.
+    /// The position at this time since the start.
     fn at(&self, since: Duration) -> Fix {
         let whole = self.points.last().map_or(Duration::ZERO, |(time, _)| *time);
         let since = match self.repeat && !whole.is_zero() {
@@ -81,12 +85,12 @@ fn between((begin, from): &(Duration, Place), (end, to): &(Duration, Place), sin
     let heading = offset.direction().to_degrees().rem_euclid(360.0);
     offset.east *= gone / span;
     offset.north *= gone / span;
-    // Casts of floats saturate; a heading that rounds up to all around is north.
+    // Casts of floats saturate; a heading that rounds to 360 degrees is north.
     let (speed, heading) = ((length / span * 100.0) as i16, (heading * 10.0) as u16 % 3600);
     Fix { place: plane.place(offset), uncertainty: Some(1), speed, heading }
 }
 
-/// Lines of seconds, latitude and longitude; what begins with no number is a heading or a comment.
+/// Lines of seconds, latitude and longitude; lines that do not start with a number are headings or comments.
 fn lines(text: &str) -> Result<Vec<(Duration, Place)>, String> {
     let mut points = Vec::new();
     for (line, number) in text.lines().zip(1..) {
@@ -125,7 +129,7 @@ fn from_start(mut points: Vec<(Duration, Place)>) -> Vec<(Duration, Place)> {
     points
 }
 
-/// `2026-11-21T20:50:00.5Z` as time since 1970; also without fraction, and with an offset, which is the same for all.
+/// `2026-11-21T20:50:00.5Z` as time since 1970; the fraction is optional, and an offset is ignored because all points share it.
 fn moment(text: &str) -> Option<Duration> {
     let (date, time) = text.trim().split_once('T')?;
     let [year, month, day] = numbers::<3>(date, '-')?;
@@ -135,7 +139,7 @@ fn moment(text: &str) -> Option<Duration> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 24 || minute > 59 || second > 60 {
         return None;
     }
-    // Days, counted in years that begin in March, so that the day that comes and goes is the last.
+    // Days since 1970, in years that start in March, so that the leap day is the last.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
     let seconds = days.checked_sub(719_469)? * 86_400 + hour * 3600 + minute * 60 + second;
