@@ -1,5 +1,5 @@
-//! A thousand vehicles on a street grid, in the simulator: what arrives of what could, over how many hops, for how many
-//! frames. Nothing in it depends on the machine.
+//! A thousand vehicles on a street grid, in the simulator: delivery of what is reachable, hops, and frames. Independent
+//! of the machine.
 
 use super::Experiment;
 use crate::figures::{Findings, round};
@@ -19,29 +19,29 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "geonet/city",
-    about: "1,000 vehicles on a street grid, simulated: delivery, hops, frames, against what is reachable",
+    about: "1,000 vehicles on a street grid, simulated: delivery of what is reachable, hops, frames",
     run,
 };
 
-/// Metres from one crossing to the next, and crossings in a row.
+/// Distance between crossings, metres, and crossings in a row.
 const BLOCK: f64 = 200.0;
 const CROSSINGS: u64 = 11;
-/// Metres that a frame reaches.
+/// Radio range, metres.
 const RANGE: f64 = 250.0;
-/// Nothing is asked for before all know their neighbours.
+/// No message is sent before all stations know their neighbours.
 const WARM: Duration = Duration::from_secs(10);
-/// From one request to the next, and how long the last may take.
+/// Interval of messages, and how long the last one may take.
 const APART: Duration = Duration::from_millis(500);
 const TAIL: Duration = Duration::from_secs(12);
 /// Radius of the areas, metres.
 const AREA: u16 = 300;
-/// Hops that a packet makes at most.
+/// Maximum hops of a packet.
 const HOPS: u32 = 10;
 
-/// How packets are forwarded outside areas, and whether they may be carried about.
+/// A forwarding algorithm outside of the destination area, with or without store-carry-forward.
 struct Way {
     name: &'static str,
     non_area: NonArea,
@@ -57,12 +57,12 @@ const WAYS: [Way; 4] = [
     Way { name: "contention", non_area: NonArea::Contention, ..GREEDY },
 ];
 
-/// What was asked for, and what came of it.
+/// A message, and where it arrived.
 struct Asked {
     to: To,
-    /// Who could be reached, and over how many hops at least.
+    /// Stations that were reachable, with the minimum number of hops.
     reachable: BTreeMap<StationId, u32>,
-    /// Who was, and over how many.
+    /// Stations that were reached, with the number of hops.
     reached: BTreeMap<StationId, u32>,
 }
 
@@ -71,7 +71,7 @@ fn run(quick: bool) -> Result<Findings> {
     let mut findings = Findings::default();
     let mut progress = Progress::new(requests * WAYS.len() as u64);
     for way in WAYS {
-        // The same vehicles drive the same ways and ask for the same.
+        // The same vehicles, tracks and messages for each variant.
         let mut city = City::new(vehicles, way);
         city.advance(Time::ZERO + WARM);
         city.frames = 0;
@@ -118,7 +118,7 @@ impl City {
         city
     }
 
-    /// From crossing to crossing, any way but back, for three minutes.
+    /// A random walk over crossings without U-turns, for three minutes.
     fn route(&mut self) -> Track {
         let mut at = (self.chance.below(CROSSINGS), self.chance.below(CROSSINGS));
         let mut came_from = at;
@@ -142,7 +142,7 @@ impl City {
         StationId(1 + u32::try_from(self.chance.below(self.vehicles.into())).unwrap_or(0))
     }
 
-    /// Every third request is for an area, the others are for a vehicle.
+    /// Every third message is for an area, the others are for one vehicle.
     fn ask(&mut self, number: u64) {
         let (by, other) = (self.vehicle(), self.vehicle());
         let graph = Graph::new(self.world.places(), RANGE);
@@ -222,7 +222,7 @@ impl City {
     }
 }
 
-/// Who could be reached and who was, and hops to these: as few as possible, and as many as there were.
+/// Stations reachable and reached; minimum and actual hops of the latter.
 #[derive(Default)]
 struct Count {
     reachable: u32,

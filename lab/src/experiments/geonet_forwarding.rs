@@ -1,5 +1,4 @@
-//! Packets a second that one core forwards greedily from and to a packet socket, by the number of neighbours, and how much
-//! later each packet leaves than it came.
+//! Greedy forwarding on one core from and to a packet socket: packets per second by number of neighbours, and latency.
 
 use super::Experiment;
 use crate::bed::{Daemon, Host};
@@ -11,22 +10,22 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "geonet/forwarding",
-    about: "packets a second of a forwarder on one core with 1, 10, 50 and 200 neighbours",
+    about: "packets per second of a forwarder on one core with 1, 10, 50 and 200 neighbours",
     run,
 };
 
 const NEIGHBOURS: [u16; 4] = [1, 10, 50, 200];
 /// Octets of a frame, Ethernet header included.
 const FRAME: usize = 117;
-/// How long each burst lasts.
+/// Duration of each burst.
 const BURST: Duration = Duration::from_secs(3);
-/// Echoes of the latency measurement, and the time from one to the next.
+/// Packets of the latency measurement, and their interval.
 const STAMPED: usize = 2000;
 const PAUSE: Duration = Duration::from_millis(1);
-/// Nothing is to be held back: the flood is of one source. The forwarder says nothing of its own.
+/// No rate limits per source, because all packets have one source. The forwarder sends nothing of its own.
 const CONFIG: &str = "[geo]\ninterfaces = [\"radio0\"]\nposition = { latitude = 48.0, longitude = 11.0 }\n\
                       packet_data_rate = 4294967295\nbeacon = \"60s\"\n";
 
@@ -36,7 +35,7 @@ fn run(quick: bool) -> Result<Findings> {
     let mut progress = Progress::new((NEIGHBOURS.len() * rounds) as u64);
     let mut rates = vec![Vec::new(); NEIGHBOURS.len()];
     let mut trips = vec![Vec::new(); NEIGHBOURS.len()];
-    // In turns, so that a busy moment of the machine meets all.
+    // In turn, so that load of the machine affects all of them.
     for _ in 0..rounds {
         for (index, neighbours) in NEIGHBOURS.iter().enumerate() {
             progress.say(&format!("{neighbours} neighbours"));
@@ -67,13 +66,13 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-/// What one burst showed.
+/// The result of one burst.
 struct Seen {
-    /// Packets forwarded for each second of processor time.
+    /// Packets forwarded per second of CPU time.
     pps: f64,
-    /// From in to out, microseconds.
+    /// Forwarding latency, microseconds.
     trips: Vec<f64>,
-    /// Every packet that was looked at left once, one hop older, for the right neighbour.
+    /// Whether every checked packet was forwarded once, with one hop less, to the right neighbour.
     right: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Round trips between nodes inside two vehicles, over GeoNetworking and by plain IPv6 routing over the same radio channel
+//! Round trips between nodes in two vehicles, over GeoNetworking and by plain IPv6 routing over the same radio channel
 //! in the same run, one hop and two (the paper's Figs 7 to 9).
 
 use super::Experiment;
@@ -15,34 +15,35 @@ use std::net::Ipv6Addr;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "geonet/rtt",
     about: "ping between vehicles over GeoNetworking and over plain IPv6, 20 to 1500 octets, one and two hops",
     run,
 };
 
-/// The prefix of the nodes in vehicle 1 or 2 that GeoNetworking leads to, and the one that plain routing leads to.
+/// Prefixes of the nodes in vehicles 1 and 2: routed over GeoNetworking, and by plain routing.
 const GEO: [Ipv6Addr; 2] = [network(0x1), network(0x2)];
 const PLAIN: [Ipv6Addr; 2] = [network(0x11), network(0x12)];
-/// Bits a second of the channel: 802.11g, as in the paper.
+/// Bits per second of the channel: 802.11g, as in the paper.
 const RATE: u64 = 54_000_000;
-/// Where the second vehicle is so that its frames make one hop, or two, metres; the relay is in between.
+/// Position of the second vehicle, metres, for one hop and for two; the relay is in between.
 const PLACES: [f64; 2] = [200.0, 500.0];
 const RELAY: f64 = 250.0;
-/// Stations are told of often, and forgotten soon. No core sleeps, for plain routing neither: beacons keep it so.
+/// Frequent beacons and a short neighbour lifetime. No core sleeps, for plain routing neither, because beacons keep
+/// them awake.
 const SETTINGS: &str = "beacon = \"500ms\"\nneighbour_lifetime = \"2s\"\npacket_data_rate = 4000000000\n\
     busy_poll = \"100us\"\nawake = \"1s\"\n";
-/// Seconds that a series of echoes may take.
+/// Timeout of a series of echoes, seconds.
 const PING: &str = "3";
-/// How long anything may take until it works.
+/// How long connectivity may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const fn network(number: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0)
 }
 
-/// A way from node to node.
+/// A path from node to node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Geo,
@@ -56,14 +57,14 @@ struct Scene {
     relay: Station,
     mr2: Station,
     nodes: [Host; 2],
-    /// The second radio of each station, and its link-local address: first vehicle, relay, second vehicle.
+    /// The second radio of each station and its link-local address: first vehicle, relay, second vehicle.
     plain: [(Port, Ipv6Addr); 3],
 }
 
-/// What a series of echoes showed.
+/// The result of a series of echoes.
 struct Echoes {
     sent: usize,
-    /// Milliseconds.
+    /// Round-trip times, milliseconds.
     trips: Vec<f64>,
 }
 
@@ -79,7 +80,7 @@ fn run(quick: bool) -> Result<Findings> {
         let mut overheads = Vec::new();
         for size in &sizes {
             progress.say(&format!("{hops} hops, {size} octets"));
-            // In turns, so that a busy moment of the machine meets both.
+            // In turn, so that load of the machine affects both.
             let (mut geo, mut plain) = (Echoes::none(), Echoes::none());
             for _ in 0..4 {
                 plain.extend(scene.ping(Way::Plain, *size, count / 4)?);
@@ -105,8 +106,8 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-/// The first echo after a restart of the first vehicle's roam6: the kernel asks who its neighbour is; or it knows, and the
-/// location service asks where.
+/// The first echo after a restart of the first vehicle's roam6: the kernel resolves its neighbour, or knows it and the
+/// location service resolves its position.
 fn first_packets(scene: &mut Scene, count: usize, findings: &mut Findings) -> Result<()> {
     for (name, known) in [("first_packet_ms_p50", false), ("first_packet_location_service_ms_p50", true)] {
         let mut trips = Vec::new();
@@ -157,7 +158,7 @@ impl Scene {
         Ok(Scene { road, mr1, relay, mr2, nodes, plain })
     }
 
-    /// Moves the second vehicle, leads plain routing the way that is there then, and waits until both ways work.
+    /// Moves the second vehicle, installs the plain routes, and waits until both paths work.
     fn put_second_at(&mut self, metres: f64, hops: usize) -> Result<()> {
         let [(_, one), (_, between), (port, two)] = self.plain;
         self.road.air.steer(self.mr2.radio, Track::still(at(metres)))?;
@@ -180,7 +181,7 @@ impl Scene {
         let wanted = if hops == 1 { 2 } else { 1 };
         clock::wait_for(PATIENCE, || self.mr1.neighbours().ok().filter(|count| *count == wanted))
             .context("the second vehicle is not where it should be")?;
-        // The longest echo as well: then the nodes know how long a packet may be.
+        // The longest echo too, so that the path MTU is known.
         for (way, size) in [(Way::Plain, 56), (Way::Geo, 56), (Way::Plain, 1500), (Way::Geo, 1500)] {
             let works = || self.ping(way, size, 1).ok().filter(|echoes| echoes.lost() == 0);
             clock::wait_for(PATIENCE, works)
@@ -189,8 +190,8 @@ impl Scene {
         Ok(())
     }
 
-    /// A new life of the first vehicle's roam6, which knows nobody but whom it hears; `known`: the kernel knows already
-    /// what link-layer address the second vehicle has.
+    /// Restarts the first vehicle's roam6, with an empty location table; `known`: the kernel's neighbour cache has the
+    /// second vehicle.
     fn restart_first(&mut self, known: bool) -> Result<()> {
         self.mr1.daemon.stop()?;
         self.mr1.daemon.run()?;
@@ -207,17 +208,17 @@ impl Scene {
         Ok(())
     }
 
-    /// So many echoes of so many octets from the first node to the second.
+    /// Sends `count` echo requests of `octets` from the first node to the second.
     fn ping(&self, way: Way, octets: usize, count: usize) -> Result<Echoes> {
         let [from, to] = if way == Way::Geo { GEO } else { PLAIN };
         let (from, to) = (member(from, 2).to_string(), member(to, 2).to_string());
         let [node, _] = &self.nodes;
         let (count_text, size) = (count.to_string(), octets.to_string());
         let mut ping = node.command("ping");
-        // Without -w it waits for the last answer only twice as long as for the slowest before; with it, it goes on asking
-        // until it has so many answers.
+        // Without -w, ping waits for the last reply only twice the longest round trip; with -w it continues until it
+        // has `count` replies.
         ping.args(["-6", "-n", "-i", "0.002", "-w", PING, "-c", &count_text, "-s", &size, "-I", &from, &to]);
-        // It fails when something was lost, which is told by what is missing.
+        // The exit status is an error if a reply is missing; missing replies are counted below.
         let output = ping.stderr(Stdio::null()).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         let answers = text.lines().filter_map(answer).filter(|(sequence, _)| *sequence <= count);
@@ -226,7 +227,7 @@ impl Scene {
     }
 }
 
-/// Number and round trip, milliseconds, of an answer that ping tells of.
+/// Sequence number and round-trip time (milliseconds) of a reply in ping's output.
 fn answer(line: &str) -> Option<(usize, f64)> {
     let field = |name: &str| line.split(name).nth(1)?.split(' ').next();
     Some((field("icmp_seq=")?.parse().ok()?, field("time=")?.parse().ok()?))

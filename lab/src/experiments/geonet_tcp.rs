@@ -1,5 +1,5 @@
-//! One TCP connection between two stations that stand still, through a column of vehicles that drives past them: every few
-//! seconds another vehicle is the next hop of each.
+//! One TCP connection between two fixed stations, relayed by a column of vehicles that passes them: the next hop of
+//! each changes every few seconds.
 
 use super::Experiment;
 use crate::bed::Host;
@@ -15,21 +15,21 @@ use std::net::Ipv6Addr;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "geonet/tcp", about: "TCP through a column of vehicles that drives past both ends", run };
+    Experiment { name: "geonet/tcp", about: "TCP through a column of vehicles that passes both ends", run };
 
 const NETWORKS: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0), Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0)];
-/// Metres between the two ends, from vehicle to vehicle, and that a frame reaches.
+/// Distance of the ends, of consecutive vehicles, and radio range; metres.
 const AWAY: f64 = 700.0;
 const APART: f64 = 200.0;
 const RANGE: f64 = 300.0;
-/// Metres a second.
+/// Metres per second.
 const SPEED: f64 = 20.0;
 const SETTINGS: &str = "beacon = \"300ms\"\nneighbour_lifetime = \"1s\"\nrange = 300\npacket_data_rate = 4000000000\n";
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Silences are looked for in spans of this length.
+/// Silences are evaluated in bins of this length.
 const SPAN: Duration = Duration::from_secs(1);
 
 fn run(quick: bool) -> Result<Findings> {
@@ -75,7 +75,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// The column reaches back far enough to be between the ends for so many seconds.
+    /// The column is long enough to be between the ends for `seconds`.
     fn build(seconds: u64) -> Result<Scene> {
         let road = Road::new(RadioSpec { range: RANGE, sure: RANGE, ..RadioSpec::its_g5(RANGE) }, SETTINGS)?;
         let still = |name, metres| road.add(name, "roadside-unit", Track::still(at(metres)));
@@ -94,7 +94,7 @@ impl Scene {
         east.host.ip(&[&format!("route add {one}/64 via {} dev {LINK}", west.address)])?;
         let scene = Scene { road, ends, nodes, column };
         let target = member(two, 2).to_string();
-        // A long one: then the node knows how long a packet may be.
+        // A long echo, so that the path MTU is known.
         let ping = || scene.nodes[0].output("ping", &["-6", "-n", "-c", "1", "-W", "2", "-s", "1500", &target]).ok();
         clock::wait_for(PATIENCE, ping).with_context(|| format!("{} hears nobody", scene.ends[0].host.name()))?;
         Ok(scene)

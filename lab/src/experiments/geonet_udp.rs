@@ -1,5 +1,5 @@
-//! Datagrams between nodes inside two vehicles, one hop of GeoNetworking: what arrives at the paper's rates and sizes
-//! (Figs 10 and 11), and how much goes at most, beside plain IPv6 routing on a channel without any limit of its own.
+//! Datagrams between nodes in two vehicles, one hop of GeoNetworking: delivery ratio at the paper's rates and sizes
+//! (Figs 10 and 11), and maximum throughput, compared with plain IPv6 routing on a channel without a rate limit.
 
 use super::Experiment;
 use crate::bed::Host;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "geonet/udp",
-    about: "datagrams between vehicles: delivery at the paper's rates and sizes, and the most that goes",
+    about: "datagrams between vehicles: delivery at the paper's rates and sizes, and the highest rate",
     run,
 };
 
@@ -28,10 +28,10 @@ const NETWORKS: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0), Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0)];
 /// The paper's rates, kbit/s.
 const RATES: [u64; 4] = [250, 500, 1000, 2000];
-/// Rates to look for the limit, kbit/s, and the sizes they are tried with; 1300 octets fit into one packet.
+/// Rates of the search for the limit, kbit/s, and their datagram size; 1300 octets fit into one packet.
 const SEARCH: [u64; 10] = [5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 600_000, 800_000, 1_200_000];
 const SEARCHED: usize = 1300;
-/// Share that has to arrive for a rate to count.
+/// Delivery ratio required of the maximum rate.
 const GOOD: f64 = 0.99;
 const SETTINGS: &str = "beacon = \"1s\"\npacket_data_rate = 4000000000\n";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -97,19 +97,19 @@ impl Scene {
         second.host.ip(&[&format!("route add {one}/64 via {} dev {LINK}", first.address)])?;
         let scene = Scene { _road: road, stations, nodes };
         let far = member(two, 2).to_string();
-        // A long one: then the node knows how long a packet may be.
+        // A long echo, so that the path MTU is known.
         let works = || scene.nodes[0].output("ping", &["-6", "-n", "-c", "1", "-W", "1", "-s", "1900", &far]).ok();
         clock::wait_for(PATIENCE, works).context("the far node does not answer")?;
         Ok(scene)
     }
 
-    /// Processor time of both daemons.
+    /// CPU time of both daemons.
     fn processor_time(&self) -> Result<Duration> {
         let [first, second] = &self.stations;
         Ok(first.daemon.usage()?.processor + second.daemon.usage()?.processor)
     }
 
-    /// So many kbit/s in datagrams of so many octets: how many were sent, and how many of them received.
+    /// Sends `rate` kbit/s in datagrams of `octets` for `span`; the numbers of sent and received datagrams.
     fn send(&self, rate: u64, octets: usize, span: Duration) -> Result<(u64, u64)> {
         let [from, to] = NETWORKS.map(|network| SocketAddrV6::new(member(network, 2), PORT, 0, 0));
         let [near, far] = &self.nodes;

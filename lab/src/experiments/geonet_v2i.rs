@@ -1,5 +1,5 @@
-//! Drive-by: two vehicles meet, come to a roadside unit and part again, with one TCP connection between nodes inside them and
-//! one to the Internet. By which way packets go then, and how long either connection was silent.
+//! Two vehicles meet, come to a roadside unit and part again, with one TCP connection between nodes inside them and one
+//! to the Internet. Measures the path of the packets, and the longest silence of each connection.
 
 use super::Experiment;
 use crate::clock;
@@ -13,14 +13,15 @@ use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "geonet/v2i",
-    about: "two vehicles and a roadside unit: direct, by the roadside, by the cellular network; TCP goes on",
+    about: "two vehicles and a roadside unit: direct, roadside and cellular paths; TCP survives",
     run,
 };
 
-/// What happens: where the vehicles drive to, metres from the roadside unit, and by which ways the first one sends then.
+/// A drive: destinations of the vehicles, metres from the roadside unit, and the paths that the first vehicle uses
+/// afterwards.
 struct Phase {
     what: &'static str,
     places: [f64; 2],
@@ -34,16 +35,15 @@ const PHASES: [Phase; 5] = [
     Phase { what: "one_at_the_roadside", places: [100.0, 650.0], ways: &[Way::Roadside] },
     Phase { what: "apart_again", places: [-350.0, 650.0], ways: &[Way::Cellular] },
 ];
-/// Time from the end of a drive until all must have settled, how often it is looked whether it has, and the time in which
-/// it is looked by which ways data goes from then on.
+/// Time to converge after a drive, poll interval, and the time in which paths are then sampled.
 const SETTLE: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_secs(1);
-/// Metres a second, and if it is to be quick.
+/// Speed, metres per second: full run, quick run.
 const SPEEDS: [f64; 2] = [50.0, 100.0];
-/// Share of what a vehicle sends from which on it goes that way.
+/// Minimum share of the data for a path to count as used.
 const GOES: f64 = 0.05;
-/// Octets a second each way.
+/// Octets per second in each direction.
 const RATE: u64 = 60_000;
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -66,7 +66,7 @@ fn run(quick: bool) -> Result<Findings> {
     drive.finish(findings)
 }
 
-/// A scene with its connections: to the Internet, and to the other vehicle.
+/// The network with its connections: to the Internet, and to the other vehicle.
 struct Drive {
     scene: Scene,
     ways: Ways,
@@ -85,7 +85,7 @@ impl Drive {
         Ok(Drive { ways, connections: [("internet", out), ("vehicles", between)], scene })
     }
 
-    /// Drives, lets all settle, and looks by which ways the first vehicle sends.
+    /// Drives, waits for convergence, and samples the paths of the first vehicle.
     fn go(&self, phase: &Phase, speed: f64, findings: &mut Findings) -> Result<()> {
         let begin = clock::unix_micros();
         self.scene.drive(phase.places, speed)?;
@@ -118,7 +118,7 @@ impl Drive {
         Ok(())
     }
 
-    /// By which ways the first vehicle sends for so long.
+    /// Samples the paths of the first vehicle for `span`.
     fn look(&self, span: Duration) -> Vec<(Way, f64)> {
         let before = self.ways.until_now();
         sleep(span);
@@ -147,13 +147,13 @@ impl Drive {
     }
 }
 
-/// Whether data goes these ways and no other.
+/// Whether exactly these paths are used.
 fn are(ways: &[Way], shares: &[(Way, f64)]) -> bool {
     let gone: BTreeSet<Way> = shares.iter().filter(|(_, share)| *share > GOES).map(|(way, _)| *way).collect();
     gone == ways.iter().copied().collect()
 }
 
-/// Share of each way in what the first vehicle has sent from one moment to the next.
+/// Share of each path in the octets of the first vehicle between two snapshots.
 fn shares(before: &Sent, after: &Sent) -> Vec<(Way, f64)> {
     let of = |sent: &Sent, way| sent.get(&(0, way)).copied().unwrap_or(0);
     let sent = [Way::Direct, Way::Roadside, Way::Cellular].map(|way| (way, of(after, way) - of(before, way)));

@@ -1,4 +1,5 @@
-//! Measures the testbed itself: how exactly its links delay, lose and re-plug, so that other figures can be trusted.
+//! The testbed itself: accuracy of delay, loss and re-plugging of its links, which limits the accuracy of all other
+//! figures.
 
 use super::Experiment;
 use crate::bed::{Air, Host};
@@ -13,13 +14,13 @@ use std::net::Ipv6Addr;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment =
     Experiment { name: "lab/links", about: "the testbed itself: delay, loss and re-plugging of its links", run };
 
 const LEFT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const RIGHT: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
-/// A frame that has not come by then never will, however busy the machine is.
+/// A frame that has not arrived by then is lost, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn run(quick: bool) -> Result<Findings> {
@@ -36,8 +37,8 @@ fn run(quick: bool) -> Result<Findings> {
     let cable = air.cable(ports, LinkSpec::default())?;
     left.ip(&[&format!("address add {LEFT}/64 dev eth0 nodad")])?;
     right.ip(&[&format!("address add {RIGHT}/64 dev eth0 nodad")])?;
-    // Else the kernel forgets its neighbour with the carrier, asks for it anew into no cable, and again a second later:
-    // what is measured here is the cable.
+    // Otherwise the kernel flushes its neighbour cache on carrier loss and resolves the neighbour again, first into the
+    // unplugged port and again a second later. The cable is to be measured.
     for which in ["all", "eth0"] {
         left.set(&format!("ipv6/conf/{which}/ndisc_evict_nocarrier"), "0")?;
     }
@@ -52,7 +53,7 @@ fn run(quick: bool) -> Result<Findings> {
         sleep(span);
         let end = clock::unix_micros();
         sleep(spec.delay + Duration::from_millis(100));
-        // On a busy machine the last frames come late; what is lost never comes.
+        // On a busy machine the last frames are late; only lost frames are missing.
         let all_arrived = || (spec.loss > 0.0 || train.forth.tally(0, end).lost == 0).then_some(());
         clock::wait_for(PATIENCE, all_arrived);
         train.stop();

@@ -1,4 +1,4 @@
-//! The experiments, one file each; each is found by its name.
+//! The experiments, one file each, found by name.
 
 mod geonet_city;
 mod geonet_forwarding;
@@ -35,7 +35,7 @@ use anyhow::Result;
 
 /// An experiment.
 pub(crate) struct Experiment {
-    /// Its name: the paper or theme, a slash, what is measured.
+    /// Its name: the theme, a slash, and the subject.
     pub(crate) name: &'static str,
     /// What it measures, in one line.
     pub(crate) about: &'static str,

@@ -1,5 +1,5 @@
-//! One connection lives while the vehicle moves from FN1 to FN2, home, and into both (document P2, which started its
-//! connections anew): the gap its application sees, which path carried its bytes, and what was said on the wire.
+//! One connection while the vehicle moves from FN1 to FN2, home, and into both (document P2, which restarted its
+//! connections): gap at the application, path of the payload, and MPTCP options on the wire.
 
 use super::Experiment;
 use crate::bed::cage::WORK;
@@ -15,20 +15,20 @@ use serde_json::json;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mptcp/handover",
-    about: "one connection through hard, planned and black-hole moves, with and without MPTCP",
+    about: "one connection through hard, planned and black-hole handovers, with and without MPTCP",
     run,
 };
 
-/// Octets a second, each way.
+/// Octets per second in each direction.
 const RATE: u64 = 200_000;
-/// Where the second end listens.
+/// The port of the second endpoint.
 const PORT: u16 = 9500;
 /// How long a re-plugged cable is out.
 const DARK: Duration = Duration::from_millis(9);
-/// What `round` does, in its order; each ends where the next begins.
+/// The handovers of a round in order; each begins where the previous one ends.
 const MOVES: [&str; 8] = [
     "hard FN1 to FN2",
     "hard FN2 to home",
@@ -40,7 +40,7 @@ const MOVES: [&str; 8] = [
     "hard, from FN2 alone into FN1",
 ];
 
-/// The kinds of moves that are summed up.
+/// The kinds of handovers in the summary.
 const KINDS: [(&str, &str); 5] = [
     ("hard", "hard FN1 to FN2"),
     ("to_home", "hard FN2 to home"),
@@ -49,13 +49,13 @@ const KINDS: [(&str, &str); 5] = [
     ("blackhole", "black hole in FN1"),
 ];
 
-/// With Multipath TCP none of them is to be felt longer than without, but for chance: over the same path TCP does the same.
+/// Maximum gap ratio of MPTCP over TCP. Over the same path they differ only by chance.
 const NO_LONGER: f64 = 1.25;
 
-/// What is done to the vehicle.
+/// A change of the vehicle's attachments.
 type Act = fn(&Testbed) -> Result<()>;
 
-/// All moves of one mode.
+/// All handovers of one mode.
 struct Series {
     mode: Mode,
     legs: Vec<Leg>,
@@ -101,7 +101,7 @@ fn series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Series> {
     for round in 0..times {
         legs.extend(round_trip(&mut journey, mode, progress)?);
         if round == 0 {
-            // One round shows every message; more would fill the memory.
+            // One round contains every option; a longer capture would exhaust memory.
             testbed.world.air.finish_capture()?;
         }
     }
@@ -122,7 +122,7 @@ fn series(mode: Mode, times: usize, progress: &mut Progress) -> Result<Series> {
     })
 }
 
-/// Once through all moves, from FN1 by the first uplink back to there.
+/// All handovers once, from FN1 on the first uplink back to the same state.
 fn round_trip(journey: &mut Journey<'_>, mode: Mode, progress: &mut Progress) -> Result<Vec<Leg>> {
     let mut legs = Vec::new();
     for what in MOVES {
@@ -136,7 +136,7 @@ fn round_trip(journey: &mut Journey<'_>, mode: Mode, progress: &mut Progress) ->
             "first uplink into FN1" => (&[0, 1], |bed| bed.plug(0, Spot::Visited(0)).map(drop)),
             "black hole in FN1" => (&[1], |bed| bed.cut(0, true)),
             _ => (&[0], |bed| {
-                // The dead path is pulled and healed first, so that it begins afresh.
+                // The failed path is unplugged and restored first, so that it starts afresh.
                 bed.unplug(0)?;
                 bed.cut(0, false)?;
                 bed.unplug(1)?;
@@ -204,7 +204,7 @@ fn report(findings: &mut Findings, all: &[Series], quick: bool) {
         }
         let [tcp, mptcp, _] = gaps;
         let ratio = mptcp.zip(tcp).map(|(mptcp, tcp)| mptcp / tcp);
-        // One run of each says little.
+        // One run of each is not significant.
         findings.require(quick || ratio.is_some_and(|ratio| ratio <= NO_LONGER), || {
             format!("{name}: the gap of MPTCP over that of TCP is {ratio:?}; at most {NO_LONGER} is required")
         });
@@ -220,7 +220,7 @@ fn report(findings: &mut Findings, all: &[Series], quick: bool) {
     findings.sum_up("faults", faults);
 }
 
-/// Whether the wire showed every message that was due.
+/// Whether the capture contains every expected option.
 fn spoke(series: &Series) -> bool {
     let Options { capable, join, add_addr, remove_addr, prio, fail } = series.options;
     [capable, join, add_addr, remove_addr, prio].iter().all(|count| *count > 0) && fail == 0

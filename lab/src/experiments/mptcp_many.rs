@@ -1,5 +1,5 @@
-//! Many nodes inside talk to as many addresses outside at once while the vehicle moves: the question the authors of
-//! document P2 left open. Each node is a host of its own; the addresses outside are those of one correspondent.
+//! Connections of many nodes to as many addresses at once while the vehicle moves: left as future work in document P2.
+//! Each node is a host; the addresses are those of one correspondent.
 
 use super::Experiment;
 use crate::clock;
@@ -15,31 +15,31 @@ use std::net::Ipv6Addr;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mptcp/many",
-    about: "50 nodes inside at once, by classical NEMO and with MPTCP: throughput, fairness, gaps of a move",
+    about: "50 nodes inside at once, by classical NEMO and with MPTCP: throughput, fairness, handover gaps",
     run,
 };
 
-/// Where the correspondent's addresses listen.
+/// The port of the correspondent's addresses.
 const PORT: u16 = 9600;
-/// Octets written at once, and that may wait at a sender.
+/// Octets of one write, and of a send buffer.
 const MESSAGE: usize = 1024;
 const BUFFER: usize = 64 * 1024;
-/// The lines: 40 Mbit/s for all of them.
+/// Link rate: 40 Mbit/s for all connections together.
 const RATE: u64 = 40_000_000;
-/// Connections need so long to share a line.
+/// Time for connections to converge to their share of a link.
 const WARM: Duration = Duration::from_secs(3);
-/// How long a move is watched.
+/// Observation time of a handover.
 const WATCHED: Duration = Duration::from_secs(5);
 
-/// What all connections of one kind did.
+/// The results of all connections of one kind.
 struct Outcome {
     name: &'static str,
-    /// In FN1 and in FN2: megabits a second of each connection, both ways.
+    /// In FN1 and in FN2: megabits per second of each connection, both directions.
     rates: [Vec<f64>; 2],
-    /// Of the move between them, each connection's, milliseconds.
+    /// The gap of each connection during the handover, milliseconds.
     gaps: Vec<f64>,
     direct_share: [f64; 2],
     whole: usize,
@@ -140,7 +140,7 @@ fn wait_direct(testbed: &Testbed, number: usize) -> Result<()> {
     clock::wait_for(Duration::from_secs(10), first).context("no connection found its direct path")
 }
 
-/// Megabits a second of each connection within `span` from now, and the share that went straight.
+/// Megabits per second of each connection in the next `span`, and the share on the direct path.
 fn rates(testbed: &Testbed, transfers: &[Transfer], span: Duration) -> (Vec<f64>, f64) {
     testbed.paths.clear();
     let begin = clock::unix_micros();
@@ -153,7 +153,7 @@ fn rates(testbed: &Testbed, transfers: &[Transfer], span: Duration) -> (Vec<f64>
     (rates, testbed.paths.direct_share(begin, end))
 }
 
-/// Jain's index: 1 if all have the same, 1/n if one has all.
+/// Jain's fairness index: 1 if all rates are equal, 1/n if one connection has everything.
 fn jain(values: &[f64]) -> f64 {
     let (sum, squares) = (values.iter().sum::<f64>(), values.iter().map(|value| value * value).sum::<f64>());
     if squares > 0.0 { sum * sum / (values.len() as f64 * squares) } else { 0.0 }

@@ -1,5 +1,5 @@
-//! The paper's delay equations beside what is measured: their processing terms come from the same networks without
-//! delay, their path terms from what the links are told to do (document P2, equations 1 to 5).
+//! The paper's delay equations and measured delays: processing terms are measured on the same networks without link
+//! delay, path terms are the configured link delays (document P2, equations 1 to 5).
 
 use super::Experiment;
 use crate::figures::{Findings, round, spread};
@@ -11,11 +11,11 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "mptcp/model", about: "P2 equations 1 to 5: the delays they say and the delays there are", run };
+    Experiment { name: "mptcp/model", about: "P2 equations 1 to 5: computed and measured delays", run };
 
-/// Links that take no time.
+/// Links without delay.
 const NEAR: Shape = Shape { delay: Duration::ZERO, further: Duration::ZERO, ..Shape::PAPER };
 
 /// Round trips of one scenario, milliseconds.
@@ -82,13 +82,13 @@ fn run(quick: bool) -> Result<Findings> {
         let tunnel = processing(Scenario::Classical(number)).zip(processing(Scenario::Direct(number)));
         findings.sum_up(&format!("tunnel_ms_fn{}", number + 1), tunnel.map(|(with, without)| round(with - without)));
     }
-    // What the equations leave out is how late the testbed's timers are.
+    // The remaining error is the latency of the testbed's timers.
     findings.require(worst < 10.0, || format!("the model errs by {worst:.1} %; less than 10 % is required"));
     findings.sum_up("model_error_percent_max", round(worst));
     Ok(findings)
 }
 
-/// The access network whose address speaks, if any.
+/// The access network whose address is used, if any.
 fn direct(scenario: Scenario) -> Option<usize> {
     match scenario {
         Scenario::Direct(number) => Some(number),

@@ -1,5 +1,5 @@
 //! The paper's five scenarios (document P2, Figs 4 and 5): at home, and in FN1 and FN2 by classical NEMO (C) and with
-//! Multipath TCP (P); round trips, and what one connection carries both ways in messages of growing size.
+//! MPTCP (P); round trips, and bidirectional throughput of one connection by message size.
 
 use super::Experiment;
 use crate::clock;
@@ -12,41 +12,41 @@ use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mptcp/scenarios",
     about: "P2 Figs 4, 5: NS0, NS1C, NS1P, NS2C, NS2P; round trips and throughput over message sizes",
     run,
 };
 
-/// Octets of a message, the paper's.
+/// The paper's message sizes, octets.
 const SIZES: &[usize] = &[64, 256, 512, 1024, 1460];
-/// Those of the cases the paper does not have: without loss, and with two uplinks.
+/// Message sizes of the cases that the paper does not have: without loss, and with two uplinks.
 const FEW_SIZES: &[usize] = &[256, 1460];
 const ONE_SIZE: &[usize] = &[1460];
-/// Where the correspondent listens; each connection has a port of its own.
+/// The first port of the correspondent; each connection has its own port.
 const FIRST_PORT: u16 = 10_000;
-/// A connection finds its direct path within this, though some of what it says about it is lost.
+/// How long a connection may take to use its direct path, although links lose packets.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the paper has gained by the direct path.
+/// The paper's gain by the direct path.
 const PAPERS_GAIN: f64 = 1.15;
 
-/// How much is measured.
+/// Extent of the measurement.
 #[derive(Debug, Clone, Copy)]
 struct Effort {
     repetitions: usize,
     sizes: &'static [usize],
     /// With both uplinks up.
     sizes_of_both: &'static [usize],
-    /// Of each connection, before what counts: it has to find out how much the line carries, and what went by the way of
-    /// its beginning has to arrive.
+    /// Excluded beginning of each connection: slow start, and packets still in flight on the initial path.
     warm: Duration,
-    /// What counts.
+    /// The measured time.
     span: Duration,
     /// Echoes of one repetition.
     echoes: u32,
-    /// Octets a sender may have waiting: more than ever are under way, yet what waits has to arrive before the next begins.
+    /// Send buffer, octets: larger than the bandwidth-delay product, but small enough to drain before the next
+    /// connection.
     buffer: usize,
 }
 
@@ -64,33 +64,33 @@ impl Effort {
         Effort { repetitions, sizes, sizes_of_both: ONE_SIZE, warm, span, echoes, buffer }
     }
 
-    /// Echoes and connections of all scenarios.
+    /// Number of echo series and connections.
     fn steps(self) -> usize {
         (5 * (self.sizes.len() + 1) + 2 * (self.sizes_of_both.len() + 1)) * self.repetitions
     }
 }
 
-/// A scenario: where, and how the bytes go.
+/// A scenario: place and transport.
 #[derive(Debug, Clone, Copy)]
 struct Scenario {
     name: &'static str,
     protocol: Protocol,
-    /// The access networks whose addresses carry, if any.
+    /// Access networks whose direct paths carry data.
     direct: &'static [usize],
 }
 
-/// What one scenario showed.
+/// The results of one scenario.
 #[derive(Debug)]
 struct Outcome {
     scenario: Scenario,
     loss: f64,
     /// Medians of each repetition, milliseconds.
     round_trips: Vec<f64>,
-    /// For each size, each repetition.
+    /// For each size the runs of all repetitions.
     runs: Vec<(usize, Vec<Run>)>,
 }
 
-/// One connection. Megabits a second.
+/// One connection. Rates in megabits per second.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     both: f64,
@@ -149,7 +149,7 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Measures scenarios at one place.
+/// Measures scenarios in one place.
 struct Bench<'a> {
     testbed: &'a Testbed,
     effort: Effort,
@@ -159,7 +159,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures all of them in turns, so that what disturbs one disturbs the others.
+    /// Measures all scenarios in turn, so that disturbances affect all of them.
     fn compare(&mut self, scenarios: &[Scenario], sizes: &[usize]) -> Result<Vec<Outcome>> {
         let empty = |scenario: &Scenario| Outcome {
             scenario: *scenario,
@@ -252,7 +252,7 @@ impl Outcome {
         median(&self.runs.last()?.1)
     }
 
-    /// Mean over the sizes of the median throughput, so that no size counts more.
+    /// Mean over the sizes of the median throughput, so that each size has the same weight.
     fn throughput(&self) -> Option<f64> {
         let medians: Option<Vec<f64>> = self.runs.iter().map(|(_, runs)| median(runs)).collect();
         let medians = medians.filter(|medians| !medians.is_empty())?;
@@ -288,7 +288,7 @@ fn report(findings: &mut Findings, outcomes: &[Outcome], quick: bool) {
     findings.require(gains.iter().all(|gain| gain.is_some_and(|gain| gain >= PAPERS_GAIN)), || {
         format!("gains of throughput: {gains:?}; at least {PAPERS_GAIN} is required")
     });
-    // A few echoes of a busy machine say nothing of two percent.
+    // A few echoes on a busy machine are not accurate to two percent.
     findings.require(quick || same.is_some_and(|same| (0.98..=1.02).contains(&same)), || {
         format!("the direct path's round trip over that without mobility: {same:?}; 0.98 to 1.02 is required")
     });

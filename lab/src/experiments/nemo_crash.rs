@@ -1,4 +1,4 @@
-//! Daemons killed without warning under traffic: what is lost, and does the tunnel forward meanwhile?
+//! Daemons killed under traffic: lost packets and bindings, and forwarding while the daemon is down.
 
 use super::Experiment;
 use crate::bed::Daemon;
@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment =
     Experiment { name: "nemo/crash", about: "kill -9 of home agent and mobile router under traffic", run };
 
-/// How long a killed daemon stays away.
+/// Time from the kill to the restart.
 const ABSENCE: Duration = Duration::from_secs(3);
-/// How long anything may take.
+/// How long recovery may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn run(quick: bool) -> Result<Findings> {
@@ -73,7 +73,7 @@ fn keep(findings: &mut Findings, row: Value) {
     findings.rows.push(row);
 }
 
-/// Kills a daemon, looks at the traffic while it is away and while it comes back.
+/// Kills a daemon and restarts it; measures the traffic in both phases.
 fn outage(traffic: &Traffic, what: &str, daemon: &mut Daemon, is_well: impl Fn(&Daemon) -> bool) -> Result<Value> {
     let begin = clock::unix_micros();
     daemon.kill();
@@ -98,7 +98,7 @@ fn outage(traffic: &Traffic, what: &str, daemon: &mut Daemon, is_well: impl Fn(&
     }))
 }
 
-/// The vehicle moves while its home agent is dead, and registers once that lives again.
+/// The vehicle moves while its home agent is down, and registers once the home agent is up.
 fn move_without_agent(
     traffic: &Traffic,
     world: &mut World,
@@ -125,7 +125,7 @@ fn move_without_agent(
     }))
 }
 
-/// Whether the daemon holds so many bindings away from home.
+/// Whether the daemon has so many bindings away from home.
 fn bound(daemon: &Daemon, count: usize) -> bool {
     let text = daemon.ask(&["show", "bindings", "--json"]).unwrap_or_default();
     let bindings: Vec<BindingView> = serde_json::from_str(&text).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! What it costs that each flow may have its own path: one mobile router with two uplinks, flow rules and weights (RFC 5648,
-//! RFC 6089), and packets of 1, 8 and 64 flows in turn, beside plain routers, which have one path; packets a second of
-//! processor time, as in `nemo/throughput`.
+//! Cost of path selection per flow: one mobile router with two uplinks, flow bindings and weights (RFC 5648, RFC 6089),
+//! and packets of 1, 8 and 64 flows in turn, compared with plain routers, which have one path. Packets per second of
+//! CPU time, as in `nemo/throughput`.
 
 use super::Experiment;
 use crate::chain::{self, Chain, Kind};
@@ -11,37 +11,37 @@ use anyhow::Result;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "nemo/flows",
-    about: "packets of 1, 8 and 64 flows, a path chosen for each: packets a second of processor time",
+    about: "path selection for 1, 8 and 64 flows: packets per second of CPU time",
     run,
 };
 
 const FLOWS: [u16; 3] = [1, 8, 64];
 /// Octets of a packet.
 const PACKET: usize = 250;
-/// Frames of a burst sent before those that count, so that what is learnt of each flow is not what is measured.
+/// Warm-up frames of a burst, so that flow cache misses are not measured.
 const WARM: u32 = 4096;
-/// Towards the mobile router, by its first and its second uplink.
+/// The home agent's interfaces towards the first and the second uplink.
 const PATHS: [&str; 2] = ["h1", "h2"];
 
-/// What decides by which way a flow goes.
+/// How the path of a flow is selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Choice {
-    /// Nothing: there is one, plain routing.
+    /// Not at all: plain routing, one path.
     Plain,
-    /// A rule, the same uplink for all: what it costs to choose.
+    /// By a rule that sends all flows to one uplink: the cost of the selection.
     Ruled,
-    /// Weights: and that packets behind one another leave by two interfaces.
+    /// By weights: consecutive packets also leave by two interfaces.
     Weighted,
 }
 
 const CHOICES: [Choice; 3] = [Choice::Plain, Choice::Ruled, Choice::Weighted];
-/// The rule of the testbed is of flows below this one.
+/// The rule of the testbed matches flows below this number.
 const RULED: u16 = 64;
 
-/// Of each round one: flows, upward.
+/// Bursts of all rounds by selection, number of flows, and direction (upward).
 type Blows = BTreeMap<(Choice, u16, bool), Vec<Blow>>;
 
 fn run(quick: bool) -> Result<Findings> {
@@ -59,7 +59,7 @@ fn run(quick: bool) -> Result<Findings> {
         for flows in (0..FLOWS.len()).filter_map(|place| FLOWS.get((place + at) % FLOWS.len())) {
             for (choice, upward) in CHOICES.into_iter().flat_map(|choice| [(choice, false), (choice, true)]) {
                 let chain = if choice == Choice::Plain { &plain } else { &shared };
-                // Who chooses on the way down is the home agent, whose counts these are.
+                // Towards the mobile router the home agent selects the path; these are its counters.
                 let before = (choice == Choice::Weighted && !upward).then(|| sent(&shared)).transpose()?;
                 let blow = blow(&mut wind, chain, choice, *flows, upward, frames)?;
                 blows.entry((choice, *flows, upward)).or_default().push(blow);
@@ -93,7 +93,7 @@ fn sum_up(findings: &mut Findings, blows: &Blows, shares: &BTreeMap<u16, f64>) {
     for (flows, share) in shares {
         findings.sum_up(&format!("second_uplink_share_{flows}"), round(*share));
     }
-    // With so many both have some; a single one has either.
+    // Many flows use both uplinks; a single flow uses one of them.
     if !shares.get(&64).is_some_and(|share| (0.1..=0.9).contains(share)) {
         findings.blame(format!("64 flows are not shared out: {shares:?} of them by the second uplink"));
     }
@@ -105,7 +105,7 @@ fn sum_up(findings: &mut Findings, blows: &Blows, shares: &BTreeMap<u16, f64>) {
     }
 }
 
-/// One packet of each flow after the other, from end to end.
+/// One packet of each flow in turn, from end to end.
 fn blow(wind: &mut Wind, chain: &Chain, choice: Choice, flows: u16, upward: bool, count: u32) -> Result<Blow> {
     let (host, from, to) = if upward { (&chain.sink, "d0", "in0") } else { (&chain.source, "s0", "h0") };
     let frame = |flow| chain::frame(from, to, &chain::packet(PACKET, upward, flow));
@@ -115,13 +115,13 @@ fn blow(wind: &mut Wind, chain: &Chain, choice: Choice, flows: u16, upward: bool
     wind.blow(host, from, &frames, count)
 }
 
-/// Packets the home agent has sent by each path.
+/// Packets that the home agent has sent on each path.
 fn sent(chain: &Chain) -> Result<[u64; 2]> {
     let [first, second] = PATHS;
     Ok([chain.agent.packets(first, "tx")?, chain.agent.packets(second, "tx")?])
 }
 
-/// How many of those that were sent meanwhile went by the second path, 1 being all.
+/// The second path's share of the packets sent between two readings, 0 to 1.
 fn share([first, second]: [u64; 2], [later_first, later_second]: [u64; 2]) -> f64 {
     let (first, second) = (later_first.saturating_sub(first), later_second.saturating_sub(second));
     second as f64 / (first + second).max(1) as f64

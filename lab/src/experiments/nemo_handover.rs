@@ -1,4 +1,4 @@
-//! How long a moving network is silent, and what it loses, for each kind of move (RFC 3963; P1 left this unmeasured).
+//! Gap and loss of a mobile network for each kind of handover (RFC 3963; not measured in P1).
 
 use super::Experiment;
 use crate::figures::{Findings, percentile, round, spread};
@@ -12,16 +12,19 @@ use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
-pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "nemo/handover", about: "gap and loss of planned, link-down, hard and black-hole moves", run };
+/// See the module documentation.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "nemo/handover",
+    about: "gap and loss of planned, link-down, hard and black-hole handovers",
+    run,
+};
 
 /// One-way delays to the home agent, milliseconds.
 const DELAYS: [u64; 2] = [0, 25];
-/// The second uplink has taken over or come back within this.
+/// How long the second uplink may take to take over or to come back.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// All moves of one kind at one delay.
+/// All handovers of one kind at one delay.
 struct Series {
     kind: &'static str,
     delay: u64,
@@ -68,7 +71,7 @@ fn single(delay: u64, times: u64, progress: &mut Progress) -> Result<(Series, bo
     Ok((Series { kind: "hard", delay, round_trip, moves }, whole))
 }
 
-/// Two uplinks, both registered; the first loses its carrier, comes back, and goes silent with carrier.
+/// Two registered uplinks; the first loses its carrier, comes back, and becomes a black hole.
 fn double(delay: u64, times: u64, progress: &mut Progress) -> Result<(Vec<Series>, bool)> {
     let world = World::build(Duration::from_millis(delay), 1, "")?;
     let vehicle = world.vehicle(0, &["up0", "up1"])?;
@@ -94,7 +97,7 @@ fn double(delay: u64, times: u64, progress: &mut Progress) -> Result<(Vec<Series
             Ok(None)
         })?);
         progress.step();
-        // A path that was dead is trusted again only after a while; a new registration starts afresh.
+        // A failed path is used again only after a hold-down time; a new registration starts afresh.
         world.air.shape(fn1.cable, LinkSpec::default());
         world.air.unplug(up0)?;
         sleep(SETTLE);
@@ -147,7 +150,7 @@ fn report(all: &[Series], tcp_survived: bool) -> Findings {
     let of = |kind: &'static str| all.iter().filter(move |series| series.kind == kind);
     let planned: Vec<f64> =
         of("planned").flat_map(|one| &one.moves).map(|one| (one.lost + one.lost_fine) as f64).collect();
-    // The worse of the two delays, each less its own round trip.
+    // The larger of both delays, each less its own round-trip time.
     let worst = |kind, pick: fn(&Move) -> f64, less: bool| {
         let medians = of(kind).filter_map(move |series| {
             let values: Vec<f64> = series.moves.iter().map(pick).collect();

@@ -1,4 +1,4 @@
-//! At home by one uplink and away by the other (RFC 5648 §5.6): what pulling either plug costs, and putting it in again.
+//! One uplink at home and one away (RFC 5648 §5.6): the gap when either is pulled or plugged in again.
 
 use super::Experiment;
 use crate::bed::{Port, Segment};
@@ -13,16 +13,16 @@ use serde_json::json;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "nemo/home-and-away",
-    about: "one uplink at home, one abroad, both in use: gap and loss when either is pulled or comes back",
+    about: "one uplink at home, one away, both in use: gap and loss when either is pulled or comes back",
     run,
 };
 
-/// Both attachments are registered within this.
+/// How long both registrations may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What is done in turn, and with which of the two uplinks.
+/// The actions of a round, each with the uplink concerned.
 const TURN: [(&str, Which, bool); 4] = [
     ("home pulled", Which::Home, false),
     ("home back", Which::Home, true),
@@ -36,7 +36,7 @@ enum Which {
     Abroad,
 }
 
-/// One kind of move under one policy.
+/// One kind of handover under one policy.
 struct Series {
     policy: &'static str,
     what: &'static str,

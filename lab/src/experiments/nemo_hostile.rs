@@ -1,5 +1,5 @@
-//! A million malformed, forged and replayed mobility messages against a live home agent (RFC 6275 §15, RFC 4285 §8), and
-//! attacks that need more than one message.
+//! A million malformed, forged and replayed mobility messages against a running home agent (RFC 6275 §15, RFC 4285 §8),
+//! and attacks that need several messages.
 
 use super::Experiment;
 use crate::attacks::{acknowledgements, lengths, loops, restarts, sources};
@@ -22,33 +22,33 @@ use std::net::Ipv6Addr;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "nemo/hostile",
-    about: "a million hostile messages and seven attacks against live daemons",
+    about: "a million hostile messages and seven attacks against running daemons",
     run,
 };
 
-/// Messages sent before the attacker rests, and its rate.
+/// Messages sent before the attacker pauses, and its rate.
 const BURST: u32 = 100;
 const PER_SECOND: u32 = 20_000;
-/// What the home agent needs to take the last messages from its queue.
+/// Time for the home agent to process the last messages in its queue.
 const DIGEST: Duration = Duration::from_secs(2);
-/// Memory may waver by this much, octets: allocator, not messages.
+/// Tolerated change of memory, octets: allocator noise.
 const WAVER: u64 = 512 * 1024;
 
-/// Attacks besides the flood, each in a world of its own.
+/// Attacks in addition to the flood, each in a network of its own.
 const SCENES: u64 = 6;
-/// Encapsulated twice and cut twice is what one packet may need.
+/// Two encapsulations and two fragmentations are legitimate for one packet.
 const MOST_FORWARDED: u64 = 4;
 
-/// Octets before the Mobility Header: IPv6 header, destination options with a Home Address option.
+/// Offset of the Mobility Header: after the IPv6 header and the destination options with a Home Address option.
 const MESSAGE_AT: u64 = 64;
 
-/// An attack: its name, and how to make its next message.
+/// An attack: its name, and the generator of its next message.
 type Attack = (&'static str, fn(&mut Attacker) -> Vec<u8>);
 
-/// An attack that is told of by a count, and a row.
+/// An attack whose result is a count and a row.
 type Count = fn() -> Result<(usize, Value)>;
 
 const ATTACKS: [Attack; 9] = [
@@ -70,7 +70,7 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Attacks each in a world of its own: each figure is 0 when its attack fails, and one is small.
+/// Attacks in networks of their own: each figure is 0 if the attack fails; one is small.
 fn attack(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
     let scene = |name: &str, progress: &mut Progress| {
         progress.step();
@@ -109,7 +109,7 @@ fn attack(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Resu
     Ok(())
 }
 
-/// A figure that has to be 0.
+/// Requires a figure to be 0.
 fn judge(findings: &mut Findings, name: &str, what: &str, count: usize) {
     findings.sum_up(name, count);
     findings.require(count == 0, || format!("{count} {what}"));
@@ -174,7 +174,7 @@ fn flood(quick: bool, progress: &mut Progress) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Whether this counter says what became of a message.
+/// Whether this counter is the outcome of a message.
 fn is_verdict(name: &str) -> bool {
     name.starts_with("dropped_") || name == "refused" || name == "binding_error"
 }
@@ -185,7 +185,7 @@ fn counters(daemon: &Daemon) -> Result<BTreeMap<String, u64>> {
     Ok(serde_json::from_value(document.get("events").cloned().unwrap_or_default())?)
 }
 
-/// Somebody on a link of its own to the home agent, who knows all addresses and no key.
+/// An attacker on a link of its own to the home agent, with knowledge of all addresses and no key.
 struct Attacker {
     tap: Tap,
     dice: Entropy,
@@ -208,7 +208,7 @@ impl Attacker {
         Ok(Attacker { tap, dice: Entropy::from_number(13), victim, genuine })
     }
 
-    /// Sends so many messages, and throws away what is answered.
+    /// Sends so many messages and discards the answers.
     fn strike(&mut self, count: u32, make: fn(&mut Attacker) -> Vec<u8>) -> Result<()> {
         let pause = Duration::from_secs(1) * BURST / PER_SECOND;
         let mut next = clock::now();
@@ -224,7 +224,7 @@ impl Attacker {
         Ok(())
     }
 
-    /// Any: half of them are newer than the last one accepted.
+    /// A random number: half of them are newer than the last one accepted.
     fn sequence(&mut self) -> Sequence {
         Sequence(u16::try_from(self.dice.below(1 << 16)).unwrap_or_default())
     }
@@ -238,7 +238,8 @@ impl Attacker {
     fn flipped(&mut self) -> Vec<u8> {
         let sequence = self.sequence();
         let mut packet = self.victim.update(sequence);
-        // Behind the IPv6 header and the Home Address option, so that it still is a mobility message for this host.
+        // After the IPv6 header and the Home Address option, so that the packet is still a mobility message for this
+        // host.
         let bits = (packet.len() as u64 - MESSAGE_AT) * 8;
         let bit = self.dice.below(bits);
         if let Some(octet) = usize::try_from(MESSAGE_AT + bit / 8).ok().and_then(|at| packet.get_mut(at)) {
@@ -273,7 +274,7 @@ impl Attacker {
         Registrant { home, ..self.victim.clone() }.update(sequence)
     }
 
-    /// What somebody recorded a minute ago.
+    /// An update recorded a minute ago.
     fn replayed(&mut self) -> Vec<u8> {
         let sequence = self.sequence();
         self.genuine.update_at(sequence, clock::unix_micros() - 60_000_000)

@@ -1,5 +1,4 @@
-//! What roam6 costs a small machine while nothing happens: memory, wake-ups and processor time of a bound mobile router
-//! and of its home agent.
+//! Resources of idle daemons: memory, wake-ups and CPU time of a registered mobile router and of its home agent.
 
 use super::Experiment;
 use crate::bed::{Daemon, Usage};
@@ -12,11 +11,11 @@ use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "nemo/idle", about: "memory, wake-ups and processor time while nothing happens", run };
+    Experiment { name: "nemo/idle", about: "memory, wake-ups and CPU time without traffic", run };
 
-/// After the last of what a registration brings about.
+/// Time after the registration until the daemons are idle.
 const SETTLE: Duration = Duration::from_secs(5);
 const NO_PROBES: &str = "\n[mobile_router.probe]\nenabled = false\n";
 

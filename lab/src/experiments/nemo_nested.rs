@@ -1,4 +1,4 @@
-//! Vehicles within vehicles, depth 1 to 3 (RFC 3963 §9, RFC 4888): does it connect, by which path, with which MTU?
+//! Nested mobile networks, depth 1 to 3 (RFC 3963 §9, RFC 4888): connectivity, path and MTU.
 
 use super::Experiment;
 use crate::bed::host;
@@ -14,14 +14,14 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "nemo/nested", about: "mobile routers behind mobile routers, depth 1 to 3: path and MTU", run };
+    Experiment { name: "nemo/nested", about: "nested mobile networks, depth 1 to 3: path and MTU", run };
 
 const DEPTH: u8 = 3;
-/// Octets of the largest echo request asked for, IPv6 header included.
+/// Octets of the largest echo request, IPv6 header included.
 const FULL: u32 = 1500;
-/// Octets a tunnel adds.
+/// Overhead of a tunnel, octets.
 const TUNNEL: u32 = 40;
 
 fn run(quick: bool) -> Result<Findings> {
@@ -83,11 +83,11 @@ fn measure(world: &World, vehicle: &Vehicle, depth: u8, quick: bool) -> Result<s
     }))
 }
 
-/// The path MTU the kernel of the node inside has learnt from Packet Too Big after a full-size packet, octets.
+/// The path MTU that the mobile network node's kernel has learnt from Packet Too Big after a full-size packet, octets.
 fn discover(vehicle: &Vehicle, target: &str) -> Result<u32> {
     let size = (FULL - 48).to_string();
     for _ in 0..4 {
-        // Fails while Packet Too Big comes back; that is how the kernel learns.
+        // Fails while Packet Too Big messages arrive, by which the kernel learns.
         let ping = ["-6", "-n", "-M", "do", "-c", "2", "-i", "0.1", "-W", "1", "-s", &size, target];
         vehicle.mnn.output("ping", &ping).ok();
     }
@@ -96,7 +96,7 @@ fn discover(vehicle: &Vehicle, target: &str) -> Result<u32> {
     Ok(words.next().and_then(|word| word.parse().ok()).unwrap_or(FULL))
 }
 
-/// The links an echo request passed, in order, with the number of IPv6 headers it had there.
+/// The links that an echo request passed, in order, with the number of IPv6 headers it had there.
 fn path(capture: &Path) -> Result<Vec<String>> {
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(capture).args(["-Y", "icmpv6.type == 128", "-T", "fields"]);
@@ -108,7 +108,7 @@ fn path(capture: &Path) -> Result<Vec<String>> {
         let mut columns = line.split('\t');
         let (Some(link), Some(sources), Some("5")) = (columns.next(), columns.next(), columns.next()) else { continue };
         let hop = format!("{link} ({} headers)", sources.split(',').count());
-        // The same link is passed again on the way through several home agents: each passage counts once.
+        // The same link is passed again between several home agents: each passage counts once.
         if seen.insert(hop.clone()) {
             links.push(hop);
         }

@@ -1,5 +1,5 @@
-//! One home agent, 10 to 1 000 000 bindings: updates handled a second, memory, delay of the answer, how long the daemon lets
-//! an update wait for other work, forwarding rate beside that of plain routing with as many routes.
+//! One home agent with 10 to 1 000 000 bindings: updates per second, memory, delay of the acknowledgement, delay of an
+//! update during other work, and forwarding compared with plain routing with as many routes.
 
 use super::Experiment;
 use crate::bed::{Host, cage};
@@ -15,17 +15,17 @@ use std::fs;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment =
     Experiment { name: "nemo/scale", about: "10 to 1 000 000 bindings in one home agent: rate, memory, delay", run };
 
-/// Updates under way at once when the rate is measured.
+/// Updates in flight when the rate is measured.
 const WINDOW: usize = 64;
-/// Frames offered before those that came out are counted.
+/// Frames sent before those that came out are counted.
 const BURST: usize = 256;
-/// Mobile networks that have traffic at a time, when not all have.
+/// Mobile networks with traffic, if not all have traffic.
 const ACTIVE: usize = 64;
-/// Time in which a prefix table is surely read.
+/// Time in which a prefix table is reloaded.
 const TABLE_TIME: Duration = Duration::from_secs(4);
 /// Octets of a forwarded packet.
 const PACKET: usize = 250;
@@ -53,7 +53,7 @@ fn sum_up(findings: &mut Findings, disk: &Value) {
     let figure = |name: &str| -> Vec<f64> {
         findings.rows.iter().filter_map(|row| row.pointer(name).and_then(Value::as_f64)).collect()
     };
-    // The slowest size against the smallest one.
+    // The slowest size relative to the smallest one.
     let ratio = |name: &str| {
         let rates = figure(name);
         let smallest = rates.first().copied().unwrap_or_default();
@@ -90,10 +90,10 @@ fn sum_up(findings: &mut Findings, disk: &Value) {
     }
 }
 
-/// A router, and what went through it.
+/// A router and the packets that it has forwarded.
 struct Passage<'a> {
     sides: &'a mut Sides,
-    /// Next header of what comes out.
+    /// Next Header of forwarded packets.
     carried: u8,
     rates: Vec<f64>,
     offered: usize,
@@ -128,7 +128,7 @@ fn measure(size: u32, frames: usize, is_largest: bool) -> Result<Value> {
     Ok(row)
 }
 
-/// What the journal costs on a disk.
+/// The cost of a journal on a disk.
 fn measure_disk(size: u32) -> Result<Value> {
     let (folder, kind) = cage::disk()?;
     let mut crowd = Crowd::gather(size, Some(&folder))?;
@@ -148,7 +148,7 @@ fn plain_router(host: &Host, size: u32) -> Result<Sides> {
     Ok(sides)
 }
 
-/// Thousands of packets a second of processor time, and the share of ours that came out.
+/// Thousands of packets per second of CPU time, and the delivered share of the home agent.
 struct Rate {
     ours: f64,
     plain: f64,
@@ -161,7 +161,7 @@ impl<'a> Passage<'a> {
         Passage { sides, carried, rates: Vec::new(), offered: 0, through: 0 }
     }
 
-    /// Offers all packets, then counts those that came out.
+    /// Sends all packets, then counts those that came out.
     fn burst(&mut self, packets: &[Vec<u8>]) -> Result<()> {
         let before = processor_time()?;
         for packet in packets {
@@ -175,19 +175,19 @@ impl<'a> Passage<'a> {
         Ok(())
     }
 
-    /// The median of the bursts.
+    /// The median over the bursts.
     fn rate(&self) -> f64 {
         percentile(&self.rates, 0.5).unwrap_or_default()
     }
 }
 
-/// Registers everybody once, then some again, then a few one by one.
+/// Registers all mobile routers once, then some again, then a few one by one.
 fn count_updates(crowd: &mut Crowd) -> Result<Value> {
     let all: Vec<u32> = (0..crowd.size).collect();
     let began = clock::now();
     crowd.register(&all, WINDOW)?;
     let registering = began.elapsed();
-    // In turn, so that nobody is asked again before the answer came.
+    // In order, so that no router sends a second update before its acknowledgement.
     let some: Vec<u32> = (0..20_000).map(|number| number % crowd.size).collect();
     let began = clock::now();
     crowd.register(&some, WINDOW.min(usize::try_from(crowd.size / 2)?))?;
@@ -202,7 +202,7 @@ fn count_updates(crowd: &mut Crowd) -> Result<Value> {
     }))
 }
 
-/// What single updates wait while the daemon shows all bindings to somebody.
+/// Delays of single updates while a client lists all bindings.
 fn delays_while_shown(crowd: &mut Crowd) -> Result<Vec<f64>> {
     let mut reader = crowd.daemon.begin_to_ask(&["show", "bindings", "--json"])?;
     let mut delays = Vec::new();
@@ -213,7 +213,7 @@ fn delays_while_shown(crowd: &mut Crowd) -> Result<Vec<f64>> {
     Ok(delays)
 }
 
-/// The same while its prefix table is read anew, with its last row gone.
+/// Delays of single updates while the prefix table is reloaded without its last row.
 fn delays_while_table_read(crowd: &mut Crowd) -> Result<Vec<f64>> {
     let began = clock::now();
     fs::write(&crowd.table, prefix_table(crowd.size - 1)?)?;
@@ -225,12 +225,12 @@ fn delays_while_table_read(crowd: &mut Crowd) -> Result<Vec<f64>> {
     Ok(delays)
 }
 
-/// Sends packets from a correspondent to mobile networks, those of `active` or any, through the home agent and the
+/// Sends packets from a correspondent to mobile networks, those of `active` or all, through the home agent and the
 /// plain router in turn.
 fn race(crowd: &mut Crowd, plain: &mut Sides, frames: usize, active: Option<&[u32]>) -> Result<Rate> {
     let last = crowd.size - 1;
     let mut learning = [Passage::new(&mut crowd.sides, protocol::IPV6), Passage::new(plain, protocol::NONE)];
-    // Once by everybody, so that what is learnt of each is not what is measured.
+    // Warm-up with one packet to each network, so that initial cache misses are not measured.
     let everybody: Vec<u32> = (0..last).collect();
     for some in active.unwrap_or(&everybody).chunks(BURST) {
         let packets: Vec<Vec<u8>> = some.iter().map(|number| data(inside(number % last))).collect();
@@ -244,7 +244,7 @@ fn race(crowd: &mut Crowd, plain: &mut Sides, frames: usize, active: Option<&[u3
         let mut packets = Vec::with_capacity(BURST);
         for number in 0..BURST {
             let someone = active.and_then(|active| active.iter().cycle().nth(number).copied());
-            // The last row of the largest table is gone by now.
+            // The last row of the largest table has been removed by now.
             packets.push(data(inside(someone.map_or_else(&mut anyone, |someone| someone % last))));
         }
         ours.burst(&packets)?;
@@ -254,7 +254,7 @@ fn race(crowd: &mut Crowd, plain: &mut Sides, frames: usize, active: Option<&[u3
     Ok(Rate { ours: ours.rate(), plain: theirs.rate(), through })
 }
 
-/// A node in the mobile network.
+/// A mobile network node.
 fn inside(number: u32) -> Ipv6Addr {
     Ipv6Addr::from_bits(network(number).to_bits() + 1)
 }

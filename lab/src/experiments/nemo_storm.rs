@@ -1,5 +1,5 @@
-//! A home agent is killed and started again, and all its mobile routers register anew in the same moment: how soon is it
-//! there, how soon has everybody an answer, is a binding lost?
+//! A home agent is killed and restarted, and all its mobile routers register at the same time: time until it answers,
+//! time until all have an acknowledgement, and lost bindings.
 
 use super::Experiment;
 use crate::bed::{Daemon, cage};
@@ -14,18 +14,21 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
-/// See the file's head.
-pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "nemo/storm", about: "100 000 mobile routers at once, after the home agent was killed", run };
+/// See the module documentation.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "nemo/storm",
+    about: "100 000 mobile routers register at once after the home agent was killed",
+    run,
+};
 
-/// Updates under way at once before the storm.
+/// Updates in flight before the storm.
 const WINDOW: usize = 64;
-/// Updates sent before answers are looked for.
+/// Updates sent before acknowledgements are read.
 const GUST: usize = 64;
-/// A mobile router waits this long for its first answer, twice as long each time after, at most so long (RFC 6275 §12).
+/// Retransmission timeouts of a mobile router: initial, doubled each time, and maximum (RFC 6275 §12).
 const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_TIMEOUT: Duration = Duration::from_secs(32);
-/// A storm that lasts longer is no storm any more.
+/// Timeout of the storm.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn run(quick: bool) -> Result<Findings> {
@@ -70,20 +73,20 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Bindings the home agent counts.
+/// The home agent's number of bindings.
 fn bound(daemon: &Daemon) -> Result<u32> {
     let page = daemon.ask(&["metrics"])?;
     let line = page.lines().find_map(|line| line.strip_prefix("roam6_bindings{role=\"home_agent\",state=\"bound\"} "));
     Ok(line.context("no bindings in the metrics")?.trim().parse()?)
 }
 
-/// What became of it.
+/// The result.
 struct Storm {
     lasted: Duration,
-    /// From everybody's first update to the answer to the last one, milliseconds.
+    /// From the first update of all mobile routers to the acknowledgement of each one's last update, milliseconds.
     delays: Vec<f64>,
     sent: u64,
-    /// Answers to updates that were repeated already.
+    /// Acknowledgements of updates that had already been retransmitted.
     in_vain: u64,
     waiting: BTreeMap<CareOfAddress, Waiting>,
     due: BinaryHeap<Reverse<(Instant, u32)>>,
@@ -133,7 +136,7 @@ impl Storm {
         Ok(())
     }
 
-    /// Answers to the last update count, as a mobile router has it (RFC 6275 §11.7.3).
+    /// Only acknowledgements of the last update count, as at a mobile router (RFC 6275 §11.7.3).
     fn hear(&mut self, crowd: &mut Crowd) -> Result<()> {
         while let Some((to, sequence)) = crowd.hear()? {
             let Some(waiting) = self.waiting.get(&to) else { continue };

@@ -1,5 +1,5 @@
-//! What contexts cost a host that has many: time to handle an I2 with a signature to verify, and memory, with 1 000 to
-//! 100 000 contexts (the paper's Fig 10). The engine alone, and the daemon with all it keeps.
+//! Cost of many contexts: time to process an I2 with a signature, and memory, with 1 000 to 100 000 contexts (the
+//! paper's Fig 10). The engine alone, and the whole daemon.
 
 use super::Experiment;
 use crate::bed::tap::Tap;
@@ -20,19 +20,19 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::{Duration, Instant};
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment =
     Experiment { name: "shim6/contexts", about: "1 000 to 100 000 contexts: time of an I2, memory", run };
 
-/// Whose contexts they are.
+/// The host under test.
 const HOST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xa, 0, 0, 0, 0, 1);
 /// Bits of the peers' RSA key.
 const KEY: u32 = 2048;
-/// I2s timed with each number of contexts, in turns.
+/// Timed I2s with each number of contexts, in turn.
 const TIMED: u32 = 1000;
-/// Handshakes under way at once while contexts are made with the daemon.
+/// Handshakes in flight while the daemon's contexts are created.
 const WINDOW: usize = 64;
-/// A handshake with the daemon that is not over then is begun anew.
+/// A handshake with the daemon is restarted after this time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn run(quick: bool) -> Result<Findings> {
@@ -84,11 +84,11 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-/// An engine with contexts, and what they cost.
+/// An engine with contexts, and their cost.
 struct Engines {
     bench: Bench,
     size: u32,
-    /// Octets for each context.
+    /// Octets per context.
     memory: f64,
     /// Microseconds of each timed I2.
     times: Vec<f64>,
@@ -111,7 +111,7 @@ impl Engines {
         Ok(Engines { bench, size, memory, times: Vec::new() })
     }
 
-    /// One context more, and away with it again.
+    /// Creates one more context and removes it.
     fn time(&mut self, crowd: &Crowd, turn: u32) -> Result<()> {
         let number = self.size + turn;
         self.times.push(handshake(&mut self.bench, crowd, number)?.as_secs_f64() * 1e6);
@@ -121,7 +121,7 @@ impl Engines {
     }
 }
 
-/// Makes a context; how long the I2 took, from the packet to the request that the host hold the context.
+/// Establishes a context; the time of the I2, from the packet to the request that the host install the context.
 fn handshake(bench: &mut Bench, crowd: &Crowd, number: u32) -> Result<Duration> {
     bench.now = bench.now + Duration::from_millis(1);
     let Some(Answer::R1(_, said)) = bench.hear(crowd.first(number)).first().and_then(|packet| answer(packet)) else {
@@ -139,8 +139,8 @@ fn handshake(bench: &mut Bench, crowd: &Crowd, number: u32) -> Result<Duration> 
     Ok(took)
 }
 
-/// By how much the daemon's memory grew for each of the second half of the contexts, octets, for the first fill what it has
-/// needed at its start; `None` if they all fit there; and milliseconds from I2 to R2 when all are there.
+/// Growth of the daemon's memory per context in octets, over the second half of the contexts, because the first half
+/// uses memory freed after start-up; `None` if all fit there. And milliseconds from I2 to R2 with all contexts.
 fn measure_daemon(crowd: &Crowd, size: u32) -> Result<(Option<f64>, Vec<f64>)> {
     let host = Host::new(&format!("host{size}"))?;
     host.set("ipv6/conf/default/accept_dad", "0")?;
@@ -162,14 +162,15 @@ fn measure_daemon(crowd: &Crowd, size: u32) -> Result<(Option<f64>, Vec<f64>)> {
     Ok((memory, delays))
 }
 
-/// The crowd before a daemon.
+/// The peers at the daemon's interface.
 struct Peers<'a> {
     tap: Tap,
     crowd: &'a Crowd,
 }
 
 impl Peers<'_> {
-    /// Makes contexts of these, `window` at a time; milliseconds from each I2 to its R2.
+    /// Establishes contexts with these peers, at most `window` handshakes in flight; milliseconds from each I2 to its
+    /// R2.
     fn meet(&mut self, who: &[u32], window: usize) -> Result<Vec<f64>> {
         let mut queue = who.iter().copied();
         let mut begun: BTreeMap<u32, Instant> = BTreeMap::new();

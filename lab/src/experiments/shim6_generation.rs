@@ -1,5 +1,5 @@
-//! Addresses with proof of work: candidates tried a second against OpenSSL's SHA-1 on the same core, and the time of a
-//! whole generation (the paper's Fig 6).
+//! Generation of addresses with proof of work: candidates per second compared with OpenSSL's SHA-1 on the same core,
+//! and the time of a whole generation (the paper's Fig 6).
 
 use super::Experiment;
 use crate::bed::daemon::binary;
@@ -11,16 +11,16 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "shim6/generation",
-    about: "CGA and HBA made: candidates a second, time by Sec, key, threads",
+    about: "CGA and HBA generation: candidates per second, time by Sec, key, threads",
     run,
 };
 
-/// What OpenSSL is to make of a processor with AVX2 but without instructions for SHA-1: bit 29 of CPUID leaf 7, EBX.
+/// Hides the SHA instructions from OpenSSL (bit 29 of CPUID leaf 7, EBX), to emulate a processor with AVX2 only.
 const NO_SHA: &str = ":~0x20000000";
-/// What is generated: the words behind `roam6`.
+/// The generated addresses: arguments of `roam6`.
 const KINDS: [(&str, &[&str]); 5] = [
     ("hba", &["hba", "generate"]),
     ("cga p256", &["cga", "generate", "--key", "p256"]),
@@ -45,7 +45,7 @@ fn run(quick: bool) -> Result<Findings> {
             row[format!("over_{name}")] = round(rate / plain).into();
         }
     }
-    // The fastest way is the first of its input.
+    // The first row of an input has the fastest implementation.
     let best = rates.iter().find(|row| row["input"] == "hba").context("no rate for HBA")?;
     findings.sum_up("rate_over_openssl", best["over_openssl"].clone());
     let avx2 = rates.iter().find(|row| row["input"] == "hba" && row["method"] == "AVX2");
@@ -67,7 +67,7 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Makes two addresses, the key included; milliseconds it took, the start of the program included.
+/// Generates two addresses with a new key; milliseconds, program start included.
 fn generate(words: &[&str], sec: &str, threads: &str) -> Result<f64> {
     let folder = tempfile::tempdir()?;
     let began = clock::now();
@@ -80,8 +80,7 @@ fn generate(words: &[&str], sec: &str, threads: &str) -> Result<f64> {
     Ok(took)
 }
 
-/// Hashes of so many octets a second that OpenSSL makes one after the other, in processor time; `processor` is what it is to
-/// make of the processor it runs on.
+/// OpenSSL's hashes of `octets` per second of CPU time, sequential; `processor` is its OPENSSL_ia32cap.
 fn openssl(octets: u64, processor: Option<&str>) -> Result<f64> {
     let octets_text = octets.to_string();
     let words = ["openssl", "speed", "-mr", "-bytes", &octets_text, "-seconds", "1", "sha1"];

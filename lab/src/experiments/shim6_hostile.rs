@@ -1,5 +1,5 @@
-//! A million forged, malformed and replayed messages of Shim6 against a live host, from off the path (RFC 5533 §16,
-//! RFC 5534 §8): nothing is kept of them, no conversation moves, and signatures cost only so much.
+//! A million forged, malformed and replayed Shim6 messages against a running host, from off the path (RFC 5533 §16, RFC
+//! 5534 §8): no state is kept, no context is redirected, and the cost of signatures is bounded.
 
 use super::Experiment;
 use crate::bed::Daemon;
@@ -27,29 +27,29 @@ use std::net::Ipv6Addr;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "shim6/hostile", about: "a million hostile messages against a live shim", run };
+    Experiment { name: "shim6/hostile", about: "a million hostile messages against a running shim", run };
 
-/// Messages sent before the attacker rests, and its rate.
+/// Messages sent before the attacker pauses, and its rate.
 const BURST: u32 = 100;
 const PER_SECOND: u32 = 10_000;
-/// What the host needs to take the last messages from its queue.
+/// Time for the host to process the last messages in its queue.
 const DIGEST: Duration = Duration::from_secs(1);
-/// Memory may waver by this much, octets: allocator, not messages.
+/// Tolerated change of memory, octets: allocator noise.
 const WAVER: u64 = 512 * 1024;
-/// A validator lives so long (RFC 5533 §14: VALIDATOR_MIN_LIFETIME), and a little longer.
+/// Slightly more than the lifetime of a validator (RFC 5533 §14: VALIDATOR_MIN_LIFETIME).
 const STALE: Duration = Duration::from_secs(32);
-/// Contexts the victim has room for, and what else it is told.
+/// Context limit of the victim, and its further configuration.
 const CONTEXTS: u32 = 1000;
 const SETTINGS: &str = "return_after = \"0s\"\nmax_contexts = 1000\n";
-/// Somebody else's address behind the same router.
+/// Another address behind the same router.
 const SECOND_PEER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 0x77);
-/// A P-256 key in PKCS #8, the attacker's own.
+/// The attacker's P-256 key, PKCS #8.
 const KEY: &str = "304102010030 1306072a8648ce3d020106082a8648ce3d030107 0427 3025020101 0420\
                    45462e1db76f80efa5b408fb57c6e95430a87bab45e6a563b91089d7409f046d";
 
-/// An attack: its name, how to make its next message, and how old what it knows is to be.
+/// An attack: its name, the generator of its next message, and the required age of its validators.
 type Attack = (&'static str, fn(&mut Attacker) -> Message, Duration);
 
 const FRESH: Duration = Duration::ZERO;
@@ -133,8 +133,8 @@ fn counters(daemon: &Daemon) -> Result<BTreeMap<String, u64>> {
     Ok(serde_json::from_value(document.get("events").cloned().unwrap_or_default())?)
 }
 
-/// Somebody behind provider a's router, who knows all addresses and no tag. It has a set of its own, by which it gets a
-/// context as anybody may, and with it validators.
+/// An attacker behind the router of provider a, with knowledge of all addresses and no context tag. It has an HBA set
+/// of its own, with which it may legitimately establish a context and obtain validators.
 struct Attacker {
     tap: Tap,
     dice: Entropy,
@@ -143,22 +143,22 @@ struct Attacker {
     friend: Ipv6Addr,
     own: Ipv6Addr,
     proof: Vec<ShimOption>,
-    /// Who sends the next message.
+    /// Source address of the next message.
     source: Ipv6Addr,
-    /// Responder nonces and their validators, of I1s from `own`: in its own name, the friend's, and the signer's.
+    /// Responder nonces and validators of I1s from `own`: for its own ULID, the peer's, and the signer's.
     honest: (Nonce, ShimOption),
     claiming: (Nonce, ShimOption),
     signing: (Nonce, ShimOption),
-    /// Parameters of the key, and the address they make.
+    /// CGA parameters of the key, and their address.
     signer: (Ipv6Addr, Vec<u8>),
     replay: Message,
 }
 
-/// The tag it gives in its I1 and I2, for validators are made of it.
+/// The context tag in its I1 and I2, which validators cover.
 const TAG: Tag = Tag::of_low(0x0bad_0bad);
-/// That of its own context: an I1 that names it would be answered by an R2 (RFC 5533 §7.9).
+/// The tag of its own context: an I1 with this tag would be answered by an R2 (RFC 5533 §7.9).
 const OWN_TAG: Tag = Tag::of_low(0x0600_d600);
-/// That of the second peer's.
+/// The tag of the second peer's context.
 const OTHER_TAG: Tag = Tag::of_low(0x0077_0077);
 
 impl Attacker {
@@ -198,7 +198,7 @@ impl Attacker {
         Ok(attacker)
     }
 
-    /// Does as anybody may, so that there is something to repeat.
+    /// Establishes a legitimate context, whose messages can be replayed.
     fn get_context(&mut self) -> Result<()> {
         let (responder_nonce, validator) = self.ask_for_validator(OWN_TAG, Vec::new())?;
         let options = [vec![validator], self.proof.clone()].concat();
@@ -209,10 +209,10 @@ impl Attacker {
         granted.context("no context for the attacker itself")
     }
 
-    /// Completes handshakes for forked contexts of one address, without proving anything.
+    /// Completes handshakes for forked contexts of one address, without a proof.
     fn fill(&mut self, count: u32) -> Result<()> {
         for number in 0..count {
-            // One tag for each: a peer that gives a tag twice has lost the first context (RFC 5533 §7.15).
+            // A tag for each: a peer that sends a known tag has lost the earlier context (RFC 5533 §7.15).
             let (tag, fork) = (Tag::of_low(0x1000_0000 + u64::from(number)), ShimOption::Fork(Fork(number + 1)));
             let (responder_nonce, validator) = self.ask_for_validator(tag, vec![fork.clone()])?;
             let options = vec![validator, fork];
@@ -222,7 +222,7 @@ impl Attacker {
         Ok(())
     }
 
-    /// Does what any other peer does, from an address in another prefix.
+    /// Establishes a context as any other peer, from an address in another prefix.
     fn second_peer_gets_context(&mut self) -> Result<bool> {
         let own = core::mem::replace(&mut self.own, SECOND_PEER);
         let (responder_nonce, validator) = self.ask_for_validator(OTHER_TAG, Vec::new())?;
@@ -230,7 +230,7 @@ impl Attacker {
         let options = vec![validator];
         let second = Message::I2 { tag: OTHER_TAG, initiator_nonce: nonce, responder_nonce, options };
         self.send(SECOND_PEER, &second)?;
-        // Answers to the attacker's own messages may still come.
+        // Answers to the attacker's own messages may still arrive.
         let answer = self.await_message(|message| match message {
             Message::R2 { nonce: answered, .. } if answered == nonce => Some(()),
             _ => None,
@@ -266,7 +266,7 @@ impl Attacker {
         Ok(self.tap.send(&bytes)?)
     }
 
-    /// Sends so many messages; how many were answered.
+    /// Sends so many messages; the number of answers.
     fn strike(&mut self, count: u32, make: fn(&mut Attacker) -> Message) -> Result<u64> {
         let pause = Duration::from_secs(1) * BURST / PER_SECOND;
         let (mut next, mut answered) = (clock::now(), 0);
@@ -286,7 +286,7 @@ impl Attacker {
         Ok(answered)
     }
 
-    /// Gets validators anew: they live for half a minute.
+    /// Obtains new validators: they are valid for half a minute.
     fn prepare(&mut self) -> Result<()> {
         let receiver = self.victim;
         let named = |sender| vec![ShimOption::Ulids { sender, receiver }];
@@ -296,7 +296,7 @@ impl Attacker {
         Ok(())
     }
 
-    /// Whether no context leads anywhere but to where its peer is: the friend's to the friend, its own to itself.
+    /// Whether each context still leads to its own peer.
     fn has_only_its_own(&self, contexts: &[Value]) -> bool {
         let leads = |context: &Value| {
             let text = |pointer: &str| context.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
@@ -315,7 +315,7 @@ impl Attacker {
         Tag::of_low(self.dice.bits())
     }
 
-    /// Any address of its network, or the friend's.
+    /// A random address of its network, or the peer's.
     fn anybody(&mut self) -> Ipv6Addr {
         let chosen = Ipv6Addr::from_bits(self.own.to_bits() ^ u128::from(self.dice.below(1 << 32)));
         if self.dice.below(4) == 0 { self.friend } else { chosen }
@@ -346,7 +346,7 @@ impl Attacker {
         Message::I2 { tag: self.tag(), initiator_nonce, responder_nonce, options }
     }
 
-    /// The validator is genuine, but of another tag or source.
+    /// A genuine validator with another tag or source.
     fn misplaced(&mut self) -> Message {
         let (responder_nonce, validator) = self.honest.clone();
         self.source = self.anybody();
@@ -354,7 +354,7 @@ impl Attacker {
         Message::I2 { tag: self.tag(), initiator_nonce: self.nonce(), responder_nonce, options }
     }
 
-    /// The validator is for the friend's name, and the proof its own.
+    /// The validator is for the peer's ULID, the proof for the attacker's.
     fn thief(&mut self) -> Message {
         let (responder_nonce, validator) = self.claiming.clone();
         let claimed = ShimOption::Ulids { sender: self.friend, receiver: self.victim };
@@ -362,7 +362,7 @@ impl Attacker {
         Message::I2 { tag: TAG, initiator_nonce: self.nonce(), responder_nonce, options }
     }
 
-    /// Parameters that make the source, a list, and a signature that has to be verified to be refused.
+    /// CGA parameters that match the source, a locator list, and a wrong signature, which has to be verified.
     fn signed(&mut self) -> Message {
         let (address, parameters) = self.signer.clone();
         let (responder_nonce, validator) = self.signing.clone();

@@ -1,5 +1,5 @@
-//! How long a context takes to come about, from I1 to R2, by what proves the addresses and how many there are (the
-//! paper's Fig 7). All pairs of hosts stand at once and are asked in turns.
+//! Duration of a context establishment, from I1 to R2, by address proof and number of locators (the paper's Fig 7). All
+//! pairs of hosts exist at the same time and are measured in turn.
 
 use super::Experiment;
 use crate::clock;
@@ -10,7 +10,7 @@ use anyhow::Result;
 use serde_json::json;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment =
     Experiment { name: "shim6/negotiation", about: "I1 to R2: no proof, HBA, CGA; 2, 5 and 10 locators", run };
 
@@ -24,9 +24,9 @@ const PROOFS: [Proof; 7] = [
     Proof::Cga("rsa-3072"),
 ];
 const QUICK: [Proof; 3] = [Proof::None, Proof::Hba, Proof::Cga("rsa-2048")];
-/// Numbers of locators, the least first.
+/// Numbers of locators in ascending order.
 const COUNTS: [u8; 3] = [2, 5, 10];
-/// A conversation is told of once a second.
+/// Flows are reported to the engine once a second.
 const TURN: Duration = Duration::from_millis(1100);
 
 /// One pair of hosts.
@@ -50,7 +50,7 @@ fn run(quick: bool) -> Result<Findings> {
             progress.step();
         }
     }
-    // The first handshake of a pair also finds out link-layer addresses.
+    // The first handshake of a pair includes link-layer address resolution.
     for case in &cases {
         case.world.negotiate()?;
     }
@@ -82,7 +82,7 @@ fn sum_up(cases: &[Case], proofs: &[Proof]) -> Findings {
     findings
 }
 
-/// What one took over what the other took, turn by turn.
+/// Ratios of the durations, turn by turn.
 fn ratios(cases: &[Case], of: (Proof, u8), over: (Proof, u8)) -> Vec<f64> {
     let times = |wanted| {
         let case = cases.iter().find(|case| (case.proof, case.locators) == wanted);

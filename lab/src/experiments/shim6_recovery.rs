@@ -1,5 +1,5 @@
-//! How long connections are silent when a provider fails without a word, by Send Timeout, and how long if TCP is not told
-//! that its path has changed (the paper's Fig 9).
+//! Silence of connections after a silent provider failure, by Send Timeout, and if TCP is not told of the path change
+//! (the paper's Fig 9).
 
 use super::Experiment;
 use crate::clock;
@@ -14,29 +14,29 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment =
-    Experiment { name: "shim6/recovery", about: "a provider fails silently: how long TCP and UDP stand still", run };
+    Experiment { name: "shim6/recovery", about: "a provider fails silently: outage of TCP and UDP", run };
 
-/// Send Timeouts, milliseconds, and how often a provider fails with each; one list after the other takes too long.
+/// Send Timeouts, milliseconds, and the number of failures with each; the lists run in parallel to save time.
 const RUNS: [&[(u64, usize)]; 2] =
     [&[(500, 20), (1000, 20), (2000, 20)], &[(3000, 8), (5000, 5), (10_000, 3), (15_000, 3)]];
 const QUICK: [&[(u64, usize)]; 1] = [&[(500, 4), (1000, 3)]];
-/// One-way delay of a cable; a round trip passes four.
+/// One-way delay of a link; a round trip passes four.
 const DELAY: Duration = Duration::from_millis(3);
-/// How long all is well between two failures.
+/// Time without a failure between two failures.
 const PEACE: Duration = Duration::from_secs(1);
-/// How long a connection may take to go on: longer than the longest pause between two tries of TCP here.
+/// How long a connection may take to continue: longer than TCP's longest retransmission timeout here.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// What came of one Send Timeout, milliseconds.
+/// The results of one Send Timeout, milliseconds.
 struct Case {
     timeout: u64,
-    /// Whether TCP was told of the change of path.
+    /// Whether TCP was told of the path change.
     told: bool,
-    /// Of a connection that carries data one way, as the paper's.
+    /// A connection with data in one direction, as in the paper.
     tcp: Vec<f64>,
-    /// Of one that carries data both ways.
+    /// A connection with data in both directions.
     both: Vec<f64>,
     udp: Vec<f64>,
     search: Vec<f64>,
@@ -64,7 +64,7 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Each list of Send Timeouts with TCP told and not told, all at once, for most of the time nothing happens.
+/// Runs each list of Send Timeouts with TCP told and not told, all in parallel, because they mostly wait.
 fn side_by_side(lists: &[&[(u64, usize)]], progress: &Mutex<Progress>) -> Result<Vec<Case>> {
     std::thread::scope(|scope| {
         let mut lanes = Vec::new();
@@ -104,7 +104,7 @@ fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &M
     if !told {
         world.hush()?;
     }
-    // A thousand octets every ten milliseconds, by one connection one way and by another both.
+    // A thousand octets every ten milliseconds, on one connection in one direction and on another in both.
     let load = |port| Load { message: 1000, ..Load::steady(Protocol::Tcp, port, 100_000) };
     let one_way = Transfer::carry(world.ends(), Load { answered: false, ..load(9700) })?;
     let transfers = [one_way, Transfer::carry(world.ends(), load(9701))?];
@@ -126,7 +126,7 @@ fn measure((timeout, told): (u64, bool), count: usize, label: &str, progress: &M
 }
 
 impl Case {
-    /// One provider fails, and is mended once all goes by the other.
+    /// One provider fails, and is restored once all traffic uses the other.
     fn lose(&mut self, world: &Providers, provider: usize, transfers: &[Transfer; 2], train: &Train) -> Result<()> {
         let at = world.silence(provider)?;
         let changed = |report: &Report| matches!(report, Report::PathChanged { .. });

@@ -1,5 +1,5 @@
-//! A campus server with millions of flows a day, in virtual time: contexts at once, by how soon those nobody uses are
-//! given up (the paper's Fig 11). The same figures each time.
+//! A campus server with millions of flows a day, in virtual time: simultaneous contexts by idle timeout (the paper's
+//! Fig 11). The results are reproducible.
 
 use super::Experiment;
 use crate::figures::{Findings, round};
@@ -10,22 +10,22 @@ use serde_json::json;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "shim6/servers",
-    about: "a campus server of millions of flows: contexts at once (simulated)",
+    about: "a campus server with millions of flows: simultaneous contexts (simulated)",
     run,
 };
 
-/// After so many seconds contexts nobody uses are given up.
+/// Idle timeouts of contexts, seconds.
 const TIMEOUTS: [u64; 6] = [5, 10, 30, 60, 120, 300];
 const QUICK: [u64; 2] = [10, 60];
-/// Which day.
+/// Seed of the random generator.
 const SEED: u64 = 2010;
 
 fn run(quick: bool) -> Result<Findings> {
     let (timeouts, flows) = if quick { (&QUICK[..], 100_000) } else { (&TIMEOUTS[..], 3_000_000) };
-    // A shorter day is as busy as a long one.
+    // A shorter day has the same flow rate.
     let usual = Shape { flows: 3_000_000, ..Shape::default() };
     let shape = Shape { flows, day: usual.day.mul_f64(flows as f64 / usual.flows as f64), ..usual };
     let progress = Mutex::new(Progress::new(timeouts.len() as u64));
@@ -46,7 +46,7 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-/// One day for each timeout, as many at once as there are processors.
+/// One day for each timeout, as many in parallel as there are processors.
 fn side_by_side(timeouts: &[u64], shape: Shape, progress: &Mutex<Progress>) -> Result<Vec<(u64, Busy)>> {
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
     let day = |timeout: u64| {

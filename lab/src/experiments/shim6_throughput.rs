@@ -1,5 +1,5 @@
-//! What the shim costs a bulk transfer: plain TCP, a context that rewrites nothing, one that rewrites, and plain TCP whose
-//! large packets the kernel has to cut itself, as it has to with every packet that is rewritten. In turns, one second each.
+//! Cost of the shim for a bulk transfer: plain TCP, a context without rewriting, a context that rewrites, and plain TCP
+//! with segmentation in software, which rewritten packets need too. In turn, one second each.
 
 use super::Experiment;
 use crate::figures::{Findings, percentile, round, spread};
@@ -10,19 +10,19 @@ use anyhow::{Result, bail};
 use serde_json::json;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "shim6/throughput",
     about: "bulk TCP: plain, with a context, rewritten, plain without TSO",
     run,
 };
 
-/// TCP connections at once.
+/// Parallel TCP connections.
 const FLOWS: [usize; 2] = [1, 4];
-/// How connections begin before they are measured.
+/// Ramp-up time of connections before they are measured.
 const START: Duration = Duration::from_millis(300);
 
-/// How a transfer goes.
+/// The state of the shim during a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Plain,
@@ -44,7 +44,7 @@ impl Way {
     }
 }
 
-/// One pair of hosts for each that needs another.
+/// A pair of hosts for each state that needs its own.
 struct Worlds {
     plain: Wired,
     idle: Wired,
@@ -60,7 +60,7 @@ impl Worlds {
         Ok(worlds)
     }
 
-    /// Gigabits a second.
+    /// Gigabits per second.
     fn measure(&self, way: Way, flows: usize, span: Duration) -> Result<f64> {
         let world = match way {
             Way::Plain | Way::PlainWithoutTso => &self.plain,

@@ -1,5 +1,5 @@
-//! What the rules cost: packets a second of processor time through two routers in a row, as in `nemo/throughput`, which are a
-//! home agent and a mobile router, or plain routers; without rules, then all with the same.
+//! Cost of the rules: packets per second of CPU time through two routers in a row, as in `nemo/throughput`: home agent
+//! and mobile router, or plain routers; without rules, then all with the same rules.
 
 use super::{load, rules, wait_until_noticed};
 use crate::chain::{self, Chain, Kind};
@@ -12,24 +12,24 @@ use std::collections::BTreeMap;
 
 /// Octets of a packet.
 const PACKET: usize = 250;
-/// Frames of a burst sent before those that count.
+/// Warm-up frames of a burst.
 const WARM: u32 = 1024;
-/// Upward first: what comes down belongs to a conversation that has begun inside.
+/// Upward first: downward packets belong to connections opened from inside.
 const WAYS: [bool; 2] = [true, false];
 
-/// Of each round one: with rules, upward.
+/// Bursts of all rounds by forwarding, rules, and direction (upward).
 type Blows = BTreeMap<(Kind, bool, bool), Vec<Blow>>;
 
 fn rounds(quick: bool) -> usize {
     if quick { 3 } else { 9 }
 }
 
-/// Steps of the progress.
+/// Number of progress steps.
 pub(super) fn steps(quick: bool) -> u64 {
     2 * rounds(quick) as u64
 }
 
-/// Measures and sums up.
+/// Measures and summarises.
 pub(super) fn measure(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
     let frames = if quick { 30_000 } else { 120_000 };
     let (plain, ours) = wind::beside(|| Ok((Chain::build(Kind::Plain)?, Chain::build(Kind::Roam6)?)))?;

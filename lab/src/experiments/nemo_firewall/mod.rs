@@ -1,5 +1,6 @@
-//! A stateful firewall of nftables on a mobile router or a home agent: no packet that its rules drop is forwarded, in any state
-//! of the neighbour cache and while the rules change; and what the rules cost, beside plain routers with the same rules.
+//! A stateful nftables firewall on a mobile router or a home agent: no packet that its rules drop is forwarded, in any
+//! state of the neighbour cache and during rule changes. And the cost of the rules, compared with plain routers with
+//! the same rules.
 
 mod cost;
 mod policy;
@@ -13,14 +14,14 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::time::Duration;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "nemo/firewall",
-    about: "a stateful firewall on either end of the tunnel: what passes against its rules, and what it costs",
+    about: "a stateful firewall on either end of the tunnel: packets that violate its rules, and its cost",
     run,
 };
 
-/// How long a daemon may take until it knows of a firewall.
+/// How long a daemon may take to detect a firewall.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn run(quick: bool) -> Result<Findings> {
@@ -31,7 +32,7 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-/// The usual rules of a router: connections may begin behind these interfaces (an expression of nftables), nowhere else.
+/// The usual rules of a router: connections may be opened only from these interfaces (an nftables expression).
 fn rules(interfaces: &str) -> String {
     format!(
         "table inet site {{\n chain forward {{\n  type filter hook forward priority 0; policy drop;\n  \
@@ -39,7 +40,7 @@ fn rules(interfaces: &str) -> String {
     )
 }
 
-/// Gives a host rules, in one transaction.
+/// Loads rules on a host, in one transaction.
 fn load(host: &Host, text: &str) -> Result<()> {
     let file = host.folder().join("rules.nft");
     fs::write(&file, text)?;

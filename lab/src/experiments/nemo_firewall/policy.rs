@@ -1,5 +1,5 @@
-//! What passes: echo requests and connections (TCP) between the correspondent and the node inside, begun by either, counted
-//! where they arrive.
+//! Policy checks: echo requests and TCP connections between the correspondent and the mobile network node, opened by
+//! either, counted at the destination.
 
 use super::{load, rules, wait_until_noticed};
 use crate::bed::{Daemon, Host};
@@ -14,24 +14,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-/// What the rules allow has to arrive, to this share.
+/// Required share of allowed packets that pass.
 const ALLOWED: f64 = 0.99;
-/// Between two echo requests, seconds.
+/// Interval of echo requests, seconds.
 const INTERVAL: &str = "0.005";
-/// Between two changes of rules.
+/// Time between two rule changes.
 const PAUSE: Duration = Duration::from_millis(30);
-/// How long a forbidden connection is waited for: one segment (SYN) of each.
+/// Timeout of a forbidden connection: one SYN segment.
 const BRIEF: Duration = Duration::from_millis(20);
-/// How long an allowed one may take.
+/// Timeout of an allowed connection.
 const LONG: Duration = Duration::from_secs(2);
 
 /// TCP port of the probe without rules.
 const OPEN_PORT: u16 = 7100;
 
-/// States of the neighbours, in this order.
+/// States of the neighbour cache entries, in order.
 const STATES: [&str; 4] = ["reachable", "stale", "flushed", "reachable"];
 
-/// Counts connections that begin towards a host, where they arrive.
+/// Counts new connections towards a host at their destination.
 const COUNTER: &str = "table inet begun {
  counter begun { }
  chain input {
@@ -42,15 +42,16 @@ const COUNTER: &str = "table inet begun {
 }
 ";
 
-/// Rules on one of the two routers that tunnel.
+/// Rules on the home agent or the mobile router.
 struct Variant {
-    /// On the home agent, not on the mobile router.
+    /// On the home agent instead of the mobile router.
     at_home_agent: bool,
-    /// Who may begin: the node inside, not the correspondent.
+    /// Connections may be opened by the mobile network node instead of the correspondent.
     from_inside: bool,
-    /// The interface that packets of those who may begin arrive at.
+    /// The interface at which packets of the allowed opener arrive.
     interface: &'static str,
-    /// TCP port of both ends; none is used by two, as connections of one may be known to the other's rules.
+    /// TCP port of both ends, unique to the variant: connection tracking of one could otherwise match the other's
+    /// rules.
     port: u16,
 }
 
@@ -61,20 +62,20 @@ const VARIANTS: [Variant; 4] = [
     Variant { at_home_agent: true, from_inside: false, interface: "\"net0\"", port: 7104 },
 ];
 
-/// How much is sent.
+/// Number of packets and changes.
 #[derive(Clone, Copy)]
 struct Effort {
     /// Echo requests of each probe.
     echoes: u64,
     /// Connections of each probe.
     connections: u64,
-    /// Changes of the rules under traffic.
+    /// Rule changes under traffic.
     changes: usize,
-    /// Times that the table is deleted and made again.
+    /// How often the table is deleted and created again.
     restarts: usize,
 }
 
-/// What was sent, and what came through.
+/// Packets sent, and packets that passed.
 #[derive(Default)]
 struct Count {
     sent: u64,
@@ -92,12 +93,12 @@ impl Count {
     }
 }
 
-/// Steps of the progress.
+/// Number of progress steps.
 pub(super) fn steps() -> u64 {
     VARIANTS.len() as u64 + 1
 }
 
-/// Runs all variants in one world.
+/// Runs all variants in one network.
 pub(super) fn judge(quick: bool, progress: &mut Progress, findings: &mut Findings) -> Result<()> {
     let effort = if quick {
         Effort { echoes: 20, connections: 10, changes: 30, restarts: 3 }
@@ -140,7 +141,8 @@ pub(super) fn judge(quick: bool, progress: &mut Progress, findings: &mut Finding
     Ok(())
 }
 
-/// Probes both ways without a firewall: packets can take the forbidden direction, and are counted where they arrive.
+/// Probes both directions without a firewall: packets can pass in the forbidden direction, and are counted where they
+/// arrive.
 fn open(world: &World, vehicle: &Vehicle, effort: Effort) -> Result<Count> {
     let (mut count, correspondent, node) = (Count::default(), world.correspondent(), vehicle.node());
     for (from, to) in [(&correspondent, &node), (&node, &correspondent)] {
@@ -162,15 +164,15 @@ impl Variant {
     }
 }
 
-/// One variant in the world.
+/// One variant in the network.
 struct Run<'a> {
     world: &'a World,
     vehicle: &'a Vehicle,
     variant: &'a Variant,
     effort: Effort,
-    /// Who may begin, and who may not.
+    /// The allowed opener, and the forbidden one.
     ends: [End<'a>; 2],
-    /// Where allowed connections go.
+    /// The listener of allowed connections.
     listener: TcpListener,
 }
 
@@ -193,7 +195,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What was forbidden and what allowed.
+    /// Counts of forbidden and of allowed packets.
     fn through(&self) -> Result<(Count, Count)> {
         let (host, daemon) = self.host();
         let rules = rules(self.variant.interface);
@@ -212,7 +214,7 @@ impl<'a> Run<'a> {
         self.set_neighbours("reachable")?;
         self.change_under_traffic(&mut against, &mut along)?;
         for _ in 0..self.effort.restarts {
-            // Nothing is sent while there is no chain: what passes then passes along no policy.
+            // No traffic while there is no chain, because there is no policy then.
             host.output("nft", &["delete", "table", "inet", "site"])?;
             load(host, &rules)?;
             self.set_neighbours("reachable")?;
@@ -224,7 +226,8 @@ impl<'a> Run<'a> {
         Ok((against, along))
     }
 
-    /// Replaces rules in a chain that stays, and the table with its chain, each in one transaction, while both ends send.
+    /// Replaces rules in a chain that stays, and the table with its chain, each in one transaction, while both ends
+    /// send.
     fn change_under_traffic(&self, against: &mut Count, along: &mut Count) -> Result<()> {
         let (host, _) = self.host();
         let interface = self.variant.interface;
@@ -270,7 +273,7 @@ impl<'a> Run<'a> {
         Probe { from, to: to.address, port: self.variant.port }
     }
 
-    /// The node inside and the next hops, as both routers' neighbour caches have them.
+    /// Sets the state of the neighbour cache entries for the mobile network node and the next hops at both routers.
     fn set_neighbours(&self, state: &str) -> Result<()> {
         for (host, interface) in [(&self.vehicle.mr, "in0"), (&self.vehicle.mr, "up0"), (&self.world.ha, "net0")] {
             if state == "flushed" {
@@ -278,7 +281,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             for line in host.output("ip", &["-6", "neighbour", "show", "dev", interface])?.lines() {
-                // The last word is the state; an entry without an address has none to set.
+                // The last word is the state; an entry without a link-layer address cannot have another state.
                 let Some((entry, _)) = line.trim().rsplit_once(' ').filter(|(entry, _)| entry.contains("lladdr"))
                 else {
                     continue;
@@ -298,21 +301,21 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Sends what shall not arrive; how many packets at least.
+    /// Sends forbidden packets; the minimum number sent.
     fn strike(&self, effort: Effort) -> Result<u64> {
         self.ping(effort.echoes, "0.2")?;
         self.connect(effort.connections, BRIEF)?;
         Ok(effort.echoes + effort.connections)
     }
 
-    /// Sends what shall arrive; how much of it was answered.
+    /// Sends allowed packets; sent and answered.
     fn complete(&self, listener: &TcpListener, effort: Effort) -> Result<Count> {
         let answered = self.ping(effort.echoes, "2")? + self.connect(effort.connections, LONG)?;
         while listener.accept().is_ok() {}
         Ok(Count { sent: effort.echoes + effort.connections, passed: answered })
     }
 
-    /// How many echo requests were answered.
+    /// The number of answered echo requests.
     fn ping(&self, count: u64, patience: &str) -> Result<u64> {
         let mut command = self.from.host.command("ping");
         command.args(["-6", "-n", "-q", "-c", &count.to_string(), "-i", INTERVAL, "-W", patience]);
@@ -321,7 +324,7 @@ impl Probe<'_> {
         received.with_context(|| format!("ping tells no count: {text}"))
     }
 
-    /// How many connections were accepted.
+    /// The number of accepted connections.
     fn connect(&self, count: u64, patience: Duration) -> Result<u64> {
         let to = SocketAddr::V6(SocketAddrV6::new(self.to, self.port, 0, 0));
         let accepted = || (0..count).filter(|_| TcpStream::connect_timeout(&to, patience).is_ok()).count();
@@ -335,7 +338,7 @@ fn listen(host: &Host, address: Ipv6Addr, port: u16) -> Result<TcpListener> {
     Ok(listener)
 }
 
-/// Echo requests and connections that have arrived at an end until now.
+/// Echo requests and SYNs that have arrived at an end so far.
 fn arrived(host: &Host) -> Result<u64> {
     let text = host.output("nft", &["list", "counter", "inet", "begun", "begun"])?;
     let packets = text.split_once("packets ").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());

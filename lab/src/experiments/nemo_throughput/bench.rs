@@ -1,4 +1,4 @@
-//! The chains of the experiment, and what is sent through them.
+//! The chains of the experiment and the bursts through them.
 
 use super::FLOWS;
 use super::lanes::{Lane, Section};
@@ -9,18 +9,20 @@ use crate::traffic::wind::{self, Blow, Place, Wind};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 
-/// Frames sent before those that count, so that neighbours and next hops are known.
+/// Warm-up frames, so that neighbours and next hops are known.
 const WARM: u32 = 1024;
 
-/// Gigabits a second of processor time, one of each round: so many connections at once, of sockets on the router, upward.
+/// Gigabits per second of CPU time for all rounds, by number of connections, sockets on the router, direction (upward),
+/// and forwarding.
 pub(super) type Bulks = BTreeMap<(usize, bool, bool, Kind), Vec<f64>>;
 
-/// Those without a daemon of ours, and those with. On Linux 6.1 a packet socket of one network namespace costs each packet that
-/// the kernel receives in any other. Where the clock makes turns needless, the former are measured before there is one.
+/// Forwardings without a roam6 daemon, and with one. On Linux 6.1 a packet socket in one network namespace costs each
+/// packet that the kernel receives in any other. With an instruction-counting clock, where turns are not needed, the
+/// former are measured before a daemon runs.
 pub(super) const KINDS: [&[Kind]; 2] =
     [&[Kind::Plain, Kind::Segments, Kind::Ip6tnl, Kind::WireGuard, Kind::Ceiling], &[Kind::Roam6, Kind::Xdp]];
 
-/// A chain of this kind, or why there is none.
+/// Builds a chain, or returns the reason why this machine cannot.
 fn build(kind: Kind) -> Result<Result<Chain, String>> {
     if let Some(why) = kind.obstacle()? {
         return Ok(Err(why));
@@ -29,22 +31,22 @@ fn build(kind: Kind) -> Result<Result<Chain, String>> {
     Ok(chain.shortcoming()?.map_or(Ok(chain), Err))
 }
 
-/// The chains, a counter that stays at each end, and a second one for what comes to the middle.
+/// The chains, a permanent counter at each end, and a second one for packets that end in the middle.
 pub(super) struct Bench {
     chains: Vec<Chain>,
-    /// The kinds of chain that this machine cannot have, each with the reason.
+    /// Forwardings that this machine does not support, with the reason.
     pub(super) absent: Vec<String>,
     wind: Wind,
     ends: Vec<Place>,
 }
 
 impl Bench {
-    /// Without any chain.
+    /// Without chains.
     pub(super) fn new() -> Result<Bench> {
         Ok(Bench { chains: Vec::new(), absent: Vec::new(), wind: Wind::new()?, ends: Vec::new() })
     }
 
-    /// Builds the chains of these kinds beside those that are there.
+    /// Builds further chains.
     pub(super) fn add(&mut self, kinds: &[Kind]) -> Result<()> {
         for kind in kinds {
             match wind::beside(|| build(*kind))? {
@@ -63,12 +65,12 @@ impl Bench {
         self.chains.iter().find(|chain| chain.kind == kind).context("no such chain")
     }
 
-    /// Whether packets of `size` octets can be sent along a lane.
+    /// Whether packets of `size` octets can be sent on a lane.
     pub(super) fn has(&self, lane: Lane, size: usize) -> bool {
         lane.kind.carries(size) && self.chain(lane.kind).is_ok()
     }
 
-    /// Sends packets of `size` octets, without the tunnel's header, along a lane.
+    /// Sends packets of `size` octets (without the tunnel header) on a lane.
     pub(super) fn blow(&mut self, lane: Lane, size: usize, count: u32) -> Result<Blow> {
         let Lane { kind, section, upward } = lane;
         let chain = self.chains.iter().find(|chain| chain.kind == kind).context("no such chain")?;
@@ -92,7 +94,7 @@ impl Bench {
         self.wind.blow(host, from, &frames, WARM)?;
         let counter = if section.nothing() == Section::Nothing { Wind::count_at } else { Wind::swallow_at };
         let place = middle.map(|(host, interface)| counter(&mut self.wind, host, interface)).transpose()?;
-        // WireGuard encrypts in threads of its own.
+        // WireGuard encrypts in worker threads.
         let before = (kind == Kind::WireGuard).then(Workers::now);
         let mut blow = self.wind.blow(host, from, &frames, count)?;
         blow.took += before.map(|before| Workers::now().worked_since(&before)).unwrap_or_default();
@@ -100,7 +102,7 @@ impl Bench {
         Ok(blow)
     }
 
-    /// Bulk TCP, both ways, through plain routers and through the tunnel in turn.
+    /// Bulk TCP in both directions through plain routers and through the tunnel in turn.
     pub(super) fn bulks(&self, bulks: &mut Bulks, octets: usize, at: usize) -> Result<()> {
         let mut kinds = [Kind::Plain, Kind::Roam6];
         kinds.rotate_left(at % 2);

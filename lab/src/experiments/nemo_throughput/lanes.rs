@@ -1,33 +1,33 @@
-//! What is sent through the chains: each kind of router, each part of the way, both directions.
+//! The measured combinations: forwarding, section of the path, and direction.
 
 use crate::chain::Kind;
 use std::fmt;
 
-/// What of the way from one end to the other is measured.
+/// The measured section of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Section {
-    /// The generator alone: what it sends is swallowed at once.
+    /// The generator alone: its frames are dropped at once.
     Nothing,
-    /// The router that encapsulates.
+    /// The encapsulating router.
     Entry,
-    /// The router that decapsulates.
+    /// The decapsulating router.
     Exit,
-    /// Both.
+    /// Both routers.
     Whole,
-    /// Nothing, and a receiver that takes frames: no socket buffer anywhere.
+    /// As `Nothing`, with a receiver at the driver: no socket buffers.
     NothingBare,
-    /// Both, and such a receiver.
+    /// As `Whole`, with a receiver at the driver.
     WholeBare,
 }
 
 impl Section {
-    /// The generator alone, to the same receiver.
+    /// The generator alone with the same receiver.
     pub(super) fn nothing(self) -> Section {
         if matches!(self, Section::NothingBare | Section::WholeBare) { Section::NothingBare } else { Section::Nothing }
     }
 }
 
-/// One kind of packet on one way.
+/// One combination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Lane {
     pub(super) kind: Kind,

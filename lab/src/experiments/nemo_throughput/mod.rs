@@ -1,5 +1,6 @@
-//! What a tunnel costs a router: packets a second of processor time through four hosts in a row, beside plain forwarding,
-//! the kernel's own tunnel and a router that looks at nothing; and bulk TCP. Each round goes through all of them in turn.
+//! Cost of a tunnel for a router: packets per second of CPU time through four hosts in a row, compared with plain
+//! forwarding, the kernel's own tunnels and an XDP redirect without a lookup; and bulk TCP. Each round measures all of
+//! them in turn.
 
 mod bench;
 mod lanes;
@@ -16,20 +17,20 @@ use lanes::{LANES, Lane, Section, lane};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// See the file's head.
+/// See the module documentation.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "nemo/throughput",
-    about: "P1 Fig 7: packets a second of processor time by plain routing, by the tunnel, by the kernel's own",
+    about: "P1 Fig 7: packets per second of CPU time by plain routing, by the tunnel, by the kernel's tunnels",
     run,
 };
 
-/// Octets of the IPv6 packets of the paper, the least and the most besides: 64 of payload, and what just fits.
+/// Octets of the paper's IPv6 packets, with a minimum (64 octets of payload) and a maximum (just fits).
 const SIZES: [usize; 7] = [112, 250, 500, 750, 1000, 1250, 1452];
 const QUICK: [usize; 3] = [112, 500, 1250];
-/// Connections at once.
+/// Parallel connections.
 const FLOWS: [usize; 2] = [1, 4];
 
-/// One of each round.
+/// The bursts of all rounds.
 type Blows = BTreeMap<(usize, Lane), Vec<Blow>>;
 
 fn run(quick: bool) -> Result<Findings> {
@@ -70,13 +71,13 @@ fn run(quick: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-/// How much is sent.
+/// Extent of the measurement.
 struct Effort {
     sizes: &'static [usize],
     rounds: usize,
-    /// Of each lane in each round.
+    /// Frames of each lane in each round.
     frames: u32,
-    /// Of each bulk transfer.
+    /// Octets of each bulk transfer.
     octets: usize,
 }
 
@@ -91,7 +92,7 @@ impl Effort {
     }
 }
 
-/// What was seen of packets of one size.
+/// The bursts of one packet size.
 struct Sized<'a> {
     blows: &'a Blows,
     size: usize,
@@ -102,7 +103,7 @@ impl Sized<'_> {
         self.blows.get(&(self.size, lane)).map_or(&[], Vec::as_slice)
     }
 
-    /// Thousands of packets a second of processor time.
+    /// Thousands of packets per second of CPU time.
     fn rates(&self, kind: Kind, section: Section, upward: bool) -> Vec<f64> {
         self.blows(lane(kind, section, upward)).iter().map(Blow::kpps).collect()
     }
@@ -158,7 +159,7 @@ impl Sized<'_> {
         })
     }
 
-    /// What is measured has to arrive, and to be slower than what it is measured by.
+    /// Packets must arrive, and the forwarding must be slower than the generator alone.
     fn judge(&self, findings: &mut Findings) {
         for lane in LANES {
             wind::losses(self.blows(lane))
@@ -175,7 +176,7 @@ impl Sized<'_> {
     }
 }
 
-/// The median of all sizes; what was counted in a virtual machine has a name of its own.
+/// The median over all sizes; in a virtual machine under another name.
 fn sum_up_ip6tnl<'a>(findings: &mut Findings, sizes: impl Iterator<Item = Sized<'a>>) {
     let ratios: Vec<f64> = sizes.filter_map(|size| size.over_ip6tnl()).collect();
     let machine = if clock::is_emulated() { "vm_" } else { "" };
