@@ -1,4 +1,4 @@
-//! Addresses and identifiers that must never be mistaken for one another.
+//! Distinct types for addresses and identifiers.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -4,7 +4,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// The checksum of `message`, whose own checksum field holds zero.
 ///
-/// Over a message that carries its checksum the result is 0 if, and only if, the checksum is right.
+/// Over a message with its checksum the result is 0 if, and only if, the checksum is right.
 pub fn checksum(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, message: &[u8]) -> u16 {
     with_pseudo_header(&[source.octets(), destination.octets()], protocol, message)
 }
@@ -14,7 +14,7 @@ pub fn checksum4(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, message:
     with_pseudo_header(&[source.octets(), destination.octets()], protocol, message)
 }
 
-/// Both pseudo-headers are summed alike: the fields of each are the same, and where they stand does not matter.
+/// Both pseudo-headers have the same fields, and their order does not affect the sum.
 fn with_pseudo_header<const LENGTH: usize>(ends: &[[u8; LENGTH]; 2], protocol: u8, message: &[u8]) -> u16 {
     let sum = octets(ends.as_flattened())
         .wrapping_add(message.len() as u64)

@@ -1,5 +1,4 @@
-//! Cutting a packet into fragments where it begins, as the entry of a tunnel does with its outer packets: RFC 8200 §4.5,
-//! RFC 2473 §7.2.
+//! Fragmentation of outer packets at the tunnel entry-point: RFC 8200 §4.5, RFC 2473 §7.2.
 
 use crate::ip6::{HEADER_LENGTH, MINIMUM_MTU, protocol};
 use alloc::vec::Vec;
@@ -10,14 +9,16 @@ pub const FRAGMENT_HEADER: usize = 8;
 const NEXT_HEADER_AT: usize = 6;
 const MORE: u16 = 1;
 
-/// Outer headers that a fragment may get on its way and still fit any link (RFC 2473 §4.1.1's default limit): cut once, it
-/// need not be cut again where the tunnel itself runs through others.
+/// Further outer headers that a fragment has room for (the default limit of RFC 2473 §4.1.1), so that it is not
+/// fragmented again where the tunnel runs through other tunnels.
 const NESTED: usize = 4;
 
-/// The fragments of `packet`, none longer than any link carries with four outer headers more. All behind its IPv6 header is cut, so it may have no
-/// header there that routers look at (hop-by-hop options, routing). Nothing if `packet` is no IPv6 packet.
+/// Splits `packet` into fragments that fit the minimum MTU with four further outer headers.
+///
+/// Everything after the IPv6 header is fragmented, so `packet` must have no per-fragment headers (hop-by-hop options,
+/// routing). Empty if `packet` is no IPv6 packet.
 pub fn cut(packet: &[u8], identification: u32) -> Vec<Vec<u8>> {
-    // Offsets count eight octets.
+    // Fragment offsets are in units of eight octets.
     const ROOM: usize = (MINIMUM_MTU - (1 + NESTED) * HEADER_LENGTH - FRAGMENT_HEADER) & !7;
     let Some((header, body)) = packet.split_first_chunk::<HEADER_LENGTH>() else { return Vec::new() };
     if header[0] >> 4 != 6 || body.len() > usize::from(u16::MAX) {

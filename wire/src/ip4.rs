@@ -1,4 +1,4 @@
-//! IPv6 carried by IPv4, with UDP or right behind the IPv4 header: RFC 5555 §4.1, RFC 4213 §3; RFC 791, RFC 768.
+//! IPv6 in IPv4 encapsulation, with or without UDP: RFC 5555 §4.1, RFC 4213 §3; RFC 791, RFC 768.
 
 use crate::checksum::{checksum4, internet_checksum};
 use crate::malformed::{Malformed, Why};
@@ -22,10 +22,10 @@ const CHECKSUM_AT: usize = 10;
 /// More fragments, and the offset of this one.
 const FRAGMENT: u16 = 0x3fff;
 
-/// An end of a tunnel over IPv4.
+/// An endpoint of a tunnel over IPv4.
 ///
-/// Where an end may be of either family it is written as an IPv6 address: its IPv4 address as an IPv4-mapped one
-/// (RFC 4291 §2.5.5.2) with the port in the 16 bits before `ffff`. No node has such an address, and no router passes one on.
+/// Where an endpoint may be of either family, it is encoded as an IPv6 address: an IPv4-mapped address (RFC 4291
+/// §2.5.5.2) with the port in the 16 bits before `ffff`. No node has such an address, and no router forwards it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ipv4End {
     /// The address.
@@ -35,32 +35,32 @@ pub struct Ipv4End {
 }
 
 impl Ipv4End {
-    /// The end on the port of RFC 5555.
+    /// The endpoint with the UDP port of RFC 5555.
     pub fn dsmip(address: Ipv4Addr) -> Ipv4End {
         Ipv4End { address, port: DSMIP_PORT }
     }
 
-    /// The end, if this IPv6 address is what one is written as.
+    /// Decodes an endpoint from an IPv6 address; `None` if the address encodes none.
     pub fn of(address: Ipv6Addr) -> Option<Ipv4End> {
         let [0, 0, 0, 0, port, 0xffff, high, low] = address.segments() else { return None };
         let bits = u32::from(high) << 16 | u32::from(low);
         Some(Ipv4End { address: Ipv4Addr::from_bits(bits), port })
     }
 
-    /// The end written as an IPv6 address.
+    /// Encodes the endpoint as an IPv6 address.
     pub fn to_ipv6(self) -> Ipv6Addr {
         let mapped = self.address.to_ipv6_mapped().to_bits();
         Ipv6Addr::from_bits(mapped | u128::from(self.port) << 48)
     }
 
-    /// Whether packets may come from it and go to it.
+    /// Whether its address is a unicast address that may be source and destination.
     pub fn is_unicast(self) -> bool {
         let address = self.address;
         let reserved = address.octets()[0] >= 240 || address.octets()[0] == 0;
         !(address.is_multicast() || address.is_loopback() || address.is_link_local() || reserved)
     }
 
-    /// Octets that carrying takes: the IPv4 header, and that of UDP.
+    /// Octets of encapsulation overhead: the IPv4 header, and the UDP header if there is a port.
     pub fn overhead(self) -> u32 {
         if self.port == 0 { HEADER_LENGTH as u32 } else { (HEADER_LENGTH + udp::HEADER_LENGTH) as u32 }
     }
@@ -75,22 +75,24 @@ impl fmt::Display for Ipv4End {
     }
 }
 
-/// An IPv6 packet carried by IPv4. Both ends have a port, or neither.
+/// An IPv6 packet in IPv4 encapsulation. Both endpoints have a port (UDP encapsulation), or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Carried<'a> {
-    /// Where it came from.
+    /// Source endpoint.
     pub source: Ipv4End,
-    /// Where it goes.
+    /// Destination endpoint.
     pub destination: Ipv4End,
     /// Type of Service: DSCP and ECN.
     pub service: u8,
-    /// The IPv6 packet; only its version has been looked at.
+    /// The IPv6 packet; only its version has been checked.
     pub inner: &'a [u8],
 }
 
 impl<'a> Carried<'a> {
-    /// Reads an IPv4 packet. Its options are passed over, octets behind its total length are the link's padding; a
-    /// fragment is refused.
+    /// Parses an IPv4 packet. Options and link padding after the total length are skipped.
+    ///
+    /// # Errors
+    /// [`Malformed`] for fragments, wrong checksums, other protocols than IPv6 and UDP, and what is not IPv6 inside.
     pub fn parse(bytes: &'a [u8]) -> Result<Carried<'a>, Malformed> {
         let (header, mut body) = split(bytes)?;
         let mut reader = Reader::new("IPv4 header", header);
@@ -120,8 +122,8 @@ impl<'a> Carried<'a> {
         Ok(Carried { source: end(source, ports.0), destination: end(destination, ports.1), service, inner })
     }
 
-    /// The IPv4 packet, checksums done; what no length field can say is cut off. Routers may fragment it: nothing that an
-    /// IPv6 link carries may be lost for a smaller MTU (RFC 4213 §3.2).
+    /// Emits the IPv4 packet with its checksums; a payload beyond the length field is truncated. Routers may fragment
+    /// it, so that no IPv6 packet is lost for a smaller MTU (RFC 4213 §3.2).
     pub fn emit(&self) -> Vec<u8> {
         let udp = self.source.port != 0;
         let overhead = HEADER_LENGTH + if udp { udp::HEADER_LENGTH } else { 0 };
@@ -149,13 +151,13 @@ impl<'a> Carried<'a> {
         writer.u16(self.source.port).u16(self.destination.port).u16(length).u16(0).bytes(inner);
         let mut bytes = writer.finish();
         let sum = checksum4(self.source.address, self.destination.address, ip6::protocol::UDP, &bytes);
-        // 0 would say that there is none (RFC 768).
+        // A checksum of 0 would mean none (RFC 768).
         put(&mut bytes, udp::CHECKSUM_AT, if sum == 0 { u16::MAX } else { sum });
         bytes
     }
 }
 
-/// The header with its options, and what it says follows.
+/// The header with its options, and the payload by the total length.
 fn split(bytes: &[u8]) -> Result<(&[u8], Reader<'_>), Malformed> {
     let mut reader = Reader::new("IPv4 header", bytes);
     let first = reader.u8()?;
@@ -179,7 +181,7 @@ fn split(bytes: &[u8]) -> Result<(&[u8], Reader<'_>), Malformed> {
     Ok((header, reader.part("IPv4 payload", length)?))
 }
 
-/// The ports of a UDP datagram, which leaves `body` with what it carries. A checksum of zero is none.
+/// The ports of a UDP datagram; leaves the UDP payload in `body`. A checksum of zero means none.
 fn read_ports(body: &mut Reader<'_>, (source, destination): (Ipv4Addr, Ipv4Addr)) -> Result<(u16, u16), Malformed> {
     let (at, datagram) = (body.position(), body.clone().rest());
     let ports = (body.u16()?, body.u16()?);

@@ -1,4 +1,4 @@
-//! IPv6 packets with the headers mobility puts in front: destination options, type 2 routing, tunnelling.
+//! IPv6 packets with the extension headers of Mobile IPv6 and tunnelling: destination options, type 2 routing header.
 //! RFC 8200 §3 and §4, RFC 6275 §6.3 and §6.4, RFC 2473 §4.1.1 and §5.
 
 use crate::malformed::{Malformed, Why};
@@ -40,7 +40,7 @@ pub mod protocol {
 
 /// Octets of the fixed header.
 pub const HEADER_LENGTH: usize = 40;
-/// The MTU every IPv6 link offers, in octets (RFC 8200 §5).
+/// The minimum link MTU of IPv6, octets (RFC 8200 §5).
 pub const MINIMUM_MTU: usize = 1280;
 /// Extension headers walked in one packet.
 pub const MAX_EXTENSION_HEADERS: usize = 8;
@@ -56,20 +56,20 @@ const HOME_ADDRESS: u8 = 201;
 const ROUTING_TYPE_2: u8 = 2;
 const HOME_ADDRESS_ALIGNMENT: Alignment = Alignment::new(8, 6);
 
-/// A packet as received: what its headers say, and the payload behind them.
+/// A received packet: its headers and its payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// The headers walked.
+    /// The parsed headers.
     pub header: Header,
-    /// What the payload is: the first Next Header that was not walked.
+    /// Protocol of the payload: the first Next Header value that is not parsed here.
     pub protocol: u8,
-    /// Everything behind the headers walked, without what the link padded.
+    /// Everything after the parsed headers, without link padding.
     pub payload: &'a [u8],
     /// Offset of the payload in the packet.
     pub payload_at: usize,
 }
 
-/// A packet is asked for its addresses as its headers are.
+/// Gives direct access to the fields of the headers.
 impl Deref for Datagram<'_> {
     type Target = Header;
 
@@ -79,10 +79,12 @@ impl Deref for Datagram<'_> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a packet through hop-by-hop options, destination options and routing headers.
+    /// Parses a packet through hop-by-hop options, destination options and routing headers.
     ///
-    /// Stops at anything else: fragments, ESP and unknown headers are payload. Octets beyond the payload length are
-    /// the link's padding and are cut off.
+    /// Anything else is payload: fragments, ESP and unknown headers. Link padding beyond the payload length is removed.
+    ///
+    /// # Errors
+    /// [`Malformed`] with the offset that a Parameter Problem would point at.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new("IPv6 header", bytes);
         let first = reader.u32()?;
@@ -135,7 +137,7 @@ impl<'a> Datagram<'a> {
         let kind = header.u8()?;
         let segments_left = header.u8()?;
         match (kind, segments_left) {
-            // Nothing left to visit: whatever the type, the header has done its work (RFC 8200 §4.4).
+            // With no segments left a routing header of any type is ignored (RFC 8200 §4.4).
             (_, 0) => Ok(()),
             (ROUTING_TYPE_2, 1) if units == 2 && self.routing_home.is_none() => {
                 header.skip(4)?;
@@ -187,7 +189,7 @@ impl<'a> Datagram<'a> {
                     }
                     self.header.home_address = Some(home);
                 }
-                // The two highest bits say whether an option that is not known may be passed over (RFC 8200 §4.2).
+                // The two highest bits tell whether an unknown option may be skipped (RFC 8200 §4.2).
                 skippable if skippable >> 6 == 0 => {}
                 other => return Err(Malformed { what: "option type", at, why: Why::Value(other.into()) }),
             }
@@ -196,12 +198,12 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// A home address is a unicast address that means something beyond one link (RFC 6275 §6.3, §6.4).
+/// Whether an address is a routable unicast address, as a home address must be (RFC 6275 §6.3, §6.4).
 fn may_be_home(address: Ipv6Addr) -> bool {
     !(address.is_multicast() || address.is_unspecified() || address.is_loopback() || address.is_unicast_link_local())
 }
 
-/// The headers in front of a payload.
+/// IPv6 header and Mobile IPv6 extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Source in the IPv6 header: the care-of address when away.
@@ -214,11 +216,11 @@ pub struct Header {
     pub traffic_class: u8,
     /// Flow label, 20 bits.
     pub flow_label: u32,
-    /// In a Home Address option (RFC 6275 §6.3). The receiver decides whether it may be believed (RFC 6275 §9.3.1).
+    /// Home Address option (RFC 6275 §6.3). The receiver has to check that a binding exists (RFC 6275 §9.3.1).
     pub home_address: Option<Ipv6Addr>,
-    /// In a type 2 routing header that has its one segment left (RFC 6275 §6.4).
+    /// Home address in a type 2 routing header with one segment left (RFC 6275 §6.4).
     pub routing_home: Option<Ipv6Addr>,
-    /// In a Tunnel Encapsulation Limit option (RFC 2473 §4.1.1).
+    /// Tunnel Encapsulation Limit option (RFC 2473 §4.1.1).
     pub encapsulation_limit: Option<u8>,
 }
 
@@ -257,12 +259,12 @@ impl Header {
         Header { encapsulation_limit: Some(limit), ..self }
     }
 
-    /// The address a receiver takes for the sender: what checksums are computed with (RFC 6275 §6.1.1).
+    /// Source address for the upper layers and their checksums: the home address, if there is one (RFC 6275 §6.1.1).
     pub fn real_source(&self) -> Ipv6Addr {
         self.home_address.unwrap_or(self.source)
     }
 
-    /// The address the packet is finally for: what checksums are computed with.
+    /// Final destination, for the upper layers and their checksums.
     pub fn real_destination(&self) -> Ipv6Addr {
         self.routing_home.unwrap_or(self.destination)
     }
@@ -270,7 +272,7 @@ impl Header {
 
 /// A whole packet: IPv6 header, type 2 routing header, destination options, payload (order of RFC 6275 §6.3 and §6.4).
 ///
-/// A payload beyond what the length field can say (65 535 octets with the extension headers) is cut off.
+/// A payload beyond the length field (65 535 octets with the extension headers) is truncated.
 pub fn emit(header: &Header, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let has_options = header.home_address.is_some() || header.encapsulation_limit.is_some();
     let after_routing = if has_options { protocol::DESTINATION } else { protocol };

@@ -1,8 +1,8 @@
-//! Bytes to messages and back: every header, message and option roam6 speaks.
+//! Parsers and emitters of every header, message and option that roam6 uses.
 //!
-//! One file a protocol, in one fixed order: what it answers, the values, `parse`, `emit`, helpers, tests.
-//! A parser takes untrusted bytes and returns a value or [`Malformed`]; it never panics. A code point
-//! that is not assigned has an `Unknown` arm, so it survives a round trip. Emitting is total.
+//! One file for each protocol, in one order: purpose, values, `parse`, `emit`, helpers, tests.
+//! A parser takes untrusted bytes and returns a value or [`Malformed`]; it never panics. An unassigned
+//! code point has an `Unknown` variant, so it survives a round trip. Emitting never fails.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

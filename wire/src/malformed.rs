@@ -1,8 +1,8 @@
-//! The one error of every parser: what is wrong, where, and why.
+//! The error type of all parsers: what is wrong, at which octet, and why.
 
 use core::fmt;
 
-/// Bytes that are not the message they claim to be.
+/// A parse error.
 ///
 /// Prints as `option 41 at 22: length 7, needs 16`: enough to find the octet in a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
-//! Mobile network prefix provisioning: a router tells the routers nearby which networks it has behind it.
+//! Mobile network prefix provisioning: a router announces its mobile network prefixes to neighbouring routers.
 //!
-//! Of draft-jhlee-mext-mnpp-00 only the purpose is known here, not the format. This one is of our own: an ICMPv6 message
-//! of a type for private experiments (RFC 4443 §2.1) to all routers of a link, with options of neighbour discovery. It
-//! is no Router Advertisement because the same router may be a default router too, and one with lifetime 0 would end that.
+//! The purpose is that of draft-jhlee-mext-mnpp-00, the format is roam6's own: an ICMPv6 message of a type for private
+//! experiments (RFC 4443 §2.1) to all routers of a link, with neighbour discovery options. It is no Router
+//! Advertisement, because one with router lifetime 0 would end the sender's role as a default router.
 //!
 //! ```text
 //! |  Type = 200   |   Code = 0    |           Checksum            |
@@ -30,9 +30,9 @@ use core::net::Ipv6Addr;
 
 /// ICMPv6 type.
 pub const TYPE: u8 = 200;
-/// Networks in one message: as many as fit an IPv6 packet of the least MTU.
+/// Networks in one message: as many as fit the minimum MTU.
 pub const MAX_NETWORKS: usize = 32;
-/// Octets of the code that proves.
+/// Octets of the message authentication code.
 pub const CODE_LENGTH: usize = 16;
 
 /// Option type for experiments (RFC 4727 §5.1).
@@ -41,14 +41,14 @@ const QUESTION: u8 = 0x80;
 const CHECKSUM_AT: usize = 2;
 const CHECKSUM_END: usize = 4;
 
-/// What a router announces.
+/// An announcement of a router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announcement {
-    /// Q: whoever hears this is to announce as well.
+    /// Q: receivers are to announce their networks as well.
     pub question: bool,
     /// Networks behind the sender.
     pub networks: Vec<Network>,
-    /// That it comes from who has a key.
+    /// Proof that the sender has the shared key.
     pub proof: Option<Proof>,
 }
 
@@ -57,34 +57,34 @@ pub struct Announcement {
 pub struct Network {
     /// Its prefix.
     pub prefix: Prefix,
-    /// Seconds it may be believed; 0: no longer.
+    /// Lifetime in seconds; 0 withdraws the network.
     pub lifetime: u32,
 }
 
-/// A proof, which whoever shares the key can check.
+/// Message authentication by a shared key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proof {
-    /// Which key.
+    /// Security parameters index of the key.
     pub spi: u32,
-    /// When it was made, microseconds since 1970-01-01T00:00Z.
+    /// Timestamp, microseconds since 1970-01-01T00:00Z.
     pub unix_micros: u64,
-    /// The code.
+    /// Message authentication code.
     pub code: [u8; CODE_LENGTH],
 }
 
 impl Announcement {
-    /// Reads the announcement in a packet; `None` if it is another message. Options that are not known are passed over.
+    /// Parses the announcement in a packet; `None` for any other message. Unknown options are skipped.
     pub fn parse(datagram: &Datagram<'_>) -> Option<Result<Announcement, Malformed>> {
         let is_one = datagram.protocol == protocol::ICMPV6 && datagram.payload.first() == Some(&TYPE);
         is_one.then(|| read(datagram))
     }
 
-    /// The message with its checksum and no proof; networks that are too many are left out.
+    /// Emits the message with its checksum and without proof; networks beyond [`MAX_NETWORKS`] are omitted.
     pub fn emit(&self, source: Ipv6Addr) -> Vec<u8> {
         finished(self.body(), source)
     }
 
-    /// The message with a proof by the key `spi`: `prove` makes the code of the octets it is handed.
+    /// Emits the message with a proof by the key `spi`: `prove` computes the code over the octets it is given.
     pub fn emit_proved(
         &self,
         source: Ipv6Addr,
@@ -108,7 +108,7 @@ impl Announcement {
         writer.finish()
     }
 
-    /// What the proof of a message is over: the message up to the code, its checksum taken as 0.
+    /// The octets covered by the proof: the message up to the code, with a zero checksum.
     pub fn proved_part(message: &[u8]) -> Option<Vec<u8>> {
         let mut part = message.get(..message.len().checked_sub(CODE_LENGTH)?)?.to_vec();
         part.get_mut(CHECKSUM_AT..CHECKSUM_END)?.fill(0);

@@ -1,9 +1,9 @@
-//! Taking fields off untrusted bytes, in order, without ever reading past the end.
+//! Sequential reader of untrusted bytes that never reads past the end.
 
 use crate::malformed::{Malformed, Why};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// Bytes still to be read, the offset they begin at, and the name of what they should be.
+/// The unread bytes, their offset, and the name of what is parsed.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     what: &'static str,
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Passes over `count` octets: reserved fields are ignored on receipt.
+    /// Skips `count` octets: reserved fields are ignored on receipt.
     pub fn skip(&mut self, count: usize) -> Result<(), Malformed> {
         self.bytes(count).map(drop)
     }
@@ -90,13 +90,13 @@ impl<'a> Reader<'a> {
         core::mem::take(&mut self.rest)
     }
 
-    /// A reader of the next `count` octets under a name of their own; positions go on from here.
+    /// A reader of the next `count` octets with its own name for errors; positions continue from here.
     pub fn part(&mut self, what: &'static str, count: usize) -> Result<Reader<'a>, Malformed> {
         let at = self.at;
         Ok(Reader { what, rest: self.bytes(count)?, from: at, at })
     }
 
-    /// Fails unless everything was read.
+    /// Checks that everything was read.
     pub fn end(&self) -> Result<(), Malformed> {
         let needs = self.at - self.from;
         if self.is_empty() { Ok(()) } else { Err(self.malformed(Why::Length { has: needs + self.len(), needs })) }

@@ -1,4 +1,4 @@
-//! UDP datagrams over IPv6, whose checksum is never left out: RFC 768, RFC 8200 §8.1.
+//! UDP over IPv6, with its mandatory checksum: RFC 768, RFC 8200 §8.1.
 
 use crate::checksum::checksum;
 use crate::ip6::protocol;
@@ -17,16 +17,19 @@ pub(crate) const CHECKSUM_AT: usize = 6;
 /// A UDP datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Udp<'a> {
-    /// Port it was sent from.
+    /// Source port.
     pub source: u16,
-    /// Port it was sent to.
+    /// Destination port.
     pub destination: u16,
-    /// What it carries.
+    /// Payload.
     pub payload: &'a [u8],
 }
 
 impl<'a> Udp<'a> {
-    /// Reads a datagram that went between these addresses. Octets beyond its length are not looked at.
+    /// Parses a datagram between these addresses. Octets beyond its length field are ignored.
+    ///
+    /// # Errors
+    /// [`Malformed`] for a wrong length, and a wrong or missing checksum.
     pub fn parse(bytes: &'a [u8], source: Ipv6Addr, destination: Ipv6Addr) -> Result<Udp<'a>, Malformed> {
         let mut reader = Reader::new("UDP header", bytes);
         let ports = (reader.u16()?, reader.u16()?);
@@ -44,7 +47,7 @@ impl<'a> Udp<'a> {
         Ok(Udp { source: ports.0, destination: ports.1, payload })
     }
 
-    /// The datagram with its checksum; a payload beyond what the length field can say is cut off.
+    /// Emits the datagram with its checksum; a payload beyond the length field is truncated.
     pub fn emit(&self, source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
         let room = usize::from(u16::MAX) - HEADER_LENGTH;
         let payload = self.payload.get(..room).unwrap_or(self.payload);
@@ -52,7 +55,7 @@ impl<'a> Udp<'a> {
         let mut writer = Writer::new();
         writer.u16(self.source).u16(self.destination).u16(length).u16(0).bytes(payload);
         let mut bytes = writer.finish();
-        // 0 would say that there is none (RFC 768).
+        // A checksum of 0 would mean none (RFC 768).
         let sum = match checksum(source, destination, protocol::UDP, &bytes) {
             0 => u16::MAX,
             sum => sum,

@@ -1,20 +1,20 @@
-//! Putting fields together, with the padding options that IPv6 and Mobility Headers share.
+//! Writer of messages, with the padding options shared by IPv6 and Mobility Headers.
 //! RFC 8200 §4.2, RFC 6275 §6.2.2 and §6.2.3.
 
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-/// Where something may start: at `step` times n plus `offset` octets.
+/// Alignment requirement of an option: `step` × n + `offset` octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alignment {
-    /// The n in `8n+6` counts these many octets.
+    /// The 8 in `8n+6`, octets.
     pub step: usize,
     /// Octets beyond a multiple of `step`.
     pub offset: usize,
 }
 
 impl Alignment {
-    /// Anywhere.
+    /// No requirement.
     pub const NONE: Alignment = Alignment { step: 1, offset: 0 };
 
     /// At `step` times n plus `offset`; the step is one of 1, 2, 4 and 8.
@@ -22,7 +22,7 @@ impl Alignment {
         Alignment { step, offset }
     }
 
-    /// Octets of padding that something at `at` needs.
+    /// Octets of padding needed at offset `at`.
     pub fn padding(self, at: usize) -> usize {
         let step = self.step.max(1);
         (self.offset + step - at % step) % step
@@ -36,7 +36,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Nothing written yet.
+    /// An empty message.
     pub fn new() -> Self {
         Self::default()
     }
@@ -105,7 +105,7 @@ impl Writer {
         self
     }
 
-    /// What was written.
+    /// The message.
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }

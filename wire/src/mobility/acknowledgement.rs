@@ -10,16 +10,16 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::BitOr;
 
-/// What became of a Binding Update.
+/// A Binding Acknowledgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindingAcknowledgement {
-    /// Accepted, or why not.
+    /// Result.
     pub status: Status,
     /// What the sender supports.
     pub flags: AckFlags,
     /// That of the update; with [`Status::SEQUENCE_OUT_OF_WINDOW`] the last one accepted.
     pub sequence: Sequence,
-    /// How long the binding lives, in units of 4 seconds.
+    /// Granted lifetime in units of 4 seconds.
     pub lifetime_units: u16,
     /// Options.
     pub options: Vec<MobilityOption>,
@@ -74,7 +74,7 @@ macro_rules! statuses {
             $(#[doc = concat!("Status ", $code, ": ", $text, ".")]
             pub const $name: $kind = $kind($code);)*
 
-            /// What it says; `None` if the number has no meaning that is known.
+            /// Its text; `None` for an unassigned value.
             pub fn text(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some($text),)*
@@ -82,7 +82,7 @@ macro_rules! statuses {
                 }
             }
 
-            /// Whether it grants what was asked for.
+            /// Whether it accepts the request: values below 128.
             pub fn is_accepted(self) -> bool {
                 self.0 < 128
             }
@@ -150,7 +150,7 @@ impl Status {
 }
 
 impl BindingAcknowledgement {
-    /// How long the binding lives, seconds.
+    /// Granted lifetime, seconds.
     pub fn lifetime_seconds(&self) -> u32 {
         u32::from(self.lifetime_units) * super::LIFETIME_UNIT_SECONDS
     }

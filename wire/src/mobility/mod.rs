@@ -1,4 +1,4 @@
-//! The Mobility Header: its frame, its messages, and the part of it an authenticator covers.
+//! The Mobility Header and its messages, and the part of it that an authenticator covers.
 //! RFC 6275 §6.1 and §9.2, RFC 4285 §5.
 
 pub mod acknowledgement;
@@ -56,18 +56,18 @@ const DATA_AT: usize = 6;
 /// A message in a Mobility Header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// Asks a mobile node to update its binding (RFC 6275 §6.1.2).
+    /// Requests a Binding Update (RFC 6275 §6.1.2).
     BindingRefreshRequest {
         /// Options.
         options: Vec<MobilityOption>,
     },
-    /// Where a mobile node is (RFC 6275 §6.1.7).
+    /// Registers a care-of address (RFC 6275 §6.1.7).
     BindingUpdate(BindingUpdate),
-    /// What became of an update (RFC 6275 §6.1.8).
+    /// Result of a Binding Update (RFC 6275 §6.1.8).
     BindingAcknowledgement(BindingAcknowledgement),
-    /// What the mobility header or home address of a packet was wrong with (RFC 6275 §6.1.9).
+    /// Reports an unknown binding or MH Type (RFC 6275 §6.1.9).
     BindingError {
-        /// What was wrong.
+        /// Reason.
         status: ErrorStatus,
         /// The home address of the packet, `::` if it had none.
         home_address: Ipv6Addr,
@@ -103,11 +103,11 @@ impl fmt::Display for ErrorStatus {
 }
 
 impl Message {
-    /// Reads a Mobility Header, from its Payload Proto field.
+    /// Parses a Mobility Header, from its Payload Proto field.
     ///
     /// `source` and `destination` are the real ones ([`crate::ip6::Datagram::real_source`]); the checksum covers them.
     /// The checks come in the order of RFC 6275 §9.2; see [`parameter_problem`] for those that want an answer.
-    /// Octets beyond the Header Len are not looked at.
+    /// Octets beyond Header Len are ignored.
     pub fn parse(bytes: &[u8], source: Ipv6Addr, destination: Ipv6Addr) -> Result<Message, Malformed> {
         let message = framed(bytes)?;
         if checksum(source, destination, protocol::MOBILITY, message) != 0 {
@@ -243,7 +243,7 @@ impl Message {
     }
 }
 
-/// Where the Parameter Problem (code 0) points that a refused header is to be answered with, as an offset in it.
+/// Pointer of the Parameter Problem (code 0) that answers a malformed header, as an offset in the header.
 ///
 /// `None` if the header is to be dropped silently (RFC 6275 §9.2).
 pub fn parameter_problem(malformed: &Malformed) -> Option<usize> {
@@ -253,11 +253,10 @@ pub fn parameter_problem(malformed: &Malformed) -> Option<usize> {
     }
 }
 
-/// What the last MN-HA authenticator of a Mobility Header covers, and where it is (RFC 4285 §5.1).
+/// The octets covered by the last MN-HA authenticator of a Mobility Header, and its offset (RFC 4285 §5.1).
 ///
-/// Gives the octets from Payload Proto through the SPI, checksum zero, and the offset of the authenticator. `None`
-/// without such an option, or if it is followed by anything but authentication options and padding, which it would not
-/// prove.
+/// The octets go from Payload Proto through the SPI, with a zero checksum. `None` without such an option, or if
+/// anything but authentication options and padding follows it, which it would not cover.
 pub fn authenticated_part(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let message = framed(bytes).ok()?;
     let options_at = match *message.get(2)? {

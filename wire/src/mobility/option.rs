@@ -1,4 +1,4 @@
-//! Mobility options: one table row each for how they are read, and where they may start.
+//! Mobility options: a table of their formats and alignments.
 //! RFC 6275 §6.2, RFC 3963 §4.3, RFC 5648 §4.1, RFC 6089 §4, RFC 4283 §3, RFC 4285 §5, RFC 5555 §3, RFC 5568 §6.4.4.
 
 use super::MAX_LENGTH;
@@ -64,20 +64,20 @@ pub mod kind {
 /// A mobility option; padding is not among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MobilityOption {
-    /// When the home agent would like the binding refreshed, in units of 4 seconds (RFC 6275 §6.2.4).
+    /// Refresh interval that the home agent suggests, in units of 4 seconds (RFC 6275 §6.2.4).
     BindingRefreshAdvice(u16),
-    /// The care-of address, where the source is not to be trusted to be it (RFC 6275 §6.2.5).
+    /// The care-of address, where the source address may differ (RFC 6275 §6.2.5).
     AlternateCareOf(Ipv6Addr),
-    /// Which nonces the binding key was made of (RFC 6275 §6.2.6).
+    /// Indices of the nonces that the binding key was derived from (RFC 6275 §6.2.6).
     NonceIndices {
-        /// Of the home address.
+        /// Home nonce index.
         home: u16,
-        /// Of the care-of address.
+        /// Care-of nonce index.
         care_of: u16,
     },
-    /// Authenticator of a binding with a correspondent (RFC 6275 §6.2.7); must be last.
+    /// Authenticator of a binding with a correspondent (RFC 6275 §6.2.7); the last option.
     BindingAuthorisation(Vec<u8>),
-    /// A prefix of the network behind a mobile router (RFC 3963 §4.3).
+    /// A mobile network prefix (RFC 3963 §4.3).
     MobileNetworkPrefix(Prefix),
     /// The mobile node's link-layer address, or a request for it (RFC 5568 §6.4.4).
     LinkLayerAddress {
@@ -86,73 +86,73 @@ pub enum MobilityOption {
         /// The address.
         address: Vec<u8>,
     },
-    /// A name of the mobile node other than its addresses (RFC 4283 §3).
+    /// An identifier of the mobile node other than its addresses (RFC 4283 §3).
     MobileNodeIdentifier {
         /// 1 for a network access identifier.
         subtype: u8,
-        /// The name.
+        /// The identifier.
         identifier: Vec<u8>,
     },
-    /// Proof of origin (RFC 4285 §5); must be last but for another of its kind.
+    /// Mobility message authentication (RFC 4285 §5); only further authentication options may follow.
     Authentication {
         /// [`AUTHENTICATION_MN_HA`] or [`AUTHENTICATION_MN_AAA`].
         subtype: u8,
-        /// Which key; 0 to 255 are reserved.
+        /// Security parameters index; 0 to 255 are reserved.
         spi: u32,
         /// The authenticator.
         data: Vec<u8>,
     },
-    /// NTP timestamp of the sender (RFC 4285 §6).
+    /// Replay protection: the sender's NTP timestamp (RFC 4285 §6).
     ReplayProtection(u64),
-    /// An IPv4 home address, asked for or held (RFC 5555 §3.1.1).
+    /// IPv4 Home Address, requested or registered (RFC 5555 §3.1.1).
     Ipv4HomeAddress {
         /// Of the network it is in; 6 bits.
         prefix_length: u8,
-        /// P: a prefix is wanted, not only an address.
+        /// P: a prefix is requested, not only an address.
         prefix_wanted: bool,
-        /// The address; `0.0.0.0` asks for one.
+        /// The address; `0.0.0.0` requests a dynamic one.
         address: Ipv4Addr,
     },
-    /// What became of the IPv4 home address (RFC 5555 §3.2.1).
+    /// Result for the IPv4 home address (RFC 5555 §3.2.1).
     Ipv4AddressAcknowledgement {
-        /// What became of it.
+        /// Result.
         status: Ipv4Status,
-        /// Of the network it is in; 6 bits, 0 with a refusal.
+        /// Prefix length of its network, 6 bits; 0 if rejected.
         prefix_length: u8,
         /// The address.
         address: Ipv4Addr,
     },
-    /// A NAT was found, or UDP is wanted (RFC 5555 §3.2.2).
+    /// NAT Detection: a NAT is on the path, or UDP encapsulation is required (RFC 5555 §3.2.2).
     NatDetection {
-        /// F: the home agent insists on UDP.
+        /// F: the home agent requires UDP encapsulation.
         force_udp: bool,
-        /// How often the mapping needs refreshing, seconds; 0 says nothing, all ones is never.
+        /// Interval of NAT keepalives in seconds; 0 is unspecified, all ones is never.
         refresh_seconds: u32,
     },
     /// An IPv4 care-of address (RFC 5555 §3.1.2).
     Ipv4CareOf(Ipv4Addr),
-    /// One of several bindings (RFC 5648 §4.1).
+    /// Binding Identifier of one of several care-of addresses (RFC 5648 §4.1).
     BindingIdentifier(BindingIdentifier),
-    /// Flows to be kept as they are (RFC 6089 §4.3).
+    /// Flow bindings to be kept unchanged (RFC 6089 §4.3).
     FlowSummary(Vec<Fid>),
-    /// A flow and where it is to go (RFC 6089 §4.2).
+    /// A flow binding (RFC 6089 §4.2).
     FlowIdentification(FlowIdentification),
-    /// An option whose type is known and whose body is wrong, where the standard has the error answered by a status
-    /// rather than the message dropped: Mobile Network Prefix, Binding Identifier, Flow Summary, Flow Identification.
+    /// A known option with an invalid body, of a type whose errors the standard answers with a status instead of a drop:
+    /// Mobile Network Prefix, Binding Identifier, Flow Summary, Flow Identification.
     Misshapen {
         /// Option Type.
         kind: u8,
         /// What follows the length.
         body: Vec<u8>,
     },
-    /// The path MTU of a care-of address as its owner found it: an experimental option (RFC 5096) of roam6.
+    /// Path MTU of a care-of address, measured by the mobile router: an experimental option (RFC 5096) of roam6.
     PathMtu {
         /// The binding, 0 without RFC 5648.
         bid: Bid,
         /// Largest outer packet, octets.
         mtu: u16,
     },
-    /// Any other option, to be passed over.
+    /// Any other option, to be ignored.
     Unknown {
         /// Option Type.
         kind: u8,
@@ -161,39 +161,39 @@ pub enum MobilityOption {
     },
 }
 
-/// One binding of a home address that has several.
+/// The Binding Identifier option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BindingIdentifier {
-    /// Which one.
+    /// Binding identifier.
     pub bid: Bid,
-    /// In an acknowledgement: what became of it; 0 leaves it to the message's status.
+    /// In an acknowledgement: result for this binding; 0 defers to the status of the message.
     pub status: Status,
-    /// H: at home and away at once.
+    /// H: simultaneous home and foreign attachment.
     pub simultaneous_home: bool,
-    /// BID-PRI, 7 bits: lower is better, 0 says nothing (RFC 6089 §4.1).
+    /// BID-PRI, 7 bits: lower is better, 0 is unspecified (RFC 6089 §4.1).
     pub priority: u8,
-    /// The care-of address, if it is told.
+    /// The care-of address, if present.
     pub care_of: CareOfField,
 }
 
 /// The care-of address field of a Binding Identifier option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CareOfField {
-    /// Not told: the one known already.
+    /// Absent: the registered one remains.
     None,
-    /// Of an IPv4 network.
+    /// IPv4 care-of address.
     V4(Ipv4Addr),
-    /// Of an IPv6 network.
+    /// IPv6 care-of address.
     V6(Ipv6Addr),
 }
 
-/// What a known option looks like.
+/// Format of a known option.
 struct Row {
     kind: u8,
-    /// Octets the body has at least.
+    /// Minimum length of the body, octets.
     least: usize,
     alignment: Alignment,
-    /// Whether an error in it is answered, not dropped.
+    /// Whether an invalid body is answered with a status, not dropped.
     answered: bool,
     read: fn(&mut Reader<'_>) -> Result<MobilityOption, Malformed>,
 }
@@ -252,12 +252,12 @@ const TABLE: [Row; 17] = [
     })),
 ];
 
-/// What tells the experiment of [`MobilityOption::PathMtu`] from others: "PMTU".
+/// Experiment identifier of [`MobilityOption::PathMtu`]: "PMTU".
 const PATH_MTU_EXPERIMENT: u32 = 0x504d_5455;
 const NAT_FORCE_UDP: u16 = 0x8000;
 const BID_SIMULTANEOUS_HOME: u8 = 0x80;
 const IPV4_PREFIX_WANTED: u16 = 0x0200;
-/// Where a Binding Identifier option starts that carries an IPv6 care-of address.
+/// Alignment of a Binding Identifier option with an IPv6 care-of address.
 const BID_WITH_ADDRESS_ALIGNMENT: Alignment = Alignment::new(8, 2);
 
 fn find(kind: u8) -> Option<&'static Row> {
@@ -271,7 +271,7 @@ pub(super) fn read_all(reader: &mut Reader<'_>) -> Result<Vec<MobilityOption>, M
         if options.len() == MAX_OPTIONS {
             return Err(Malformed { what: "mobility options", at, why: Why::TooMany(MAX_OPTIONS) });
         }
-        // Nothing that an authenticator does not prove may hide behind it (RFC 4285 §5, RFC 6275 §6.2.7).
+        // No option may follow the authenticator, which would not cover it (RFC 4285 §5, RFC 6275 §6.2.7).
         if closed && kind != kind::AUTHENTICATION {
             return Err(Malformed { what: "mobility option", at, why: Why::Misplaced });
         }
@@ -289,7 +289,7 @@ pub(super) fn write_all(options: &[MobilityOption], writer: &mut Writer) {
         let length = body.len() + 2;
         let at = writer.position();
         let padding = if closes(kind) && position + 1 == options.len() {
-            // Ends the message: what pads it to eight octets goes before, not after.
+            // The last option of the message: padding to eight octets goes before it.
             Alignment::new(8, 0).padding(at + length)
         } else {
             option.alignment(kind).padding(at)
@@ -300,7 +300,7 @@ pub(super) fn write_all(options: &[MobilityOption], writer: &mut Writer) {
     }
 }
 
-/// Offset of the data of the last MN-HA authentication option, from a reader that stands at the first option.
+/// Offset of the data of the last MN-HA authentication option; `reader` is at the first option.
 pub(super) fn find_authenticator(reader: &mut Reader<'_>) -> Option<usize> {
     let mut found = None;
     while let Some((_, kind, mut body)) = next(reader).ok()? {
@@ -314,7 +314,7 @@ pub(super) fn find_authenticator(reader: &mut Reader<'_>) -> Option<usize> {
     found
 }
 
-/// The next option that is not padding: where it is, its type, its body.
+/// The next option other than padding: offset, type, body.
 fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<(usize, u8, Reader<'a>)>, Malformed> {
     while !reader.is_empty() {
         let at = reader.position();
@@ -349,7 +349,7 @@ fn closes(kind: u8) -> bool {
     matches!(kind, kind::AUTHENTICATION | kind::BINDING_AUTHORISATION)
 }
 
-/// The path MTU; an option of any other experiment is passed over.
+/// The path MTU; options of other experiments are unknown.
 fn read_experimental(body: &mut Reader<'_>) -> Result<MobilityOption, Malformed> {
     let whole = body.rest();
     let mut fields = Reader::new("experimental mobility option", whole);

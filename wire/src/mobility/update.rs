@@ -9,14 +9,14 @@ use crate::writer::Writer;
 use alloc::vec::Vec;
 use core::ops::BitOr;
 
-/// Where a mobile node or router is, and for how long.
+/// A Binding Update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindingUpdate {
     /// Orders the updates of one home address.
     pub sequence: Sequence,
-    /// What is asked for.
+    /// Flags.
     pub flags: UpdateFlags,
-    /// How long the binding may live, in units of 4 seconds; 0 ends it.
+    /// Requested lifetime in units of 4 seconds; 0 is a de-registration.
     pub lifetime_units: u16,
     /// Options.
     pub options: Vec<MobilityOption>,
@@ -91,7 +91,7 @@ impl BitOr for UpdateFlags {
 }
 
 impl BindingUpdate {
-    /// How long the binding may live, seconds.
+    /// Requested lifetime, seconds.
     pub fn lifetime_seconds(&self) -> u32 {
         u32::from(self.lifetime_units) * super::LIFETIME_UNIT_SECONDS
     }

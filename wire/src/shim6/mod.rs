@@ -1,6 +1,6 @@
-//! Shim6: what two hosts with several addresses each tell one another below the transport. RFC 5533 §5, RFC 5534 §5.
+//! Shim6 payload header, control messages and REAP messages. RFC 5533 §5, RFC 5534 §5.
 //!
-//! §12 of RFC 5533 states the test of the P bit backwards; §5.2 and §5.3 are followed: set for payload.
+//! RFC 5533 §12 has the test of the P bit inverted; this follows §5.2 and §5.3: set for payload.
 
 pub mod option;
 pub mod probe;
@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 
 /// Next Header value of the Shim6 header, control and payload.
 pub const PROTOCOL: u8 = 140;
-/// The longest control message, octets: what the Hdr Ext Len can say.
+/// The longest control message that Hdr Ext Len can describe, octets.
 pub const MAX_LENGTH: usize = 2048;
 /// Octets of a payload header.
 pub const PAYLOAD_LENGTH: usize = 8;
@@ -28,22 +28,22 @@ const TYPE_AT: usize = 2;
 const CHECKSUM_AT: usize = 4;
 /// The P bit in the octet of the type.
 const PAYLOAD: u8 = 0x80;
-/// The S bit in the octet after the type: set, it is a message of HIP.
+/// The S bit in the octet after the type: set in HIP messages.
 const HIP: u8 = 1;
 
 /// Values of the Type field.
 pub mod kind {
-    /// First message of the initiator.
+    /// I1: first message of the initiator.
     pub const I1: u8 = 1;
-    /// First answer of the responder.
+    /// R1: first answer of the responder.
     pub const R1: u8 = 2;
-    /// Second message of the initiator.
+    /// I2: second message of the initiator.
     pub const I2: u8 = 3;
-    /// Second answer of the responder.
+    /// R2: second answer of the responder.
     pub const R2: u8 = 4;
-    /// Says that there is no such context.
+    /// R1bis: the receiver has no such context.
     pub const R1BIS: u8 = 5;
-    /// Makes a lost context anew.
+    /// I2bis: recovers a lost context.
     pub const I2BIS: u8 = 6;
     /// From here on, a message with an unknown tag is answered with R1bis.
     pub const FIRST_OF_CONTEXT: u8 = 64;
@@ -59,7 +59,7 @@ pub mod kind {
     pub const ERROR: u8 = 68;
 }
 
-/// A number whose echo proves that a message is an answer.
+/// A nonce, echoed by the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nonce(pub u32);
 
@@ -67,25 +67,25 @@ pub struct Nonce(pub u32);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are the standard's own terms, and their types say what they hold")]
 pub enum Message {
-    /// Asks for a context (RFC 5533 §5.4).
+    /// Initiates a context (RFC 5533 §5.4).
     I1 { tag: Tag, nonce: Nonce, options: Vec<ShimOption> },
-    /// Asks to ask again with a validator; the responder keeps nothing (§5.5).
+    /// Stateless answer to I1, with a responder validator (§5.5).
     R1 { initiator_nonce: Nonce, responder_nonce: Nonce, options: Vec<ShimOption> },
-    /// Asks again (§5.6).
+    /// Returns the validator, with the initiator's locators (§5.6).
     I2 { tag: Tag, initiator_nonce: Nonce, responder_nonce: Nonce, options: Vec<ShimOption> },
-    /// Grants the context (§5.7).
+    /// Completes the handshake, with the responder's locators (§5.7).
     R2 { tag: Tag, nonce: Nonce, options: Vec<ShimOption> },
-    /// Says that there is no context of this tag (§5.8).
+    /// No context has this tag (§5.8).
     R1bis { packet_tag: Tag, responder_nonce: Nonce, options: Vec<ShimOption> },
-    /// Asks to make the lost context anew (§5.9).
+    /// Recovers the lost context (§5.9).
     I2bis { tag: Tag, initiator_nonce: Nonce, responder_nonce: Nonce, packet_tag: Tag, options: Vec<ShimOption> },
-    /// Tells of other locators or preferences (§5.10).
+    /// Announces changed locators or preferences (§5.10).
     UpdateRequest { tag: Tag, nonce: Nonce, options: Vec<ShimOption> },
-    /// The update was received (§5.11).
+    /// Acknowledges an Update Request (§5.11).
     UpdateAck { tag: Tag, nonce: Nonce, options: Vec<ShimOption> },
-    /// Something, so that the peer hears anything at all (RFC 5534 §5.1).
+    /// Keepalive (RFC 5534 §5.1).
     Keepalive { tag: Tag, options: Vec<ShimOption> },
-    /// Tries a pair of locators (RFC 5534 §5.2).
+    /// Probes a locator pair (RFC 5534 §5.2).
     Probe(Probe),
     /// What was wrong with a message (RFC 5533 §5.14).
     Error(ErrorMessage),
@@ -93,14 +93,14 @@ pub enum Message {
     Unknown { kind: u8, body: Vec<u8> },
 }
 
-/// What was wrong with a message (RFC 5533 §5.14).
+/// An Error message (RFC 5533 §5.14).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorMessage {
     /// What.
     pub code: ErrorCode,
-    /// Where: an offset in the packet, from its IPv6 header on.
+    /// Offset of the error in octets, from the IPv6 header of the packet.
     pub pointer: u16,
-    /// As much of the packet as fits, and up to 7 octets of padding.
+    /// The packet in error, as much as fits, with up to 7 octets of padding.
     pub packet: Vec<u8>,
 }
 
@@ -109,15 +109,15 @@ pub struct ErrorMessage {
 pub struct ErrorCode(u8);
 
 impl ErrorCode {
-    /// A type of message that is not known.
+    /// Unknown message type.
     pub const UNKNOWN_TYPE: ErrorCode = ErrorCode(0);
-    /// An option that is not known and critical.
+    /// Unrecognized critical option.
     pub const CRITICAL_OPTION: ErrorCode = ErrorCode(1);
-    /// A locator whose verification method cannot be, or failed.
+    /// Locator verification method not supported, or failed.
     pub const VERIFICATION: ErrorCode = ErrorCode(2);
-    /// Preferences for another generation of locators.
+    /// Locator list generation number out of sync.
     pub const GENERATION: ErrorCode = ErrorCode(3);
-    /// More or fewer preferences than locators.
+    /// Number of locators in the preferences does not match.
     pub const LOCATOR_COUNT: ErrorCode = ErrorCode(4);
 
     /// The code as a number, 0 to 127.
@@ -126,17 +126,17 @@ impl ErrorCode {
     }
 }
 
-/// A payload header: the addresses in front of it are locators (RFC 5533 §5.2).
+/// The payload extension header: the packet's addresses are locators (RFC 5533 §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadHeader {
     /// What follows.
     pub next: u8,
-    /// The receiver's tag.
+    /// The receiver's context tag.
     pub tag: Tag,
 }
 
 impl PayloadHeader {
-    /// Reads a payload header; `None` if it is a control message or too short. What follows is not looked at.
+    /// Parses a payload header; `None` for a control message or too few octets.
     pub fn parse(bytes: &[u8]) -> Option<PayloadHeader> {
         let &[next, length, a, b, c, d, e, f] = bytes.first_chunk()?;
         let tag = Tag::of_low(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
@@ -151,10 +151,12 @@ impl PayloadHeader {
 }
 
 impl Message {
-    /// Reads a control message, from its Next Header field. Octets beyond the Hdr Ext Len are not looked at.
+    /// Parses a control message, from its Next Header field. Octets beyond Hdr Ext Len are ignored.
     ///
-    /// An option this message may not have makes it malformed if it is critical, and is as unknown if not; see
-    /// [`error_code`] for what is to be answered.
+    /// An option that the message must not have counts as unknown.
+    ///
+    /// # Errors
+    /// [`Malformed`]; also for an unknown critical option, see [`error_code`].
     pub fn parse(bytes: &[u8]) -> Result<Message, Malformed> {
         let message = framed(bytes)?;
         let mut reader = Reader::new("Shim6 header", message);
@@ -313,14 +315,14 @@ impl Message {
     }
 }
 
-/// With which error a refused message is to be answered, if with any: [`Malformed::at`] is where the pointer points,
-/// from the start of the Shim6 header on (RFC 5533 §12.3).
+/// Code of the Error message that answers a malformed message, if any; its pointer is [`Malformed::at`], counted from
+/// the Shim6 header (RFC 5533 §12.3).
 pub fn error_code(malformed: &Malformed) -> Option<ErrorCode> {
     (malformed.what == option::CRITICAL).then_some(ErrorCode::CRITICAL_OPTION)
 }
 
-/// The tag of a control message that is of a context, or of a payload header, whatever else is in it: what R1bis needs
-/// (RFC 5533 §7.17). `None` for the messages of §7 and for errors.
+/// The receiver's context tag in a payload header or control message, as R1bis needs it (RFC 5533 §7.17). `None` for
+/// handshake and Error messages.
 pub fn tag_of(bytes: &[u8]) -> Option<Tag> {
     let &[_, _, kind, _, _, _, a, b, c, d, e, f] = bytes.first_chunk()?;
     match kind {
@@ -350,7 +352,7 @@ fn least_units(kind: u8) -> usize {
     }
 }
 
-/// Of the header alone: no pseudo-header, so that locators may change on the way (RFC 5533 §5.3).
+/// The checksum without a pseudo-header, so that locators may change on the way (RFC 5533 §5.3).
 fn sum(message: &[u8]) -> u16 {
     let (pairs, _) = message.as_chunks::<2>();
     let mut sum: u32 = pairs.iter().map(|&pair| u32::from(u16::from_be_bytes(pair))).sum();
