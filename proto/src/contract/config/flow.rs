@@ -1,4 +1,4 @@
-//! Flow rules and traffic selectors: the five-tuple subset of RFC 6088 and RFC 6089.
+//! Flow bindings and their traffic selectors: the five-tuple subset of RFC 6088 and RFC 6089.
 
 use roam6_wire::{Bid, Prefix};
 use serde::{Deserialize, Serialize};
@@ -9,15 +9,16 @@ use serde::{Deserialize, Serialize};
 pub struct FlowRule {
     /// Flow identifier, not 0 (RFC 6089 §4.2).
     pub id: u16,
-    /// Lower comes first; unique, not 0.
+    /// Priority: lower is matched first; unique, not 0.
     pub priority: u16,
-    /// Which packets.
+    /// The packets of the flow.
     pub selector: Selector,
-    /// The binding they take.
+    /// Binding identifier of the path.
     pub bid: Bid,
 }
 
-/// Which packets, seen from the correspondent (RFC 6088 §3.2): source is the correspondent, destination the mobile network.
+/// A traffic selector (RFC 6088 §3.2), as seen from the correspondent: the source is the correspondent, the destination is
+/// in the mobile network.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Selector {

@@ -1,4 +1,4 @@
-//! What a router that announces its networks is told: plain values, checked by whoever builds them.
+//! Settings of mobile network prefix provisioning: plain values, validated by the caller.
 
 use crate::base::few;
 use crate::contract::config::nemo::SharedKey;
@@ -6,26 +6,26 @@ use core::time::Duration;
 use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};
 
-/// A router that announces its networks to the routers nearby, and hears of theirs.
+/// A router that announces its networks to neighbouring routers, and accepts their announcements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MnppConfig {
-    /// Names of the links on which it does; they may come and go.
+    /// Names of the interfaces; they may be added and removed at run time.
     pub interfaces: few::Set<String>,
-    /// Networks behind this router; none are announced if there are none.
+    /// Announced prefixes; may be empty.
     pub announced: Vec<Prefix>,
-    /// What proves the announcements; `None`: nothing does.
+    /// The key that authenticates the announcements; `None`: not authenticated.
     pub key: Option<SharedKey>,
-    /// What is believed of others. Empty: nothing.
+    /// Acceptance rules; if empty, no announcement is accepted.
     pub accepted: Vec<Acceptance>,
-    /// Time between announcements; they may be believed three times as long.
+    /// Interval of announcements; their lifetime is three intervals.
     pub interval: Duration,
 }
 
-/// What is believed, and of whom.
+/// Prefixes that are accepted from the holders of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acceptance {
-    /// Who proves to have this key; `None`: anybody.
+    /// The key of the sender; `None`: any sender.
     pub key: Option<SharedKey>,
-    /// May have networks in these.
+    /// Accepted prefixes are within these.
     pub prefixes: Vec<Prefix>,
 }

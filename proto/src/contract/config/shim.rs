@@ -1,4 +1,4 @@
-//! What the shim is told: plain values, checked by whoever builds them.
+//! Settings of Shim6: plain values, validated by the caller.
 
 use crate::base::few;
 use crate::contract::item::Trigger;
@@ -10,34 +10,34 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::Ipv6Addr;
 
-/// A host with several uplinks.
+/// A multihomed host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShimConfig {
-    /// Names of the uplinks; they may come and go. Their global addresses are this host's locators.
+    /// Names of the uplinks; they may be added and removed at run time. Their global addresses are the local locators.
     pub interfaces: few::Set<String>,
-    /// What is thought of locators on an uplink, by its name, where it is not as good as any.
+    /// Locator preferences by uplink name; uplinks without an entry have the default preference.
     #[serde(default, skip_serializing_if = "has_no_preferences")]
     pub preferences: few::Map<String, UplinkPreference>,
-    /// How addresses on the uplinks are made; `None`: others see to them.
+    /// Address generation on the uplinks; `None`: addresses are configured elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<AddressPolicy>,
-    /// When a context is asked for; `None`: only peers ask.
+    /// When a context is established; `None`: only by peers.
     pub trigger: Option<Trigger>,
-    /// With whom.
+    /// The peers with which contexts are established.
     pub peers: PeerRules,
-    /// Contexts at once. When there are so many, those of the prefix that holds most give way, then the least recently
-    /// used whose peer has proved nothing.
+    /// Maximum number of contexts. At the limit, contexts of the /64 with the most contexts are evicted first, and among
+    /// those the least recently used of peers without a verified locator.
     pub max_contexts: usize,
-    /// Send Timeout of RFC 5534 §6.1, 100 ms at least; peers are told, rounded up to whole seconds.
+    /// Send Timeout (RFC 5534 §6.1), at least 100 ms; announced to peers, rounded up to whole seconds.
     pub send_timeout: Duration,
-    /// So long after it has left its ULIDs a context asks whether they work again, and again; `None`: never.
+    /// Interval at which a context that has left its ULID pair probes that pair; `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_after: Option<Duration>,
-    /// A context in which nothing was sent or received for so long ends (RFC 5533 §11).
+    /// Idle time after which a context is discarded (RFC 5533 §11).
     pub idle_timeout: Duration,
-    /// What proves that our addresses are one host's. Addresses that none of them proves are used alone: as ULID only.
+    /// CGA and HBA parameters that prove ownership of the local addresses. Other addresses are used as ULIDs only.
     pub identities: Vec<Identity>,
-    /// Peers' signatures verified each second, at most; in between only what is cheap.
+    /// Maximum number of signature verifications each second.
     pub verifications_per_second: u32,
 }
 
@@ -45,69 +45,68 @@ fn has_no_preferences(preferences: &few::Map<String, UplinkPreference>) -> bool 
     preferences.is_empty()
 }
 
-/// What is thought of an uplink's locators (RFC 5533 §5.15.3). Peers are told.
+/// Locator preferences of an uplink, announced to peers (RFC 5533 §5.15.3).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UplinkPreference {
-    /// Lower is better.
+    /// Priority; lower is preferred.
     pub priority: u8,
-    /// Share among those of one priority, as of DNS SRV records.
+    /// Weight among locators of one priority, as in DNS SRV records.
     pub weight: u8,
-    /// It will not last.
+    /// The TRANSIENT flag.
     pub transient: bool,
 }
 
 impl UplinkPreference {
-    /// As peers are told.
+    /// Its wire form.
     pub fn emit(self) -> Preference {
         let flags = if self.transient { Preference::TRANSIENT } else { 0 };
         Preference { flags, priority: self.priority, weight: self.weight }
     }
 }
 
-/// How addresses are made in advertised prefixes.
+/// Address generation in advertised prefixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressPolicy {
-    /// What proves that they are one host's.
+    /// The proof of ownership.
     pub proof: Proof,
-    /// Work in sets that are made while it runs, 0 or 1. Sets made ahead may have more.
+    /// Sec value of addresses generated at run time, 0 or 1. Sets generated ahead may have a higher one.
     pub sec: Sec,
 }
 
-/// What proves addresses. A key is that of the first identity that has a private one.
+/// Proof of address ownership. The key is that of the first identity with a private key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
-    /// They are a set; another prefix makes another set (RFC 5535).
+    /// Hash-based addresses; another prefix requires another set (RFC 5535).
     Hba,
-    /// Each is made of the key (RFC 3972).
+    /// Cryptographically generated addresses (RFC 3972).
     Cga,
-    /// They are a set with the key in it: CGA-compatible.
+    /// CGA-compatible hash-based addresses (RFC 5535 §5.1).
     Both,
 }
 
-/// With whom contexts are asked for. A peer may always ask us.
+/// Filter of the peers with which this host establishes contexts. Peers may establish contexts regardless.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerRules {
-    /// If not empty, peers in here only.
+    /// If not empty, only peers within these prefixes.
     pub only: Vec<Prefix>,
-    /// Never peers in here.
+    /// No peers within these prefixes.
     pub except: Vec<Prefix>,
-    /// Not with peers whose identifier is made of a link-layer address: it can be no CGA.
+    /// No peers with a modified EUI-64 interface identifier, which cannot be a CGA.
     pub skip_eui64: bool,
 }
 
-/// A set of addresses that prove one another.
+/// CGA parameters, and the key if there is one.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// CGA parameters; with a Multi-Prefix extension they are of an HBA set (RFC 5535).
+    /// CGA parameters; of an HBA set if they have a Multi-Prefix extension (RFC 5535).
     pub parameters: Parameters,
-    /// The key that goes with the parameters' public key, PKCS #8 DER, where there is one: what it signs need not be in
-    /// the set.
+    /// The private key of the public key of the parameters, PKCS #8 DER; empty if there is none.
     #[serde(with = "crate::base::hex", default, skip_serializing_if = "Vec::is_empty")]
     pub private_key: Vec<u8>,
 }
 
-/// The least Send Timeout.
+/// Minimum Send Timeout.
 pub const SHORTEST_SEND_TIMEOUT: Duration = Duration::from_millis(100);
 
 impl Default for ShimConfig {
@@ -129,7 +128,7 @@ impl Default for ShimConfig {
 }
 
 impl PeerRules {
-    /// Whether a context with `peer` may be asked for.
+    /// Whether this host establishes contexts with `peer`.
     pub fn allow(&self, peer: Ipv6Addr) -> bool {
         let inside = |prefixes: &[Prefix]| prefixes.iter().any(|prefix| prefix.contains(peer));
         let [.., a, b, _, _, _] = peer.octets();
