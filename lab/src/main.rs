@@ -1,6 +1,6 @@
-//! The testbed of roam6: experiments and the demo, on real packets between namespaced hosts.
+//! The testbed of roam6: experiments and demos with real packets between network namespaces.
 //!
-//! Never part of a router. It runs the built `roam6` as a process, as a user would.
+//! Not part of a router. It runs the built `roam6` as a process, as a user would.
 
 mod attacks;
 mod bed;
@@ -36,7 +36,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Runs networks that move, on this machine, and measures them.
+/// Runs mobile networks in network namespaces of this machine, and measures them.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Arguments {
@@ -50,92 +50,93 @@ enum Command {
     List,
     /// Runs one experiment and prints its summary.
     Run {
-        /// Its name, as `list` shows it.
+        /// Its name, as listed by `list`.
         name: String,
-        /// Writes the whole result to this file.
+        /// Writes the result (JSON) to this file.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
-        /// Fewer repetitions: under a minute.
+        /// Fewer repetitions: about a minute.
         #[arg(long)]
         quick: bool,
     },
-    /// Runs every experiment and writes one page of all figures, beside the papers' and the bounds. Goes on where it stopped.
+    /// Runs every experiment and writes one page of all figures, with the papers' values and the bounds. Continues where it was
+    /// stopped.
     #[command(after_help = "Example: roam6-lab report --quick --into target/report")]
     Report {
         /// Fewer repetitions of each.
         #[arg(long)]
         quick: bool,
-        /// Only experiments whose names begin so, as 'nemo/'.
+        /// Only experiments whose names begin with this, for example 'nemo/'.
         #[arg(long, value_name = "BEGINNING", default_value = "")]
         only: String,
-        /// Also runs those that there is a result of.
+        /// Also runs experiments that have a result.
         #[arg(long)]
         again: bool,
-        /// Runs nothing: draws the results that are there.
+        /// Runs nothing; draws the existing results.
         #[arg(long)]
         draw: bool,
-        /// The folder of the results and of index.html.
+        /// The directory of the results and of index.html.
         #[arg(long, value_name = "FOLDER", default_value = "target/report")]
         into: PathBuf,
     },
-    /// Draws the figures of a result that `run --json` wrote, beside what the paper says.
+    /// Draws the charts of a result written by `run --json`, with the paper's values.
     Plot {
-        /// The result.
+        /// The result file.
         result: PathBuf,
-        /// Draws into this file.
+        /// Writes the charts to this file.
         #[arg(long, value_name = "FILE")]
         svg: PathBuf,
     },
-    /// A vehicle goes home, FN1, FN2, home, FN1 and FN2 again under traffic; fails if anything breaks.
+    /// NEMO: a vehicle moves home, FN1, FN2, home, FN1, FN2 under traffic; fails if a connection breaks.
     Demo {
-        /// Draws what was shown into this file.
+        /// Writes the output as a picture to this file.
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
         /// Keeps the capture of all links in this file (pcapng).
         #[arg(long, value_name = "FILE")]
         capture: Option<PathBuf>,
     },
-    /// One transfer goes by the tunnel, straight, moves, and goes straight again; shows which path its bytes took.
+    /// MPTCP: one transfer uses the tunnel, the direct path, moves, and uses the next direct path; shows the path of its bytes.
     DemoMptcp {
-        /// Draws the paths of the bytes over time into this file.
+        /// Writes a chart of the paths of the bytes over time to this file.
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
         /// Keeps the capture of all links in this file (pcapng).
         #[arg(long, value_name = "FILE")]
         capture: Option<PathBuf>,
     },
-    /// Two hosts, two providers: one provider after the other fails under two connections, and they go on.
+    /// Shim6: two hosts, two providers; one provider after the other fails under two connections, which survive.
     DemoShim6 {
-        /// Draws what was shown into this file.
+        /// Writes the output as a picture to this file.
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
         /// Keeps the capture of all links in this file (pcapng).
         #[arg(long, value_name = "FILE")]
         capture: Option<PathBuf>,
     },
-    /// Three vehicles and a roadside unit move; ping and TCP go on over one, two and three hops of GeoNetworking.
+    /// GeoNetworking: ping and TCP between a moving vehicle and a roadside unit over one, two and three hops.
     DemoGeonet {
-        /// Draws what was shown into this file.
+        /// Writes the output as a picture to this file.
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
         /// Keeps the capture of the channel in this file (pcapng).
         #[arg(long, value_name = "FILE")]
         capture: Option<PathBuf>,
     },
-    /// Shows networks in a browser while they run: drag the vehicle into another and watch its connections; or watch
+    /// Shows running networks in a browser: drag the vehicle into another network and watch its connections, or watch
     /// vehicles on a road.
     #[command(after_help = "Example: roam6-lab live geonet --port 8080, then open http://127.0.0.1:8080/")]
     Live {
-        /// What to show.
+        /// The network to show.
         #[arg(value_enum, default_value_t = live::Show::Nemo)]
         what: live::Show,
-        /// Port of 127.0.0.1 to serve the page on; 0 for any that is free.
+        /// Port on 127.0.0.1 to serve the page on; 0: any free port.
         #[arg(long, default_value_t = 0)]
         port: u16,
     },
-    /// Ends what an earlier run has left behind: nothing, unless it hangs.
+    /// Kills processes of earlier runs; only a hanging run leaves any.
     Clean,
-    /// Prints what a shell completes these commands by.
+    /// Prints the completion script of a shell.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
@@ -203,7 +204,7 @@ fn run(name: &str, json: Option<&Path>, quick: bool) -> Result<bool> {
     }
     println!("{}", serde_json::to_string_pretty(&findings.summary)?);
     for fault in findings.faults() {
-        eprintln!("not as it should be: {fault}");
+        eprintln!("failed check: {fault}");
     }
     Ok(findings.is_sound())
 }

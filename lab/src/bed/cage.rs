@@ -31,7 +31,7 @@ pub(crate) const WORK: &str = "/run/lab";
 /// with its status.
 pub(crate) fn enter() -> Result<()> {
     if std::env::var_os(INSIDE).is_some() && getpid() == Pid::from_raw(1) {
-        return furnish().context("cannot furnish the cage");
+        return furnish().context("cannot mount the file systems of the sandbox");
     }
     check_root()?;
     std::process::exit(guard(None)?);
@@ -51,7 +51,7 @@ pub(crate) fn enter_with_door(open: impl FnOnce() -> Result<TcpListener>) -> Res
 
 fn check_root() -> Result<()> {
     if !geteuid().is_root() {
-        bail!("the testbed makes network namespaces and devices: run it as root");
+        bail!("the testbed creates network namespaces and devices: run it as root");
     }
     Ok(())
 }
@@ -69,7 +69,7 @@ pub(crate) fn clean() -> Result<bool> {
             left += 1;
         }
     }
-    println!("{}", if left == 0 { "nothing was left behind".to_owned() } else { format!("ended {left} processes") });
+    println!("{}", if left == 0 { "no process is left".to_owned() } else { format!("killed {left} processes") });
     Ok(true)
 }
 
@@ -96,7 +96,7 @@ fn guard(door: Option<TcpListener>) -> Result<i32> {
         if signal != 0 {
             kill(pid, Signal::SIGKILL).ok();
             inner.wait()?; // returns when the last process of the cage is gone
-            eprintln!("\ninterrupted; nothing is left behind");
+            eprintln!("\ninterrupted; the testbed is removed");
             return Ok(128 + i32::try_from(signal)?);
         }
         if let Some(status) = inner.try_wait()? {
@@ -118,7 +118,7 @@ impl Drop for Outside {
 /// A directory in the machine's temporary directory for files that belong on a disk, and its file system type. It is
 /// removed with the sandbox.
 pub(crate) fn disk() -> Result<(PathBuf, &'static str)> {
-    let folder = PathBuf::from(std::env::var_os(OUTSIDE).context("not in a cage")?);
+    let folder = PathBuf::from(std::env::var_os(OUTSIDE).context("not in the sandbox")?);
     fs::create_dir_all(&folder)?;
     let kind = if statfs(&folder)?.filesystem_type() == TMPFS_MAGIC { "in memory" } else { "on disk" };
     Ok((folder, kind))

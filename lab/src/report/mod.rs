@@ -47,7 +47,7 @@ pub(crate) fn run(wish: &Wish) -> Result<bool> {
     let results: Vec<_> = wanted.iter().filter_map(|experiment| shelf.read(experiment.name)).collect();
     let path = wish.into.join("index.html");
     page::write(&path, &results)?;
-    println!("{} of {} experiments are shown in {}", results.len(), wanted.len(), path.display());
+    println!("{} of {} experiments are in {}", results.len(), wanted.len(), path.display());
     Ok(sound && results.len() == wanted.len())
 }
 
@@ -72,7 +72,7 @@ fn turn(shelf: &Shelf, rows: &[Vec<&Experiment>], quick: bool, left: u64) -> Res
         let rows: Vec<_> = rows.iter().map(|experiments| scope.spawn(|| row(experiments))).collect();
         rows.into_iter().try_fold(true, |sound, row| match row.join() {
             Ok(done) => Ok(done? && sound),
-            Err(_) => bail!("a row of experiments failed"),
+            Err(_) => bail!("a row of experiments panicked"),
         })
     })
 }
@@ -93,7 +93,7 @@ fn one(shelf: &Shelf, experiment: &Experiment, quick: bool) -> Result<bool> {
         let faults = shelf.read(experiment.name).filter(|_| came).map(|result| reading::faults(&result).join("; "));
         let faults = faults.filter(|faults| !faults.is_empty());
         let (name, faults) = (experiment.name, faults.unwrap_or_else(|| "it ended without a result".to_owned()));
-        eprintln!("    {name} is not as it should be: {faults} (see {})", log.display());
+        eprintln!("    {name}: failed checks: {faults} (see {})", log.display());
     }
     Ok(sound)
 }

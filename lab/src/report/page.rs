@@ -89,7 +89,7 @@ fn faults(html: &mut String, result: &Value) -> Result<()> {
     if result.get("sound") != Some(&Value::Bool(false)) {
         return Ok(());
     }
-    html.push_str("<p class=\"fault\">This run was not as it should be.</p>\n<ul>\n");
+    html.push_str("<p class=\"fault\">Checks failed in this run.</p>\n<ul>\n");
     for fault in reading::faults(result) {
         writeln!(html, "<li>{}</li>", escape(fault))?;
     }

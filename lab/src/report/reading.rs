@@ -13,77 +13,81 @@ pub(super) struct Chapter {
 pub(super) const CHAPTERS: &[Chapter] = &[
     Chapter {
         prefix: "nemo/",
-        title: "A network that moves",
-        about: "Beside Lightweight NEMO for low-end devices (Almodovar and others, 2008), which measured packets a second \
-                and left handover unmeasured.",
+        title: "Mobile networks",
+        about: "Compared with Lightweight NEMO for low-end devices (Almodovar and others, 2008), which measured packets per \
+                second and did not measure handovers.",
     },
     Chapter {
         prefix: "mptcp/",
         title: "The direct path",
-        about: "Beside NEMO augmented with MPTCP (Mitharwal, Lohr, Gravey; 2016), which restarted its connections at each move.",
+        about: "Compared with NEMO augmented with MPTCP (Mitharwal, Lohr, Gravey; 2016), which restarted its connections at \
+                each handover.",
     },
     Chapter {
         prefix: "geonet/",
-        title: "Addressed by place",
-        about: "Beside CarGeo6 (Toukabri and others, 2011), which had 2 to 10 ms over one hop and lost what was larger than 1350 octets.",
+        title: "GeoNetworking",
+        about: "Compared with CarGeo6 (Toukabri and others, 2011): 2 to 10 ms over one hop, and packets larger than 1350 \
+                octets were lost.",
     },
     Chapter {
         prefix: "shim6/",
         title: "Several providers",
-        about: "Beside LinShim6 (Barré, Ronan, Bonaventure), which patched the kernel.",
+        about: "Compared with LinShim6 (Barré, Ronan, Bonaventure), a patch of the kernel.",
     },
-    Chapter { prefix: "lab/", title: "The testbed itself", about: "What the links of the testbed are worth." },
+    Chapter { prefix: "lab/", title: "The testbed itself", about: "The accuracy of the testbed's links." },
 ];
 
 /// How to read the figures of each experiment.
 const READING: &[(&str, &str)] = &[
-    ("lab/links", "How exactly the links delay, lose and are re-plugged: what follows can be no finer than this."),
+    ("lab/links", "Accuracy of delay, loss and re-plugging of the links, which limits all other figures."),
     (
         "mptcp/handover",
-        "One connection through every kind of move. The silence is what the application saw; by the tunnel, and straight.",
+        "One connection through every kind of handover. The silence is measured at the application, by the tunnel and on the \
+         direct path.",
     ),
-    ("mptcp/many", "Each line is one way of all connections at once, the quickest to recover first."),
-    ("mptcp/model", "The paper's five equations give the round trips to a fraction of a millisecond."),
+    ("mptcp/many", "Each line is one kind of connection, sorted by gap."),
+    ("mptcp/model", "The paper's five equations predict the round trips to a fraction of a millisecond."),
     (
         "mptcp/scenarios",
-        "With the direct path a visited network costs no more than home. By the home agent each byte crosses its line twice \
-         and meets its delay and loss twice, so the gain is more than the paper's.",
+        "With the direct path the delay in a visited network is that at home. By the home agent each byte crosses its link \
+         twice, with twice the delay and loss, so the gain is larger than the paper's.",
     ),
-    ("nemo/crash", "What a killed daemon costs: the tunnel is the kernel's, so nothing while it is away."),
+    ("nemo/crash", "Effect of a killed daemon. The tunnel is in the kernel and forwards while the daemon is down."),
     (
         "nemo/firewall",
-        "What the rules of a firewall on either end of the tunnel forbid does not pass, whatever the neighbour cache holds \
-         and while rules change; and what its hooks cost, beside plain routers with the same rules.",
+        "No packet passes against the rules of a firewall on either end of the tunnel, in any state of the neighbour cache \
+         and during rule changes. The cost of the hooks is compared with plain routers with the same rules.",
     ),
     (
         "nemo/flows",
-        "What it costs to choose a path for each flow; and by weights, that packets behind one another leave by two \
-         interfaces, so that the kernel does less of its work for many at once.",
+        "Cost of path selection for each flow. With weights, consecutive packets also leave by two interfaces, so that the \
+         kernel batches fewer of them.",
     ),
     (
         "nemo/handover",
-        "How long the network is silent at each kind of move, seen by 1000 packets a second. A hard move has no cable for 9 ms, \
-         and can be no shorter than that and one round trip to the home agent.",
+        "Gap of each kind of handover, by a train of 1000 packets/s. A hard handover has no cable for 9 ms; its minimum is \
+         that and one round trip to the home agent.",
     ),
-    ("nemo/home-and-away", "One uplink at home and one abroad, both in use (RFC 5648 §5.6)."),
+    ("nemo/home-and-away", "One uplink at home and one away, both in use (RFC 5648 §5.6)."),
     (
         "nemo/hostile",
-        "A million bad messages, each of them accounted for, while the legitimate router works on; and attacks by \
-         outsiders and insiders, whose figures are 0, or the few times one packet may be forwarded.",
+        "A million bad messages, each of them counted, while the legitimate router keeps its binding; and attacks by \
+         outsiders and insiders, whose figures are 0, or the number of times that one packet may be forwarded.",
     ),
-    ("nemo/nested", "A router in the network of a router in the network of a router: each tunnel takes 40 octets."),
+    ("nemo/nested", "Mobile routers nested three deep: each tunnel takes 40 octets."),
     (
         "nemo/scale",
-        "What one home agent carries as its bindings grow. With random networks every packet costs the cache misses of its \
-         prefix and its tunnel; plain routing with as many routes pays more.",
+        "One home agent by number of bindings. With random networks every packet costs the cache misses of its prefix and \
+         its tunnel; plain routing with as many routes costs more.",
     ),
     (
         "nemo/storm",
-        "Nobody need register after a restart, because bindings are in the journal; here everybody does, at once.",
+        "A restart does not require registrations, because bindings are in the journal; here all mobile routers register at \
+         the same time.",
     ),
-    ("nemo/throughput", "Packets for the same processor time, in turns within one run; plain routing is 1."),
-    ("shim6/generation", "Candidates tried in a second decide how long an address of a higher Sec takes to make."),
-    ("shim6/recovery", "How long an application stands still is the Send Timeout and little more, if TCP is told."),
+    ("nemo/throughput", "Packets for the same CPU time, in turn within one run; plain routing is 1."),
+    ("shim6/generation", "The candidates per second determine the time to generate an address with a higher Sec."),
+    ("shim6/recovery", "The outage is the Send Timeout and little more if TCP is told of the new path."),
 ];
 
 /// The explanation of an experiment; empty if there is none.
