@@ -1,4 +1,4 @@
-//! What the facilities of a station are told: plain values, checked by whoever builds them.
+//! Settings of the facilities layer of a station: plain values, validated by the caller.
 
 use core::net::Ipv6Addr;
 use core::time::Duration;
@@ -6,84 +6,84 @@ use roam6_wire::Prefix;
 use roam6_wire::geo::{Area, Place};
 use serde::{Deserialize, Serialize};
 
-/// Largest number of an application: the largest that takes four octets (ISO 17419).
+/// Maximum ITS-AID: the largest of four octets (ISO 17419).
 pub const MAX_APPLICATION: u32 = 270_549_119;
-/// Most services announced: with all that can be said of them they fit in a packet.
+/// Maximum number of announced services: with all their fields they fit into one packet.
 pub const MAX_ANNOUNCED: usize = 16;
-/// Longest name of an announcer, and longest context, octets (IEEE Std 1609.3).
+/// Maximum length of an advertiser identifier, octets (IEEE Std 1609.3).
 pub const MAX_NAME: usize = 32;
-/// See [`MAX_NAME`].
+/// Maximum length of a provider service context, octets (IEEE Std 1609.3).
 pub const MAX_CONTEXT: usize = 31;
 
 /// The facilities of a station.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FacilitiesConfig {
-    /// The station's number; `None`: one is drawn at random at each start.
+    /// The station ID; `None`: random at each start.
     pub station_id: Option<u32>,
-    /// Whether it makes itself known (CAM); it hears others in any case.
+    /// Whether it sends CAMs; it always receives them.
     pub aware: bool,
-    /// Length, tenths of a metre; `None`: nobody knows.
+    /// Vehicle length, 0.1 m; `None`: unknown.
     pub length: Option<u16>,
-    /// Width, tenths of a metre.
+    /// Vehicle width, 0.1 m; `None`: unknown.
     pub width: Option<u8>,
-    /// What it announces (SAM); it hears others in any case.
+    /// Its service announcement (SAM); it always receives them.
     #[serde(default)]
     pub announcement: Option<Announcement>,
 }
 
-/// What a station announces (EN 302 890-1).
+/// A service announcement (EN 302 890-1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcement {
-    /// Whose it is: 1 to [`MAX_NAME`] octets.
+    /// Advertiser identifier, 1 to [`MAX_NAME`] octets.
     pub name: Option<String>,
-    /// From one message to the next, 100 ms to 5 s: what is sent says how often it is sent in 5 s.
+    /// Interval of SAMs, 100 ms to 5 s; announced as the repetition rate for 5 s.
     pub interval: Duration,
-    /// What is served, [`MAX_ANNOUNCED`] at most.
+    /// The services, at most [`MAX_ANNOUNCED`].
     pub services: Vec<Served>,
-    /// How to reach the Internet by this station.
+    /// Internet access by this station.
     pub routing: Option<Way>,
 }
 
-/// An application that is served.
+/// An announced service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Served {
-    /// Its number (ITS-AID), [`MAX_APPLICATION`] at most.
+    /// Its ITS-AID, at most [`MAX_APPLICATION`].
     pub application: u32,
-    /// Where that is.
+    /// Its IPv6 address.
     pub address: Option<Ipv6Addr>,
     /// Its port.
     pub port: Option<u16>,
-    /// What it wants to say: [`MAX_CONTEXT`] octets at most.
+    /// Its provider service context, at most [`MAX_CONTEXT`] octets.
     pub context: Option<String>,
 }
 
-/// How to reach the Internet, without a router advertisement on the link.
+/// A routing advertisement: Internet access without a Router Advertisement on the link (IEEE Std 1609.3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Way {
-    /// Of addresses there.
+    /// Prefix for address configuration.
     pub prefix: Prefix,
-    /// Who forwards.
+    /// Default router.
     pub gateway: Ipv6Addr,
-    /// Servers of the domain name system, two at most.
+    /// DNS servers, at most two.
     pub dns: Vec<Ipv6Addr>,
-    /// How long that is to be believed, in whole seconds, 65535 at most.
+    /// Router lifetime, whole seconds, at most 65535.
     pub lifetime: Duration,
 }
 
-/// What is to be done about an event (EN 302 637-3 §6.1: trigger, update, terminate).
+/// A request of an application to the DEN basic service (EN 302 637-3 §6.1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DenmOrder {
-    /// Something has happened.
+    /// AppDENM_trigger: a new event.
     Trigger(Event),
-    /// It is now so.
+    /// AppDENM_update: new data of an event.
     Update(EventName, Event),
-    /// It is over: by whoever told of it a cancellation, by anybody else a negation.
+    /// AppDENM_terminate: a cancellation by the originator, a negation by another station.
     Terminate(EventName),
 }
 
 impl DenmOrder {
-    /// Who is to hear of it, if that is said anew.
+    /// The destination area, if the request has one.
     pub fn area(&self) -> Option<&Area> {
         match self {
             DenmOrder::Trigger(event) | DenmOrder::Update(_, event) => Some(&event.area),
@@ -92,31 +92,31 @@ impl DenmOrder {
     }
 }
 
-/// An event to tell of.
+/// An event of a DENM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// What the client calls it, to find it again in the view.
+    /// A tag of the client, shown in the view.
     pub tag: u32,
-    /// Kind of event, and more of it (TS 102 894-2 §A.10).
+    /// Cause code and sub cause code (TS 102 894-2 §A.10).
     pub cause: (u8, u8),
-    /// How sure it is, 1 to 7; 0 unknown.
+    /// Information quality, 1 to 7; 0: unavailable.
     pub quality: u8,
-    /// Where; `None`: here.
+    /// Event position; `None`: the position of this station.
     pub place: Option<Place>,
-    /// Who is to hear of it.
+    /// Destination area.
     pub area: Area,
-    /// From now to its end, at most a day.
+    /// Validity duration, at most one day.
     pub validity: Duration,
-    /// Sent again each, for so long.
+    /// Repetition interval and repetition duration.
     pub repetition: Option<(Duration, Duration)>,
 }
 
-/// Names an event: the station that told of it first, and its number there.
+/// Action ID of an event: the originating station and its sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventName {
-    /// The station.
+    /// The originating station ID.
     pub station: u32,
-    /// Which of its events.
+    /// The sequence number.
     pub sequence: u16,
 }
 

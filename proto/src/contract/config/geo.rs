@@ -1,5 +1,5 @@
-//! What a GeoNetworking station is told: plain values under the names of the standard's management information base
-//! (EN 302 636-4-1 annex H), checked by whoever builds them.
+//! Settings of a GeoNetworking station: plain values named as in the management information base (EN 302 636-4-1 annex
+//! H), validated by the caller.
 
 use crate::base::few;
 use crate::contract::config::facilities::FacilitiesConfig;
@@ -11,36 +11,36 @@ use std::net::Ipv6Addr;
 /// A station.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeoConfig {
-    /// Names of the interfaces that carry GeoNetworking frames; they may come and go.
+    /// Names of the interfaces with GeoNetworking; they may be added and removed at run time.
     pub interfaces: few::Set<String>,
-    /// What it is.
+    /// Its station type.
     pub station: Station,
     /// Virtual links for IPv6.
     pub virtual_links: Vec<VirtualLink>,
-    /// Messages of its own, if it has any.
+    /// Its facilities layer, if it has one.
     #[serde(default)]
     pub facilities: Option<FacilitiesConfig>,
-    /// All that has a default.
+    /// The management information base.
     pub mib: Mib,
 }
 
 /// A geographically bounded virtual link (EN 302 636-6-1 §6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VirtualLink {
-    /// Name of the interface that IPv6 sees.
+    /// Name of its virtual interface.
     pub name: String,
-    /// Where its multicast goes.
+    /// Destination of its multicast packets.
     pub reach: Reach,
     /// The traffic class of its packets (EN 302 636-4-1 §9.7.5).
     #[serde(default = "ipv6_class")]
     pub class: TrafficClass,
-    /// How long they may live; `None` for itsGnDefaultPacketLifetime.
+    /// Packet lifetime; `None` for itsGnDefaultPacketLifetime.
     #[serde(default)]
     pub lifetime: Option<Duration>,
 }
 
 impl VirtualLink {
-    /// The traffic class of IPv6 unless another is set: less urgent than DENM (1) and CAM (2).
+    /// Default traffic class of IPv6: below DENM (1) and CAM (2).
     pub const CLASS: TrafficClass = TrafficClass(3);
 }
 
@@ -48,38 +48,37 @@ fn ipv6_class() -> TrafficClass {
     VirtualLink::CLASS
 }
 
-/// How far a virtual link reaches.
+/// Scope of the multicast packets of a virtual link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// All stations in this area.
+    /// GeoBroadcast to this area.
     Area(Area),
-    /// All stations within so many metres of wherever this one is.
+    /// GeoBroadcast to a circle around this station; radius in metres.
     Around(u16),
-    /// All stations within so many hops.
+    /// Topologically-scoped broadcast; number of hops.
     Hops(u8),
 }
 
-/// How packets are forwarded outside the area they are for.
+/// Non-area forwarding algorithms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NonArea {
-    /// To the neighbour nearest to the destination (§E.2).
+    /// Greedy forwarding (§E.2).
     Greedy,
-    /// By whoever gets nearest to it and is first (§E.3).
+    /// Contention-based forwarding (§E.3).
     Contention,
 }
 
-/// How packets are forwarded inside their area.
+/// Area forwarding algorithms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InArea {
-    /// By everybody, at once (§F.2).
+    /// Simple GeoBroadcast forwarding (§F.2).
     Simple,
-    /// By whoever is farthest from the sender, and first (§F.3).
+    /// Contention-based forwarding (§F.3).
     Contention,
-    /// The same, but a copy that is heard ends it only for who is between its sender and the first, or after several; and
-    /// who was handed the packet hands it on at once (§F.4).
+    /// Advanced contention-based forwarding, with sectors, a copy counter and an addressed forwarder (§F.4).
     Advanced,
 }
 
@@ -88,7 +87,7 @@ pub enum InArea {
 pub struct Mib {
     /// itsGnIsMobile.
     pub is_mobile: bool,
-    /// itsGnLocalAddrConfMethod is auto: another station with our address makes us take a new one.
+    /// itsGnLocalAddrConfMethod is auto: a duplicate address is replaced.
     pub automatic_address: bool,
     /// itsGnPaiInterval, metres.
     pub pai_interval: u32,
@@ -96,21 +95,21 @@ pub struct Mib {
     pub max_sdu_size: u16,
     /// itsGnLifetimeLocTE.
     pub lifetime_loc_te: Duration,
-    /// How long a station that was heard directly is forwarded to without being heard again. Not the standard's, which
-    /// lets it be one as long as it is in the table: at 30 m/s it is out of range long before.
+    /// Lifetime of the neighbour flag of a location table entry. An extension: in the standard a neighbour stays one as long
+    /// as its entry, but at 30 m/s it is out of range long before.
     pub neighbour_lifetime: Duration,
     /// itsGnLocationServiceMaxRetrans.
     pub location_service_retransmissions: u32,
     /// itsGnLocationServiceRetransmitTimer.
     pub location_service_timer: Duration,
-    /// itsGnLocationServicePacketBufferSize, octets for each station looked for.
+    /// itsGnLocationServicePacketBufferSize, octets for each destination.
     pub location_service_buffer: usize,
     /// itsGnBeaconServiceRetransmitTimer.
     pub beacon_timer: Duration,
     /// itsGnBeaconServiceMaxJitter.
     pub beacon_jitter: Duration,
-    /// Hops a beacon travels. Not the standard's, which has 1: with more the positions of stations farther away are known
-    /// before anything is sent to them.
+    /// Hop limit of beacons. An extension, 1 in the standard: with more hops the positions of distant stations are known in
+    /// advance.
     pub beacon_hops: u8,
     /// itsGnDefaultHopLimit.
     pub default_hop_limit: u8,
@@ -128,8 +127,8 @@ pub struct Mib {
     pub max_area_size: u32,
     /// itsGnNonAreaForwardingAlgorithm.
     pub non_area: NonArea,
-    /// Whether a packet that may not wait, and for which there is no neighbour nearer to its goal, goes round the gap
-    /// instead of to everybody. Not the standard's.
+    /// Whether greedy forwarding recovers from a local maximum by perimeter routing, instead of a broadcast, for packets
+    /// without store-carry-forward. An extension.
     pub recovery: bool,
     /// itsGnAreaForwardingAlgorithm.
     pub in_area: InArea,
@@ -189,53 +188,53 @@ impl Default for Mib {
     }
 }
 
-/// Where packets for an IPv6 address go (the GeoDestination of the paper, changeable at run time).
+/// Maps an IPv6 destination address to an area; may change at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeoDestination {
-    /// A multicast group, or an anycast address.
+    /// A multicast or anycast address.
     pub address: Ipv6Addr,
     /// The area.
     pub area: Area,
 }
 
-/// For whom a packet is.
+/// Packet transport type, with its destination (EN 302 636-4-1 annex J).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum To {
-    /// One station (GeoUnicast).
+    /// GeoUnicast to a station.
     Station(GeoAddress),
-    /// Any one station in an area (GeoAnycast).
+    /// GeoAnycast to an area.
     AnyIn(Area),
-    /// All stations in an area (GeoBroadcast).
+    /// GeoBroadcast to an area.
     AllIn(Area),
-    /// All stations within so many hops (topologically-scoped broadcast).
+    /// Topologically-scoped broadcast; number of hops.
     Hops(u8),
-    /// All neighbours (single-hop broadcast).
+    /// Single-hop broadcast.
     Neighbours,
 }
 
-/// A question to be asked.
+/// An echo request to send.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// Its name.
+    /// Its identifier.
     pub probe: Probe,
-    /// For whom.
+    /// Its destination.
     pub to: To,
-    /// Octets of data that come along and come back.
+    /// Payload length, octets.
     pub octets: u16,
-    /// Hops it may make; `None` for the default.
+    /// Hop limit; `None` for the default.
     pub hops: Option<u8>,
-    /// The station at which it has made its last hop answers too.
+    /// The station at which its hop limit expires answers too (trace).
     pub trace: bool,
-    /// Answers come spread over so long: where many are asked, not all may speak at once.
+    /// Interval over which the replies are spread at random, so that many stations do not reply at once.
     pub spread: Duration,
 }
 
-/// Names a question.
+/// Identifies an echo request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Probe {
-    /// The series.
+    /// Identifier of the series.
     pub identifier: u32,
-    /// The place in the series.
+    /// Sequence number in the series.
     pub sequence: u32,
 }
