@@ -1,7 +1,7 @@
-//! What must hold after every event of a world, whatever happens in it.
+//! Invariants of a NEMO world, checked after every event.
 //!
-//! The checks watch from outside: they read the messages on the wire, the hosts' forwarding state and what the engines
-//! show an operator, and keep a binding cache of their own to compare with (RFC 3963 §6.2, RFC 6275 §9.5.1, §10.3).
+//! The checks observe from outside: packets, the forwarding state of hosts and the views of engines. They keep a
+//! binding cache of their own as the reference (RFC 3963 §6.2, RFC 6275 §9.5.1, §10.3).
 
 use crate::host::HostId;
 use crate::map::Map;
@@ -16,20 +16,20 @@ use roam6_wire::{HomeAddress, Ipv4End, Prefix, Sequence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Clocks differ, and time passes between the acknowledgement and the look at it.
+/// Tolerance: clocks differ, and time passes between an acknowledgement and its check.
 const SLACK: Duration = Duration::from_secs(1);
-/// How long an update may be on its way, or wait at the home agent, and still bring about forwarding.
+/// Longest time that an update may be in transit, or queued at the home agent, and still cause forwarding.
 const UPDATE_AGE: Duration = Duration::from_secs(15);
-/// How long a home agent come back to life may take to put right what it finds.
+/// Time in which a restarted home agent must repair its state.
 const WAKING: Duration = Duration::from_secs(1);
 /// Updates remembered of each mobile router.
 const MEMORY: usize = 64;
-/// More items than this no host of these worlds has any use for.
+/// Items of a host at most.
 const MAX_ITEMS: usize = 200;
-/// More timers than this no engine of these worlds has any use for.
+/// Timers of an engine at most.
 const MAX_TIMERS: usize = 100;
 
-/// The onlooker.
+/// The reference model and counters.
 #[derive(Debug, Default)]
 pub struct Checks {
     senders: BTreeMap<HostId, Sender>,
@@ -37,25 +37,25 @@ pub struct Checks {
     cache: BTreeMap<(HostId, HomeAddress), Bound>,
     grants: BTreeMap<(HostId, HomeAddress), BTreeMap<Ipv6Addr, Time>>,
     born: BTreeMap<HostId, Time>,
-    /// Until when mobile routers may believe that they are bound: from when the update was sent (RFC 6275 §11.7.3).
+    /// Until when mobile routers may count as registered: from the sending of the update (RFC 6275 §11.7.3).
     believed: BTreeMap<HostId, Time>,
-    /// How far wall clocks were stepped in all: a journal's lifetimes are wrong by as much.
+    /// Sum of wall clock steps: lifetimes of a journal are wrong by as much.
     stepped: Duration,
-    /// What home agents have answered: to whom, status, number.
+    /// Acknowledgements of home agents: destination, status, sequence number.
     answers: BTreeSet<(Ipv6Addr, HomeAddress, u8, Sequence)>,
-    /// Acknowledgements seen.
+    /// Accepted updates.
     pub acknowledged: u64,
-    /// Updates refused.
+    /// Refused updates.
     pub refused: u64,
 }
 
-/// A mobile router as seen on the wire.
+/// A mobile router as its packets show it.
 #[derive(Debug)]
 struct Sender {
     last: Sequence,
 }
 
-/// A binding as it must be at a home agent.
+/// A binding of the reference cache.
 #[derive(Debug, Clone)]
 struct Bound {
     care_of: BTreeSet<Ipv6Addr>,
@@ -64,17 +64,17 @@ struct Bound {
 }
 
 impl Checks {
-    /// Notes what the script did, as far as it excuses anything.
+    /// Notes an event of the script that suspends an invariant.
     pub fn excuse(&mut self, happening: &Happening) {
         if let Happening::StepClock(_, micros) = happening {
             self.stepped += Duration::from_micros(micros.unsigned_abs());
         }
     }
 
-    /// Looks at everything after one event.
+    /// Checks all invariants after one event.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The violated invariant.
     pub fn look(&mut self, map: &mut Map, facts: &[Fact]) -> Result<(), String> {
         let now = map.world.now();
         for fact in facts {
@@ -103,7 +103,7 @@ impl Checks {
         Ok(())
     }
 
-    /// Whether a home agent holds a care-of address elsewhere than at home.
+    /// Whether a home agent has a binding with a care-of address away from home.
     pub fn is_bound(&self, now: Time, home_address: HomeAddress) -> bool {
         let elsewhere = |bound: &Bound| bound.care_of.iter().any(|care_of| *care_of != home_address.0);
         self.cache.iter().any(|((_, home), bound)| *home == home_address && bound.ends > now && elsewhere(bound))
@@ -183,7 +183,7 @@ impl Checks {
         Ok(())
     }
 
-    /// A mobile router believes only what its home agent has said.
+    /// A mobile router accepts only acknowledgements that its home agent has sent.
     fn see_believed(
         &self,
         map: &Map,
@@ -206,7 +206,7 @@ impl Checks {
         }
     }
 
-    /// A mobile router does not show a binding beyond what it was granted.
+    /// A mobile router shows no binding beyond the granted lifetime.
     fn see_bound(&self, now: Time, map: &Map, host: HostId) -> Result<(), String> {
         let ended = |until: &&Time| now > **until + SLACK;
         let Some(until) = self.believed.get(&host).filter(ended) else { return Ok(()) };
@@ -218,7 +218,7 @@ impl Checks {
         }
     }
 
-    /// No acknowledged binding without forwarding, nor without a record that outlives a crash.
+    /// No acknowledged binding without forwarding state and a journal record.
     fn check_standing(&self, now: Time, host: HostId, ack: &Acknowledgement, map: &mut Map) -> Result<(), String> {
         let far: Vec<Prefix> = far(map, ack.home_address);
         let world = &mut map.world;
@@ -266,7 +266,7 @@ impl Checks {
         }
     }
 
-    /// What the home agent shows is what it has acknowledged, or a newer update it is about to.
+    /// A home agent shows what it has acknowledged, or a newer update it is about to acknowledge.
     fn see_view(&mut self, now: Time, map: &Map, host: HostId) -> Result<(), String> {
         let state = map.world.host(host);
         let Some(life) = &state.life else { return Ok(()) };
@@ -343,7 +343,8 @@ impl Checks {
         grants.extend(care_of.iter().map(|address| (*address, now + lifetime)));
     }
 
-    /// A home agent come back knows what its journal kept: an update may be in it that was never acknowledged.
+    /// A restarted home agent has the bindings of its journal, among them perhaps an update that was never
+    /// acknowledged.
     fn relearn(&mut self, map: &mut Map, host: HostId) {
         let now = map.world.now();
         let records: Vec<Record> = map.world.host(host).journal.recall();
@@ -377,7 +378,7 @@ impl Checks {
     }
 }
 
-/// An engine that is asked again and again, and what it wants to be asked for.
+/// The timers of an engine in an endless loop.
 fn due(map: &Map, host: HostId) -> String {
     let host = map.world.host(host);
     let view = host.view(map.world.now());
@@ -385,7 +386,7 @@ fn due(map: &Map, host: HostId) -> String {
     format!("{} goes round in circles: {}", host.name, due.collect::<Vec<_>>().join(", "))
 }
 
-/// The prefixes a home agent must forward for this home address.
+/// The prefixes that a home agent must forward for this home address.
 fn far(map: &Map, home: HomeAddress) -> Vec<Prefix> {
     let prefixes = map.mobiles.iter().filter(|mobile| mobile.home_address == home).map(|mobile| mobile.prefix);
     core::iter::once(Prefix::host(home.0)).chain(prefixes).collect()
@@ -400,7 +401,7 @@ fn tunnel_towards(kernel: &crate::kernel::Kernel, prefix: Prefix) -> Option<Tunn
     })
 }
 
-/// The far ends of the tunnel of this home address.
+/// The remote tunnel ends of this home address.
 fn standing_care_of(map: &Map, host: HostId, home: HomeAddress) -> BTreeSet<Ipv6Addr> {
     let kernel = &map.world.host(host).kernel;
     let tunnel = tunnel_towards(kernel, Prefix::host(home.0)).and_then(|id| kernel.tunnel(id));
@@ -408,13 +409,13 @@ fn standing_care_of(map: &Map, host: HostId, home: HomeAddress) -> BTreeSet<Ipv6
     paths.map(|path| if path.direct { home.0 } else { map.origin(path.remote) }).collect()
 }
 
-/// The far end of a tunnel as a binding shows it, in one address again.
+/// The remote tunnel end of a binding's view, as one address.
 fn end_of(binding: &BindingView) -> Option<Ipv6Addr> {
     let port = |address: Ipv4Addr| Ipv4End { address, port: binding.udp_port.unwrap_or(0) }.to_ipv6();
     binding.care_of.map(|care_of| care_of.to_ipv4_mapped().map_or(care_of, port))
 }
 
-/// Whose tunnel it is.
+/// The home address of a tunnel.
 fn owner(map: &Map, host: HostId, tunnel: TunnelId) -> Option<HomeAddress> {
     let far = &map.world.host(host).kernel.tunnel(tunnel)?.far;
     let homes = map.mobiles.iter().map(|mobile| mobile.home_address);

@@ -1,6 +1,6 @@
-//! The kernel of a simulated host: what a [`Plan`] means for a packet.
+//! The kernel of a simulated host: applies the items of a [`Plan`] to packets.
 //!
-//! It answers only questions; the [`crate::world::World`] moves the packets.
+//! It holds state and answers queries; the [`crate::world::World`] moves the packets.
 
 use crate::datagram::{self, Header, UDP};
 use crate::plane::Plane;
@@ -11,53 +11,53 @@ use roam6_wire::{LinkAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
-/// Priority of the rule that looks into the main table.
+/// Priority of the rule of the main table.
 const MAIN_RULE: u32 = 32766;
-/// The interface that a host's own packets seem to come in by.
+/// The incoming interface of the host's own packets.
 const LOOPBACK: &str = "lo";
-/// Metric of the routes that come with addresses.
+/// Metric of connected routes.
 const CONNECTED_METRIC: u32 = 256;
 
 /// The forwarding state of a host.
 #[derive(Debug, Default)]
 pub struct Kernel {
-    /// What the operator set up: always there.
+    /// Items of the operator, which always exist.
     fixed: Plan,
-    /// What the engine asked for.
+    /// Items of the engine.
     plan: Plan,
     addresses: BTreeSet<(Ipv6Addr, LinkId)>,
     routes: BTreeMap<Table, Vec<Route>>,
     rules: Vec<Rule>,
     tunnels: BTreeMap<TunnelId, Tunnel>,
-    /// The shim's data plane.
+    /// The data plane of the shim.
     pub plane: Plane,
 }
 
-/// What becomes of an encapsulated packet.
+/// The result of decapsulation.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opened<'a> {
-    /// It is of no tunnel of ours.
+    /// The packet belongs to no tunnel of this host.
     Foreign,
-    /// A tunnel's, yet from or to a prefix the tunnel does not carry.
+    /// It belongs to a tunnel, but its inner addresses are not admitted.
     Refused,
-    /// What was inside.
+    /// The inner packet.
     Inner(&'a [u8]),
 }
 
 impl Kernel {
-    /// Sets up `item` as the operator would.
+    /// Adds an item of the operator.
     pub fn fix(&mut self, item: Item) {
         self.fixed.put(item);
         self.rebuild();
     }
 
-    /// Takes back what [`Kernel::fix`] did.
+    /// Removes an item of [`Kernel::fix`].
     pub fn unfix(&mut self, key: &Key) {
         self.fixed.drop(key);
         self.rebuild();
     }
 
-    /// Holds `item`; a record is the journal's business, not the kernel's.
+    /// Adds an item of the engine; records belong to the journal.
     pub fn put(&mut self, item: Item) {
         debug_assert!(!matches!(item, Item::Record(_)), "records go to the journal");
         match &item {
@@ -70,7 +70,7 @@ impl Kernel {
         self.rebuild();
     }
 
-    /// Holds the item of `key` no longer.
+    /// Removes the item of `key`.
     pub fn drop(&mut self, key: &Key) {
         if self.plan.drop(key).is_some() {
             self.plane.drop(key);
@@ -78,19 +78,19 @@ impl Kernel {
         }
     }
 
-    /// What the engine asked for.
+    /// The items of the engine.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Forgets all the engine asked for, as a reboot does.
+    /// Removes the items of the engine, as a reboot does.
     pub fn wipe(&mut self) {
         self.plan = Plan::new();
         self.plane = Plane::default();
         self.rebuild();
     }
 
-    /// Whether the host answers to `address`, on any interface.
+    /// Whether the host has `address` on any interface.
     pub fn holds(&self, address: Ipv6Addr) -> bool {
         self.addresses.range((address, LinkId(0))..=(address, LinkId(u32::MAX))).next().is_some()
     }
@@ -105,7 +105,7 @@ impl Kernel {
         self.addresses.contains(&(address, link))
     }
 
-    /// The Router bit with which `address` is answered for on `link`, if it is.
+    /// The Router flag of the proxy entry for `address` on `link`, if there is one.
     pub fn proxies(&self, address: Ipv6Addr, link: LinkId) -> Option<bool> {
         match self.find(&Key::Proxy(link, address)) {
             Some(Item::Proxy(proxy)) => Some(proxy.router),
@@ -121,8 +121,9 @@ impl Kernel {
         }
     }
 
-    /// Where a packet that came in by the interface `arrived`, or is the host's own, goes: rules in order, in each table the
-    /// longest destination, then the longest source, then the lowest metric, of the routes for which `usable`.
+    /// The route of a packet received by the interface `arrived`, or sent by the host: by the rules in order; in each
+    /// table by the longest destination, then the longest source, then the lowest metric, of the routes for which
+    /// `usable` holds.
     pub fn route(&self, header: &Header, arrived: Option<&str>, usable: impl Fn(&Target) -> bool) -> Option<Target> {
         let matches = |prefix: Prefix, address| prefix.contains(address);
         self.rules
@@ -139,7 +140,7 @@ impl Kernel {
             .map(|route| route.target)
     }
 
-    /// Whether a packet from `source` that came in by `link` may be passed on.
+    /// Whether a packet from `source` received by `link` may be forwarded.
     pub fn passes(&self, source: Ipv6Addr, link: LinkId) -> bool {
         match self.find(&Key::Guard(link)) {
             Some(Item::Guard(guard)) => within(&guard.sources, source) && !guard.own.contains(&source),
@@ -152,12 +153,12 @@ impl Kernel {
         self.tunnels.get(&id)
     }
 
-    /// All tunnels.
+    /// The tunnels.
     pub fn tunnels(&self) -> impl Iterator<Item = &Tunnel> {
         self.tunnels.values()
     }
 
-    /// The path on which `inner` leaves by the tunnel of `id`; `None` if the tunnel does not carry it.
+    /// The path of `inner` through a tunnel; `None` if the tunnel does not admit it.
     pub fn path(&self, id: TunnelId, inner: &[u8]) -> Option<&Path> {
         let tunnel = self.tunnels.get(&id)?;
         let header = Header::parse(inner)?;
@@ -170,7 +171,7 @@ impl Kernel {
         pinned.or_else(|| share(&tunnel.paths, flow_hash(inner)))
     }
 
-    /// Takes the tunnel header off `packet`, if it is one of ours (RFC 3963 §6.5, §9).
+    /// Decapsulates a packet of a tunnel of this host (RFC 3963 §6.5, §9).
     pub fn open<'a>(&self, packet: &'a [u8]) -> Opened<'a> {
         let Some((source, destination, inner)) = datagram::open(packet) else { return Opened::Foreign };
         let Some(header) = Header::parse(inner) else { return Opened::Foreign };
@@ -249,7 +250,7 @@ fn within(prefixes: &[Prefix], address: Ipv6Addr) -> bool {
     prefixes.iter().any(|prefix| prefix.contains(address))
 }
 
-/// The path a flow takes: the paths' weights share out the hash; `None` if no path carries anything.
+/// The path of a flow: its hash selects by weight; `None` if no path has a weight.
 fn share(paths: &[Path], hash: u64) -> Option<&Path> {
     let total: u64 = paths.iter().map(|path| u64::from(path.weight)).sum();
     let mut point = hash.checked_rem(total)?;
@@ -262,7 +263,7 @@ fn share(paths: &[Path], hash: u64) -> Option<&Path> {
     })
 }
 
-/// Source and destination port of a UDP packet, else zeros.
+/// Source and destination port of a UDP packet, otherwise zeros.
 fn ports(packet: &[u8]) -> (u16, u16) {
     match datagram::upper(packet) {
         Some((UDP, &[a, b, c, d, ..])) => (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
@@ -286,7 +287,7 @@ fn flow_hash(packet: &[u8]) -> u64 {
     hash >> 32
 }
 
-/// Whether `packet`, as it goes into the tunnel, is of the flow.
+/// Whether a packet that enters the tunnel belongs to the flow.
 fn selects(selector: &Selector, packet: &[u8]) -> bool {
     let (Some(header), Some((protocol, _))) = (Header::parse(packet), datagram::upper(packet)) else { return false };
     let (source_port, destination_port) = ports(packet);

@@ -1,4 +1,4 @@
-//! The usual map: a core, a correspondent, a home link with its agents, visited networks, and mobile routers.
+//! The NEMO topology: a core, a correspondent, a home link with its home agents, visited networks, and mobile routers.
 //!
 //! ```text
 //! cn -- core -- hr -- home link -- ha1, ha2
@@ -24,10 +24,10 @@ use std::net::Ipv6Addr;
 use std::rc::Rc;
 
 pub(crate) const DEFAULT_METRIC: u32 = 1024;
-/// Metric of refusals: what a router's own link does not have must not go round in circles.
+/// Metric of unreachable routes: packets for addresses that a router's own link lacks must not loop.
 const LAST_METRIC: u32 = 4096;
 
-/// Everything of one world that scripts and checks point at.
+/// The hosts and links of a world.
 #[derive(Debug)]
 pub struct Map {
     /// The world.
@@ -40,7 +40,7 @@ pub struct Map {
     pub home: MediumId,
     /// Visited networks.
     pub visited: Vec<MediumId>,
-    /// Media that are no link of a mobile router's: faults there hit everybody.
+    /// Media of the infrastructure, whose faults affect everybody.
     pub backbone: Vec<MediumId>,
     /// Home agents.
     pub agents: Vec<Agent>,
@@ -48,7 +48,7 @@ pub struct Map {
     pub mobiles: Vec<Mobile>,
     /// Visited networks without IPv6.
     pub(crate) ipv4_only: Vec<MediumId>,
-    /// Who delegates prefixes in each visited network, if anybody does.
+    /// The delegating router of each visited network, if it has one.
     pub servers: Vec<Option<HostId>>,
     pub(crate) access: Vec<Access>,
     units: u16,
@@ -60,7 +60,7 @@ pub(crate) struct Access {
     pub(crate) host: HostId,
     /// Its interface there.
     pub(crate) link: LinkId,
-    /// How the core reaches it.
+    /// The link by which the core reaches it.
     pub(crate) core_link: LinkId,
     pub(crate) address: Ipv6Addr,
 }
@@ -76,29 +76,29 @@ pub struct Agent {
     pub address: Ipv6Addr,
 }
 
-/// A mobile router, the node inside and the correspondent it talks to.
+/// A mobile router with its mobile network node and the correspondent of that.
 #[derive(Debug)]
 pub struct Mobile {
     /// The host.
     pub host: HostId,
     /// Its uplinks.
     pub uplinks: Vec<LinkId>,
-    /// The link inside.
+    /// The ingress link.
     pub inside: MediumId,
     /// Its home address.
     pub home_address: HomeAddress,
-    /// Its mobile network.
+    /// Its mobile network prefix.
     pub prefix: Prefix,
-    /// What the node inside sent.
+    /// Traffic of the mobile network node.
     pub upward: Rc<RefCell<Tally>>,
-    /// What the correspondent sent.
+    /// Traffic of the correspondent.
     pub downward: Rc<RefCell<Tally>>,
-    /// What became of a passenger's packets, if it has one.
+    /// Echo log of the node with care-of prefixes, if there is one.
     pub passenger: Option<Rc<RefCell<Ledger>>>,
     ingress: LinkId,
 }
 
-/// An engine without a will: routers and switches.
+/// An engine without behaviour, for routers and switches.
 struct Idle;
 
 impl Engine for Idle {
@@ -111,12 +111,12 @@ impl Engine for Idle {
     fn view(&self, _: Time, _: &mut View) {}
 }
 
-/// Makes engines without a will.
+/// Creates engines without behaviour.
 pub(crate) fn idle() -> Box<dyn Fn(u32) -> Brain> {
     Box::new(|_| Box::new(Idle))
 }
 
-/// The home link's prefix.
+/// The prefix of the home link.
 pub fn home_prefix() -> Prefix {
     prefix(0)
 }
@@ -131,7 +131,7 @@ pub fn home_address(index: u16) -> HomeAddress {
     HomeAddress(within(home_prefix(), 0x10 + u64::from(index)))
 }
 
-/// The mobile network of the `index`-th mobile router.
+/// The mobile network prefix of the `index`-th mobile router.
 pub fn mobile_prefix(index: u16) -> Prefix {
     prefix(0x8000 + index)
 }
@@ -141,20 +141,20 @@ pub fn visited_prefix(index: u16) -> Prefix {
     prefix(0xf0 + index)
 }
 
-/// What the `index`-th visited network delegates from.
+/// The pool from which the `index`-th visited network delegates.
 pub fn pool(index: u16) -> Prefix {
     Prefix::new(prefix(0xd000 + (index << 8)).address(), 40).unwrap_or(Prefix::ALL)
 }
 
-/// Name of the interface of home agents, and of the first uplink of mobile routers.
+/// Name of the home agents' interface, and of the first uplink of mobile routers.
 pub const FIRST_INTERFACE: &str = "eth0";
 /// Name of the second uplink of mobile routers.
 pub const SECOND_INTERFACE: &str = "eth1";
-/// Name of the interface inside mobile networks.
+/// Name of the ingress interface of mobile routers.
 pub const INSIDE_INTERFACE: &str = "veh0";
 
 impl Map {
-    /// A map with `visited` networks, no agents and no mobile routers yet.
+    /// A topology with `visited` networks, without home agents and mobile routers.
     pub fn new(seed: u64, visited: u16) -> Map {
         let mut world = World::new(seed);
         let home = world.add_medium("home link", calm());
@@ -182,7 +182,7 @@ impl Map {
         map
     }
 
-    /// Adds a home agent whose engine `birth` makes.
+    /// Adds a home agent, whose engine `birth` creates.
     pub fn add_agent(&mut self, birth: impl Fn(u32) -> Brain + 'static) {
         let index = u16::try_from(self.agents.len()).unwrap_or(0);
         let address = agent_address(index);
@@ -197,7 +197,7 @@ impl Map {
         self.agents.push(Agent { host, link, address });
     }
 
-    /// Adds a mobile router with `uplinks` uplinks not plugged in, a node inside and a correspondent.
+    /// Adds a mobile router with `uplinks` detached uplinks, a mobile network node and its correspondent.
     pub fn add_mobile(&mut self, uplinks: usize, birth: impl Fn(u32) -> Brain + 'static) {
         let index = u16::try_from(self.mobiles.len()).unwrap_or(0);
         let mut host = Host::new(&format!("mr{index}"), birth);
@@ -224,8 +224,8 @@ impl Map {
         self.announce(index.into(), 0);
     }
 
-    /// Adds a server that delegates prefixes in the visited network `index`; `manner` is told where it is, and from what it
-    /// delegates.
+    /// Adds a delegating router in the visited network `index`; `manner` gets its interface, link-layer address and
+    /// pool.
     pub fn add_server(&mut self, index: u16, manner: impl Fn(LinkId, LinkAddress, Prefix) -> Manner) {
         let at = usize::from(index);
         let (Some(access), Some(medium)) = (self.access.get(at).copied(), self.visited.get(at).copied()) else {
@@ -247,14 +247,14 @@ impl Map {
         self.world.host_mut(self.core).kernel.fix(route(pool, DEFAULT_METRIC, back));
     }
 
-    /// The router of the visited network `index` sends what is for `prefix` to the client that has it.
+    /// Adds a route in the visited network `index` for a delegated prefix.
     pub fn lend(&mut self, index: usize, prefix: Prefix, client: Ipv6Addr) {
         let Some(access) = self.access.get(index).copied() else { return };
         let target = Target::Gateway { link: access.link, router: client };
         self.world.host_mut(access.host).kernel.fix(route(prefix, DEFAULT_METRIC, target));
     }
 
-    /// Adds a node to the mobile network `index` that uses whatever it is told of, and watches what leaves.
+    /// Adds a node to the mobile network `index` that uses every advertised prefix, and observes packets that leave.
     pub fn add_passenger(&mut self, index: usize) {
         let Some(mobile) = self.mobiles.get(index) else { return };
         let (inside, home, router) =
@@ -276,12 +276,12 @@ impl Map {
         }
     }
 
-    /// Whom passengers speak to: the core itself, which answers echo requests.
+    /// The correspondent of nodes with care-of prefixes: the core router, which answers echo requests.
     pub fn peer(&self) -> Ipv6Addr {
         within(self::prefix(0xc000), 1)
     }
 
-    /// The routing protocol of the home network: the mobile network of `mobile` is behind `agent` now.
+    /// Routing of the home network: the mobile network of `mobile` is reached through `agent`.
     pub fn announce(&mut self, mobile: usize, agent: usize) {
         let (Some(mobile), Some(agent)) = (self.mobiles.get(mobile), self.agents.get(agent)) else { return };
         let (host, link) = self.home_router;
@@ -297,7 +297,7 @@ impl Map {
         }
     }
 
-    /// Adds a host that has the address another would form on `medium`, so that the other's check finds it.
+    /// Adds a host with the address that another would form on `medium`, so that duplicate address detection finds it.
     pub fn add_squatter(&mut self, medium: MediumId, address: Ipv6Addr) {
         let mut host = Host::new("squatter", |_| Box::new(Idle));
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
@@ -376,7 +376,7 @@ impl Map {
         self.backbone.push(cable);
     }
 
-    /// A new interface of the core on `medium`; returns it and its link-local address.
+    /// Attaches the core router to `medium`; returns the interface and its link-local address.
     fn attach_core(&mut self, medium: MediumId, name: &str, on_link: Option<Prefix>) -> (LinkId, Ipv6Addr) {
         self.units += 1;
         let unit = self.units;
@@ -417,7 +417,7 @@ impl Map {
     }
 }
 
-/// A link on which nothing goes wrong.
+/// A link without impairments but its delay.
 pub fn calm() -> LinkSpec {
     LinkSpec { delay: Duration::from_millis(3), ..LinkSpec::default() }
 }

@@ -1,4 +1,4 @@
-//! How packets pass through the hosts and media of the world (RFC 8200 §3, RFC 4861 §7.2, RFC 2473 §3).
+//! Packets in hosts and media: forwarding, address resolution, tunnels (RFC 8200 §3, RFC 4861 §7.2, RFC 2473 §3).
 
 use crate::datagram::{self, Header, ICMPV6, IPV6};
 use crate::host::{HostId, TUNNELS};
@@ -22,15 +22,15 @@ const ECHO_REPLY: u8 = 129;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 const HOP_LIMIT: u8 = 64;
-/// The bit of a link-layer address that means more than one listener.
+/// The group bit of a link-layer address.
 const GROUP: u8 = 1;
-/// How long the kernel asks for a neighbour before it gives up (RFC 4861 §10: three solicitations, one second each).
+/// Timeout of address resolution (RFC 4861 §10: three solicitations, one second each).
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Sender of frames nobody owns up to.
+/// Link-layer source of injected frames.
 const NOBODY: LinkAddress = LinkAddress([0x02, 0xff, 0, 0, 0, 0xff]);
 
 impl World {
-    /// A frame reaches the end of its medium.
+    /// A frame arrives at an interface.
     pub(crate) fn arrive(&mut self, port: Port, medium: MediumId, frame: &Frame) {
         let attached = self.host(port.0).interfaces.get(&port.1).is_some_and(|at| at.medium == Some(medium));
         if attached && self.medium(medium).carrier && self.host(port.0).powered {
@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    /// A host sends a packet of its own, by `only` this interface if it says so.
+    /// A host sends a packet, by the interface `only` if given.
     pub(crate) fn send(&mut self, host: HostId, packet: Vec<u8>, only: Option<LinkId>) {
         let (packet, only) = self.leave(host, packet, only);
         let Some(header) = Header::parse(&packet) else { return self.lose(host, "not a packet") };
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// Takes a packet of this host's own through the shim's data plane.
+    /// Applies the shim's data plane to a packet of this host.
     fn leave(&mut self, host: HostId, packet: Vec<u8>, only: Option<LinkId>) -> (Vec<u8>, Option<LinkId>) {
         let now = self.now();
         let by = only.or_else(|| self.way_out(host, &packet));
@@ -63,7 +63,7 @@ impl World {
         (passed.packet.unwrap_or(packet), passed.link.or(only))
     }
 
-    /// The interface a packet would leave by.
+    /// The interface by which a packet would be sent.
     fn way_out(&self, host: HostId, packet: &[u8]) -> Option<LinkId> {
         match self.host(host).kernel.route(&Header::parse(packet)?, None, |_| true)? {
             Target::Link(link) | Target::Gateway { link, .. } => Some(link),
@@ -71,7 +71,7 @@ impl World {
         }
     }
 
-    /// Puts a packet onto a medium, for one neighbour or for all.
+    /// Transmits a packet on a medium, to one neighbour or to all.
     pub(crate) fn emit(&mut self, (host, link): Port, to: Option<LinkAddress>, packet: Vec<u8>) {
         let Some(interface) = self.host(host).interfaces.get(&link) else { return self.lose(host, "no interface") };
         let (sender, Some(medium)) = (interface.address, interface.medium) else {
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// Somebody off the path puts a packet onto a medium.
+    /// Injects a packet of an off-path attacker into a medium.
     pub(crate) fn inject(&mut self, medium: MediumId, packet: Vec<u8>) {
         let Some(header) = Header::parse(&packet) else { return };
         let holder = self.holder(medium, header.destination);
@@ -110,7 +110,7 @@ impl World {
         self.carry(medium, outside, target, &Frame { sender: NOBODY, bytes: Rc::new(packet) });
     }
 
-    /// The link-layer address at which `address` is reached from `port`.
+    /// The link-layer address of `address` as resolved from `port`.
     pub(crate) fn resolve(&self, (host, link): Port, address: Ipv6Addr) -> Option<LinkAddress> {
         if let Some(known) = self.host(host).kernel.neighbour(address, link) {
             return Some(known);
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// Passes on a packet of somebody else.
+    /// Forwards a packet of another host.
     fn pass(&mut self, (host, link): Port, header: Header, mut packet: Vec<u8>) {
         let local = header.source.is_unicast_link_local() || header.destination.is_unicast_link_local();
         if !self.host(host).forwards || local || header.source.is_unspecified() {
@@ -225,7 +225,7 @@ impl World {
         self.forward((host, Some(link)), header, packet, None);
     }
 
-    /// Tells the sender that its source address failed ingress or egress policy (RFC 4443 §3.1, code 5).
+    /// Sends Destination Unreachable, source address failed ingress/egress policy (RFC 4443 §3.1, code 5).
     fn refuse(&mut self, (host, link): Port, to: Ipv6Addr, packet: &[u8]) {
         let own = self.host(host).kernel.addresses(link).into_iter().find(|own| !own.is_unicast_link_local());
         let Some(source) = own else { return };
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// Asks everybody on a link for a neighbour: an engine may know where it is, or find out (RFC 4389 §4.1.3.2).
+    /// Sends a solicitation to all on a link: an engine may be a proxy of the target, or find it (RFC 4389 §4.1.3.2).
     fn ask_for(&mut self, port: Port, target: Ipv6Addr) {
         let Some(own) = self.link_address(port) else { return };
         let Some(source) = self.host(port.0).kernel.addresses(port.1).into_iter().next() else { return };
@@ -308,7 +308,7 @@ impl World {
         }
     }
 
-    /// Answers a neighbour solicitation, if it asks for an address this host has or stands in for.
+    /// Answers a neighbour solicitation for an address of this host or one that it is a proxy of.
     fn solicited(&mut self, port: Port, header: &Header, packet: &[u8]) -> bool {
         let message = datagram::payload(packet);
         let (ICMPV6, Some(&SOLICITATION), Some(target)) = (header.next, message.first(), message.get(8..24)) else {

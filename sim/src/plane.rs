@@ -1,5 +1,5 @@
-//! The shim's data plane in a simulated host: what a context, an uplink and a trigger mean for a packet.
-//! RFC 5533 §11, §12.1, §12.2.
+//! The shim's data plane of a simulated host: contexts, uplinks and the trigger, applied to packets (RFC 5533 §11,
+//! §12.1, §12.2).
 
 use crate::datagram::{self, HEADER, Header};
 use roam6_proto::base::ids::{ContextId, Pair};
@@ -9,10 +9,10 @@ use roam6_proto::{Key, LinkId, Sample, Time};
 use roam6_wire::shim6::{self, Fork, PayloadHeader, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Conversations without a context that are counted at once.
+/// Flows without a context counted at most.
 const MOST_FLOWS: usize = 256;
 
-/// What is in effect, and what was counted.
+/// Installed contexts and their counters.
 #[derive(Debug, Default)]
 pub struct Plane {
     links: BTreeSet<LinkId>,
@@ -31,11 +31,11 @@ struct Entry {
     tell_received: bool,
 }
 
-/// Packets of one direction.
+/// Counters of one direction.
 #[derive(Debug, Default, Clone, Copy)]
 struct Way {
     last: Option<Time>,
-    /// The first after the last of the other direction.
+    /// The first packet after the last one of the other direction.
     first: Option<Time>,
     amount: Amount,
 }
@@ -48,38 +48,38 @@ struct Flow {
     amount: Amount,
 }
 
-/// Something the engine is to be told.
+/// An event for the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
-    /// Of a context.
+    /// Activity of a context.
     Activity(ContextId),
-    /// A conversation is worth a context.
+    /// A flow has reached the trigger threshold.
     Flow(FlowEvent),
 }
 
-/// What becomes of a packet.
+/// The result for a packet.
 #[derive(Debug, Default)]
 pub struct Passed {
-    /// As it goes on; `None`: as it was.
+    /// The rewritten packet; `None` if it is unchanged.
     pub packet: Option<Vec<u8>>,
-    /// The interface it must leave by.
+    /// The interface by which it must be sent.
     pub link: Option<LinkId>,
-    /// To be told.
+    /// An event for the engine.
     pub news: Option<News>,
 }
 
 impl Plane {
-    /// Looks at the packets of an interface from now on.
+    /// Processes the packets of an interface.
     pub fn put_link(&mut self, link: LinkId) {
         self.links.insert(link);
     }
 
-    /// Tells of conversations from now on.
+    /// Reports flows that reach the threshold.
     pub fn put_trigger(&mut self, trigger: Trigger) {
         self.trigger = Some(trigger);
     }
 
-    /// Holds a context; one of the same name keeps what it has counted.
+    /// Installs a context; one with the same identifier keeps its counters.
     pub fn put(&mut self, context: Context) {
         self.flows.remove(&context.id.ulids);
         let id = context.id;
@@ -97,7 +97,7 @@ impl Plane {
         }
     }
 
-    /// Holds the item of `key` no longer.
+    /// Removes the item of `key`.
     pub fn drop(&mut self, key: &Key) {
         match key {
             Key::Shimmed(link) => drop(self.links.remove(link)),
@@ -124,14 +124,14 @@ impl Plane {
         self.contexts.values().map(|entry| &entry.context)
     }
 
-    /// Notes what is to be told of; whether the context stands.
+    /// Requests a report of activity; whether the context is installed.
     pub fn ask(&mut self, sample: &Sample) -> bool {
         let Some(entry) = self.contexts.get_mut(&sample.context) else { return false };
         (entry.tell_sent, entry.tell_received) = (sample.tell_sent, sample.tell_received);
         true
     }
 
-    /// What a context has carried; `at` makes the engine's time of the world's.
+    /// The activity of a context; `at` converts the world's time to the engine's.
     pub fn activity(&self, id: &ContextId, at: impl Fn(Time) -> Time) -> Option<Activity> {
         let entry = self.contexts.get(id)?;
         Some(Activity {
@@ -145,7 +145,7 @@ impl Plane {
         })
     }
 
-    /// A packet this host sends, by `link` as far as that is known.
+    /// Processes a packet sent by this host, by `link` if that is known.
     pub fn send(&mut self, now: Time, packet: &[u8], link: Option<LinkId>) -> Passed {
         let Some(header) = Header::parse(packet).filter(counts) else { return Passed::default() };
         let pair = Pair { local: header.source, peer: header.destination };
@@ -165,7 +165,7 @@ impl Plane {
         }
     }
 
-    /// A packet for this host. One of an unknown tag goes up as it is.
+    /// Processes a packet for this host. One with an unknown tag is delivered unchanged.
     pub fn receive(&mut self, now: Time, packet: &[u8], link: LinkId) -> Passed {
         let Some(header) = Header::parse(packet) else { return Passed::default() };
         let unwrapped = self.unwrap(packet, &header);
@@ -243,7 +243,7 @@ impl Add for Amount {
     }
 }
 
-/// Whether a packet is of the layers above.
+/// Whether a packet belongs to an upper layer.
 fn counts(header: &Header) -> bool {
     let global = |address: std::net::Ipv6Addr| !(address.is_multicast() || address.is_unicast_link_local());
     header.next != shim6::PROTOCOL && global(header.source) && global(header.destination)

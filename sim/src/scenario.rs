@@ -1,4 +1,4 @@
-//! Worlds made from a number: who is there, how it is configured, and what goes wrong until it stops going wrong.
+//! The world of a seed: its hosts, their configuration, and the script of faults.
 
 use crate::care_of::server::Manner;
 use crate::host::{Brain, HostId};
@@ -18,32 +18,32 @@ use roam6_proto::{Entropy, LinkId, Node};
 use roam6_wire::{Bid, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// What a world is about.
+/// The kind of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// One uplink moves from network to network.
+    /// One uplink moves between networks.
     Moves,
-    /// Two uplinks, the best carries everything.
+    /// Two uplinks, of which the best carries all traffic.
     Standby,
-    /// Two uplinks share the load.
+    /// Two uplinks share the traffic.
     Weights,
     /// Two home agents, of which one may die for good.
     Fallback,
-    /// A mobile router in the network of another.
+    /// A mobile router inside the network of another.
     Nested,
-    /// Away and home again; with two uplinks, at home and away at once.
+    /// Return home; with two uplinks, at home and away at the same time.
     Home,
     /// Home agent and mobile router crash.
     Crashes,
     /// Clocks are wrong, drift and are stepped.
     Skew,
-    /// Somebody off the path sends forged, mutated and replayed messages.
+    /// An off-path attacker sends forged, mutated and replayed messages.
     Hostile,
-    /// Others have the address one would like.
+    /// Other hosts have the address a mobile router would form.
     Conflict,
 }
 
-/// All kinds; a seed's last digit says which it is.
+/// All kinds; the last digit of the seed selects one.
 pub const KINDS: [Kind; 10] = [
     Kind::Moves,
     Kind::Standby,
@@ -57,9 +57,9 @@ pub const KINDS: [Kind; 10] = [
     Kind::Conflict,
 ];
 
-/// In one of so many worlds nodes inside may use prefixes of visited networks.
+/// One world in so many has care-of prefixes.
 const LENDING: u64 = 4;
-/// In one of so many of the others there is IPv4.
+/// One of so many of the others has IPv4.
 const IPV4: u64 = 3;
 const VISITED: u16 = 3;
 const SECOND: u64 = 1_000_000;
@@ -67,19 +67,19 @@ const SECOND: u64 = 1_000_000;
 /// A world and its script.
 #[derive(Debug)]
 pub struct Scenario {
-    /// What it is about.
+    /// The kind of the world.
     pub kind: Kind,
-    /// Everything and everybody.
+    /// Hosts and links.
     pub map: Map,
-    /// What is to happen, and when.
+    /// Events by their time.
     pub script: Vec<(Duration, Happening)>,
-    /// From then on nothing goes wrong any more.
+    /// When the last fault has ended.
     pub calm: Duration,
     /// Mobile routers that are at home in the end.
     pub home: Vec<usize>,
-    /// Nodes inside may use prefixes of visited networks, in this way.
+    /// The configuration of care-of prefixes, if the world has them.
     pub care_of_prefixes: Option<CareOfPrefixes>,
-    /// There is IPv4, and visited networks that have nothing else.
+    /// Whether home agents and some visited networks have IPv4.
     pub ipv4: bool,
 }
 
@@ -136,15 +136,15 @@ impl Scenario {
         scenario
     }
 
-    /// Whether nodes inside the mobile network `index` have a preferred address of a visited network in the end, whoever
-    /// delegates there: the visited link is there to be shared, unless its router may be a proxy itself.
+    /// Whether nodes of the mobile network `index` have a preferred care-of prefix in the end, whoever delegates there:
+    /// the visited link can be shared, unless its router may be a proxy itself.
     pub fn lends(&self, index: usize) -> bool {
         let nested = self.kind == Kind::Nested && index > 0;
         let shares = |config: CareOfPrefixes| config.share == Share::Proxy && config.prefer != Prefer::Home;
         self.care_of_prefixes.is_some_and(shares) && !nested && !self.home.contains(&index)
     }
 
-    /// Adds servers in some of the visited networks, which come and go, and passengers.
+    /// Adds delegating routers in some visited networks, which come and go, and nodes that use care-of prefixes.
     fn write_lending(&mut self, dice: &mut Dice) {
         for index in (0..VISITED).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
             let manner = manner(dice);
@@ -161,7 +161,7 @@ impl Scenario {
         (0..self.map.mobiles.len()).for_each(|index| self.map.add_passenger(index));
     }
 
-    /// Gives IPv4 to home agents, mobile routers and most visited networks.
+    /// Adds IPv4 to home agents, mobile routers and most visited networks.
     fn add_ipv4(&mut self, dice: &mut Dice) {
         self.map.add_ipv4();
         for index in (0..VISITED).filter(|_| !dice.one_in(4)).collect::<Vec<_>>() {
@@ -170,7 +170,7 @@ impl Scenario {
         }
     }
 
-    /// Translators forget at times.
+    /// NATs lose their mappings at times.
     fn write_translation(&mut self, dice: &mut Dice) {
         let calm = u64::try_from(self.calm.as_micros()).unwrap_or(0);
         for host in self.map.translators() {
@@ -214,7 +214,7 @@ impl Scenario {
         self.map.agents.iter().map(|agent| agent.host).chain(self.map.mobiles.iter().map(|mobile| mobile.host))
     }
 
-    /// The uplinks of the mobile router `index` and where each may go.
+    /// The uplinks of the mobile router `index` and the networks each may visit.
     fn uplinks(&self, index: usize) -> Vec<(HostId, LinkId)> {
         let mobile = self.map.mobiles.get(index);
         mobile.into_iter().flat_map(|mobile| mobile.uplinks.iter().map(|link| (mobile.host, *link))).collect()
@@ -311,7 +311,7 @@ impl Scenario {
         self.script.extend([(at, Happening::Refuse(host, permille)), (until, Happening::Refuse(host, 0))]);
     }
 
-    /// What the kind of the world is about, as far as it happens at times.
+    /// Periodic events of the world's kind.
     fn write_speciality(&mut self, at: Duration, dice: &mut Dice) {
         let engines: Vec<HostId> = self.engines().collect();
         match self.kind {
@@ -334,8 +334,8 @@ impl Scenario {
         }
     }
 
-    /// Everything works again, and everybody gets somewhere to stay; `allowed` says whether that may be in two places, home
-    /// one of them.
+    /// Ends all faults and attaches every mobile router; `allowed` says whether one may be at home and away at the same
+    /// time.
     fn write_end(&mut self, allowed: bool, dice: &mut Dice) {
         self.script.retain(|(at, _)| *at < self.calm);
         let mut last: Vec<Happening> = Vec::new();
@@ -384,7 +384,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Chance, in the forms scripts ask for it.
+/// Random choices of scripts.
 #[derive(Debug)]
 struct Dice(Entropy);
 
@@ -416,7 +416,7 @@ impl Dice {
     }
 }
 
-/// Makes the engine of each life from a seed of its own.
+/// Creates the engine of each instance with a seed of its own.
 fn birth(role: Role, seed: u64) -> impl Fn(u32) -> Brain + 'static {
     move |life| {
         let mut bytes = [0; 32];
@@ -438,7 +438,7 @@ fn lending(dice: &mut Dice) -> CareOfPrefixes {
     }
 }
 
-/// How a server goes about it; where it is remains to be said.
+/// The behaviour of a delegating router; its place is filled in later.
 fn manner(dice: &mut Dice) -> Manner {
     let valid = u32::try_from(dice.between(12, 600)).unwrap_or(60);
     Manner {
@@ -460,7 +460,7 @@ fn service(index: u16, dice: &mut Dice) -> Ipv4Service {
     Ipv4Service { address: ipv4::agent_address(index), keepalive, force_udp: dice.one_in(2) }
 }
 
-/// The home agents' IPv4 addresses can only be told together with the others.
+/// The home agents' IPv4 addresses are configured together with the others.
 fn know_ipv4(config: &mut MobileRouterConfig, kind: Kind) {
     let agents = 0..if kind == Kind::Fallback { 2 } else { 1 };
     config.home_agents = agents.clone().map(map::agent_address).collect();

@@ -1,10 +1,10 @@
-//! DHCPv6 as the world itself reads and writes it, apart from the codec under test (RFC 8415 §8, §21).
+//! DHCPv6, parsed and built apart from the codec under test (RFC 8415 §8, §21).
 
 use crate::datagram::{self, Header, UDP};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
-/// Where servers listen.
+/// All_DHCP_Relay_Agents_and_Servers.
 pub const SERVERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
 const CLIENT_PORT: u16 = 546;
 const SERVER_PORT: u16 = 547;
@@ -43,32 +43,32 @@ const RAPID_COMMIT: u16 = 14;
 const IA_PD: u16 = 25;
 const IA_PREFIX: u16 = 26;
 
-/// A message between client and server, as far as delegation goes.
+/// A message of prefix delegation between client and server.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Message {
     /// See [`kind`].
     pub kind: u8,
-    /// Which exchange it is of.
+    /// Transaction identifier.
     pub transaction: [u8; 3],
-    /// Who the client is.
+    /// Client DUID.
     pub client: Vec<u8>,
-    /// Who the server is.
+    /// Server DUID.
     pub server: Vec<u8>,
-    /// Two messages will do.
+    /// Rapid Commit.
     pub rapid_commit: bool,
-    /// How much the server wants to be chosen.
+    /// Server preference.
     pub preference: Option<u8>,
-    /// Which association of the client's.
+    /// IAID.
     pub association: u32,
     /// T1 and T2, seconds.
     pub timers: (u32, u32),
-    /// Status of the association, if it is told.
+    /// Status of the IA_PD, if present.
     pub status: Option<u16>,
     /// Its prefixes.
     pub leases: Vec<Lease>,
 }
 
-/// A prefix and for how long, seconds.
+/// A prefix and its lifetimes, seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
     /// The prefix.
@@ -80,7 +80,7 @@ pub struct Lease {
 }
 
 impl Message {
-    /// Reads a whole packet to a server or to a client; `None` if it is none.
+    /// Parses a packet to a server or client; `None` if it is not DHCPv6.
     pub fn read(packet: &[u8]) -> Option<Message> {
         let Some((UDP, &[_, _, high, low, _, _, _, _, kind, a, b, c, ref options @ ..])) = datagram::upper(packet)
         else {
@@ -119,7 +119,7 @@ impl Message {
         Some(())
     }
 
-    /// A server's packet, from one link-local address to another.
+    /// Builds a server's packet between two link-local addresses.
     pub fn answer(&self, source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
         let mut inside = Vec::new();
         if let Some(status) = self.status {
@@ -154,7 +154,7 @@ fn put(to: &mut Vec<u8>, option: u16, body: &[u8]) {
     to.extend(body);
 }
 
-/// Options one after the other, until one is cut short.
+/// The options of a message, up to a truncated one.
 fn list(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     core::iter::from_fn(move || {
         let &[a, b, c, d, ref rest @ ..] = bytes else { return None };
@@ -164,7 +164,7 @@ fn list(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// So many numbers of four octets, and what follows.
+/// So many 32-bit numbers, and the rest.
 fn numbers<const COUNT: usize>(bytes: &[u8]) -> Option<([u32; COUNT], &[u8])> {
     let (head, rest) = bytes.split_at_checked(4 * COUNT)?;
     let (words, _) = head.as_chunks::<4>();

@@ -1,5 +1,5 @@
-//! Prefixes of visited networks inside mobile networks: who delegates them, who uses them, and who watches that none of
-//! them leads nowhere (RFC 8415 §6.3, RFC 4862 §5.5, RFC 8028).
+//! Care-of prefixes: prefixes of visited networks inside mobile networks. Delegating routers, nodes that use the
+//! prefixes, and invariants (RFC 8415 §6.3, RFC 4862 §5.5, RFC 8028).
 
 pub mod dhcp;
 pub mod passenger;

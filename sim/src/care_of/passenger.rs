@@ -1,5 +1,5 @@
-//! A node in a mobile network that forms addresses from every prefix of a visited network it is told of, and goes on
-//! speaking from each for as long as it may (RFC 4862 §5.4, §5.5.3, §5.5.4).
+//! A mobile network node that forms addresses from every advertised prefix of a visited network, and sends echo
+//! requests from each while it is valid (RFC 4862 §5.4, §5.5.3, §5.5.4).
 
 use crate::datagram::{self, Header, ICMPV6};
 use core::time::Duration;
@@ -11,17 +11,17 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-/// Between packets from each address.
+/// Interval of echo requests from each address.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Duplicate address detection (RFC 4861 §10, RETRANS_TIMER), and a moment for who answers for others.
+/// Time of duplicate address detection (RFC 4861 §10, RETRANS_TIMER), with a margin for proxies.
 const CHECK: Duration = Duration::from_millis(1200);
-/// Neighbours are asked after so many packets; those who answer for an address learn of it that way too.
+/// Neighbours are solicited every so many packets, by which proxies learn the address too.
 const ASK_EVERY: u32 = 5;
-/// Until then they have learnt, and nobody else was found to have it.
+/// Time until proxies have learnt the address.
 const REACQUAINTANCE: Duration = Duration::from_secs(6);
 /// Remaining lifetime that an advertisement cannot shorten (RFC 4862 §5.5.3).
 const TWO_HOURS: Duration = Duration::from_secs(7200);
-/// An answer is owed only to packets from an address of which nothing changed for so long, before and after.
+/// An answer is required only for packets from an address without changes for this time before and after.
 const MOMENT: Duration = Duration::from_secs(1);
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 134;
@@ -31,10 +31,10 @@ const ECHO_REPLY: u8 = 129;
 /// Source address failed ingress/egress policy (RFC 4443 §3.1).
 const FAILED_POLICY: u8 = 5;
 
-/// What became of a passenger's packets.
+/// The echo requests of a node, and their answers.
 #[derive(Debug, Default, Clone)]
 pub struct Ledger {
-    /// The addresses it has, and whether each is preferred.
+    /// Its addresses, and whether each is preferred.
     pub addresses: BTreeMap<Ipv6Addr, bool>,
     echoes: Vec<Echo>,
 }
@@ -43,24 +43,24 @@ pub struct Ledger {
 struct Echo {
     source: Ipv6Addr,
     sent: Time,
-    /// From a preferred address.
+    /// The source was preferred.
     preferred: bool,
-    /// Nothing changed just then.
+    /// An answer is required.
     owed: bool,
     answer: Option<Answer>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// The peer has answered.
+    /// The correspondent has replied.
     Peer,
-    /// The router has: the source address may not be used any more.
+    /// The router has refused the source address.
     Refusal,
 }
 
 impl Ledger {
-    /// The first packet sent from `since` on, and before `until`, that was neither answered nor refused, or refused though
-    /// its source was preferred.
+    /// The first request sent from `since` on and before `until` that was neither answered nor refused, or refused
+    /// although its source was preferred.
     pub fn unanswered(&self, since: Time, until: Time) -> Option<(Ipv6Addr, Time)> {
         let missing = |echo: &&Echo| match echo.answer {
             None => true,
@@ -70,7 +70,7 @@ impl Ledger {
         asked.filter(missing).map(|echo| (echo.source, echo.sent)).next()
     }
 
-    /// Whether a packet of a preferred address, sent from `since` on, was answered by the peer.
+    /// Whether a request from a preferred address, sent from `since` on, was answered by the correspondent.
     pub fn has_way_out(&self, since: Time) -> bool {
         self.echoes.iter().rev().any(|echo| echo.sent >= since && echo.preferred && echo.answer == Some(Answer::Peer))
     }
@@ -81,16 +81,16 @@ impl Ledger {
     }
 }
 
-/// Where a passenger is.
+/// Where a node is attached.
 #[derive(Debug, Clone, Copy)]
 pub struct Seat {
     /// Its interface.
     pub link: LinkId,
     /// Its link-layer address.
     pub address: LinkAddress,
-    /// Whom it speaks to.
+    /// Its correspondent.
     pub peer: Ipv6Addr,
-    /// The mobile network, whose addresses others take care of.
+    /// The mobile network prefix, whose addresses other hosts use.
     pub home: Prefix,
 }
 
@@ -111,13 +111,13 @@ struct Formed {
     usable: Time,
     preferred_until: Time,
     valid_until: Time,
-    /// What was said of it last did not end it.
+    /// The latest advertisement has not ended it.
     alive: bool,
     changed: Time,
 }
 
 impl Passenger {
-    /// A passenger that writes into `ledger`.
+    /// A node that writes into `ledger`.
     pub fn new(seat: Seat, ledger: &Rc<RefCell<Ledger>>) -> Passenger {
         let ledger = Rc::clone(ledger);
         Passenger { seat, router: None, addresses: BTreeMap::new(), ledger, next: Time::ZERO, sent: 0 }
@@ -197,7 +197,7 @@ impl Passenger {
         Item::Address(Address { link: self.seat.link, address, prefix_length: 128, preferred: true, detect: false })
     }
 
-    /// Asks on the link who has `target`.
+    /// Sends a neighbour solicitation for `target`.
     fn ask(&self, source: Ipv6Addr, target: Ipv6Addr, out: &mut Outbox) {
         let mut message = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
         message.extend(target.octets());
@@ -210,7 +210,7 @@ impl Passenger {
         out.transmit(Transmit { via: Via::Link(self.seat.link), bytes });
     }
 
-    /// Speaks from every address.
+    /// Sends an echo request from every address.
     fn speak(&mut self, now: Time, out: &mut Outbox) {
         let ended: Vec<Prefix> =
             self.addresses.iter().filter(|(_, formed)| formed.valid_until <= now).map(|(prefix, _)| *prefix).collect();
@@ -241,7 +241,7 @@ impl Passenger {
     }
 }
 
-/// The prefix of an option for forming addresses, its valid and its preferred lifetime in seconds.
+/// The prefix of a Prefix Information option for autoconfiguration, with valid and preferred lifetime in seconds.
 pub fn prefix_information(option: &[u8]) -> Option<(Prefix, [u32; 2])> {
     const AUTONOMOUS: u8 = 0x40;
     let [3, 4, length, flags, rest @ ..] = option else { return None };

@@ -1,5 +1,5 @@
-//! A server that delegates prefixes on one link, more or less as servers do (RFC 8415 §18.3). Its leases are lost with
-//! its life: what it finds when it is back is another pool, as after a renumbering.
+//! A delegating router on one link (RFC 8415 §18.3). Its leases are lost with its instance: the next one delegates from
+//! another pool, as after a renumbering.
 
 use super::dhcp::{Lease, Message, SERVERS, kind, status};
 use crate::datagram::Header;
@@ -8,35 +8,35 @@ use roam6_proto::{Engine, Input, LinkId, Outbox, Time, Transmit, Via, View};
 use roam6_wire::{LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
-/// Prefixes of one life.
+/// Clients of one instance at most.
 const CLIENTS: usize = 16;
 
-/// How a server goes about it.
+/// The behaviour of a delegating router.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
     /// The interface it serves.
     pub link: LinkId,
     /// Its link-layer address there.
     pub address: LinkAddress,
-    /// What it delegates from: each of its lives has a /48.
+    /// The pool: each instance has a /48 of it.
     pub pool: Prefix,
-    /// Length of what it delegates, 52 to 64.
+    /// Length of a delegated prefix, 52 to 64.
     pub length: u8,
     /// Valid lifetime, seconds; preferred for half of it.
     pub valid: u32,
     /// T1 and T2; 0 leaves them to the client.
     pub timers: (u32, u32),
-    /// Two messages will do.
+    /// Supports Rapid Commit.
     pub rapid: bool,
-    /// How much it wants to be chosen.
+    /// Server preference.
     pub preference: u8,
-    /// It has nothing to give.
+    /// Has no prefixes available.
     pub empty: bool,
-    /// Asked to extend what it does not know it says so; else it takes it back and grants anew at once.
+    /// Answers the renewal of an unknown lease with NoBinding; otherwise withdraws it and grants another at once.
     pub frank: bool,
 }
 
-/// The server.
+/// The delegating router.
 #[derive(Debug)]
 pub struct Server {
     manner: Manner,
@@ -45,12 +45,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server in its `life`-th life.
+    /// The `life`-th instance of a delegating router.
     pub fn new(manner: Manner, life: u32) -> Server {
         Server { manner, life, clients: Vec::new() }
     }
 
-    /// The prefix of a client's association, one of its own for each.
+    /// The prefix of a client's IA_PD.
     fn prefix(&mut self, asked: &Message) -> Option<Prefix> {
         let name = (asked.client.clone(), asked.association);
         let index = match self.clients.iter().position(|known| *known == name) {

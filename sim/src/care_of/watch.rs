@@ -1,5 +1,5 @@
-//! What must hold of prefixes of visited networks, whatever happens: no node is told to prefer one that leads nowhere,
-//! nothing leaves an uplink with a source that does not belong there (RFC 8028 §3, RFC 2827, RFC 7084 §4.3).
+//! Invariants of care-of prefixes: no node is told to prefer a prefix without connectivity, and no packet leaves an
+//! uplink with a source that does not belong there (RFC 8028 §3, RFC 2827, RFC 7084 §4.3).
 
 use super::dhcp::{Message, kind};
 use super::passenger::prefix_information;
@@ -16,23 +16,23 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 const ADVERTISEMENT: u8 = 134;
-/// A client counts a lifetime from when it hears of it.
+/// Tolerance: a client counts a lifetime from its reception.
 const SLACK: Duration = Duration::from_secs(1);
-/// How long a mobile router come back to life may take to put right what it finds.
+/// Time in which a restarted mobile router must repair its state.
 const WAKING: Duration = Duration::from_secs(1);
-/// How long it may take to find out that its uplink is elsewhere, if no carrier told it.
+/// Time in which it must detect that its uplink has moved without loss of carrier.
 const UNNOTICED: Duration = Duration::from_secs(20);
 
-/// The onlooker.
+/// The reference model.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// What servers have granted: on which medium, until when.
+    /// Granted prefixes: the medium, and the end of validity.
     leases: BTreeMap<(MediumId, Prefix), Time>,
-    /// What nodes inside were told last: valid until when, and whether to be preferred until when.
+    /// Prefixes last advertised to nodes: end of validity, and of preference.
     told: BTreeMap<(HostId, Prefix), Told>,
     born: BTreeMap<HostId, Time>,
     slipped: BTreeMap<(HostId, LinkId), Time>,
-    /// Prefixes granted, and advertisements of them.
+    /// Prefixes granted, and their advertisements.
     pub granted: u64,
 }
 
@@ -43,10 +43,10 @@ struct Told {
 }
 
 impl Watch {
-    /// Looks at everything after one event.
+    /// Checks the invariants after one event.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The violated invariant.
     pub fn look(&mut self, map: &mut Map, facts: &[Fact]) -> Result<(), String> {
         let now = map.world.now();
         for fact in facts {
@@ -73,7 +73,7 @@ impl Watch {
         handled.try_for_each(|mobile| self.see_told(now, map, mobile))
     }
 
-    /// Whether an engine is at work, and has had time to find its way.
+    /// Whether an engine runs, and has had time to repair its state.
     fn is_sober(&self, now: Time, map: &Map, host: HostId) -> bool {
         let settled = map.world.host(host).life.as_ref().is_some_and(|life| life.settled);
         settled && self.born.get(&host).is_none_or(|born| now > *born + WAKING)
@@ -114,7 +114,7 @@ impl Watch {
         }
     }
 
-    /// What nodes were told to prefer has a way out, by a network it belongs to.
+    /// A preferred prefix has connectivity through a network to which it belongs.
     fn see_told(&self, now: Time, map: &Map, mobile: &Mobile) -> Result<(), String> {
         let host = mobile.host;
         let mine = self.told.range((host, Prefix::ALL)..).take_while(|((of, _), _)| *of == host);
@@ -157,7 +157,7 @@ impl Watch {
         self.slipped.get(&port).is_some_and(|at| now < *at + UNNOTICED)
     }
 
-    /// Whether `source` may be used on `medium`.
+    /// Whether `source` belongs to `medium`.
     fn belongs(&self, now: Time, map: &Map, medium: MediumId, source: Ipv6Addr) -> bool {
         let advertised = map.visited.iter().position(|visited| *visited == medium);
         let advertised = advertised.and_then(|index| u16::try_from(index).ok()).map(map::visited_prefix);

@@ -1,4 +1,4 @@
-//! Addresses that networks give: a host's own DHCP client, not roam6, puts them on the interface and takes them away.
+//! Addresses from DHCP: the host's own client, not roam6, adds and removes them.
 
 use crate::host::HostId;
 use crate::map::{DEFAULT_METRIC, route};
@@ -10,25 +10,25 @@ use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// How long it takes until an address is there, and until one is gone, milliseconds.
+/// Longest time until an address is added, and until it is removed, milliseconds.
 const SLOWEST: (u64, u64) = (1500, 500);
 
-/// What a network gives.
+/// The IPv4 addressing of a network.
 #[derive(Debug, Clone, Copy)]
 pub struct Site {
-    /// The first half of its addresses; the rest follows from the interface.
+    /// The first half of its addresses; the rest is derived from the interface.
     pub network: [u8; 2],
     /// Its router.
     pub router: Ipv4Addr,
 }
 
-/// All of IPv4, as routes have it.
+/// All of IPv4, for routes.
 pub(super) fn everything() -> Prefix {
     Prefix::new(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped(), 96).unwrap_or(Prefix::ALL)
 }
 
 impl World {
-    /// An interface is attached elsewhere: its host's DHCP client, if it has one, finds out.
+    /// An interface was attached or detached: the DHCP client of its host, if any, will notice.
     pub(crate) fn expect_lease(&mut self, (host, link): Port, medium: Option<MediumId>) {
         if !self.host(host).leases {
             return;
@@ -38,7 +38,7 @@ impl World {
         self.push(self.now() + after, Event::Lease { host, link });
     }
 
-    /// The DHCP client knows where the interface is by now.
+    /// The DHCP client has its result.
     pub(crate) fn lease(&mut self, host: HostId, link: LinkId) {
         let Some(interface) = self.host(host).interfaces.get(&link) else { return };
         let [.., high, low] = interface.address.0;
@@ -60,7 +60,7 @@ impl World {
     }
 }
 
-/// Each interface has its own metric.
+/// Each interface has a metric of its own.
 fn default_route(link: LinkId, router: Ipv6Addr) -> Item {
     route(everything(), DEFAULT_METRIC + link.0, Target::Gateway { link, router })
 }

@@ -1,4 +1,4 @@
-//! IPv4 on the usual map: home agents have an address of it, visited networks give some, in their provision.
+//! IPv4 in the NEMO topology: home agents have an address, visited networks provide some.
 
 use super::lease::{Site, everything};
 use super::nat::Nat;
@@ -10,12 +10,12 @@ use roam6_proto::contract::item::Target;
 use roam6_wire::{Ipv4End, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// How a visited network has IPv4.
+/// The IPv4 service of a visited network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provision {
     /// It has IPv6 as well.
     pub ipv6: bool,
-    /// Its addresses are translated.
+    /// It is behind a NAT.
     pub translated: bool,
 }
 
@@ -26,7 +26,7 @@ pub fn agent_address(index: u16) -> Ipv4Addr {
 }
 
 impl Map {
-    /// Every home agent gets an IPv4 address, and every mobile router a DHCP client.
+    /// Adds an IPv4 address to every home agent, and a DHCP client to every mobile router.
     pub fn add_ipv4(&mut self) {
         let (home_router, home_link) = self.home_router;
         let home = Ipv6Addr::from_bits(agent_address(0).to_ipv6_mapped().to_bits() & !0xff);
@@ -45,7 +45,7 @@ impl Map {
         }
     }
 
-    /// The visited network `index` has IPv4 from now on.
+    /// Adds IPv4 to the visited network `index`.
     pub fn add_ipv4_network(&mut self, index: u16, provision: Provision) {
         let at = usize::from(index);
         let (Some(access), Some(medium)) = (self.access.get(at).copied(), self.visited.get(at).copied()) else {
@@ -73,7 +73,7 @@ impl Map {
         self.world.host_mut(self.core).kernel.fix(route(everything(), DEFAULT_METRIC, Target::Unreachable));
     }
 
-    /// The routers that translate.
+    /// The routers with a NAT.
     pub fn translators(&self) -> Vec<HostId> {
         let hosts = self.access.iter().map(|access| access.host);
         hosts.filter(|host| self.world.host(*host).nat.is_some()).collect()
@@ -84,7 +84,7 @@ impl Map {
         !self.ipv4_only.contains(&medium)
     }
 
-    /// Whose an end of a tunnel is, whatever a translator has made of it: an address without a port, if it is one of IPv4.
+    /// The owner of a tunnel end behind any NAT: an address without port, if it is IPv4.
     pub fn origin(&self, end: Ipv6Addr) -> Ipv6Addr {
         let Some(Ipv4End { address, port }) = Ipv4End::of(end) else { return end };
         let nats = self.access.iter().filter_map(|access| self.world.host(access.host).nat.as_ref());

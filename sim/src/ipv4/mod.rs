@@ -1,5 +1,5 @@
-//! The part of the world that has IPv4 (RFC 5555): networks that give addresses and translate them, and what an IPv4 packet
-//! looks like. Addresses of IPv4 are written as IPv4-mapped ones, so that routes and neighbours are looked up as any.
+//! IPv4 in the simulator (RFC 5555): networks with DHCP and NAT, and the packet format. IPv4 addresses are represented
+//! as IPv4-mapped ones, so that routing and neighbour lookup are the same for both.
 
 mod lease;
 mod map;

@@ -1,5 +1,4 @@
-//! A translator of addresses and UDP ports, as stands between most IPv4 networks and the rest (RFC 4787); it knows no other
-//! protocol.
+//! A NAT of addresses and UDP ports (RFC 4787); other protocols do not pass.
 
 use roam6_proto::LinkId;
 use roam6_wire::Ipv4End;
@@ -8,26 +7,26 @@ use std::net::Ipv4Addr;
 
 const FIRST_PORT: u16 = 40_000;
 
-/// A translator; its mappings are for whoever is written to, since in this world that is one home agent or another.
+/// A NAT with endpoint-independent mappings.
 #[derive(Debug, Clone)]
 pub struct Nat {
-    /// The interface whose addresses nobody outside knows.
+    /// The inside interface.
     pub inside: LinkId,
-    /// What stands for all of them outside.
+    /// The public address.
     pub public: Ipv4Addr,
-    /// Whose each port is, or was once.
+    /// The inside end of each port, now or formerly.
     owners: BTreeMap<u16, Ipv4End>,
-    /// The ports that still lead inside.
+    /// Ports with a mapping.
     live: BTreeSet<u16>,
 }
 
 impl Nat {
-    /// One that has no mappings yet.
+    /// A NAT without mappings.
     pub fn new(inside: LinkId, public: Ipv4Addr) -> Nat {
         Nat { inside, public, owners: BTreeMap::new(), live: BTreeSet::new() }
     }
 
-    /// The end outside by which packets of the end `inside` leave; `None` for what has no ports.
+    /// The public end of the inside end; `None` for packets without ports.
     pub fn leave(&mut self, inside: Ipv4End) -> Option<Ipv4End> {
         if inside.port == 0 {
             return None;
@@ -40,17 +39,17 @@ impl Nat {
         Some(Ipv4End { address: self.public, port })
     }
 
-    /// The end inside to which packets for `port` go.
+    /// The inside end of a public port.
     pub fn enter(&self, port: u16) -> Option<Ipv4End> {
         self.owners.get(&port).copied().filter(|_| self.live.contains(&port))
     }
 
-    /// Forgets every mapping, as a restart does.
+    /// Removes every mapping, as a restart does.
     pub fn forget(&mut self) {
         self.live.clear();
     }
 
-    /// Who has, or had, this port.
+    /// The inside address of a port, now or formerly.
     pub fn owner(&self, port: u16) -> Option<Ipv4Addr> {
         self.owners.get(&port).map(|end| end.address)
     }

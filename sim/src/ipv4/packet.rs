@@ -1,23 +1,23 @@
-//! IPv4 packets as the world itself sees them, apart from the codecs under test (RFC 791, RFC 768, RFC 4213 §3).
+//! IPv4 packets, parsed and built apart from the codecs under test (RFC 791, RFC 768, RFC 4213 §3).
 
 use crate::datagram::{Header, IPV6, UDP, sum};
 use roam6_wire::Ipv4End;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Octets of a header; one with options is no packet of this world.
+/// Octets of a header; headers with options are not supported.
 pub const HEADER: usize = 20;
 const UDP_HEADER: usize = 8;
 const HOP_LIMIT: u8 = 64;
-/// Where in a packet the addresses are, source first, and where in a UDP header its checksum.
+/// Offset of the addresses, source first, and of the UDP checksum.
 const ADDRESSES: usize = 12;
 const UDP_SUM: usize = HEADER + 6;
 
-/// Whether these octets claim to be an IPv4 packet.
+/// Whether the version field says IPv4.
 pub fn is(packet: &[u8]) -> bool {
     packet.first().is_some_and(|first| first >> 4 == 4)
 }
 
-/// Reads the header, addresses as IPv4-mapped ones; `None` if this is no whole packet, or its sum is wrong.
+/// Parses the header, with IPv4-mapped addresses; `None` if the packet or its checksum is wrong.
 pub fn header(packet: &[u8]) -> Option<Header> {
     let header: &[u8; HEADER] = packet.first_chunk()?;
     let [0x45, _, high, low, _, _, _, _, hop_limit, next, ..] = *header else { return None };
@@ -29,7 +29,7 @@ pub fn header(packet: &[u8]) -> Option<Header> {
     Some(Header { source: source.to_ipv6_mapped(), destination: destination.to_ipv6_mapped(), next, hop_limit })
 }
 
-/// What is carried, between which ends.
+/// Decapsulates: the inner packet and the tunnel ends.
 pub fn open(packet: &[u8]) -> Option<(Ipv4End, Ipv4End, &[u8])> {
     let header = header(packet)?;
     let payload = packet.get(HEADER..)?;
@@ -45,7 +45,7 @@ pub fn open(packet: &[u8]) -> Option<(Ipv4End, Ipv4End, &[u8])> {
     Some((end(header.source, ports.0)?, end(header.destination, ports.1)?, inner))
 }
 
-/// Carries `inner`: in UDP, or right behind the header if the ends have no ports.
+/// Encapsulates `inner`: in UDP, or in IPv4 directly if the ends have no ports.
 pub fn carry(source: Ipv4End, destination: Ipv4End, inner: &[u8]) -> Vec<u8> {
     carry_with(source, destination, inner, HOP_LIMIT)
 }
@@ -67,7 +67,7 @@ fn carry_with(source: Ipv4End, destination: Ipv4End, inner: &[u8], hop_limit: u8
     packet
 }
 
-/// Takes one hop; `false` if that was the last.
+/// Decrements the TTL; `false` if it is exhausted.
 pub fn take_hop(packet: &mut [u8]) -> bool {
     match packet.get_mut(8) {
         Some(hops) if *hops > 1 => *hops -= 1,
@@ -77,7 +77,7 @@ pub fn take_hop(packet: &mut [u8]) -> bool {
     true
 }
 
-/// The same packet between other ends, as a translator passes it on (RFC 3022 §4.1).
+/// The packet with other ends, as a NAT forwards it (RFC 3022 §4.1).
 pub fn translate(packet: &[u8], source: Ipv4End, destination: Ipv4End) -> Option<Vec<u8>> {
     let (_, _, inner) = open(packet)?;
     Some(carry_with(source, destination, inner, header(packet)?.hop_limit))

@@ -1,4 +1,4 @@
-//! How IPv4 packets pass where others do not: through translators, and into the tunnel they carry.
+//! Forwarding of IPv4 packets: NATs, and encapsulation.
 
 use super::packet;
 use crate::datagram::{Header, MOBILITY};
@@ -9,7 +9,7 @@ use crate::world::World;
 use roam6_wire::LinkAddress;
 
 impl World {
-    /// A packet for one of our IPv4 addresses: the engine hears what is about mobility, all else comes out of a tunnel.
+    /// A packet for an IPv4 address of the host: mobility messages go to the engine, the rest is decapsulated.
     pub(crate) fn carried(&mut self, port: Port, sender: Option<LinkAddress>, packet: &[u8]) {
         let Some((_, _, inner)) = packet::open(packet) else { return self.lose(port.0, "nothing carried") };
         // Behind other headers it is of somebody inside a mobile network.
@@ -26,7 +26,7 @@ impl World {
         }
     }
 
-    /// A packet for the address a translator has outside, as it goes on inside.
+    /// Translates a packet for the public address of a NAT.
     pub(crate) fn translate_inward(&self, (host, link): Port, packet: &[u8]) -> Option<Vec<u8>> {
         let nat = self.host(host).nat.as_ref().filter(|nat| nat.inside != link)?;
         let (source, destination, _) = packet::open(packet)?;
@@ -34,13 +34,13 @@ impl World {
         packet::translate(packet, source, inside)
     }
 
-    /// Whether a packet leaves the network a translator stands for.
+    /// Whether a packet leaves the inside network of a NAT.
     pub(crate) fn is_translated(&self, (host, link): Port, header: &Header) -> bool {
         let stands_for = self.host(host).nat.as_ref().is_some_and(|nat| nat.inside == link);
         stands_for && header.destination.to_ipv4_mapped().is_some()
     }
 
-    /// Such a packet as it goes on outside; `None` for what has no ports.
+    /// Translates a packet of the inside network; `None` for packets without ports.
     pub(crate) fn translate_outward(&mut self, host: HostId, packet: &[u8]) -> Option<Vec<u8>> {
         let (source, destination, _) = packet::open(packet)?;
         let outside = self.host_mut(host).nat.as_mut()?.leave(source)?;

@@ -1,7 +1,7 @@
-//! A station that is none: it sends from one link-layer address what nobody asked for. It names ever new sources, floods
-//! areas and what others carry, asks for stations that are nowhere, repeats what it has overheard, and sends what is no
-//! packet at all. What it does not do is what nothing but signatures would help against: it does not speak in the name of
-//! others, floods what is carried under one name, and repeats no packet that has no number.
+//! A hostile station that sends unsolicited frames from one link-layer address: invents sources, floods areas and
+//! buffers, requests absent stations, replays overheard frames, and sends malformed packets. It does nothing that only
+//! signatures prevent: it does not impersonate stations, does not flood buffers under one name, and replays no packet
+//! without a sequence number.
 
 use super::world::{LINK, World, address};
 use crate::radio::StationId;
@@ -21,7 +21,7 @@ use std::rc::Rc;
 /// Frames remembered, and for how long.
 const MEMORY: usize = 40;
 const RECENT: Duration = Duration::from_secs(5);
-/// A place so far away that nobody who wants to get anywhere sends there.
+/// A place so far away that greedy forwarding never leads there.
 const NOWHERE: Offset = Offset { east: -60_000.0, north: 40_000.0 };
 
 /// The attacker.
@@ -35,13 +35,13 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    /// An attacker on the air as `id`, whose ideas follow from `seed`.
+    /// An attacker that sends as `id`; its choices follow from `seed`.
     pub fn new(id: StationId, seed: u64) -> Attacker {
         let chance = Entropy::from_number(seed ^ 0xa77ac);
         Attacker { id, chance, overheard: VecDeque::new(), number: 1 << 63, sequence: 0 }
     }
 
-    /// Listens.
+    /// Overhears frames.
     pub fn overhear(&mut self, world: &World, from: StationId, sent: &[Rc<Frame>]) {
         let near = world.place(self.id).zip(world.place(from)).map(|(here, there)| distance(here, there));
         if near.is_none_or(|near| near > world.radio_spec().range) {
@@ -106,7 +106,7 @@ impl Attacker {
         }
     }
 
-    /// What it has overheard lately, or a piece of it.
+    /// A recently overheard frame, or a part of it.
     fn again(&mut self, now: Time) -> Vec<u8> {
         self.overheard.retain(|(at, _)| now.since(*at) < RECENT);
         let chosen = self.chance.below(self.overheard.len() as u64);

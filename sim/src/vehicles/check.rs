@@ -1,5 +1,5 @@
-//! What must hold of every step of every station: a packet goes up once and only where it is meant for, no station sends
-//! one twice, what is heard makes at most one frame, and nothing grows without bound.
+//! Invariants of every step of every station: a packet is delivered once and only to its destination, no station sends
+//! one twice, a received frame causes at most one frame, and tables are bounded.
 
 use super::world::{Cause, Step, World, address, owner};
 use crate::radio::StationId;
@@ -13,55 +13,55 @@ use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Extended, Packet, detour};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Metres that a station may have gone since it was last told where it is.
+/// Metres that a station may have moved since its last fix.
 const STALE: f64 = 40.0;
-/// Octets of the least packet of more than one hop.
+/// Octets of the smallest multi-hop packet.
 const LEAST: usize = 40;
 
-/// A packet of more than one hop: its source, when that was where, and its number.
+/// A multi-hop packet: source, timestamp, sequence number.
 type PacketKey = (LinkAddress, u32, u16);
 
-/// Remembers what happened.
+/// The observed packets.
 #[derive(Debug, Default)]
 pub struct Witness {
-    /// Who has handed up what: the number in each payload. With the life it was in.
+    /// Deliveries: number of the payload, station and instance.
     delivered: BTreeSet<(u64, StationId, u32)>,
-    /// With the hops left of one that goes round a gap, which may come by again with fewer; and whether it was handed
-    /// on to one station inside its area, before it is sent to all (§F.4).
+    /// With the remaining hops of a packet in perimeter mode, which may pass again with fewer; and whether it was sent
+    /// to one station inside its area before it is broadcast (§F.4).
     sent: BTreeSet<(StationId, u32, PacketKey, Option<u8>, bool)>,
     asked: BTreeMap<u64, (StationId, To)>,
-    /// Numbers that their stations have sent.
+    /// Payload numbers that were sent by their source.
     begun: BTreeSet<u64>,
-    /// Frames.
+    /// Frames sent.
     pub frames: u64,
 }
 
-/// The number in a payload of these worlds.
+/// The number in a payload.
 pub fn number(payload: &[u8]) -> Option<u64> {
     payload.first_chunk().map(|octets| u64::from_be_bytes(*octets))
 }
 
 impl Witness {
-    /// A station is asked to send a payload that begins with `number`.
+    /// A station is requested to send the payload `number`.
     pub fn asked(&mut self, number: u64, by: StationId, to: To) {
         self.asked.insert(number, (by, to));
     }
 
-    /// Who has handed up the payload of this number.
+    /// The receivers of a payload.
     pub fn receivers(&self, number: u64) -> BTreeSet<StationId> {
         let all = self.delivered.range((number, StationId(0), 0)..=(number, StationId(u32::MAX), u32::MAX));
         all.map(|(_, id, _)| *id).collect()
     }
 
-    /// How many payloads were handed up.
+    /// The number of deliveries.
     pub fn deliveries(&self) -> usize {
         self.delivered.len()
     }
 
-    /// Looks at a step.
+    /// Checks the invariants of a step.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The violated invariant.
     pub fn look(&mut self, world: &World, mib: &Mib, step: &Step) -> Result<(), String> {
         self.frames += step.sent.len() as u64;
         bounds(world, mib, step)?;
@@ -94,7 +94,7 @@ impl Witness {
         step.delivered.as_deref().map_or(Ok(()), |payload| self.deliver(world, step, payload))
     }
 
-    /// A packet of a station's own: each payload once.
+    /// A packet of the station itself: each payload once.
     fn begin(&mut self, step: &Step, packet: &Packet<'_>) -> Result<(), String> {
         let Some(number) = number(packet.payload) else { return Ok(()) };
         let by = self.asked.get(&number).map(|(by, _)| *by);
@@ -104,7 +104,7 @@ impl Witness {
         Ok(())
     }
 
-    /// Of its own a station sends, when it hears something, an answer to a question for it, and what has waited.
+    /// On reception a station sends, of its own, only an LS reply to a request for it, and packets that have waited.
     fn no_more(&self, step: &Step, heard: Option<&Packet<'_>>) -> Result<(), String> {
         let heard_key = heard.and_then(key);
         let of_own = |packet: &Packet<'_>| packet.extended.source().address.mid == address(step.by);

@@ -1,6 +1,6 @@
-//! Whole stations in a row, with IPv6 hosts behind four virtual links each: hosts solicit one another and exchange echo
-//! packets on every link, by link-local and by global addresses (EN 302 636-6-1 §8.2.2). An answer comes back on the link
-//! that the request was sent on; a request to a global address comes up on the link that has it.
+//! Stations in a row, with IPv6 hosts behind four virtual links each: hosts solicit one another and exchange echo
+//! packets on every link, with link-local and global addresses (EN 302 636-6-1 §8.2.2). A reply arrives on the link of
+//! its request; a request to a global address arrives on the link with that address.
 
 use super::world::{LINK, address, owner};
 use crate::failure::{Failure, Family};
@@ -28,20 +28,21 @@ const FIRST: u32 = 10;
 const IPV6: u16 = 0x86dd;
 /// Octets of an Ethernet header.
 const HEADER: usize = 14;
-/// Exchanges in each world, and time that each has.
+/// Exchanges in each world, and the time of each.
 const EXCHANGES: u64 = 24;
 const TRANSIT: Duration = Duration::from_secs(2);
-/// Metres that a frame reaches.
+/// Communication range, metres.
 const RANGE: f64 = 300.0;
 const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
 const WALL_AT_START: u64 = 1_767_225_600_000_000;
 
 const FAMILY: Family = Family { name: "world of hosts", replay: "--test vehicles one_world_of_hosts" };
 
-/// Plays the world of `seed`; how many exchanges were completed. Tells what is exchanged on standard output if `loud`.
+/// Runs the world of `seed`; returns the number of completed exchanges. Prints the exchanges to standard output if
+/// `loud`.
 ///
 /// # Errors
-/// The first exchange that does not hold.
+/// The first exchange that fails.
 pub fn play(seed: u64, loud: bool) -> Result<u64, Failure> {
     let mut street = Street::new(seed);
     street.advance(Duration::from_secs(5));
@@ -56,7 +57,7 @@ pub fn play(seed: u64, loud: bool) -> Result<u64, Failure> {
     Ok(EXCHANGES)
 }
 
-/// One station asks another on a link.
+/// An echo exchange on a link.
 #[derive(Debug, Clone, Copy)]
 struct Exchange {
     number: u64,
@@ -78,7 +79,7 @@ struct Host {
     station: GeoStation,
     /// Link-layer addresses of neighbours, by link and address.
     neighbours: BTreeMap<(LinkId, Ipv6Addr), LinkAddress>,
-    /// Numbers of requests, and of answers, that came up, and the link of each.
+    /// Numbers of received requests and replies, with their link.
     requests: BTreeSet<(u64, LinkId)>,
     answers: BTreeSet<(u64, LinkId)>,
 }
@@ -96,7 +97,7 @@ fn everybody(group: Ipv6Addr) -> LinkAddress {
     LinkAddress([0x33, 0x33, a, b, c, d])
 }
 
-/// A whole packet.
+/// Builds a packet.
 fn packet(protocol: u8, source: Ipv6Addr, destination: Ipv6Addr, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).unwrap_or(u8::MAX);
     [&[0x60, 0, 0, 0, 0, length, protocol, 255], &source.octets()[..], &destination.octets(), payload].concat()
@@ -162,7 +163,8 @@ impl Street {
         Exchange { number, from: id(from), to: id(to), link, global: self.entropy.below(2) == 0 }
     }
 
-    /// Solicits the neighbour if its address is not known on the link, asks, and looks where question and answer came up.
+    /// Resolves the neighbour on the link if necessary, sends an echo request, and checks the links of request and
+    /// reply.
     fn exchange(&mut self, exchange: Exchange) -> Result<(), String> {
         let Exchange { number, from, to, link, global: is_global } = exchange;
         let of = |id| if is_global { global(id, link) } else { link_local(id) };
@@ -218,7 +220,7 @@ impl Street {
         self.now = end;
     }
 
-    /// Hands an input to a station; what it sends goes on the air, or up to its host.
+    /// Hands an input to a station; its frames go to the radio or to its host.
     fn feed(&mut self, id: StationId, input: &Input) {
         let Some(host) = self.hosts.get_mut(&id) else { return };
         let mut out = Outbox::new();
@@ -244,7 +246,7 @@ impl Street {
 }
 
 impl Host {
-    /// Receives what came up on a virtual link; what it answers, on which link and to whom.
+    /// Receives a frame of a virtual link; returns the reply, its link and destination.
     fn receive(&mut self, frame: &Frame) -> Option<(LinkId, LinkAddress, Vec<u8>)> {
         let (link, sender) = (frame.link, frame.source);
         let datagram = Datagram::parse(&frame.bytes).ok()?;

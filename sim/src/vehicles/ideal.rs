@@ -1,11 +1,11 @@
-//! What could be reached by somebody who sees the whole world at once: the yardstick for what the stations do.
+//! Reachability as an omniscient observer computes it: the reference for what the stations deliver.
 
 use crate::radio::StationId;
 use crate::track::distance;
 use roam6_proto::geo::geometry::Offset;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who can hear whom at one moment.
+/// The graph of stations in range of one another at one moment.
 #[derive(Debug, Clone)]
 pub struct Graph {
     places: BTreeMap<StationId, Offset>,
@@ -13,7 +13,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Stations at these places, who hear one another within `range` metres.
+    /// The graph of stations at these places with a communication range in metres.
     pub fn new(places: BTreeMap<StationId, Offset>, range: f64) -> Graph {
         let near = |place: Offset, id: StationId| {
             let others = places.iter().filter(|(other, there)| **other != id && distance(place, **there) <= range);
@@ -33,12 +33,12 @@ impl Graph {
         self.places.get(&id).copied()
     }
 
-    /// Whom a station hears.
+    /// The neighbours of a station.
     pub fn near(&self, id: StationId) -> &[StationId] {
         self.near.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// Hops to everybody who can be reached by way of stations of which `passes` holds, the first apart.
+    /// Hops to every station reachable through stations of which `passes` holds, without the first.
     pub fn flood(&self, from: StationId, passes: impl Fn(StationId) -> bool) -> BTreeMap<StationId, u32> {
         let mut hops = BTreeMap::from([(from, 0)]);
         let mut front = vec![from];
@@ -54,8 +54,8 @@ impl Graph {
         hops
     }
 
-    /// Stations passed by who always goes on to the neighbour nearest to `goal`, the first left out, until one of which
-    /// `ends` holds; `None` if nobody nearer is left before. Who has such a neighbour goes there.
+    /// The path of greedy forwarding to `goal`, without its first station, up to a station of which `ends` holds;
+    /// `None` at a local minimum. A neighbour of which `ends` holds is taken first.
     pub fn greedy(&self, from: StationId, goal: Offset, ends: impl Fn(StationId) -> bool) -> Option<Vec<StationId>> {
         let mut path = Vec::new();
         let mut here = from;

@@ -1,4 +1,4 @@
-//! Worlds of vehicles: GeoNetworking stations that move, on one radio medium (EN 302 636-4-1).
+//! Worlds of vehicles: moving GeoNetworking stations on one radio medium (EN 302 636-4-1).
 
 pub mod attacker;
 pub mod check;
