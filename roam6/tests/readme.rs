@@ -18,8 +18,8 @@ use tempfile::TempDir;
 
 const README: &str = include_str!("../../README.md");
 const SECTION: &str = "## On two real machines";
-/// Begins what the mobile router is told; what comes before it is for the home agent.
-const ROUTER_BEGINS: &str = "A **mobile router**";
+/// Begins the instructions for the mobile router; those before it are for the home agent.
+const ROUTER_BEGINS: &str = "The **mobile router**";
 /// Octets of the TCP transfer, each way.
 const OCTETS: usize = 300_000;
 
