@@ -1,7 +1,7 @@
-//! Recorded conversations: each file of `cases/` is played again and must come out as it stands there.
+//! Recorded cases: each file of `cases/` is played again and must be reproduced exactly.
 //!
-//! `ROAM6_BLESS=1` writes the files anew with what comes out now; `ROAM6_RECORD=1` plays the scripts below, which brought
-//! these conversations about, and writes their inputs anew too.
+//! `ROAM6_BLESS=1` rewrites the outputs of the files; `ROAM6_RECORD=1` runs the scripts below and rewrites their inputs
+//! too.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -57,21 +57,21 @@ fn every_case_comes_out_as_it_stands() {
     }
 }
 
-/// Whose side of the conversation is written down.
+/// The host whose inputs and outputs are recorded.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     HomeAgent,
     MobileRouter,
 }
 
-/// A small world that brings a conversation about.
+/// A world that produces a recording.
 struct Script {
     name: &'static str,
     title: &'static [&'static str],
     side: Side,
     router: MobileRouterConfig,
     agent: HomeAgentConfig,
-    /// What happens, milliseconds after the start.
+    /// Events by milliseconds after the start.
     events: fn(&Map) -> Vec<(u64, Happening)>,
     until_ms: u64,
 }
@@ -304,7 +304,7 @@ fn record_all() {
     }
 }
 
-/// Plays without the talkers, who would only make noise. An empty packet to be injected stands for the first update.
+/// Runs without traffic sources. An empty packet to be injected stands for the first update.
 fn play(map: &mut Map, host: HostId, script: &Script) {
     map.world.record(host);
     let quiet = |name: &str| !name.starts_with("cn") && !name.starts_with("mnn");
@@ -324,7 +324,7 @@ fn play(map: &mut Map, host: HostId, script: &Script) {
     run(map, script.until_ms, &mut first);
 }
 
-/// Goes on until `until_ms`, and remembers the first update that is sent.
+/// Runs until `until_ms`, and keeps the first update sent.
 fn run(map: &mut Map, until_ms: u64, first: &mut Option<Vec<u8>>) {
     map.world.plan(Time::from_micros(until_ms * 1000).since(map.world.now()), Happening::Refuse(map.core, 0));
     while let Some(facts) = map.world.step(Time::from_micros(until_ms * 1000 + 1)) {

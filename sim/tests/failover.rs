@@ -1,10 +1,10 @@
-//! Worlds of two home agents and long lifetimes, each from its seed; and one of them told aloud.
+//! Seeded worlds of two home agents with long binding lifetimes, and the replay of one.
 
 mod common;
 
 use roam6_sim::failover::{Tale, play};
 
-/// How many worlds are played unless `ROAM6_WORLDS` says otherwise.
+/// Number of worlds unless `ROAM6_WORLDS` is set.
 const WORLDS: u64 = 60;
 
 #[test]
@@ -12,7 +12,7 @@ fn a_home_agent_that_dies_or_forgets_is_noticed_long_before_the_binding_ends() {
     common::play_all(WORLDS, play, report);
 }
 
-/// Plays the world of `ROAM6_SEED` and tells every event.
+/// Runs the world of `ROAM6_SEED` and prints every event.
 #[test]
 fn one_world_of_two_home_agents() {
     common::play_one(play);

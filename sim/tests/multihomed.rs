@@ -1,4 +1,4 @@
-//! Thousands of worlds of hosts with several providers, each from its seed; and one of them told aloud.
+//! Seeded worlds of Shim6 hosts with several providers, and the replay of one.
 
 mod common;
 
@@ -6,7 +6,7 @@ use roam6_sim::multihomed::play::{Tale, play};
 use roam6_sim::multihomed::scenario::Kind;
 use std::collections::BTreeMap;
 
-/// How many worlds are played unless `ROAM6_WORLDS` says otherwise.
+/// Number of worlds unless `ROAM6_WORLDS` is set.
 const WORLDS: u64 = 2_000;
 
 #[test]
@@ -14,7 +14,7 @@ fn every_multihomed_world_settles_on_pairs_that_work() {
     common::play_all(WORLDS, play, report);
 }
 
-/// Plays the world of `ROAM6_SEED` and tells every event.
+/// Runs the world of `ROAM6_SEED` and prints every event.
 #[test]
 fn one_multihomed() {
     common::play_one(play);

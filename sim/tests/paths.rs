@@ -1,10 +1,10 @@
-//! Thousands of worlds of a node whose connections take several paths, each from its seed; and one of them told aloud.
+//! Seeded worlds of an MPTCP host in a mobile network, and the replay of one.
 
 mod common;
 
 use roam6_sim::paths::play::{Tale, play};
 
-/// How many worlds are played unless `ROAM6_WORLDS` says otherwise.
+/// Number of worlds unless `ROAM6_WORLDS` is set.
 const WORLDS: u64 = 500;
 
 #[test]
@@ -12,7 +12,7 @@ fn every_connection_gets_the_paths_there_are() {
     common::play_all(WORLDS, play, report);
 }
 
-/// Plays the world of `ROAM6_SEED` and tells every event.
+/// Runs the world of `ROAM6_SEED` and prints every event.
 #[test]
 fn one_world_of_paths() {
     common::play_one(play);

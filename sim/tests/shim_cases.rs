@@ -1,6 +1,6 @@
-//! The scripts that brought the conversations of `cases/shim` about; `cases.rs` plays them again.
+//! The scripts of the recordings in `cases/shim`; `cases.rs` plays them again.
 //!
-//! `ROAM6_RECORD=1` writes them anew.
+//! `ROAM6_RECORD=1` rewrites them.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -16,11 +16,11 @@ use roam6_wire::shim6::Fork;
 use std::fs;
 use std::path::Path;
 
-/// A small world that brings a conversation about.
+/// A world that produces a recording.
 struct Script {
     name: &'static str,
     title: &'static [&'static str],
-    /// Whose side is written down.
+    /// The host that is recorded.
     host: usize,
     proof: Proof,
     events: fn(&Map) -> Vec<(u64, Happening)>,
@@ -109,7 +109,7 @@ fn moves(map: &Map) -> Vec<(u64, Happening)> {
     begins(map).into_iter().chain([(1500, gets)]).collect()
 }
 
-/// A packet is sent that nothing answers.
+/// Sends a packet without an answer.
 fn speaks(map: &Map) -> (u64, Happening) {
     let sent = Some(Time::from_micros(1_600_000));
     let (context, none) = (ContextId { ulids: ulids(map), fork: Fork::NONE }, Amount::default());

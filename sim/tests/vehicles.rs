@@ -1,4 +1,4 @@
-//! Thousands of worlds of vehicles, each from its seed; and one of them told aloud.
+//! Seeded worlds of vehicles, and the replay of one.
 
 mod common;
 
@@ -7,7 +7,7 @@ use roam6_sim::vehicles::play::{Tale, play};
 use roam6_sim::vehicles::scenario::Kind;
 use std::collections::BTreeMap;
 
-/// How many worlds are played unless `ROAM6_WORLDS` says otherwise.
+/// Number of worlds unless `ROAM6_WORLDS` is set.
 const WORLDS: u64 = 2_000;
 
 #[test]
@@ -15,13 +15,13 @@ fn in_every_world_of_vehicles_what_can_arrive_arrives_once() {
     common::play_all(WORLDS, play, report);
 }
 
-/// Plays the world of `ROAM6_SEED` and tells every step.
+/// Runs the world of `ROAM6_SEED` and prints every step.
 #[test]
 fn one_world() {
     common::play_one(play);
 }
 
-/// How many worlds of hosts are played unless `ROAM6_WORLDS` says otherwise.
+/// Number of worlds of IPv6 hosts unless `ROAM6_WORLDS` is set.
 const STREETS: u64 = 200;
 
 #[test]
@@ -29,7 +29,7 @@ fn hosts_talk_on_every_virtual_link() {
     common::play_all(STREETS, hosts::play, |done| println!("{} exchanges", done.iter().sum::<u64>()));
 }
 
-/// Plays the world of hosts of `ROAM6_SEED`.
+/// Runs the world of IPv6 hosts of `ROAM6_SEED`.
 #[test]
 fn one_world_of_hosts() {
     common::play_one(hosts::play);

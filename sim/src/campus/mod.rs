@@ -1,5 +1,5 @@
-//! A busy server of a campus in virtual time: how many contexts of the shim it has at once, by how soon those nobody uses
-//! are given up (RFC 5533 §11). The engine is the real one; flows and peers are made up, always the same for one seed.
+//! A busy server of a campus in virtual time: the number of Shim6 contexts by the idle timeout (RFC 5533 §11). The
+//! engine is the real one; flows and peers are generated from a seed.
 
 mod server;
 mod trace;

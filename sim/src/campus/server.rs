@@ -1,5 +1,4 @@
-//! The server: an engine of the shim, the trigger that counts what it exchanges with each peer, and peers that answer at
-//! once.
+//! The server: a Shim6 engine, the trigger that counts packets of each peer, and peers that answer at once.
 
 use super::trace::{Flow, Trace};
 use core::cmp::Reverse;
@@ -20,24 +19,24 @@ const SERVER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xa, 0, 0, 0, 0, 1);
 const PEERS: u128 = 0x2001_0db9 << 96;
 const LINK: LinkId = LinkId(1);
 
-/// Contexts there were at once.
+/// The number of contexts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Busy {
-    /// At most.
+    /// Maximum.
     pub most: usize,
-    /// Over the whole day.
+    /// Mean over the day.
     pub mean: f64,
     /// No more for 95 % of the day.
     pub p95: usize,
-    /// Made.
+    /// Contexts created.
     pub made: u64,
-    /// Flows there were.
+    /// Flows.
     pub flows: u64,
-    /// Left at the end, when nothing had happened for long.
+    /// Contexts left at the end, after a long idle time.
     pub left: usize,
 }
 
-/// Lets a day pass at a server that gives up contexts nobody has used for `idle_timeout`.
+/// Runs a day at a server that removes contexts after `idle_timeout`.
 pub fn run(trace: Trace, idle_timeout: Duration) -> Busy {
     let mut server = Server::new(idle_timeout);
     let mut flows = 0;
@@ -53,7 +52,7 @@ pub fn run(trace: Trace, idle_timeout: Duration) -> Busy {
     Busy { most, mean, p95, made: server.tally.made, flows, left: server.tally.present }
 }
 
-/// What is exchanged with a peer.
+/// The traffic with a peer.
 #[derive(Debug, Clone, Copy, Default)]
 struct Conversation {
     since: Time,
@@ -69,7 +68,7 @@ struct Server {
     now: Time,
     trigger: Trigger,
     conversations: BTreeMap<u32, Conversation>,
-    /// Who is to be told of, and when.
+    /// Peers with a report due, by time.
     due: BinaryHeap<Reverse<(Time, u32)>>,
     tally: Tally,
 }
@@ -92,7 +91,7 @@ impl Server {
         server
     }
 
-    /// Does all that is due until `until`.
+    /// Handles everything due by `until`.
     fn pass(&mut self, until: Time) {
         loop {
             let told = self.due.peek().map(|Reverse((at, _))| *at);
@@ -112,7 +111,7 @@ impl Server {
         self.now = until;
     }
 
-    /// A flow begins: its packets count towards the trigger, as the data plane counts them.
+    /// A flow begins: its packets count towards the trigger, as in the data plane.
     fn begin(&mut self, flow: Flow) {
         let (limit, age, idle) = (self.trigger.octets, self.trigger.age, self.trigger.idle);
         let conversation = self.conversations.entry(flow.peer).or_default();
@@ -136,7 +135,7 @@ impl Server {
         }
     }
 
-    /// The data plane tells of a conversation, unless it has a context or was told of lately.
+    /// The data plane reports a flow, unless it has a context or was reported recently.
     fn tell(&mut self, peer: u32) {
         let (now, again) = (self.now, self.trigger.again);
         let Some(conversation) = self.conversations.get_mut(&peer) else { return };
@@ -165,7 +164,7 @@ impl Server {
         }
     }
 
-    /// What the host or the peer says to it.
+    /// The reply of the host or the peer.
     fn answer(&mut self, output: Output) -> Option<Input> {
         match output {
             Output::Transmit(transmit) => reply(&transmit.bytes),
@@ -202,13 +201,13 @@ impl Server {
     }
 }
 
-/// How many contexts there were for how long.
+/// The number of contexts over time.
 #[derive(Debug, Default)]
 struct Tally {
     present: usize,
     made: u64,
     since: Time,
-    /// Microseconds by number.
+    /// Microseconds by number of contexts.
     lasted: Vec<u64>,
 }
 
@@ -233,7 +232,7 @@ impl Tally {
         self.since = now;
     }
 
-    /// Most, mean, and 95th percentile.
+    /// Maximum, mean, and 95th percentile.
     fn sum_up(&mut self, now: Time) -> (usize, f64, usize) {
         self.pass(now);
         let whole: u64 = self.lasted.iter().sum();
@@ -247,7 +246,7 @@ impl Tally {
     }
 }
 
-/// What a peer answers to a message of the handshake: it has no locators but its ULID.
+/// The reply of a peer to a handshake message: it has no locators but its ULID.
 fn reply(packet: &[u8]) -> Option<Input> {
     let datagram = Datagram::parse(packet).ok().filter(|datagram| datagram.protocol == shim6::PROTOCOL)?;
     let answer = match Message::parse(datagram.payload).ok()? {

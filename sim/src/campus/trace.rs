@@ -1,26 +1,26 @@
-//! The flows of a day. As in the traces of real servers, most are short and small and few long and large, few peers have
-//! most of them, and nights are quiet.
+//! The flows of a day, distributed as in traces of real servers: most are short and small, few long and large; few
+//! peers have most of them; nights are quiet.
 
 use core::f64::consts::TAU;
 use core::time::Duration;
 use roam6_proto::{Entropy, Time};
 
-/// What a day is like.
+/// The parameters of a day.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
-    /// Flows, about.
+    /// Approximate number of flows.
     pub flows: u64,
-    /// Peers there are.
+    /// Number of peers.
     pub peers: u32,
-    /// How long it is.
+    /// Its length.
     pub day: Duration,
 }
 
-/// Share by which the busiest hour is above the mean, and the quietest below.
+/// Amplitude of the daily variation, as a share of the mean.
 const SWING: f64 = 0.8;
-/// Octets of a flow follow Pareto's law: the least, the exponent, and the most.
+/// Octets of a flow, Pareto distributed: minimum, exponent, maximum.
 const OCTETS: (f64, f64, f64) = (600.0, 1.1, 1e9);
-/// Seconds a flow lasts: the logarithm is normal, with this mean and deviation; and the most.
+/// Seconds of a flow, log-normally distributed: mean and deviation of the logarithm, and the maximum.
 const SECONDS: (f64, f64, f64) = (0.0, 2.0, 3600.0);
 
 impl Default for Shape {
@@ -32,13 +32,13 @@ impl Default for Shape {
 /// Packets to and from one peer, spread evenly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
-    /// The first.
+    /// The first packet.
     pub begin: Time,
-    /// The last.
+    /// The last packet.
     pub end: Time,
-    /// With whom: 0 has the most flows.
+    /// The peer; 0 has the most flows.
     pub peer: u32,
-    /// Both ways.
+    /// Octets in both directions.
     pub octets: u64,
 }
 
@@ -51,7 +51,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The day of this seed.
+    /// The flows of this seed.
     pub fn new(shape: Shape, seed: u64) -> Trace {
         Trace { shape, dice: Entropy::from_number(seed), seconds: 0.0 }
     }

@@ -1,4 +1,4 @@
-//! What a host's kernel makes of advertisements: addresses and a default route (RFC 4861 §6.3.4, RFC 4862 §5.5.3).
+//! Stateless address autoconfiguration of a host's kernel (RFC 4861 §6.3.4, RFC 4862 §5.5.3).
 
 use core::time::Duration;
 use roam6_proto::contract::item::{Address, Route, Table, Target};
@@ -10,31 +10,31 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 const METRIC: u32 = 1024;
-/// RFC 4862 §5.5.3 e: no advertisement makes an address end sooner than this.
+/// RFC 4862 §5.5.3 e: an advertisement cannot shorten the remaining lifetime below this.
 const TWO_HOURS: Duration = Duration::from_secs(7200);
 
-/// The addresses of one interface and its way out.
+/// The addresses and default router of one interface.
 #[derive(Debug)]
 pub struct Autoconf {
     link: LinkId,
     own: LinkAddress,
-    /// Preferred and valid until.
+    /// End of preference and of validity.
     addresses: BTreeMap<Ipv6Addr, (Time, Time)>,
     router: Option<(Ipv6Addr, Time)>,
 }
 
 impl Autoconf {
-    /// An interface that has heard nothing.
+    /// An interface without addresses.
     pub fn new(link: LinkId, own: LinkAddress) -> Autoconf {
         Autoconf { link, own, addresses: BTreeMap::new(), router: None }
     }
 
-    /// Whether an address is preferred at `now`; `None` if it is none.
+    /// Whether an address is preferred at `now`; `None` if it does not exist.
     pub fn preferred(&self, now: Time, address: Ipv6Addr) -> Option<bool> {
         self.addresses.get(&address).map(|(preferred, _)| *preferred > now)
     }
 
-    /// Whether there is a router.
+    /// Whether there is a default router.
     pub fn has_router(&self, now: Time) -> bool {
         self.router.is_some_and(|(_, until)| until > now)
     }
@@ -49,7 +49,7 @@ impl Autoconf {
         prefix.with_identifier(self.own.interface_identifier()).unwrap_or(Ipv6Addr::UNSPECIFIED)
     }
 
-    /// Takes a packet; addresses whose state it changes are returned.
+    /// Receives a packet; returns the addresses whose state has changed.
     pub fn hear(&mut self, now: Time, packet: &[u8], out: &mut Outbox) -> Vec<Ipv6Addr> {
         let Ok(datagram) = Datagram::parse(packet) else { return Vec::new() };
         if datagram.protocol != protocol::ICMPV6 {
@@ -81,7 +81,7 @@ impl Autoconf {
         changed
     }
 
-    /// Ends what is over by `now`; addresses that are deprecated from now on are returned.
+    /// Expires lifetimes; returns the addresses that are now deprecated.
     pub fn expire(&mut self, since: Time, now: Time, out: &mut Outbox) -> Vec<Ipv6Addr> {
         for address in self.addresses().collect::<Vec<_>>() {
             if self.addresses.get(&address).is_some_and(|(_, valid)| *valid <= now) {
@@ -96,13 +96,13 @@ impl Autoconf {
         self.addresses.iter().filter(ended).map(|(address, _)| *address).collect()
     }
 
-    /// When [`Autoconf::expire`] has something to do.
+    /// When [`Autoconf::expire`] is due.
     pub fn deadline(&self, now: Time) -> Option<Time> {
         let ends = self.addresses.values().flat_map(|(preferred, valid)| [*preferred, *valid]);
         ends.chain(self.router.map(|(_, until)| until)).filter(|end| *end > now).min()
     }
 
-    /// A kernel refuses none of its own: what the world did not take is put again.
+    /// Requests again an own item that was refused: a kernel never refuses its own.
     pub fn again(&self, refused: &Key, out: &mut Outbox) -> bool {
         let items = self.addresses().map(|address| self.item(address));
         let mut items = items.chain(self.router.map(|(router, _)| self.route(router)));

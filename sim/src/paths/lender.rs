@@ -1,5 +1,5 @@
-//! The mobile router as its nodes see it: it advertises its own prefix and those of the networks it visits, and says at once
-//! when that changes (RFC 4861 §6.2, RFC 9096 §3.3).
+//! The mobile router as its nodes see it: advertises its own prefix and those of visited networks, at once when they
+//! change (RFC 4861 §6.2, RFC 9096 §3.3).
 
 use core::time::Duration;
 use roam6_proto::contract::output::{Transmit, Via};
@@ -10,13 +10,13 @@ use roam6_wire::{LinkAddress, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-/// Between advertisements, and between the first of a change.
+/// Interval of advertisements, and of the first ones after a change.
 const INTERVAL: Duration = Duration::from_secs(3);
 const BRISK: Duration = Duration::from_millis(200);
-/// Lifetime as a router, seconds.
+/// Router lifetime, seconds.
 const LIFETIME: u16 = 30;
 
-/// Seconds for which a prefix is preferred, and for which it is valid.
+/// Preferred and valid lifetime of each prefix, seconds.
 pub type Offer = BTreeMap<Prefix, (u32, u32)>;
 
 /// The mobile router.
@@ -24,7 +24,7 @@ pub type Offer = BTreeMap<Prefix, (u32, u32)>;
 pub struct Lender {
     link: LinkId,
     address: LinkAddress,
-    /// What is offered, and from when on.
+    /// The advertised prefixes by time.
     schedule: Vec<(Time, Offer)>,
     said: u8,
     next: Time,

@@ -1,4 +1,4 @@
-//! Who is there: a node in a mobile network, its mobile router, and correspondents.
+//! The topology: a host in a mobile network, its mobile router, and correspondents.
 
 use super::autoconf::Autoconf;
 use super::lender::{Lender, Offer};
@@ -20,32 +20,32 @@ use std::cell::RefCell;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-/// Networks the mobile router visits.
+/// Networks that the mobile router visits.
 pub const VISITED: u16 = 4;
 /// Correspondents, each of one connection.
 const PEERS: u16 = 2;
-/// Name of the node's interface.
+/// Name of the host's interface.
 const INTERFACE: &str = "eth0";
 const METRIC: u32 = 1024;
 
-/// Everything scripts and checks point at.
+/// The hosts and links of a world.
 #[derive(Debug)]
 pub struct Map {
     /// The world.
     pub world: World,
-    /// The node.
+    /// The host.
     pub node: HostId,
     /// Its interface.
     pub link: LinkId,
-    /// The link inside the mobile network.
+    /// The link of the mobile network.
     pub inside: MediumId,
-    /// The node's kernel.
+    /// The host's kernel.
     pub kernel: Rc<RefCell<Kernel>>,
-    /// The correspondents, and what each knows of the connection to it.
+    /// The correspondents, and the subflows each knows.
     pub peers: Vec<(Ipv6Addr, Rc<RefCell<Known>>)>,
 }
 
-/// A host without a will.
+/// An engine without behaviour.
 struct Idle;
 
 impl Engine for Idle {
@@ -59,7 +59,7 @@ impl Engine for Idle {
 }
 
 impl Map {
-    /// A map whose mobile router offers what `schedule` says.
+    /// A topology whose mobile router advertises `schedule`.
     pub fn new(seed: u64, schedule: Vec<(Time, Offer)>) -> Map {
         let mut world = World::new(seed);
         let inside = world.add_medium("inside", LinkSpec::default());
@@ -121,7 +121,7 @@ impl Map {
         }
     }
 
-    /// The node's address in the mobile network (0) or of a visited network.
+    /// The host's address in the mobile network (0) or of a visited network.
     pub fn address(&self, number: u16) -> Ipv6Addr {
         self.kernel.borrow().autoconf.address_in(prefix(number))
     }
@@ -162,12 +162,12 @@ fn config() -> PathManagerConfig {
     }
 }
 
-/// The mobile network (0), or what is delegated by a visited network.
+/// The mobile network prefix (0), or the prefix delegated by a visited network.
 pub fn prefix(number: u16) -> Prefix {
     Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, 0xa00 + number, 0, 0, 0, 0, 0), 64).unwrap_or(Prefix::ALL)
 }
 
-/// A link on which nothing goes wrong.
+/// A link without impairments but its delay.
 pub fn calm() -> LinkSpec {
     LinkSpec { delay: Duration::from_millis(5), ..LinkSpec::default() }
 }

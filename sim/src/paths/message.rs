@@ -1,5 +1,4 @@
-//! What the ends of a connection of these worlds say to each other: the messages of Multipath TCP that matter here, each in
-//! one datagram.
+//! The messages of Multipath TCP that matter in these worlds, each in one datagram.
 
 use crate::datagram::{self, Header, UDP};
 use roam6_proto::{Transmit, Via};
@@ -8,35 +7,35 @@ use std::net::Ipv6Addr;
 const PORT: u16 = 9000;
 const HOP_LIMIT: u8 = 64;
 
-/// One message about the connection of a number.
+/// A message of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
-    /// Which connection.
+    /// The connection.
     pub connection: u8,
     /// What about it.
     pub kind: Kind,
-    /// The sender's identifier of the address spoken of (RFC 8684 §3.4).
+    /// The sender's address identifier (RFC 8684 §3.4).
     pub id: u8,
-    /// Which data.
+    /// The data sequence number.
     pub sequence: u32,
 }
 
-/// What is said.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A connection begins (MP_CAPABLE).
+    /// Opens a connection (MP_CAPABLE).
     Begin,
-    /// A subflow joins (MP_JOIN).
+    /// Opens a subflow (MP_JOIN).
     Join,
-    /// It stands.
+    /// The subflow is established.
     Joined,
-    /// It does not, or no longer (RST).
+    /// The subflow is refused or closed (RST).
     Reset,
-    /// An address is gone (REMOVE_ADDR).
+    /// An address is removed (REMOVE_ADDR).
     Remove,
     /// Data.
     Data,
-    /// It has arrived.
+    /// Acknowledges data.
     Acknowledged,
 }
 
@@ -44,7 +43,7 @@ const KINDS: [Kind; 7] =
     [Kind::Begin, Kind::Join, Kind::Joined, Kind::Reset, Kind::Remove, Kind::Data, Kind::Acknowledged];
 
 impl Message {
-    /// The message on its way.
+    /// Builds the packet of a message.
     pub fn send(self, source: Ipv6Addr, destination: Ipv6Addr) -> Transmit {
         let kind = KINDS.iter().position(|kind| *kind == self.kind).and_then(|at| u8::try_from(at).ok());
         let [high, low] = PORT.to_be_bytes();
@@ -54,7 +53,7 @@ impl Message {
         Transmit { via: Via::Route, bytes: datagram::build(header, &payload) }
     }
 
-    /// The message in a packet, and between whom.
+    /// Parses a packet: its header and message.
     pub fn read(packet: &[u8]) -> Option<(Header, Message)> {
         let Some((UDP, datagram)) = datagram::upper(packet) else { return None };
         let [_, _, _, _, _, _, _, _, kind, connection, id, sequence @ ..] = datagram else { return None };

@@ -1,5 +1,5 @@
-//! A node of a mobile network whose connections take several paths: prefixes come and go under it, and its path manager
-//! keeps the kernel's endpoints true (RFC 8684, RFC 4862, RFC 9096).
+//! Worlds of an MPTCP host in a mobile network: prefixes appear and disappear, and its path manager keeps the kernel's
+//! endpoints in step (RFC 8684, RFC 4862, RFC 9096).
 //!
 //! ```text
 //!   peers -- core -- lender -- inside -- node      the lender advertises the mobile network and what it visits

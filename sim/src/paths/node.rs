@@ -1,4 +1,4 @@
-//! The node: its kernel, which forms addresses and makes subflows, around the engine under test.
+//! The MPTCP host: its kernel, with autoconfiguration and sockets, around the engine under test.
 
 use super::autoconf::Autoconf;
 use super::sockets::Sockets;
@@ -9,18 +9,18 @@ use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-/// What the kernel of the node knows, to be looked at.
+/// The state of the host's kernel.
 #[derive(Debug)]
 pub struct Kernel {
     /// Addresses and router.
     pub autoconf: Autoconf,
     /// Connections.
     pub sockets: Sockets,
-    /// Endpoints made and given up.
+    /// Endpoints added and removed.
     pub changes: u64,
 }
 
-/// The node.
+/// The host.
 pub struct Node<E> {
     engine: E,
     kernel: Rc<RefCell<Kernel>>,
@@ -30,7 +30,7 @@ pub struct Node<E> {
 }
 
 impl<E: Engine> Node<E> {
-    /// A node around `engine`, which uses the interface `link`; `home` is its address in the mobile network.
+    /// A host around `engine` that uses the interface `link`; `home` is its address in the mobile network.
     pub fn new(engine: E, kernel: &Rc<RefCell<Kernel>>, link: LinkId, home: Ipv6Addr) -> Node<E> {
         Node { engine, kernel: Rc::clone(kernel), link, home, now: Time::ZERO }
     }
@@ -43,7 +43,7 @@ impl<E: Engine> Node<E> {
         }
     }
 
-    /// What the kernel makes of an input, and what it tells the engine: the input itself first, but for what is its own.
+    /// Applies an input to the kernel; returns the inputs for the engine.
     fn hear(&mut self, now: Time, input: &Input, out: &mut Outbox) -> VecDeque<Input> {
         let mut told = VecDeque::new();
         let mut kernel = self.kernel.borrow_mut();

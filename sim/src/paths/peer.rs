@@ -1,5 +1,5 @@
-//! A correspondent: a stock kernel's Multipath TCP as far as it matters here. It takes two subflows beside the first of a
-//! connection, and does not know of one that is dead unless it is told.
+//! A correspondent: the Multipath TCP of an unmodified kernel, as far as it matters here. It accepts two subflows
+//! beside the first, and detects a dead subflow only by its timeout.
 
 use super::message::{Kind, Message};
 use core::time::Duration;
@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-/// Subflows beside the first: the kernel's default.
+/// Additional subflows at most: the kernel's default.
 pub const LIMIT: usize = 2;
-/// A subflow not heard of for so long has ended for want of acknowledgements. In a kernel it takes some minutes.
+/// Timeout of a silent subflow. A kernel takes some minutes.
 const DEAD: Duration = Duration::from_secs(60);
 
-/// The subflows of one connection, by the address they come from.
+/// The subflows of one connection, by their source address.
 pub type Known = BTreeMap<Ipv6Addr, Flow>;
 
-/// A subflow as the peer knows it.
+/// A subflow as the correspondent knows it.
 #[derive(Debug, Clone, Copy)]
 pub struct Flow {
     id: u8,
@@ -32,7 +32,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A peer that shows what it knows in `flows`.
+    /// A correspondent that keeps its subflows in `flows`.
     pub fn new(flows: &Rc<RefCell<Known>>) -> Peer {
         Peer { flows: Rc::clone(flows) }
     }

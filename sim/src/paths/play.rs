@@ -1,4 +1,4 @@
-//! Plays a world to its end and says what came of it.
+//! Runs a world of an MPTCP host to its end and checks its invariants.
 
 use super::map::prefix;
 use super::peer::LIMIT;
@@ -11,36 +11,36 @@ use roam6_proto::{Item, Time};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
-/// Within so long after the last fault every path there is is used: endpoints nobody uses are made anew ever more seldom.
+/// Limit of convergence after the last fault: endpoints that fail are retried at growing intervals.
 pub const SETTLE: Duration = Duration::from_secs(200);
-/// For so long afterwards nothing changes any more.
+/// Time after convergence without any change.
 const QUIET: Duration = Duration::from_secs(30);
-/// Data is acknowledged at least so often.
+/// Longest interval between acknowledgements of data.
 const STREAK: Duration = Duration::from_secs(3);
-/// How often an endpoint the peers have no room for is tried in that time.
+/// Attempts in that time for an endpoint beyond the correspondents' limit.
 const MOST_TRIES: u64 = 4;
-/// The kernel takes so long to do what it is asked for.
+/// Longest time the kernel takes to apply an item.
 const LATE: Duration = Duration::from_millis(5);
-/// Endpoints made and given up, a second of trouble, at most on average.
+/// Endpoints added and removed per second of faults, at most on average.
 const MOST_CHANGES: u64 = 8;
 
-/// What came of a world in which everything held.
+/// The result of a world whose invariants hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Tale {
-    /// From the last fault until all was as it should be.
+    /// Time from the last fault to convergence.
     pub settled_after: Duration,
-    /// Events.
+    /// Events handled.
     pub events: u64,
-    /// Endpoints made and given up.
+    /// Endpoints added and removed.
     pub changes: u64,
 }
 
 const FAMILY: Family = Family { name: "world of paths", replay: "one_world_of_paths" };
 
-/// Plays the world of `seed`, telling every event on standard output if `loud`.
+/// Runs the world of `seed`, and prints every event to standard output if `loud`.
 ///
 /// # Errors
-/// The first thing that does not hold.
+/// The first invariant that does not hold.
 pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
     let mut scenario = Scenario::new(seed);
     scenario.map.world.loud = loud;
@@ -48,11 +48,11 @@ pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
     play.run().map_err(|what| Failure { family: FAMILY, seed, kind: None, at: play.scenario.map.world.now(), what })
 }
 
-/// What connections have of the paths there are.
+/// The subflows of connections compared with the paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Paths {
     All,
-    /// Where the first subflow has ended, the peer has room for fewer than there are.
+    /// After the end of its first subflow, the correspondent accepts fewer subflows than there are paths.
     AsManyAsThePeersTake,
 }
 
@@ -107,7 +107,7 @@ impl Play {
         self.scenario.map.kernel.borrow().changes
     }
 
-    /// Endpoints are addresses that work, as far as the node was told, and those of the mobile network are backups.
+    /// Endpoints are usable addresses as far as the host knows, and those of the mobile network are backups.
     fn look(&self) -> Result<(), String> {
         let map = &self.scenario.map;
         let now = map.world.now();
@@ -134,8 +134,8 @@ impl Play {
         if endpoint.flags.backup == backup { Ok(()) } else { Err("a backup or not, and should be the other") }
     }
 
-    /// Whether every path there is carries data, both ends agree on them, and no connection has more. The kernel tries a
-    /// subflow once: a connection may lack one that another has, for whose sake it is not made anew.
+    /// Whether every path carries data, both ends agree, and no connection has more subflows. The kernel tries a
+    /// subflow once: an endpoint is not recreated for one connection while another uses it.
     fn settled(&self, now: Time) -> Result<Paths, String> {
         let map = &self.scenario.map;
         let direct: BTreeSet<Ipv6Addr> = self.scenario.there.iter().map(|number| map.address(*number)).collect();

@@ -1,4 +1,4 @@
-//! Worlds made from a number: how a mobile router moves, and what goes wrong with the news of it.
+//! The world of a seed: the moves of a mobile router, and faults in what its nodes learn of them.
 
 use super::lender::Offer;
 use super::map::{self, Map, VISITED, prefix};
@@ -8,32 +8,32 @@ use core::time::Duration;
 use roam6_proto::{Entropy, Time};
 
 const SECOND: u64 = 1_000_000;
-/// Lifetimes of a prefix that leads somewhere, seconds: preferred and valid.
+/// Lifetimes of a prefix with connectivity, seconds: preferred and valid.
 const STANDS: (u32, u32) = (60, 120);
-/// The mobile network.
+/// The index of the mobile network prefix.
 const HOME: u16 = 0;
 
 /// A world and its script.
 #[derive(Debug)]
 pub struct Scenario {
-    /// Everybody.
+    /// Hosts and links.
     pub map: Map,
-    /// What is to happen, and when.
+    /// Events by their time.
     pub script: Vec<(Duration, Happening)>,
-    /// From then on nothing goes wrong any more.
+    /// When the last fault has ended.
     pub calm: Duration,
-    /// The visited networks that lead somewhere in the end.
+    /// The visited networks with connectivity in the end.
     pub there: Vec<u16>,
 }
 
-/// What leads where: changed move by move, and told.
+/// The connectivity and advertisements, move by move.
 struct Story {
     chance: Entropy,
     now: u64,
     offer: Offer,
     there: Vec<u16>,
     schedule: Vec<(Time, Offer)>,
-    /// When which prefix begins or ceases to lead somewhere.
+    /// When a prefix gains or loses connectivity.
     ways: Vec<(u64, u16, bool)>,
 }
 
@@ -66,7 +66,7 @@ impl Scenario {
         }
     }
 
-    /// Bad links, a cable that is pulled, and a kernel that refuses.
+    /// Link impairments, loss of carrier, and refusals of the kernel.
     fn write_weather(&mut self, story: &mut Story) {
         let (inside, node) = (self.map.inside, self.map.node);
         let calm = u64::try_from(self.calm.as_micros()).unwrap_or(0);
@@ -125,7 +125,7 @@ impl Story {
         }
     }
 
-    /// All uplinks but one at most are lost; the tunnel comes back, then another network.
+    /// All uplinks but at most one are lost; the tunnel recovers first, then another network appears.
     fn move_hard(&mut self) {
         let left = core::mem::take(&mut self.there);
         for number in left.iter().copied().chain([HOME]) {
@@ -144,7 +144,7 @@ impl Story {
         }
     }
 
-    /// Another network is there before the former one goes.
+    /// Another network appears before the former one disappears.
     fn move_in_time(&mut self) {
         let left = self.there.clone();
         self.visit();
@@ -152,7 +152,7 @@ impl Story {
         left.into_iter().for_each(|number| self.leave(number));
     }
 
-    /// A network goes while the tunnel goes on by another.
+    /// A network disappears while the tunnel uses another.
     fn leave_in_time(&mut self) {
         let number = self.there.first().copied();
         number.into_iter().for_each(|number| self.leave(number));
@@ -166,7 +166,7 @@ impl Story {
         self.tell();
     }
 
-    /// One network more, of the two there can be at once.
+    /// One network more, of at most two.
     fn visit(&mut self) {
         if let Some(first) = self.there.first().copied().filter(|_| self.there.len() > 1) {
             self.leave(first);
@@ -179,7 +179,7 @@ impl Story {
         }
     }
 
-    /// Packets find a way, and the nodes are told.
+    /// Packets are forwarded, and the nodes are informed.
     fn arrive(&mut self, number: u16) {
         self.ways.push((self.now, number, true));
         self.offer.insert(prefix(number), STANDS);

@@ -1,5 +1,5 @@
-//! The node's connections: a kernel's Multipath TCP as far as it matters here, with its habits. A subflow is tried when its
-//! endpoint is made, and not again; it ends with its endpoint, and not with its address; of a removal the peer hears once.
+//! The host's connections: the Multipath TCP of a kernel as far as it matters here. A subflow is tried once, when its
+//! endpoint is added; it ends with its endpoint, not with its address; the correspondent is told of a removal once.
 
 use super::message::{Kind, Message};
 use core::time::Duration;
@@ -10,21 +10,21 @@ use roam6_proto::{Outbox, Time};
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6};
 
-/// Between data.
+/// Interval of data.
 const PACE: Duration = Duration::from_millis(200);
-/// A subflow on which data is not acknowledged for so long is not used if there is another.
+/// A subflow whose data is not acknowledged for this time is avoided if there is another.
 const STALE: Duration = Duration::from_secs(1);
-/// A subflow that carries nothing else says that it is there.
+/// Interval of keepalives on an idle subflow.
 const ALIVE: Duration = Duration::from_secs(10);
-/// An application whose connection has had no subflow for so long begins another.
+/// An application whose connection has had no subflow for this time opens another.
 const GIVES_UP: Duration = Duration::from_secs(20);
-/// First wait for an answer to a join, and how often it is tried.
+/// First retransmission timeout of a join, and the number of attempts.
 const JOIN: (Duration, u32) = (Duration::from_secs(1), 4);
 
 /// All connections of a host.
 #[derive(Debug)]
 pub struct Sockets {
-    /// What new connections begin at.
+    /// The source address of new connections.
     home: Ipv6Addr,
     connections: Vec<Connection>,
     endpoints: BTreeMap<Ipv6Addr, (u8, Endpoint)>,
@@ -36,22 +36,22 @@ pub struct Sockets {
 pub struct Connection {
     peer: Ipv6Addr,
     flows: BTreeMap<Ipv6Addr, Flow>,
-    /// It stands, or did: endpoints that are made from now on join it.
+    /// It was established: endpoints added from now on join it.
     begun: bool,
-    /// It has had no subflow since then.
+    /// Since when it has no subflow.
     alone_since: Option<Time>,
     sequence: u32,
-    /// When data was acknowledged last, and by which path.
+    /// The last acknowledgement of data, and its path.
     pub acknowledged: Option<(Time, Ipv6Addr)>,
 }
 
 #[derive(Debug)]
 struct Flow {
     id: u8,
-    /// It begins the connection.
+    /// It is the first subflow of the connection.
     first: bool,
     state: State,
-    /// Data sent since then is not acknowledged.
+    /// Since when data is unacknowledged.
     waiting: Option<Time>,
     said: Time,
 }
@@ -82,7 +82,7 @@ impl Sockets {
         &self.connections
     }
 
-    /// An address becomes an endpoint, or is used for something else.
+    /// An address becomes an endpoint, or changes its flags.
     pub fn put(&mut self, now: Time, endpoint: Endpoint) {
         let free = (1..=u8::MAX).find(|id| self.endpoints.values().all(|(used, _)| used != id)).unwrap_or(u8::MAX);
         let id = self.endpoints.get(&endpoint.address).map_or(free, |(id, _)| *id);
@@ -94,7 +94,7 @@ impl Sockets {
         }
     }
 
-    /// An address is an endpoint no longer: its subflows close.
+    /// An endpoint is removed: its subflows close.
     pub fn drop(&mut self, address: Ipv6Addr, out: &mut Outbox) -> Vec<SubflowEvent> {
         if self.endpoints.remove(&address).is_none() {
             return Vec::new();
@@ -111,7 +111,7 @@ impl Sockets {
         events
     }
 
-    /// Takes a packet.
+    /// Receives a packet.
     pub fn hear(&mut self, now: Time, packet: &[u8]) -> Option<SubflowEvent> {
         let (header, message) = Message::read(packet)?;
         let number = usize::from(message.connection);
@@ -144,7 +144,7 @@ impl Sockets {
         Some(connection.event(number, local, change))
     }
 
-    /// Does what is due.
+    /// Runs the timers that have expired.
     pub fn expire(&mut self, now: Time, has_home: bool, out: &mut Outbox) -> Vec<SubflowEvent> {
         let (home, endpoints) = (self.home, &self.endpoints);
         let paced = self.next <= now;
@@ -170,7 +170,7 @@ impl Sockets {
         events
     }
 
-    /// When [`Sockets::expire`] has something to do.
+    /// When [`Sockets::expire`] is due.
     pub fn deadline(&self) -> Time {
         let flows = self.connections.iter().flat_map(|connection| connection.flows.values());
         let again = flows.filter_map(|flow| match flow.state {
@@ -188,7 +188,7 @@ impl Flow {
 }
 
 impl Connection {
-    /// The addresses it has subflows from.
+    /// The source addresses of its subflows.
     pub fn paths(&self) -> Vec<Ipv6Addr> {
         self.flows.iter().filter(|(_, flow)| flow.state == State::Open).map(|(address, _)| *address).collect()
     }
@@ -220,7 +220,7 @@ impl Connection {
         }
     }
 
-    /// Sends data by the best path, and by the others now and then.
+    /// Sends data by the best subflow, and by the others now and then.
     fn say(&mut self, now: Time, number: usize, endpoints: &BTreeMap<Ipv6Addr, (u8, Endpoint)>, out: &mut Outbox) {
         let backup = |address: &Ipv6Addr| endpoints.get(address).is_some_and(|(_, endpoint)| endpoint.flags.backup);
         let open = self.flows.iter().filter(|(_, flow)| flow.state == State::Open);

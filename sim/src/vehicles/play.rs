@@ -1,5 +1,5 @@
-//! Plays a world of vehicles to its end and says what came of it: once all is calm, whatever somebody who sees the whole
-//! world could bring to its destination arrives; and what a ferry could carry is on the other shore.
+//! Runs a world of vehicles to its end and checks it: after the last fault every packet is delivered that an omniscient
+//! observer could route, and a ferry carries packets to the far shore.
 
 use super::attacker::Attacker;
 use super::check::{Witness, number};
@@ -17,44 +17,44 @@ use roam6_proto::geo::geometry::{self, Offset};
 use roam6_wire::geo::{Area, TrafficClass};
 use std::collections::BTreeSet;
 
-/// Requests made once all is calm, and the time from one to the next.
+/// Requests after the last fault, and their interval.
 const WISHES: u32 = 10;
 const APART: Duration = Duration::from_millis(200);
-/// Time that each of them has.
+/// Time for the delivery of each.
 const TRANSIT: Duration = Duration::from_secs(3);
-/// Hops that a packet makes at most (itsGnDefaultHopLimit).
+/// Hops of a packet at most (itsGnDefaultHopLimit).
 const HOPS: usize = 10;
-/// Metres from the border of an area within which it is nobody's fault on which side a station believes to be, and how
-/// far a vehicle of a convoy drives while a packet is under way.
+/// Tolerance in metres at the border of an area, and the distance that a vehicle of a convoy moves while a packet is in
+/// transit.
 const BORDER: f64 = 2.0;
 const DRIVEN: f64 = 60.0;
-/// From one burst of the attacker to the next, and frames in it.
+/// Interval of the attacker's bursts, and frames in each.
 const BURST: Duration = Duration::from_millis(700);
 const FRAMES: u32 = 6;
 
-/// What came of a world in which everything held.
+/// The result of a world whose invariants hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Tale {
-    /// What it was about.
+    /// The kind of the world.
     pub kind: Kind,
     /// Stations.
     pub stations: u32,
-    /// Steps.
+    /// Steps handled.
     pub steps: u64,
     /// Frames sent.
     pub frames: u64,
-    /// Payloads handed up.
+    /// Payloads delivered.
     pub deliveries: usize,
-    /// Requests that had to arrive somewhere, of those made once all was calm.
+    /// Requests after the last fault whose delivery was required.
     pub promised: u32,
 }
 
 const FAMILY: Family = Family { name: "world of vehicles", replay: "--test vehicles one_world" };
 
-/// Plays the world of `seed`, telling every step on standard output if `loud`.
+/// Runs the world of `seed`, and prints every step to standard output if `loud`.
 ///
 /// # Errors
-/// The first thing that does not hold.
+/// The first invariant that does not hold.
 pub fn play(seed: u64, loud: bool) -> Result<Tale, Failure> {
     let scenario = Scenario::new(seed);
     let kind = scenario.kind;
@@ -77,14 +77,14 @@ struct Play {
     steps: u64,
 }
 
-/// A request and who must receive it.
+/// A request and the stations that must receive it.
 struct Promise {
     number: u64,
     by: StationId,
     to: To,
-    /// All of them must.
+    /// All of them must receive it.
     all: BTreeSet<StationId>,
-    /// One of them must, if there is any.
+    /// One of them must receive it, if there is any.
     any: BTreeSet<StationId>,
 }
 
@@ -158,7 +158,7 @@ impl Play {
         Ok(())
     }
 
-    /// Lets a station send; the number of the payload.
+    /// Requests a packet; returns the number of its payload.
     fn ask(&mut self, by: StationId, request: Request) -> Result<u64, String> {
         let number = number(&request.payload).unwrap_or(0);
         self.witness.asked(number, by, request.to);
@@ -170,7 +170,7 @@ impl Play {
         result.map(|()| number).map_err(|refused| format!("refused: {refused}"))
     }
 
-    /// Packets from the near shore for the far one.
+    /// Packets from the near shore to the far one.
     fn ship(&mut self) -> Result<Vec<Promise>, String> {
         self.advance(Time::ZERO + Duration::from_secs(5))?;
         let world = &self.scenario.world;
@@ -199,7 +199,7 @@ impl Play {
         Ok(promises)
     }
 
-    /// Something to be sent in the calm, and who must receive it.
+    /// A request after the last fault, and its expected receivers.
     fn wish(&mut self) -> Result<Promise, String> {
         let Scenario { world, author, stations, .. } = &mut self.scenario;
         let (by, to) = (author.station(*stations), author.to(world, *stations));
@@ -210,7 +210,7 @@ impl Play {
         Ok(Promise { number, by, to, all, any })
     }
 
-    /// All who must receive it, and of whom one must.
+    /// The stations that must receive it, and those of which one must.
     fn owed(&self, graph: &Graph, by: StationId, to: &To) -> (BTreeSet<StationId>, BTreeSet<StationId>) {
         let nobody = BTreeSet::new;
         match to {
@@ -239,7 +239,7 @@ impl Play {
         }
     }
 
-    /// Whether one finds the other and the other finds back, each hop nearer than the last.
+    /// Whether greedy forwarding works from the one to the other and back.
     fn meet(&self, graph: &Graph, one: StationId, other: StationId) -> bool {
         let path = |from, to| {
             let goal = graph.place(to)?;
@@ -248,7 +248,8 @@ impl Play {
         path(one, other).is_some() && path(other, one).is_some()
     }
 
-    /// The first station inside the area that a packet comes to, if all on its way know on which side they are.
+    /// The first station of the area on the path of a packet, if all stations of the path know on which side of the
+    /// border they are.
     fn entry(&self, graph: &Graph, by: StationId, area: &Area) -> Option<StationId> {
         let goal = self.scenario.world.offset(area.center);
         let is_in = |id: StationId| graph.place(id).is_some_and(|place| self.is_in(area, place, 0.0));
@@ -263,7 +264,7 @@ impl Play {
         Some(path.last().copied().unwrap_or(by))
     }
 
-    /// Everybody inside that a packet spreads to; `None` if that is not certain.
+    /// The stations of the area that the packet reaches; `None` if that is not certain.
     fn spread(&self, graph: &Graph, by: StationId, area: &Area) -> Option<BTreeSet<StationId>> {
         let entry = self.entry(graph, by, area)?;
         let is_in = |id: StationId| graph.place(id).is_some_and(|place| self.is_in(area, place, -1.0));
@@ -287,13 +288,13 @@ impl Play {
         Some(reached.collect())
     }
 
-    /// A packet for any one in an area ends at the first; from inside it goes to all neighbours (§10.3.10).
+    /// Anycast ends at the first station; from inside the area it goes to all neighbours (§10.3.10).
     fn inside(&self, graph: &Graph, area: &Area, entry: StationId) -> BTreeSet<StationId> {
         let is_in = |id: &StationId| graph.place(*id).is_some_and(|place| self.is_in(area, place, -1.0));
         [entry].into_iter().chain(graph.near(entry).iter().copied()).filter(is_in).collect()
     }
 
-    /// Whether a place is in the area, if that were so much wider.
+    /// Whether a place is in the area widened by so many metres.
     fn is_in(&self, area: &Area, place: Offset, wider: f64) -> bool {
         let border = if self.scenario.kind == Kind::Convoy { DRIVEN } else { BORDER };
         let grown = |metres: u16| (f64::from(metres) + wider * border).clamp(0.0, f64::from(u16::MAX)) as u16;
@@ -336,7 +337,7 @@ fn tell(now: Time, step: &super::world::Step) {
     );
 }
 
-/// Why, without the octets.
+/// The cause of a step, without octets.
 struct Cause<'a>(&'a super::world::Step);
 
 impl fmt::Debug for Cause<'_> {

@@ -1,4 +1,4 @@
-//! A world of its own for each seed: where the stations are, how they move, what they send, and what goes wrong when.
+//! The world of a seed: places and tracks of stations, their requests, and the script of faults.
 
 use super::world::{World, geo_address};
 use crate::radio::{RadioSpec, StationId};
@@ -11,41 +11,41 @@ use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Entropy, Time};
 use roam6_wire::geo::{Area, Shape, TrafficClass, Upper};
 
-/// Things happen for so long, then stations stand still and nothing is lost.
+/// Time with faults; then stations stand still and the medium has no loss.
 pub const TROUBLE: Duration = Duration::from_secs(40);
-/// After so long what is known of before is forgotten (itsGnLifetimeLocTE), and everybody has been heard of.
+/// Time after which former state has expired (itsGnLifetimeLocTE) and all neighbours are known.
 pub const SETTLE: Duration = Duration::from_secs(25);
-/// A ferry goes to the other shore and comes back within this time.
+/// Time in which a ferry reaches the far shore and returns.
 pub const CROSSING: Duration = Duration::from_secs(250);
-/// Metres that a frame reaches.
+/// Communication range, metres.
 pub const RANGE: f64 = 300.0;
 /// Where the far shore begins, metres.
 const SHORE: f64 = 2_000.0;
-/// The attacker's place on the air.
+/// The attacker's station.
 pub const ATTACKER: StationId = StationId(0xffff);
 
-/// What a world is about.
+/// The kind of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Stations in a row that stand still.
+    /// A row of standing stations.
     Row,
-    /// Stations anywhere that stand still.
+    /// Standing stations on a plane.
     Plane,
     /// Vehicles in both directions of a road.
     Road,
-    /// The same, and frames get lost or come twice.
+    /// A road, with frames lost and duplicated.
     Lossy,
-    /// Vehicles one behind the other, which never stop.
+    /// A convoy that never stops.
     Convoy,
     /// Stations are switched off and on.
     Crashes,
-    /// Two shores out of one another's range, and somebody who goes to and fro.
+    /// Two shores out of range of one another, and a ferry.
     Ferry,
-    /// Somebody floods a plane.
+    /// An attacker floods a plane.
     Hostile,
-    /// Somebody floods a shore.
+    /// An attacker floods a shore.
     Siege,
-    /// Moves, losses and crashes.
+    /// Motion, loss and restarts.
     Storm,
 }
 
@@ -73,7 +73,7 @@ impl Kind {
         matches!(self, Kind::Ferry | Kind::Siege)
     }
 
-    /// Whether somebody floods.
+    /// Whether there is an attacker.
     pub fn is_hostile(self) -> bool {
         matches!(self, Kind::Hostile | Kind::Siege)
     }
@@ -85,31 +85,31 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Something that happens.
+/// An event of the script.
 #[derive(Debug, Clone)]
 pub enum Act {
-    /// A station sends.
+    /// A station sends a packet.
     Ask(StationId, Request),
     /// A station is switched off, or on.
     Switch(StationId, bool),
-    /// The medium gets better or worse.
+    /// The properties of the medium change.
     Quality(RadioSpec),
 }
 
-/// A world and what is to happen in it.
+/// A world and its script.
 #[derive(Debug)]
 pub struct Scenario {
-    /// What it is about.
+    /// The kind of the world.
     pub kind: Kind,
-    /// What every station was told.
+    /// The configuration of every station.
     pub mib: Mib,
     /// The stations.
     pub world: World,
-    /// How many.
+    /// The number of stations.
     pub stations: u32,
-    /// What happens when, in order.
+    /// Events in order of time.
     pub script: Vec<(Time, Act)>,
-    /// Where chance comes from further on.
+    /// The generator of further choices.
     pub author: Author,
 }
 
@@ -137,7 +137,7 @@ impl Scenario {
     }
 }
 
-/// Chooses.
+/// Makes random choices.
 #[derive(Debug)]
 pub struct Author {
     chance: Entropy,
@@ -197,7 +197,7 @@ impl Author {
         }
     }
 
-    /// Along a road until the trouble ends, in either direction.
+    /// A drive along a road in either direction, until the faults end.
     fn drive(&mut self) -> Track {
         let (from, speed) = (self.metres(1_500.0), 5.0 + self.metres(30.0));
         let way = if self.one_in(2) { 1.0 } else { -1.0 };
@@ -205,7 +205,7 @@ impl Author {
         Track::still(Offset { east: from, north: 0.0 }).go(Offset { east: to, north: 0.0 }, speed)
     }
 
-    /// Some on each shore, and a ferry: one that goes to and fro, or one that lies where it was before it leaves.
+    /// Stations on each shore, and a ferry that moves between them, or waits before it departs.
     fn shores(&mut self) -> Vec<Track> {
         let line = |east: f64| Offset { east, north: 0.0 };
         let mut tracks = Vec::new();
@@ -253,7 +253,7 @@ impl Author {
         script
     }
 
-    /// Something to be sent, under a number of its own.
+    /// A request with a payload of its own number.
     pub fn request(&mut self, to: To) -> Request {
         let mut payload = self.next.to_be_bytes().to_vec();
         self.next += 1;
@@ -262,7 +262,7 @@ impl Author {
         Request { to, upper: Upper::BtpB, payload, class, lifetime: None, hops: None, repetition: None }
     }
 
-    /// For somebody.
+    /// A random destination.
     pub fn to(&mut self, world: &World, stations: u32) -> To {
         match self.below(8) {
             0..=2 => To::Station(geo_address(self.station(stations))),
@@ -273,7 +273,7 @@ impl Author {
         }
     }
 
-    /// An area of any shape, somewhere near a station.
+    /// An area of any shape near a station.
     fn area(&mut self, world: &World, stations: u32) -> Area {
         let near = world.place(self.station(stations)).unwrap_or(Offset { east: 0.0, north: 0.0 });
         let (east, north) = (near.east + self.metres(400.0) - 200.0, near.north + self.metres(100.0) - 50.0);

@@ -1,4 +1,5 @@
-//! Stations on the air, in virtual time: each has a router, a track, and a receiver that tells it once a second where it is.
+//! Stations on a radio medium in virtual time: each has a router, a track, and a receiver that reports its position
+//! every second.
 
 use crate::radio::{Audience, Radio, RadioSpec, StationId};
 use crate::track::{Motion, Track};
@@ -14,15 +15,15 @@ use roam6_wire::geo::{GeoAddress, Place, Station};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// The radio of every station.
+/// The radio interface of every station.
 pub const LINK: LinkId = LinkId(1);
 /// Octets of an Ethernet header, which the medium counts too.
 const HEADER: usize = 14;
-/// From one position to the next.
+/// Interval of position fixes.
 const FIX: Duration = Duration::from_secs(1);
-/// Microseconds since 1970 when a world begins (2026-01-01T00:00Z).
+/// Unix microseconds at the start of a world (2026-01-01T00:00Z).
 const WALL_AT_START: u64 = 1_767_225_600_000_000;
-/// The middle of every world.
+/// The origin of every world.
 const MIDDLE: Place = Place { latitude: 480_000_000, longitude: 110_000_000 };
 
 /// A world of vehicles.
@@ -33,10 +34,10 @@ pub struct World {
     radio: Radio<Rc<Frame>>,
     peers: BTreeMap<StationId, Peer>,
     agenda: Agenda<Due>,
-    /// Who has received what, and has not seen it yet.
+    /// Receptions not handled yet.
     received: VecDeque<(StationId, Rc<Frame>)>,
     entropy: Entropy,
-    /// Whether sequence numbers begin with 0 whenever a station is switched on, as in other stacks.
+    /// Whether sequence numbers begin with 0 at each start, as in other stacks.
     numbers_from_zero: bool,
 }
 
@@ -56,31 +57,31 @@ enum Due {
     Router(StationId),
 }
 
-/// One thing a station did, and why.
+/// One step of a station.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// Which station.
+    /// The station.
     pub by: StationId,
-    /// Which of its lives.
+    /// Its instance.
     pub life: u32,
-    /// Why.
+    /// The cause.
     pub cause: Cause,
-    /// Frames it has sent.
+    /// Frames sent.
     pub sent: Vec<Rc<Frame>>,
-    /// What it has handed up.
+    /// The payload delivered.
     pub delivered: Option<Vec<u8>>,
-    /// What it has dropped.
+    /// Packets dropped.
     pub drops: Vec<DropReason>,
 }
 
-/// Why a station does something.
+/// The cause of a step.
 #[derive(Debug, Clone)]
 pub enum Cause {
-    /// It has received a frame.
+    /// A frame was received.
     Heard(Rc<Frame>),
-    /// It was time.
+    /// A timer has expired.
     Time,
-    /// It was asked to send something.
+    /// A request of the upper layer.
     Asked,
 }
 
@@ -90,7 +91,7 @@ pub fn address(id: StationId) -> LinkAddress {
     LinkAddress([2, 0, a, b, c, d])
 }
 
-/// The station of an address, if it is one of ours.
+/// The station of a link-layer address.
 pub fn owner(address: LinkAddress) -> Option<StationId> {
     let [2, 0, a, b, c, d] = address.0 else { return None };
     Some(StationId(u32::from_be_bytes([a, b, c, d])))
@@ -116,7 +117,7 @@ impl World {
         }
     }
 
-    /// What time it is.
+    /// The present time.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -126,28 +127,28 @@ impl World {
         &mut self.radio
     }
 
-    /// What the medium does to frames.
+    /// The properties of the medium.
     pub fn radio_spec(&self) -> RadioSpec {
         self.radio.spec()
     }
 
-    /// Where a station is.
+    /// The place of a station.
     pub fn place(&self, id: StationId) -> Option<Offset> {
         self.radio.place(id, self.now)
     }
 
-    /// Where every station with a router is that is switched on.
+    /// The places of all stations that are switched on.
     pub fn places(&self) -> BTreeMap<StationId, Offset> {
         let on = |id: &StationId| self.peers.get(id).is_some_and(|peer| peer.router.is_some());
         self.radio.places(self.now).filter(|(id, _)| on(id)).collect()
     }
 
-    /// That place on the earth.
+    /// The geographical position of a place of this world.
     pub fn on_earth(&self, offset: Offset) -> Place {
         self.plane.place(offset)
     }
 
-    /// Where a place of the earth is in this world.
+    /// The place of a geographical position in this world.
     pub fn offset(&self, place: Place) -> Offset {
         self.plane.offset(place)
     }
@@ -166,7 +167,7 @@ impl World {
         self.agenda.put(Due::Fix(id), first);
     }
 
-    /// Switches a station on: a new life, which remembers nothing.
+    /// Switches a station on, as a new instance without memory.
     pub fn switch_on(&mut self, id: StationId) {
         let fix = self.fix(id);
         let Some(peer) = self.peers.get_mut(&id) else { return };
@@ -194,7 +195,7 @@ impl World {
         self.schedule(id);
     }
 
-    /// Asks a station to send something; `None` if it is off.
+    /// Requests a station to send a packet; `None` if it is switched off.
     pub fn ask(&mut self, id: StationId, request: Request) -> Option<(Step, Result<(), Refused>)> {
         let mut result = Ok(());
         let step = self.act(id, Cause::Asked, |router, now, out| {
@@ -204,12 +205,12 @@ impl World {
         step.map(|step| (step, result))
     }
 
-    /// Somebody without a router sends a frame.
+    /// Injects a frame of a station without a router.
     pub fn inject(&mut self, from: StationId, frame: Frame) {
         self.send(from, Rc::new(frame));
     }
 
-    /// The next thing that a station does until `end`; `None` once it is `end`.
+    /// The next step of a station before `end`; `None` if there is none.
     pub fn step(&mut self, end: Time) -> Option<Step> {
         loop {
             if let Some((id, frame)) = self.received.pop_front() {
@@ -256,7 +257,7 @@ impl World {
         self.schedule(id);
     }
 
-    /// What its receiver knows.
+    /// The fix of its receiver.
     fn fix(&self, id: StationId) -> Option<Fix> {
         let place = self.plane.place(self.place(id)?);
         let Motion { speed, heading } = self.radio.motion(id, self.now)?;

@@ -1,14 +1,14 @@
-//! Plays worlds from their seeds, on all processors; the same for every family of worlds.
+//! Runs worlds from their seeds on all processors, for every family.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by failing")]
 
 use std::fmt::{Debug, Display};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Failures that are printed.
+/// Failures printed at most.
 const PRINTED: usize = 20;
 
-/// A number in the environment.
+/// A number from the environment.
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     let number = text.parse();
@@ -16,7 +16,7 @@ fn number(name: &str) -> Option<u64> {
     number.ok()
 }
 
-/// Plays `usual` worlds, or `ROAM6_WORLDS`, from seed `ROAM6_FIRST` on; tells of them by `report`. Fails if one fails.
+/// Runs `usual` worlds, or `ROAM6_WORLDS`, from seed `ROAM6_FIRST` on, and reports the results; fails if one fails.
 pub(crate) fn play_all<T, F>(usual: u64, play: impl Fn(u64, bool) -> Result<T, F> + Sync, report: impl FnOnce(&[T]))
 where
     T: Send,
@@ -49,7 +49,7 @@ where
     assert!(failures.is_empty(), "{} of {worlds} worlds failed", failures.len());
 }
 
-/// Plays the world of `ROAM6_SEED` and tells every event.
+/// Runs the world of `ROAM6_SEED` and prints every event.
 pub(crate) fn play_one<T: Debug, F: Display>(play: impl Fn(u64, bool) -> Result<T, F>) {
     let seed = number("ROAM6_SEED");
     match play(seed.unwrap_or(0), seed.is_some()) {
