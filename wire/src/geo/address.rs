@@ -10,27 +10,27 @@ const MANUAL: u16 = 0x8000;
 const STATION_AT: u32 = 10;
 const RESERVED: u16 = 0x03ff;
 
-/// The address of a station: what it is, and the link-layer address that tells it from all others.
+/// GN_ADDR: station type and link-layer address of a station.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GeoAddress {
-    /// Set by hand, not made by the station itself.
+    /// M: configured manually, not made by the station itself.
     pub manual: bool,
-    /// What the station is.
+    /// ST: station type.
     pub station: Station,
-    /// Bits without meaning now (a country code up to V1.2.1): kept, never compared by the engines.
+    /// Reserved bits (a country code up to V1.2.1): preserved, not compared by the engines.
     pub reserved: u16,
-    /// The link-layer address, which is the identity: of one station, never of a group.
+    /// MID: the link-layer address that identifies the station; never a group address.
     pub mid: LinkAddress,
 }
 
-/// What a station is (ST); the code points that EN 302 636-4-1 table 2 assigns have names.
+/// Station type (ST); the code points of EN 302 636-4-1 table 2 have names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Station(pub u8);
 
 impl Station {
-    /// Not said.
+    /// Unknown.
     pub const UNKNOWN: Station = Station(0);
     /// A passenger car.
     pub const PASSENGER_CAR: Station = Station(5);
@@ -64,7 +64,7 @@ impl Station {
         Station::NAMES.get(usize::from(self.0)).copied()
     }
 
-    /// The station of this name.
+    /// The station type with this name.
     pub fn named(name: &str) -> Option<Station> {
         (0..=Station::ROADSIDE_UNIT.0).map(Station).find(|station| station.name() == Some(name))
     }
@@ -80,15 +80,18 @@ impl fmt::Display for Station {
 }
 
 impl GeoAddress {
-    /// Octets of an address.
+    /// Length of an address, octets.
     pub const LENGTH: usize = 8;
 
-    /// An address made by the station itself.
+    /// An address that the station has made itself (M is 0).
     pub fn new(station: Station, mid: LinkAddress) -> GeoAddress {
         GeoAddress { manual: false, station, reserved: 0, mid }
     }
 
-    /// Reads an address; that of a group, or of nobody, is refused.
+    /// Parses an address.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the MID is a group address or zero.
     pub fn read(reader: &mut Reader<'_>) -> Result<GeoAddress, Malformed> {
         let at = reader.position();
         let kind = reader.u16()?;
@@ -102,7 +105,7 @@ impl GeoAddress {
         Ok(GeoAddress { manual: kind & MANUAL != 0, station, reserved: kind & RESERVED, mid })
     }
 
-    /// Writes it.
+    /// Emits the address.
     pub fn write(self, writer: &mut Writer) {
         let manual = if self.manual { MANUAL } else { 0 };
         let station = u16::from(self.station.0 & 0x1f) << STATION_AT;

@@ -1,4 +1,4 @@
-//! The areas that packets are for: EN 302 636-4-1 §9.8.5 (fields), EN 302 931 (shapes).
+//! Destination areas: EN 302 636-4-1 §9.8.5 (fields), EN 302 931 (shapes).
 
 use super::position::Place;
 use crate::malformed::{Malformed, Why};
@@ -7,13 +7,13 @@ use crate::writer::Writer;
 
 const ANGLE_MOST: u16 = 360;
 
-/// The form of an area.
+/// Shape of an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Shape {
-    /// All that is within distance a.
+    /// All points within distance a of the centre.
     Circle,
-    /// Distances a and b reach from the middle to its sides.
+    /// Distances a and b are from the centre to the sides.
     Rectangle,
     /// Distances a and b are its semi-axes.
     Ellipse,
@@ -38,13 +38,13 @@ impl Shape {
     }
 }
 
-/// A part of the earth's surface.
+/// A geographical area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Area {
-    /// Its form.
+    /// Shape.
     pub shape: Shape,
-    /// Its middle.
+    /// Centre.
     pub center: Place,
     /// Metres: radius, half of the long side, or long semi-axis; not 0.
     pub a: u16,
@@ -55,7 +55,7 @@ pub struct Area {
 }
 
 impl Area {
-    /// Octets of its fields, shape apart.
+    /// Octets of its fields, without the shape.
     pub const LENGTH: usize = 14;
 
     /// A circle; `radius` in metres.
@@ -63,7 +63,7 @@ impl Area {
         Area { shape: Shape::Circle, center, a: radius, b: 0, angle: 0 }
     }
 
-    /// Reads the fields; an area without extent is refused. What has no meaning for a circle is kept.
+    /// Parses the fields; an area without extent is refused. Fields without meaning for a circle are preserved.
     pub(super) fn read(reader: &mut Reader<'_>, shape: Shape) -> Result<Area, Malformed> {
         let center = Place::read(reader)?;
         let at = reader.position();

@@ -1,4 +1,4 @@
-//! The Basic Transport Protocol, ports and nothing else: EN 302 636-5-1 §7.
+//! The Basic Transport Protocol: EN 302 636-5-1 §7.
 
 use super::packet::Upper;
 use crate::malformed::Malformed;
@@ -6,7 +6,7 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use alloc::vec::Vec;
 
-/// Ports that TS 103 248 assigns to the messages roam6 speaks.
+/// Well-known ports of TS 103 248.
 pub mod port {
     /// Cooperative awareness (CAM).
     pub const AWARENESS: u16 = 2001;
@@ -19,25 +19,25 @@ pub mod port {
 /// A BTP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Btp<'a> {
-    /// The port it is for.
+    /// Destination port.
     pub destination: u16,
-    /// Of whom, or more about the destination.
+    /// Source port, or destination port information.
     pub second: Second,
-    /// What it carries.
+    /// Payload.
     pub payload: &'a [u8],
 }
 
-/// The second field, which tells the two kinds apart.
+/// The second field of the header, different in BTP-A and BTP-B.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Second {
-    /// BTP-A: the port it was sent from, where an answer goes.
+    /// BTP-A: source port, for answers.
     Source(u16),
-    /// BTP-B: information about the destination port; 0 if there is none.
+    /// BTP-B: destination port information; 0 if there is none.
     Information(u16),
 }
 
 impl<'a> Btp<'a> {
-    /// Reads the payload of a packet whose upper protocol is `upper`; `None` if that is not BTP.
+    /// Parses the payload of a packet with the upper protocol `upper`; `None` if that is not BTP.
     pub fn parse(upper: Upper, bytes: &'a [u8]) -> Option<Result<Btp<'a>, Malformed>> {
         let second = match upper {
             Upper::BtpA => Second::Source,
@@ -47,7 +47,7 @@ impl<'a> Btp<'a> {
         Some(read(&mut Reader::new("BTP header", bytes), second))
     }
 
-    /// The octets.
+    /// Emits the packet.
     pub fn emit(&self) -> Vec<u8> {
         let (Second::Source(second) | Second::Information(second)) = self.second;
         let mut writer = Writer::new();
@@ -55,7 +55,7 @@ impl<'a> Btp<'a> {
         writer.finish()
     }
 
-    /// The upper protocol that says which kind it is.
+    /// The upper protocol: BTP-A or BTP-B.
     pub fn upper(&self) -> Upper {
         match self.second {
             Second::Source(_) => Upper::BtpA,

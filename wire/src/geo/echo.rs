@@ -1,5 +1,5 @@
-//! The echo of the GeoNetworking layer: a question to a station or to all in an area, and an answer of each. No standard
-//! has one; this is modelled on ICMPv6's (RFC 4443 §4) and travels by BTP-A, on a port that TS 103 248 does not assign.
+//! Echo request and reply of the GeoNetworking layer, to one station or to all in an area. Not standardised: modelled
+//! on ICMPv6 (RFC 4443 §4), over BTP-A on a port that TS 103 248 does not assign.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -17,45 +17,45 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use alloc::vec::Vec;
 
-/// The BTP port, of both sides.
+/// Source and destination port.
 pub const PORT: u16 = 50_006;
-/// Octets before the data.
+/// Octets of the header.
 pub const HEADER_LENGTH: usize = 16;
 
 const TRACE: u8 = 0x80;
 
-/// A question, or an answer.
+/// An echo message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Echo<'a> {
-    /// Which of them.
+    /// Request or reply.
     pub kind: Kind,
-    /// T: the station at which the question has made its last hop answers too.
+    /// T: the station where the request's hop limit ends replies too.
     pub trace: bool,
-    /// In an answer: hops the question made. In a question: 0.
+    /// In a reply: hops that the request has made. In a request: 0.
     pub hops: u8,
-    /// Which series of questions, as the asker likes.
+    /// Identifier of the requester.
     pub identifier: u32,
-    /// Which question of the series.
+    /// Sequence number of the request.
     pub sequence: u32,
-    /// In a question: answers are to be spread over so many microseconds. In an answer: it has waited so long.
+    /// Microseconds. In a request: time over which replies are spread. In a reply: its delay.
     pub micros: u32,
-    /// Comes back as it was sent.
+    /// Data, returned unchanged.
     pub data: &'a [u8],
 }
 
 /// Kinds of echo messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Is anybody there?
+    /// Echo request.
     Question,
-    /// A station that the question was for.
+    /// Reply of a destination.
     Answer,
-    /// A station that the question was not for, and could not pass.
+    /// Reply of the station where the hop limit ended.
     Limit,
 }
 
 impl<'a> Echo<'a> {
-    /// Reads the payload of a BTP packet for [`PORT`].
+    /// Parses the payload of a BTP packet for [`PORT`].
     pub fn parse(bytes: &'a [u8]) -> Result<Echo<'a>, Malformed> {
         let mut reader = Reader::new("echo", bytes);
         let kind = match reader.u8()? {
@@ -71,7 +71,7 @@ impl<'a> Echo<'a> {
         Ok(Echo { kind, trace, hops, identifier, sequence, micros, data: reader.rest() })
     }
 
-    /// The octets of the message, without BTP header.
+    /// Emits the message, without BTP header.
     pub fn emit(&self) -> Vec<u8> {
         let kind = match self.kind {
             Kind::Question => 0,
@@ -84,12 +84,12 @@ impl<'a> Echo<'a> {
         writer.finish()
     }
 
-    /// The BTP packet for `port` at the other side.
+    /// Emits the BTP packet to `port`.
     pub fn to_port(&self, port: u16) -> Vec<u8> {
         Btp { destination: port, second: Second::Source(PORT), payload: &self.emit() }.emit()
     }
 
-    /// The echo message that a packet carries, and the port it was sent from; `None` if it carries something else.
+    /// The echo message in a packet, and its source port; `None` if the packet has other contents.
     pub fn of(packet: &Packet<'a>) -> Option<Result<(Echo<'a>, u16), Malformed>> {
         match Btp::parse(packet.upper, packet.payload)? {
             Ok(Btp { destination: PORT, second: Second::Source(port), payload }) => {
@@ -99,7 +99,7 @@ impl<'a> Echo<'a> {
         }
     }
 
-    /// Whether a packet asks the station at which it ends for an answer.
+    /// Whether a packet is a request with the T flag.
     pub fn is_trace(packet: &Packet<'_>) -> bool {
         let asks = |echo: Echo<'_>| echo.kind == Kind::Question && echo.trace;
         packet.upper == Upper::BtpA && matches!(Echo::of(packet), Some(Ok((echo, _))) if asks(echo))

@@ -1,4 +1,4 @@
-//! What follows the Common Header, by kind of packet: EN 302 636-4-1 §9.8.
+//! Extended headers by packet type: EN 302 636-4-1 §9.8.
 
 use super::address::GeoAddress;
 use super::area::{Area, Shape};
@@ -20,61 +20,61 @@ mod kind {
 /// The extended header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extended {
-    /// Where its sender is.
+    /// Beacon.
     Beacon {
         /// Source position vector.
         source: LongPosition,
     },
-    /// For every neighbour.
+    /// Single-hop broadcast (SHB).
     SingleHop {
         /// Source position vector.
         source: LongPosition,
-        /// Of the access layer's congestion control (TS 102 636-4-2); 0 where it has none.
+        /// Media-dependent data: congestion control (TS 102 636-4-2); 0 if unused.
         media: [u8; 4],
     },
-    /// For every station within some hops.
+    /// Topologically scoped broadcast (TSB).
     TopoBroadcast(Sequenced),
-    /// For one station.
+    /// GeoUnicast (GUC).
     GeoUnicast {
         /// Which packet of whom.
         origin: Sequenced,
-        /// The station, and where it was last.
+        /// Destination position vector.
         destination: ShortPosition,
     },
-    /// For any one station in an area.
+    /// GeoAnycast (GAC).
     GeoAnycast {
         /// Which packet of whom.
         origin: Sequenced,
         /// The area.
         area: Area,
     },
-    /// For every station in an area.
+    /// GeoBroadcast (GBC).
     GeoBroadcast {
         /// Which packet of whom.
         origin: Sequenced,
         /// The area.
         area: Area,
     },
-    /// Asks where a station is.
+    /// Location service request.
     LocationRequest {
         /// Which packet of whom.
         origin: Sequenced,
-        /// The station sought.
+        /// Requested address.
         sought: GeoAddress,
     },
-    /// Answers, and so tells where its source is.
+    /// Location service reply.
     LocationReply {
         /// Which packet of whom.
         origin: Sequenced,
-        /// Who asked, and where it was.
+        /// Position vector of the requester.
         destination: ShortPosition,
     },
 }
 
-/// The number of a packet, and the station it is of.
+/// Sequence number and source position vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sequenced {
-    /// Counts the packets of the source that travel more than one hop, modulo 2^16.
+    /// Sequence number of the source's multi-hop packets, modulo 2^16.
     pub sequence: u16,
     /// Source position vector.
     pub source: LongPosition,
@@ -94,7 +94,7 @@ impl Sequenced {
 }
 
 impl Extended {
-    /// Reads the extended header of header type `code` (HT in the upper four bits, HST in the lower).
+    /// Parses the extended header of header type `code` (HT in the upper four bits, HST in the lower).
     pub(super) fn read(reader: &mut Reader<'_>, code: u8) -> Result<Extended, Malformed> {
         let unknown = reader.malformed(Why::Value(u64::from(code)));
         let unknown = Malformed { what: "header type", ..unknown };
@@ -149,7 +149,7 @@ impl Extended {
         }
     }
 
-    /// Header type and subtype, as one octet.
+    /// Header type (HT) and subtype (HST) as one octet.
     pub(super) fn code(&self) -> u8 {
         let (kind, subtype) = match self {
             Extended::Beacon { .. } => (kind::BEACON, 0),
@@ -164,7 +164,7 @@ impl Extended {
         kind << 4 | subtype
     }
 
-    /// Octets of it.
+    /// Length, octets.
     pub(super) fn length(&self) -> usize {
         let more = match self {
             Extended::Beacon { .. } => 0,
@@ -176,18 +176,18 @@ impl Extended {
         LongPosition::LENGTH + more
     }
 
-    /// Whether it may travel one hop only, and so says hop limit 1 (§10.3.6, §10.3.10).
+    /// Whether the packet is for one hop, with hop limit 1 (§10.3.6, §10.3.10).
     pub fn is_single_hop(&self) -> bool {
         matches!(self, Extended::Beacon { .. } | Extended::SingleHop { .. })
     }
 
-    /// Whether it is a message of the network layer itself, which carries nothing (§9.8.6 to §9.8.8).
+    /// Whether it is a beacon or location service packet, without payload (§9.8.6 to §9.8.8).
     pub fn is_control(&self) -> bool {
         use Extended as E;
         matches!(self, E::Beacon { .. } | E::LocationRequest { .. } | E::LocationReply { .. })
     }
 
-    /// Whose packet it is, and where it was when it sent it.
+    /// Source position vector.
     pub fn source(&self) -> &LongPosition {
         match self {
             Extended::Beacon { source } | Extended::SingleHop { source, .. } => source,
@@ -200,7 +200,7 @@ impl Extended {
         }
     }
 
-    /// Its number, if it has one.
+    /// Sequence number, if the packet has one.
     pub fn sequence(&self) -> Option<u16> {
         match self {
             Extended::Beacon { .. } | Extended::SingleHop { .. } => None,

@@ -1,4 +1,4 @@
-//! How long a packet may be held and forwarded: EN 302 636-4-1 §9.6.4.
+//! The lifetime field: EN 302 636-4-1 §9.6.4.
 
 use core::time::Duration;
 
@@ -6,12 +6,12 @@ use core::time::Duration;
 const BASES: [u64; 4] = [50, 1_000, 10_000, 100_000];
 const MOST: u64 = 63;
 
-/// The lifetime field: a multiple of one of four bases, as it is on the wire.
+/// The lifetime field: a multiplier of one of four bases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetime(pub u8);
 
 impl Lifetime {
-    /// The field that comes nearest to `duration`, with the finest base it fits; 6300 s is the most.
+    /// The nearest field value for `duration`, with the finest possible base; at most 6300 s.
     pub fn of(duration: Duration) -> Lifetime {
         let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let fits = |(base, unit): (u8, u64)| {
@@ -21,7 +21,7 @@ impl Lifetime {
         (0..).zip(BASES).find_map(fits).unwrap_or(Lifetime(u8::MAX))
     }
 
-    /// How long that is.
+    /// The duration.
     pub fn duration(self) -> Duration {
         let unit = BASES.get(usize::from(self.0 & 3)).copied().unwrap_or_default();
         Duration::from_millis(u64::from(self.0 >> 2) * unit)

@@ -1,5 +1,4 @@
-//! GeoNetworking, which addresses stations by place: ETSI EN 302 636-4-1 V1.4.1 §6 (addresses), §9 (packets);
-//! EN 302 636-5-1 §7 (BTP). Both are big endian, and travel in Ethernet frames of a type of their own.
+//! GeoNetworking: ETSI EN 302 636-4-1 V1.4.1 §6 (addresses), §9 (packets), and EN 302 636-5-1 §7 (BTP).
 
 mod address;
 mod area;
@@ -19,7 +18,7 @@ pub use position::{LongPosition, Place, ShortPosition, Timestamp};
 
 /// EtherType of GeoNetworking packets.
 pub const ETHERTYPE: u16 = 0x8947;
-/// The protocol version of V1.3.1 and later; V1.2.1 sent 0.
+/// Protocol version since V1.3.1; V1.2.1 has 0.
 pub const VERSION: u8 = 1;
 /// Octets of all headers of the longest kind, and what the standard sets aside for them (itsGnMaxGeoNetworkingHeaderSize).
 pub const MAX_HEADER_LENGTH: usize = 88;

@@ -18,42 +18,42 @@ mod next {
 /// Octets of Basic and Common Header.
 const FIXED_LENGTH: usize = 12;
 const REMAINING_AT: usize = 3;
-/// Where the destination's position vector is in the packets that have one.
+/// Offset of the destination position vector, in packets that have one.
 const DESTINATION_AT: usize = 40;
-/// Where forwarders that go round a gap note how far from the goal it began: reserved by the standard, which has no such
-/// forwarding, behind the sequence number of all packets that have one.
+/// Offset of the detour field, where a forwarder that goes round a gap notes its distance from the destination. The
+/// standard has no such forwarding; it reserves this field after the sequence number.
 const DETOUR_AT: usize = 14;
 const MOBILE: u8 = 0x80;
-/// Ethernet fills shorter payloads up (IEEE 802.3 §3.2.8), and what it added comes up with them.
+/// Minimum Ethernet payload (IEEE 802.3 §3.2.8): shorter packets arrive with padding.
 const ETHERNET_LEAST: usize = 46;
 
-/// A packet without security envelope.
+/// An unsecured packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Always [`VERSION`] in a packet that was parsed.
+    /// Always [`VERSION`] in a parsed packet.
     pub version: u8,
-    /// How long it may live.
+    /// LT: lifetime.
     pub lifetime: Lifetime,
-    /// Hops it may still make, this one included (RHL).
+    /// RHL: remaining hop limit, including this hop.
     pub remaining: u8,
-    /// What is in the payload.
+    /// NH: protocol of the payload.
     pub upper: Upper,
-    /// How it wants to be treated.
+    /// TC: traffic class.
     pub class: TrafficClass,
-    /// Flags as they came; see [`Packet::is_mobile`].
+    /// Flags as received; see [`Packet::is_mobile`].
     pub flags: u8,
-    /// Hops its source gave it (MHL); at least `remaining`.
+    /// MHL: maximum hop limit set by the source; not below the remaining one.
     pub most: u8,
-    /// What kind of packet, of whom and for whom.
+    /// Extended header.
     pub extended: Extended,
-    /// What it carries.
+    /// Payload.
     pub payload: &'a [u8],
 }
 
 /// The protocol of the payload (NH of the Common Header).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upper {
-    /// Not said; nothing, where there is no payload.
+    /// Unspecified, or no payload.
     Any,
     /// BTP-A, for interactive transport.
     BtpA,
@@ -72,40 +72,40 @@ impl TrafficClass {
     const STORE: u8 = 0x80;
     const OFFLOAD: u8 = 0x40;
 
-    /// Class `id`, 0 the most urgent and 63 the least; `store_carry_forward`: see [`TrafficClass::store_carry_forward`].
+    /// Class `id` from 0 (most urgent) to 63; `store_carry_forward`: see [`TrafficClass::store_carry_forward`].
     pub fn new(id: u8, store_carry_forward: bool) -> TrafficClass {
         TrafficClass(id & 0x3f | if store_carry_forward { Self::STORE } else { 0 })
     }
 
-    /// Whether it is to be carried along while there is nobody to forward it to (SCF).
+    /// SCF: whether to buffer the packet while no suitable neighbour exists.
     pub fn store_carry_forward(self) -> bool {
         self.0 & Self::STORE != 0
     }
 
-    /// Whether it may go by another channel.
+    /// Channel offload: whether another channel may be used.
     pub fn channel_offload(self) -> bool {
         self.0 & Self::OFFLOAD != 0
     }
 
-    /// Its number, 0 the most urgent.
+    /// Class id, 0 is the most urgent.
     pub fn id(self) -> u8 {
         self.0 & 0x3f
     }
 }
 
-/// Whether the packet is in a security envelope (TS 103 097), which [`Packet::parse`] refuses.
+/// Whether the packet is secured (TS 103 097); [`Packet::parse`] refuses secured packets.
 pub fn is_secured(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| first & 15 == next::SECURED)
 }
 
-/// Writes the remaining hop limit into a packet that is forwarded.
+/// Sets the remaining hop limit of a forwarded packet.
 pub fn set_remaining(packet: &mut [u8], remaining: u8) {
     if let Some(field) = packet.get_mut(REMAINING_AT) {
         *field = remaining;
     }
 }
 
-/// Writes where the destination is now into a GeoUnicast packet or a location service reply that is forwarded.
+/// Updates the destination position vector of a forwarded GeoUnicast packet or location service reply.
 pub fn set_destination(packet: &mut [u8], destination: &ShortPosition) {
     let mut writer = Writer::new();
     destination.write(&mut writer);
@@ -115,13 +115,14 @@ pub fn set_destination(packet: &mut [u8], destination: &ShortPosition) {
     }
 }
 
-/// Whether a packet goes round a gap, and how many metres from the goal that began. Only of a packet with a number.
+/// Distance from the destination in metres where a detour began; `None` without detour. For packets with a sequence
+/// number only.
 pub fn detour(packet: &[u8]) -> Option<u16> {
     let octets: [u8; 2] = packet.get(DETOUR_AT..)?.first_chunk().copied()?;
     Some(u16::from_be_bytes(octets)).filter(|metres| *metres > 0)
 }
 
-/// Writes into a packet with a number that it goes round a gap; `None`: that it does not.
+/// Sets or clears the detour field of a packet with a sequence number.
 pub fn set_detour(packet: &mut [u8], metres: Option<u16>) {
     if let Some(field) = packet.get_mut(DETOUR_AT..).and_then(|rest| rest.first_chunk_mut()) {
         *field = metres.unwrap_or(0).to_be_bytes();
@@ -129,7 +130,7 @@ pub fn set_detour(packet: &mut [u8], metres: Option<u16>) {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet from its Basic Header on. Octets with which Ethernet filled up a short frame are cut off.
+    /// Parses a packet from its Basic Header. Ethernet padding is removed.
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, Malformed> {
         let mut reader = Reader::new("GeoNetworking packet", bytes);
         let first = reader.u8()?;
@@ -160,7 +161,7 @@ impl<'a> Packet<'a> {
         Ok(packet)
     }
 
-    /// What the fields may not say together.
+    /// Checks the consistency of the fields.
     fn check(&self) -> Result<(), Malformed> {
         let hops =
             |value: u8| Malformed { what: "remaining hop limit", at: REMAINING_AT, why: Why::Value(value.into()) };
@@ -177,7 +178,7 @@ impl<'a> Packet<'a> {
         Ok(())
     }
 
-    /// The packet's octets; a payload longer than its length field can say is cut off.
+    /// Emits the packet; a payload beyond the length field is truncated.
     pub fn emit(&self) -> Vec<u8> {
         let payload = self.payload.get(..usize::from(u16::MAX)).unwrap_or(self.payload);
         let mut writer = Writer::new();
@@ -189,22 +190,22 @@ impl<'a> Packet<'a> {
         writer.finish()
     }
 
-    /// Octets of the packet.
+    /// Length of the packet, octets.
     pub fn length(&self) -> usize {
         FIXED_LENGTH + self.extended.length() + self.payload.len()
     }
 
-    /// Hops that a packet may still make, if that is one.
+    /// The remaining hop limit of a packet.
     pub fn remaining_of(packet: &[u8]) -> u8 {
         packet.get(REMAINING_AT).copied().unwrap_or(0)
     }
 
-    /// Whether the source says that it moves (itsGnIsMobile).
+    /// Whether the source is mobile (itsGnIsMobile).
     pub fn is_mobile(&self) -> bool {
         self.flags & MOBILE != 0
     }
 
-    /// The flags of a station that moves, or does not.
+    /// The flags of a mobile or stationary station.
     pub fn flags_of(mobile: bool) -> u8 {
         if mobile { MOBILE } else { 0 }
     }

@@ -1,4 +1,4 @@
-//! Where a station is and how it moves: EN 302 636-4-1 §9.5 (position vectors).
+//! Position vectors: EN 302 636-4-1 §9.5.
 
 use super::address::GeoAddress;
 use crate::malformed::{Malformed, Why};
@@ -15,28 +15,28 @@ const HEADING_MOST: u16 = 3600;
 pub struct Timestamp(pub u32);
 
 impl Timestamp {
-    /// Whether `self` is later than `other`, as far as a count that wraps can tell (§C.2).
+    /// Whether `self` is later than `other`, modulo 2^32 (§C.2).
     pub fn is_newer_than(self, other: Timestamp) -> bool {
         let ahead = self.0.wrapping_sub(other.0);
         ahead != 0 && ahead <= 1 << 31
     }
 }
 
-/// A point of the earth, WGS 84.
+/// WGS 84 coordinates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Place {
-    /// Tenths of a microdegree north.
+    /// Latitude in 0.1 microdegrees, positive to the north.
     pub latitude: i32,
-    /// Tenths of a microdegree east.
+    /// Longitude in 0.1 microdegrees, positive to the east.
     pub longitude: i32,
 }
 
 impl Place {
-    /// Units of both fields in a degree.
+    /// One degree in units of both fields.
     pub const DEGREE: i32 = 10_000_000;
 
-    /// The place at these degrees; `None` if there is none.
+    /// Coordinates from degrees; `None` if out of range.
     pub fn of_degrees(latitude: f64, longitude: f64) -> Option<Place> {
         // NaN is in no range.
         let is_place = (-90.0..=90.0).contains(&latitude) && (-180.0..=180.0).contains(&longitude);
@@ -47,19 +47,19 @@ impl Place {
         is_place.then(|| Place { latitude: fixed(latitude), longitude: fixed(longitude) })
     }
 
-    /// Degrees north and east.
+    /// Latitude and longitude in degrees.
     pub fn degrees(self) -> (f64, f64) {
         let unit = f64::from(Place::DEGREE);
         (f64::from(self.latitude) / unit, f64::from(self.longitude) / unit)
     }
 
-    /// Reads a place; one that is not on the earth is refused.
+    /// Parses coordinates; values out of range are refused.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Place, Malformed> {
         let latitude = degrees(reader, "latitude", 90)?;
         Ok(Place { latitude, longitude: degrees(reader, "longitude", 180)? })
     }
 
-    /// Writes it.
+    /// Emits the coordinates.
     pub(super) fn write(self, writer: &mut Writer) {
         writer.bytes(&self.latitude.to_be_bytes()).bytes(&self.longitude.to_be_bytes());
     }
@@ -87,24 +87,24 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LongPosition {
-    /// Whose.
+    /// Address of the station.
     pub address: GeoAddress,
-    /// When it was there.
+    /// Time of the position.
     pub timestamp: Timestamp,
-    /// Where.
+    /// Position.
     pub place: Place,
-    /// Position accuracy indicator: known to within itsGnPaiInterval with 95 % confidence.
+    /// PAI, position accuracy indicator: within itsGnPaiInterval with 95 % confidence.
     pub accurate: bool,
-    /// Centimetres a second, backwards if negative; 15 bits.
+    /// Speed in cm/s, negative backwards; 15 bits.
     pub speed: i16,
-    /// Tenths of a degree clockwise from north, 3600 at most.
+    /// Heading in 0.1 degrees clockwise from north, at most 3600.
     pub heading: u16,
 }
 
 impl LongPosition {
-    /// Octets of it.
+    /// Length, octets.
     pub const LENGTH: usize = 24;
-    /// The greatest speed that can be said either way, centimetres a second.
+    /// Maximum speed in either direction, cm/s.
     pub const SPEED_MOST: i16 = 0x3fff;
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<LongPosition, Malformed> {
@@ -128,7 +128,7 @@ impl LongPosition {
         writer.u16(accurate | speed).u16(self.heading.min(HEADING_MOST));
     }
 
-    /// What a short position vector says of it.
+    /// The short position vector.
     pub fn short(&self) -> ShortPosition {
         ShortPosition { address: self.address, timestamp: self.timestamp, place: self.place }
     }
@@ -138,16 +138,16 @@ impl LongPosition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ShortPosition {
-    /// Whose.
+    /// Address of the station.
     pub address: GeoAddress,
-    /// When it was there.
+    /// Time of the position.
     pub timestamp: Timestamp,
-    /// Where.
+    /// Position.
     pub place: Place,
 }
 
 impl ShortPosition {
-    /// Octets of it.
+    /// Length, octets.
     pub const LENGTH: usize = 20;
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<ShortPosition, Malformed> {
