@@ -26,7 +26,8 @@ fn encrypt(road: &Road) {
          peer {agent} endpoint [2001:db8:1::1]:51820 allowed-ips ::/0 && ip link set wg0 up && \
          ip address add 2001:db8:200::1/64 dev in0 nodad && ip -6 route add default dev wg0 table 51 && \
          ip -6 rule add to 2001:db8:200::/56 lookup main priority 1050 && \
-         ip -6 rule add from 2001:db8:200::/56 lookup 51 priority 1051"
+         ip -6 rule add from 2001:db8:200::/56 iif in0 lookup 51 priority 1051 && \
+         ip -6 rule add from 2001:db8:200::/56 iif lo lookup 51 priority 1052"
     ));
     road.node.shell(&format!("ip address add {SECRET}/64 dev eth0 nodad"));
 }

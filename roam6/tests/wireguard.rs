@@ -120,7 +120,8 @@ fn of_wireguard(test: &str, way: Way) -> Option<Duration> {
              persistent-keepalive 25 allowed-ips ::/0 && ip link set wg0 up && \
          ip -6 route add default dev wg0 table 51 && \
          ip -6 rule add to 2001:db8:100::/56 lookup main priority 1050 && \
-         ip -6 rule add from 2001:db8:100::/56 lookup 51 priority 1051"
+         ip -6 rule add from 2001:db8:100::/56 iif in0 lookup 51 priority 1051 && \
+         ip -6 rule add from 2001:db8:100::/56 iif lo lookup 51 priority 1052"
     ));
     let radvd = road.advertise("2001:db8:2::/64");
     let mut there = None;
