@@ -1,5 +1,6 @@
-//! How often updates that prove nothing new are answered: forged ones, and copies of old ones. Status 146 is signed
-//! (RFC 4285 §5.1.1), so that anybody could have this home agent sign and send as fast as packets come.
+//! How often updates that change nothing are answered: forged ones, copies of old ones, and refused ones, whose copies
+//! are as good as the first. Status 146 is signed (RFC 4285 §5.1.1), so that anybody could have this home agent sign and
+//! send as fast as packets come.
 
 use super::limiter::Limiter;
 use crate::base::rng::Entropy;
@@ -46,7 +47,7 @@ impl Unproven {
         self.forged.pass(now, home, entropy) && self.forged_in_all.pass(now)
     }
 
-    /// Whether one may be answered that is authentic, yet too old.
+    /// Whether one may be answered that is authentic, yet too old or refused.
     pub(super) fn pass_authentic(&mut self, now: Time, home: HomeAddress, entropy: &mut Entropy) -> bool {
         self.authentic.pass(now, home, entropy)
     }

@@ -71,7 +71,7 @@ impl HomeAgent {
                     out.report(Report::TableFull { table: "bindings".into(), limit: self.config.max_bindings });
                 }
                 self.note_refused(now, &request, status, out);
-                self.refuse(&answer, status, out);
+                self.refuse_authentic(now, &request, &answer, status, out);
             }
             Err(Refusal::Unproven(status, reason)) => {
                 self.note_refused(now, &request, status, out);
@@ -361,6 +361,16 @@ impl HomeAgent {
             binding.forget = Some(now + memory);
             self.schedule(request.home);
         }
+    }
+
+    /// Answers an update that is authentic and fresh, yet refused, unless the token bucket of its home address is empty:
+    /// nothing is remembered of it, so that a captured one stays fresh for as long as its timestamp is close to the clock.
+    fn refuse_authentic(&mut self, now: Time, request: &Request, answer: &Answer, status: Status, out: &mut Outbox) {
+        if self.unproven.pass_authentic(now, request.home, &mut self.entropy) {
+            return self.refuse(answer, status, out);
+        }
+        let detail = format!("Binding Update of {}: not answered (rate limit), status {status}", request.home);
+        out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(request.source), detail });
     }
 
     /// Answers an update that proved nothing new, unless such were answered often enough.

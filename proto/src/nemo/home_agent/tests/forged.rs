@@ -8,6 +8,7 @@ use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::icmp6;
 use roam6_wire::ip6::{self, Header, protocol};
+use roam6_wire::mobility::MobilityOption;
 
 const CARE_OF: &str = "2001:db8:1::100";
 const STRANGER: &str = "2001:db8:66::6";
@@ -67,6 +68,23 @@ fn repeated_stale_updates_are_answered_seldom() {
     let outputs: Vec<Output> = (0..1000).flat_map(|_| bench.feed(Input::Packet(first.clone()))).collect();
     assert!((1..=5).contains(&sent(&outputs).len()), "{}", sent(&outputs).len());
     assert_eq!(counted(&outputs, DropReason::StaleSequence), 1000);
+}
+
+#[test]
+fn repeated_refused_binding_updates_are_rate_limited() {
+    let mut bench = Bench::new(config());
+    for (wrong, expected) in [
+        (Update::new(100, "2001:db8:f00::1"), 174),
+        (Update::new(200, CARE_OF).with(MobilityOption::MobileNetworkPrefix(prefix("2001:db8::/32"))), 141),
+    ] {
+        bench.pass(Duration::from_secs(10));
+        let captured = wrong.packet(bench.now);
+        assert_eq!(status(&bench.feed(Input::Packet(captured.clone()))), expected);
+        let outputs: Vec<Output> = (0..1000).flat_map(|_| bench.feed(Input::Packet(captured.clone()))).collect();
+        assert!(sent(&outputs).len() <= 4, "{expected}: {}", sent(&outputs).len());
+        assert_eq!(counted(&outputs, DropReason::RateLimited), 1000 - sent(&outputs).len());
+    }
+    assert_eq!(status(&bench.send(&Update::new(300, CARE_OF))), 0, "an accepted update is always answered");
 }
 
 #[test]
