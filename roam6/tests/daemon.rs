@@ -285,11 +285,11 @@ fn whoever_cannot_be_answered_is_told_so() {
     };
     let open = |number: &usize| fs::symlink_metadata(format!("/proc/{process}/fd/{number}")).is_ok();
     let free: Vec<usize> = (0..1024).filter(|number| !open(number)).collect();
-    // One for the client, and none for the thread that writes the answer.
+    // One for the client, and none for the background task that encodes the dump.
     limit(free[1]);
     let shown = place.try_roam6("show bindings --run-dir @run");
     let why = String::from_utf8_lossy(&shown.stderr).into_owned();
-    assert!(!shown.status.success() && why.contains("the state was not shown"), "{why}");
+    assert!(!shown.status.success() && why.contains("the state could not be dumped"), "{why}");
     limit(1024);
     assert_eq!(place.roam6("show bindings --run-dir @run"), "none\n");
     let (well, log) = daemon.end("TERM");
