@@ -76,7 +76,7 @@ impl Crowd {
             None => Daemon::start(&host, &config)?,
         };
         let sequences = vec![Sequence(0); usize::try_from(size)?];
-        Ok(Crowd { size, sides, daemon, table, sequences, dice: Entropy::from_number(7) })
+        Ok(Crowd { size, sides, daemon, table, sequences, dice: Entropy::seed_from_u64(7) })
     }
 
     /// A random mobile router.

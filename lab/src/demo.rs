@@ -78,7 +78,7 @@ fn travel(screen: &Screen, world: &World, vehicle: &Vehicle, traffic: &Traffic) 
         vehicle
             .daemon
             .events()
-            .wait(at, PATIENCE, |report| matches!(report, Report::AckReceived { status: 0..128, .. }))
+            .wait(at, PATIENCE, |report| matches!(report, Report::AcknowledgementReceived { status: 0..128, .. }))
             .context("no acknowledgement for the second uplink")?;
         std::thread::sleep(Duration::from_millis(300));
         screen.moment(Tone::Act, "up0 pulled: nothing depends on it any more");

@@ -152,7 +152,7 @@ fn parts(vehicle: &Vehicle, train: &Train, link_up: u64) -> [Option<f64>; 4] {
     let moment = |from: Option<u64>, wanted: fn(&Report) -> bool| Some(events.first(from?, wanted)?.unix_micros);
     let ra = moment(Some(link_up), |report| matches!(report, Report::RouterFound { .. }));
     let bu = moment(ra, |report| matches!(report, Report::UpdateSent { .. }));
-    let ba = moment(bu, |report| matches!(report, Report::AckReceived { .. }));
+    let ba = moment(bu, |report| matches!(report, Report::AcknowledgementReceived { .. }));
     // With another uplink up, packets were delivered throughout.
     let packet = first_packet(train, link_up).filter(|packet| ba.is_none_or(|ba| *packet + 1000 > ba));
     let part = |begin: Option<u64>, end: Option<u64>| Some(round(millis(begin?, end?)));

@@ -65,7 +65,7 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         Report::UpdateSent { care_of, sequence, lifetime, .. } => {
             format!("BU {sequence}: care-of {}, lifetime {} s", list(care_of), lifetime.as_secs())
         }
-        Report::AckReceived { status, sequence, .. } => format!("BA {sequence}: status {status}"),
+        Report::AcknowledgementReceived { status, sequence, .. } => format!("BA {sequence}: status {status}"),
         Report::AtHome { .. } => "at home, de-registered".to_owned(),
         Report::Registered { home_address, care_of, .. } => {
             format!("binding {home_address} -> {}", list(care_of))
@@ -85,7 +85,7 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         Report::PathLost { path, why, .. } => format!("{path} is lost: {why}"),
         Report::PathChanged { path, after, .. } => format!("now by {path}, found after {} ms", after.as_millis()),
         Report::ContextDown { why, .. } => format!("context ended: {why}"),
-        Report::Failed { key, why } => format!("refused by the kernel: {key:?}: {why}"),
+        Report::ItemRefused { key, why } => format!("refused by the kernel: {key:?}: {why}"),
         _ => return None,
     })
 }

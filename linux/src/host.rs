@@ -26,7 +26,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use roam6_proto::base::few;
 use roam6_proto::contract::input::{AddressEvent, AddressState};
-use roam6_proto::contract::item::Record;
+use roam6_proto::contract::item::JournalRecord;
 use roam6_proto::{Frame, Input, LinkEvent, LinkId, Outcome, Output, Packet, Report, Time, Transmit, Via};
 use std::net::Ipv6Addr;
 use std::os::fd::AsFd;
@@ -55,7 +55,7 @@ pub struct HostOptions {
     /// Directory of the journal.
     pub state_dir: PathBuf,
     /// Names of the interfaces the roles use: uplinks, ingress interfaces, the home link. They may come and go.
-    pub interfaces: few::Set<String>,
+    pub interfaces: few::VecSet<String>,
     /// What carries the tunnels.
     pub backend: Backend,
     /// What becomes of tunnelled packets where a firewall is on the path.
@@ -63,7 +63,7 @@ pub struct HostOptions {
     /// Name of the tunnel device, where the back end has one for all.
     pub device: String,
     /// Addresses by which the roles speak mobility through tunnels over IPv4 (RFC 5555); empty: there are none.
-    pub carried: few::Set<Ipv6Addr>,
+    pub carried: few::VecSet<Ipv6Addr>,
     /// Most tunnels.
     pub tunnels: u32,
     /// Most contexts of the shim.
@@ -124,15 +124,15 @@ pub struct Host {
     cores: Cores,
     exit: Exit,
     executor: Executor,
-    interfaces: few::Set<String>,
-    links: few::Map<LinkId, LinkEvent>,
-    carrier_losses: few::Map<LinkId, u32>,
+    interfaces: few::VecSet<String>,
+    links: few::VecMap<LinkId, LinkEvent>,
+    carrier_losses: few::VecMap<LinkId, u32>,
     carriers: Carriers,
     device: String,
-    attached: few::Set<LinkId>,
+    attached: few::VecSet<LinkId>,
     every_address: bool,
-    addresses: few::Set<(Ipv6Addr, LinkId)>,
-    recalled: Vec<Record>,
+    addresses: few::VecSet<(Ipv6Addr, LinkId)>,
+    recalled: Vec<JournalRecord>,
     subflows: Option<Events>,
     /// Where there is no nftables nobody changes tables.
     filters: Option<Changes>,
@@ -191,12 +191,12 @@ impl Host {
             executor,
             interfaces: options.interfaces,
             every_address: options.every_address,
-            links: few::Map::new(),
-            carrier_losses: few::Map::new(),
+            links: few::VecMap::new(),
+            carrier_losses: few::VecMap::new(),
             carriers: Carriers::open()?,
             device: options.device,
-            attached: few::Set::new(),
-            addresses: few::Set::new(),
+            attached: few::VecSet::new(),
+            addresses: few::VecSet::new(),
             recalled: recalled.records,
             subflows: None,
             // Opened before the chains are read, so that no change falls between the two.
@@ -225,7 +225,7 @@ impl Host {
     }
 
     /// What the journal remembers of an earlier life, for [`roam6_proto::Order::Recall`]. Told once.
-    pub fn take_recalled(&mut self) -> Vec<Record> {
+    pub fn take_recalled(&mut self) -> Vec<JournalRecord> {
         std::mem::take(&mut self.recalled)
     }
 
@@ -289,7 +289,7 @@ impl Host {
                 Output::Transmit(transmit) => self.transmit(&transmit),
                 Output::Put(item) => self.executor.put(item),
                 Output::Drop(key) => self.executor.drop(&key),
-                Output::Sample(sample) => {
+                Output::ActivityQuery(sample) => {
                     let answer = self.executor.sample(self.clock.now(), &sample);
                     answer.into_iter().for_each(|activity| self.bring(Input::Activity(activity)));
                 }
@@ -319,7 +319,7 @@ impl Host {
     }
 
     /// Packets by what became of them in the data plane, since the machine started.
-    pub fn counters(&mut self) -> few::Map<String, u64> {
+    pub fn counters(&mut self) -> few::VecMap<String, u64> {
         self.executor.tunnels.counters()
     }
 
@@ -329,7 +329,7 @@ impl Host {
     }
 
     /// From now on these are the names of the interfaces the roles use.
-    pub fn use_interfaces(&mut self, interfaces: few::Set<String>) -> Result<(), Error> {
+    pub fn use_interfaces(&mut self, interfaces: few::VecSet<String>) -> Result<(), Error> {
         self.interfaces = interfaces;
         self.read_tables()
     }
@@ -720,7 +720,7 @@ impl Host {
     fn take_address(&mut self, event: AddressEvent) {
         let place = (event.address, event.link);
         match event.state {
-            AddressState::Gone => self.forget_address(place),
+            AddressState::Removed => self.forget_address(place),
             _ => drop(self.addresses.insert(place)),
         }
         if self.every_address || self.links.contains_key(&event.link) {
@@ -743,7 +743,7 @@ impl Host {
     /// Reads interfaces and addresses, and brings what is new in them.
     fn read_tables(&mut self) -> Result<(), Error> {
         let mut netlink = Netlink::open()?;
-        let (mut links, mut addresses) = (few::Set::new(), few::Set::new());
+        let (mut links, mut addresses) = (few::VecSet::new(), few::VecSet::new());
         let mut messages = netlink.dump(link::dump())?;
         for addresses in family::BOTH.map(address::dump) {
             messages.extend(netlink.dump(addresses)?);
@@ -768,7 +768,7 @@ impl Host {
         }
         let lost: Vec<_> = self.addresses.difference(&addresses).copied().collect();
         for (address, link) in lost {
-            self.take_address(AddressEvent { link, address, state: AddressState::Gone });
+            self.take_address(AddressEvent { link, address, state: AddressState::Removed });
         }
         Ok(())
     }

@@ -64,7 +64,7 @@ impl Router {
     fn begin(directory: &tempfile::TempDir) -> Router {
         let mut host = host(directory, &["here0"], None);
         let uplink = link(&mut host, "here0");
-        let mut entropy = Entropy::from_number(6276);
+        let mut entropy = Entropy::seed_from_u64(6276);
         let address = uplink.address.unwrap();
         let interface = Interface { link: uplink.link, source: link_local(address) };
         let (duid, request) = (Duid::from_link_address(address), Request::Prefixes);

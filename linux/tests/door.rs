@@ -7,7 +7,7 @@ mod place;
 use place::{Capture, Place, await_own, host, link, listen, put, run};
 use roam6_linux::Host;
 use roam6_proto::contract::input::{AddressState, NeighbourEvent};
-use roam6_proto::contract::item::{Address, Knob, Proxy, Route, Setting, Table, Target};
+use roam6_proto::contract::item::{Address, Sysctl, ProxyNeighbour, Route, SysctlSetting, RouteTable, NextHop};
 use roam6_proto::{Input, Item, LinkEvent, LinkId, Output, Packet, Transmit, Via};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
@@ -22,7 +22,7 @@ fn address(text: &str) -> Ipv6Addr {
 }
 
 fn on_link(link: LinkId, text: &str) -> Item {
-    Item::Address(Address { link, address: address(text), prefix_length: 64, preferred: true, detect: false })
+    Item::Address(Address { link, address: address(text), prefix_length: 64, preferred: true, dad: false })
 }
 
 /// An IPv6 packet; the headers between come with their own next-header octets set here.
@@ -228,8 +228,8 @@ fn a_packet_without_a_route_leaves_as_soon_as_there_is_one() {
     let link = two.far_link.link;
     two.send(Via::Link(link), &update);
     two.there.enter();
-    let (table, destination, source) = (Table::MAIN, "2001:db8:7::/64".parse().unwrap(), Prefix::ALL);
-    let target = Target::Gateway { link, router: address("2001:db8::1") };
+    let (table, destination, source) = (RouteTable::MAIN, "2001:db8:7::/64".parse().unwrap(), Prefix::ALL);
+    let target = NextHop::Gateway { link, router: address("2001:db8::1") };
     put(&mut two.far, &[Item::Route(Route { table, destination, source, metric: 512, target, mtu: None })]);
     listen(&mut two.far, SOON * 4);
     two.here.enter();
@@ -241,9 +241,9 @@ fn a_packet_without_a_route_leaves_as_soon_as_there_is_one() {
 fn an_address_is_answered_for_with_the_router_bit_asked_for() {
     let Some(mut two) = Two::new("an_address_is_answered_for_with_the_router_bit_asked_for") else { return };
     let link = two.near_link.link;
-    put(&mut two.near, &[Item::Setting(Setting { link: Some(link), knob: Knob::Forwarding, value: 1 })]);
+    put(&mut two.near, &[Item::Sysctl(SysctlSetting { link: Some(link), sysctl: Sysctl::Forwarding, value: 1 })]);
     for (last, router) in [("2001:db8::a", true), ("2001:db8::b", false), ("2001:db8::a", false)] {
-        put(&mut two.near, &[Item::Proxy(Proxy { link, address: address(last), router })]);
+        put(&mut two.near, &[Item::ProxyNeighbour(ProxyNeighbour { link, address: address(last), router })]);
         two.there.enter();
         run("ip -6 neigh flush dev there0");
         let capture = Capture::begin();
@@ -288,7 +288,7 @@ fn interfaces_addresses_and_neighbours_are_announced() {
         );
         assert_eq!(event, LinkEvent { up, ..two.near_link.clone() });
     }
-    for (command, expected) in [("add", AddressState::Assigned), ("del", AddressState::Gone)] {
+    for (command, expected) in [("add", AddressState::Preferred), ("del", AddressState::Removed)] {
         run(&format!("ip -6 addr {command} 2001:db8::99/64 dev here0 nodad"));
         let told = |input: &Input| match input {
             Input::Address(event) => event.address == address("2001:db8::99") && event.state == expected,
@@ -354,7 +354,7 @@ fn more_news_than_can_be_heard_is_made_up_for() {
         for wake in two.near.wait(Some(until)).unwrap() {
             match wake {
                 roam6_linux::Wake::Report(roam6_proto::Report::Notice { text }) => lost |= text.contains("read anew"),
-                roam6_linux::Wake::Input(_, Input::Address(event)) => gone |= event.state == AddressState::Gone,
+                roam6_linux::Wake::Input(_, Input::Address(event)) => gone |= event.state == AddressState::Removed,
                 roam6_linux::Wake::Input(_, Input::Route(event)) => routed |= event.router == address("fe80::1"),
                 _ => {}
             }

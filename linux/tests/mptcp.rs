@@ -6,7 +6,7 @@ mod place;
 
 use place::{Place, host, link, put, run};
 use roam6_linux::Host;
-use roam6_proto::contract::item::{Endpoint, EndpointFlags, EndpointLimits};
+use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 use roam6_proto::{Item, LinkId, Output};
 
 const HOME: &str = "2001:db8:f::1";
@@ -28,12 +28,12 @@ fn enter(test: &str) -> Option<(Place, Place)> {
 
 fn endpoint(address: &str, link: LinkId, flags: &str) -> Item {
     let has = |flag| flags.contains(flag);
-    let flags = EndpointFlags { signal: has("signal"), subflow: has("subflow"), backup: has("backup") };
-    Item::Endpoint(Endpoint { address: address.parse().unwrap(), link, flags })
+    let flags = MptcpEndpointFlags { signal: has("signal"), subflow: has("subflow"), backup: has("backup") };
+    Item::MptcpEndpoint(MptcpEndpoint { address: address.parse().unwrap(), link, flags })
 }
 
 fn limits(subflows: u32) -> Item {
-    Item::EndpointLimits(EndpointLimits { subflows, accepted: 3 })
+    Item::MptcpLimits(MptcpLimits { subflows, add_addr_accepted: 3 })
 }
 
 /// What iproute2 shows, with single spaces.
@@ -50,7 +50,7 @@ fn receive_buffer() -> u32 {
 
 fn refused(host: &mut Host, item: Item) -> String {
     let outcomes = host.execute([Output::Put(item)], |_| {});
-    outcomes[0].refused.clone().expect("it was taken")
+    outcomes[0].error.clone().expect("it was taken")
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_later_life_keeps_what_still_may_serve_and_puts_it_again_or_not() {
     assert_eq!(shown(), [format!("{HOME} id 1 subflow dev here0"), "add_addr_accepted 3 subflows 8".to_owned()]);
     let again = [limits(8), endpoint(HOME, on, "subflow backup")];
     let outcomes = second.execute(again.map(Output::Put), |_| {});
-    assert!(outcomes.iter().all(|outcome| outcome.refused.is_none()), "{outcomes:?}");
+    assert!(outcomes.iter().all(|outcome| outcome.error.is_none()), "{outcomes:?}");
     second.settle().unwrap();
     assert_eq!(shown()[0], format!("{HOME} id 1 subflow backup dev here0"), "the same one");
     drop(second);

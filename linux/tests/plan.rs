@@ -6,7 +6,7 @@ mod place;
 
 use place::{Capture, Place, host, link, listen, put, run};
 use roam6_proto::contract::item::{
-    Address, Anycast, Guard, Knob, Neighbour, Path, Proxy, Record, Route, Rule, SequenceRecord, Setting, Table, Target,
+    Address, AnycastAddress, SourceFilter, Sysctl, Neighbour, TunnelPath, ProxyNeighbour, JournalRecord, Route, PolicyRule, SequenceRecord, SysctlSetting, RouteTable, NextHop,
     Tunnel, TunnelId,
 };
 use roam6_proto::{Input, Item, Key, LinkId, Output};
@@ -17,12 +17,12 @@ fn prefix(text: &str) -> Prefix {
     text.parse().unwrap()
 }
 
-fn route(destination: &str, target: Target) -> Route {
-    Route { table: Table::MAIN, destination: prefix(destination), source: Prefix::ALL, metric: 50, target, mtu: None }
+fn route(destination: &str, target: NextHop) -> Route {
+    Route { table: RouteTable::MAIN, destination: prefix(destination), source: Prefix::ALL, metric: 50, target, mtu: None }
 }
 
 fn tunnel(id: u32, mtu: u32, remote: &str, far: &str) -> Item {
-    let path = Path {
+    let path = TunnelPath {
         bid: Bid(0),
         local: "2001:db8::1".parse().unwrap(),
         remote: remote.parse().unwrap(),
@@ -32,7 +32,7 @@ fn tunnel(id: u32, mtu: u32, remote: &str, far: &str) -> Item {
         direct: false,
     };
     let (near, far) = (vec![Prefix::ALL], vec![prefix(far)]);
-    Item::Tunnel(Tunnel { id: TunnelId(id), near, far, paths: vec![path], flows: Vec::new() })
+    Item::Tunnel(Tunnel { id: TunnelId(id), local_prefixes: near, remote_prefixes: far, paths: vec![path], flows: Vec::new() })
 }
 
 /// One of each kind, on `link`.
@@ -40,64 +40,64 @@ fn everything(link: LinkId) -> Vec<Item> {
     let router = "fe80::1".parse().unwrap();
     let home_address = HomeAddress("2001:db8:1::5".parse().unwrap());
     vec![
-        Item::Setting(Setting { link: None, knob: Knob::Forwarding, value: 1 }),
-        Item::Setting(Setting { link: Some(link), knob: Knob::AcceptRa, value: 0 }),
+        Item::Sysctl(SysctlSetting { link: None, sysctl: Sysctl::Forwarding, value: 1 }),
+        Item::Sysctl(SysctlSetting { link: Some(link), sysctl: Sysctl::AcceptRa, value: 0 }),
         Item::Address(Address {
             link,
             address: "2001:db8:1::1".parse().unwrap(),
             prefix_length: 64,
             preferred: true,
-            detect: false,
+            dad: false,
         }),
         Item::Address(Address {
             link,
             address: "2001:db8:2::1".parse().unwrap(),
             prefix_length: 128,
             preferred: false,
-            detect: false,
+            dad: false,
         }),
-        Item::Anycast(Anycast { link, address: "2001:db8:1::fdff".parse().unwrap() }),
+        Item::Anycast(AnycastAddress { link, address: "2001:db8:1::fdff".parse().unwrap() }),
         Item::Neighbour(Neighbour { link, address: router, link_address: LinkAddress([2, 0, 0, 0, 0, 9]) }),
-        Item::Proxy(Proxy { link, address: "2001:db8:1::5".parse().unwrap(), router: true }),
-        Item::Proxy(Proxy { link, address: "2001:db8:1::6".parse().unwrap(), router: false }),
-        Item::Guard(Guard {
+        Item::ProxyNeighbour(ProxyNeighbour { link, address: "2001:db8:1::5".parse().unwrap(), router: true }),
+        Item::ProxyNeighbour(ProxyNeighbour { link, address: "2001:db8:1::6".parse().unwrap(), router: false }),
+        Item::SourceFilter(SourceFilter {
             link,
-            sources: vec![prefix("2001:db8:5::/57")],
-            own: vec!["2001:db8:5::1".parse().unwrap()],
+            allowed: vec![prefix("2001:db8:5::/57")],
+            own_addresses: vec!["2001:db8:5::1".parse().unwrap()],
         }),
         tunnel(7, 1400, "2001:db8:f::7", "2001:db8:70::/48"),
-        Item::Route(Route { mtu: Some(1400), ..route("::/0", Target::Gateway { link, router }) }),
-        Item::Route(Route { metric: 0, ..route("2001:db8:3::/48", Target::Link(link)) }),
-        Item::Route(route("2001:db8:4::/48", Target::Unreachable)),
+        Item::Route(Route { mtu: Some(1400), ..route("::/0", NextHop::Gateway { link, router }) }),
+        Item::Route(Route { metric: 0, ..route("2001:db8:3::/48", NextHop::OnLink(link)) }),
+        Item::Route(route("2001:db8:4::/48", NextHop::Unreachable)),
         Item::Route(Route {
             source: prefix("2001:db8:2::1/128"),
-            table: Table(5000),
-            ..route("::/0", Target::Gateway { link, router })
+            table: RouteTable(5000),
+            ..route("::/0", NextHop::Gateway { link, router })
         }),
-        Item::Route(route("2001:db8:70::/48", Target::Tunnel(TunnelId(7)))),
-        Item::Rule(Rule {
+        Item::Route(route("2001:db8:70::/48", NextHop::Tunnel(TunnelId(7)))),
+        Item::Rule(PolicyRule {
             priority: 900,
             source: prefix("2001:db8:2::/64"),
             destination: Prefix::ALL,
-            incoming: None,
-            table: Table(5000),
+            iif: None,
+            table: RouteTable(5000),
         }),
-        Item::Rule(Rule {
+        Item::Rule(PolicyRule {
             priority: 901,
             source: Prefix::ALL,
             destination: Prefix::ALL,
-            incoming: Some("here0".into()),
-            table: Table(5002),
+            iif: Some("here0".into()),
+            table: RouteTable(5002),
         }),
-        Item::Rule(Rule {
+        Item::Rule(PolicyRule {
             priority: 901,
             source: Prefix::ALL,
             destination: Prefix::ALL,
-            incoming: Some("not-yet0".into()),
-            table: Table(5002),
+            iif: Some("not-yet0".into()),
+            table: RouteTable(5002),
         }),
-        Item::Shortcut(prefix("2001:db8:3::/48")),
-        Item::Record(Record::Sequence(SequenceRecord { home_address, sequence: Sequence(3) })),
+        Item::TunnelBypass(prefix("2001:db8:3::/48")),
+        Item::JournalRecord(JournalRecord::Sequence(SequenceRecord { home_address, sequence: Sequence(3) })),
     ]
 }
 
@@ -105,15 +105,15 @@ fn everything(link: LinkId) -> Vec<Item> {
 fn everything_of_ipv4(link: LinkId) -> Vec<Item> {
     let address = "::ffff:10.77.1.1".parse().unwrap();
     let rule = |priority, source: Prefix, destination: Prefix| {
-        Item::Rule(Rule { priority, source, destination, incoming: None, table: Table(5000) })
+        Item::Rule(PolicyRule { priority, source, destination, iif: None, table: RouteTable(5000) })
     };
     vec![
-        Item::Setting(Setting { link: None, knob: Knob::Ipv4Forwarding, value: 1 }),
-        Item::Address(Address { link, address, prefix_length: 120, preferred: true, detect: false }),
-        Item::Route(Route { table: Table(5000), ..route("0.0.0.0/0", Target::Tunnel(TunnelId(7))) }),
-        Item::Route(route("10.78.0.0/16", Target::Tunnel(TunnelId(7)))),
-        Item::Route(Route { metric: 1 << 30, ..route("10.77.1.0/24", Target::Unreachable) }),
-        Item::Proxy(Proxy { link, address: "::ffff:10.79.0.5".parse().unwrap(), router: false }),
+        Item::Sysctl(SysctlSetting { link: None, sysctl: Sysctl::Ipv4Forwarding, value: 1 }),
+        Item::Address(Address { link, address, prefix_length: 120, preferred: true, dad: false }),
+        Item::Route(Route { table: RouteTable(5000), ..route("0.0.0.0/0", NextHop::Tunnel(TunnelId(7))) }),
+        Item::Route(route("10.78.0.0/16", NextHop::Tunnel(TunnelId(7)))),
+        Item::Route(Route { metric: 1 << 30, ..route("10.77.1.0/24", NextHop::Unreachable) }),
+        Item::ProxyNeighbour(ProxyNeighbour { link, address: "::ffff:10.79.0.5".parse().unwrap(), router: false }),
         rule(902, prefix("10.77.1.0/24"), Prefix::ALL),
         rule(903, Prefix::ALL, prefix("10.77.1.1/32")),
     ]
@@ -228,7 +228,7 @@ fn a_setting_goes_with_its_interface_whatever_that_is_called_later() {
     let mut link_of_now = link(&mut host, "here0").link;
     let accepts = |name: &str| run(&format!("cat /proc/sys/net/ipv6/conf/{name}/accept_ra")).trim() == "1";
     let index = || LinkId(run("ip -o link show dev here0").split_once(':').unwrap().0.parse().unwrap());
-    let setting = |link| Item::Setting(Setting { link: Some(link), knob: Knob::AcceptRa, value: 0 });
+    let setting = |link| Item::Sysctl(SysctlSetting { link: Some(link), sysctl: Sysctl::AcceptRa, value: 0 });
     put(&mut host, &[setting(link_of_now)]);
     assert!(!accepts("here0"));
     run("ip link set here0 down && ip link set here0 name other0 && ip link add here0 type veth peer name more0");
@@ -295,7 +295,7 @@ fn an_item_takes_the_place_of_its_former_self() {
             address: "2001:db8:1::1".parse().unwrap(),
             prefix_length,
             preferred,
-            detect: false,
+            dad: false,
         })
     };
     let source = prefix("2001:db8:2::/64");
@@ -303,13 +303,13 @@ fn an_item_takes_the_place_of_its_former_self() {
         &mut host,
         &[
             address(128, false),
-            Item::Route(route("2001:db8:4::/48", Target::Link(link))),
-            Item::Route(route("::/0", Target::Unreachable)),
-            Item::Rule(Rule { priority: 900, source, destination: Prefix::ALL, incoming: None, table: Table(5001) }),
-            Item::Proxy(Proxy { link, address: "2001:db8:1::5".parse().unwrap(), router: false }),
+            Item::Route(route("2001:db8:4::/48", NextHop::OnLink(link))),
+            Item::Route(route("::/0", NextHop::Unreachable)),
+            Item::Rule(PolicyRule { priority: 900, source, destination: Prefix::ALL, iif: None, table: RouteTable(5001) }),
+            Item::ProxyNeighbour(ProxyNeighbour { link, address: "2001:db8:1::5".parse().unwrap(), router: false }),
             // An inner tunnel, and then a shorter path of the outer one.
             tunnel(8, 1360, "2001:db8:70::1", "2001:db8:80::/48"),
-            Item::Route(route("2001:db8:80::/48", Target::Tunnel(TunnelId(8)))),
+            Item::Route(route("2001:db8:80::/48", NextHop::Tunnel(TunnelId(8)))),
             tunnel(7, 1300, "2001:db8:f::7", "2001:db8:70::/48"),
         ],
     );
@@ -341,19 +341,19 @@ fn a_refusal_is_told_in_the_kernels_words_and_keeps_the_order() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], None);
     let link = link(&mut host, "here0").link;
-    let bad = Target::Gateway { link: LinkId(4_000_000), router: "fe80::1".parse().unwrap() };
+    let bad = NextHop::Gateway { link: LinkId(4_000_000), router: "fe80::1".parse().unwrap() };
     let puts = [
-        Item::Route(route("2001:db8:5::/48", Target::Link(link))),
+        Item::Route(route("2001:db8:5::/48", NextHop::OnLink(link))),
         Item::Route(route("2001:db8:6::/48", bad)),
-        Item::Setting(Setting { link: Some(LinkId(4_000_000)), knob: Knob::Forwarding, value: 1 }),
-        Item::Route(route("2001:db8:7::/48", Target::Link(link))),
+        Item::Sysctl(SysctlSetting { link: Some(LinkId(4_000_000)), sysctl: Sysctl::Forwarding, value: 1 }),
+        Item::Route(route("2001:db8:7::/48", NextHop::OnLink(link))),
     ];
     let outcomes = host.execute(puts.iter().cloned().map(Output::Put), |report| panic!("{report:?}"));
     let keys: Vec<Key> = outcomes.iter().map(|outcome| outcome.key.clone()).collect();
     assert_eq!(keys, puts.iter().map(Item::key).collect::<Vec<_>>());
-    let refused: Vec<bool> = outcomes.iter().map(|outcome| outcome.refused.is_some()).collect();
+    let refused: Vec<bool> = outcomes.iter().map(|outcome| outcome.error.is_some()).collect();
     assert_eq!(refused, [false, true, true, false]);
-    assert!(outcomes[1].refused.as_deref().unwrap().contains("device"), "{:?}", outcomes[1]);
+    assert!(outcomes[1].error.as_deref().unwrap().contains("device"), "{:?}", outcomes[1]);
     host.clean().unwrap();
 }
 
@@ -366,7 +366,7 @@ fn ten_thousand_routes() {
     let bits = |number: u128| 0x2001_0db8_u128 << 96 | number << 64;
     let items: Vec<Item> = (0..10_000)
         .map(|number| Prefix::new(std::net::Ipv6Addr::from_bits(bits(number)), 64).unwrap())
-        .map(|destination| Item::Route(Route { destination, ..route("::/0", Target::Link(link)) }))
+        .map(|destination| Item::Route(Route { destination, ..route("::/0", NextHop::OnLink(link)) }))
         .collect();
     let began = host.now();
     put(&mut host, &items);
@@ -405,18 +405,18 @@ fn memory_of_ten_thousand_bindings() {
             let home = Prefix::host(std::net::Ipv6Addr::from_bits(0x2001_0db9_u128 << 96 | number));
             let id = TunnelId(number as u32 + 1);
             let Item::Tunnel(mut tunnel) = tunnel(id.0, 1400, "2001:db8:f::7", "2001:db8:70::/48") else { panic!() };
-            tunnel.far = vec![home, far];
+            tunnel.remote_prefixes = vec![home, far];
             tunnel.paths[0].remote = std::net::Ipv6Addr::from_bits(0x2001_0dba_u128 << 96 | number);
             outputs.push(Output::Put(Item::Tunnel(tunnel)));
-            outputs.push(Output::Put(Item::Route(Route { destination: home, ..route("::/0", Target::Tunnel(id)) })));
-            outputs.push(Output::Put(Item::Route(Route { destination: far, ..route("::/0", Target::Tunnel(id)) })));
-            outputs.push(Output::Put(Item::Record(Record::Sequence(SequenceRecord {
+            outputs.push(Output::Put(Item::Route(Route { destination: home, ..route("::/0", NextHop::Tunnel(id)) })));
+            outputs.push(Output::Put(Item::Route(Route { destination: far, ..route("::/0", NextHop::Tunnel(id)) })));
+            outputs.push(Output::Put(Item::JournalRecord(JournalRecord::Sequence(SequenceRecord {
                 home_address: HomeAddress(home.address()),
                 sequence: Sequence(3),
             }))));
         }
         let outcomes = host.execute(outputs, |report| panic!("{report:?}"));
-        assert!(outcomes.iter().all(|outcome| outcome.refused.is_none()));
+        assert!(outcomes.iter().all(|outcome| outcome.error.is_none()));
         host.wait(Some(host.now())).unwrap();
     }
     println!("10 000 bindings put in {:?}, {} B each", host.now().since(began), (resident() - before) * 1024 / 10_000);
@@ -442,9 +442,9 @@ fn tunnels_of_the_real_back_end_carry_routes() {
     put(
         &mut host,
         &[
-            Item::Address(Address { link, address: local, prefix_length: 64, preferred: true, detect: false }),
+            Item::Address(Address { link, address: local, prefix_length: 64, preferred: true, dad: false }),
             tunnel(7, 1400, "2001:db8:f::7", "2001:db8:70::/48"),
-            Item::Route(route("2001:db8:70::/48", Target::Tunnel(TunnelId(7)))),
+            Item::Route(route("2001:db8:70::/48", NextHop::Tunnel(TunnelId(7)))),
         ],
     );
     let through = || run("ip -6 route show table all proto 106");
@@ -457,7 +457,7 @@ fn tunnels_of_the_real_back_end_carry_routes() {
     assert!(through().contains("2001:db8:70::/48 dev roam6"), "it lasts while no daemon runs");
     let mut host = roam6_linux::Host::new(options()).unwrap();
     put(&mut host, &[tunnel(8, 1300, "2001:db8:f::8", "2001:db8:80::/48")]);
-    put(&mut host, &[Item::Route(route("2001:db8:80::/48", Target::Tunnel(TunnelId(8))))]);
+    put(&mut host, &[Item::Route(route("2001:db8:80::/48", NextHop::Tunnel(TunnelId(8))))]);
     host.settle().unwrap();
     assert!(!through().contains("2001:db8:70::") && through().contains("2001:db8:80::/48 dev roam6"), "{}", through());
     host.clean().unwrap();
@@ -473,21 +473,21 @@ fn programs_of_the_router_find_the_way_that_fits_its_addresses() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = host(&directory, &["here0"], None);
     let link = link(&mut host, "here0").link;
-    let table = Table(5001);
-    let gateway = Target::Gateway { link, router: "fe80::1".parse().unwrap() };
+    let table = RouteTable(5001);
+    let gateway = NextHop::Gateway { link, router: "fe80::1".parse().unwrap() };
     let address = |text: &str, prefix_length| {
-        Item::Address(Address { link, address: text.parse().unwrap(), prefix_length, preferred: true, detect: false })
+        Item::Address(Address { link, address: text.parse().unwrap(), prefix_length, preferred: true, dad: false })
     };
     put(
         &mut host,
         &[
             address("2001:db8:2::1", 64),
             Item::Route(Route { table, ..route("::/0", gateway) }),
-            Item::Rule(Rule {
+            Item::Rule(PolicyRule {
                 priority: 900,
                 source: prefix("2001:db8:2::/64"),
                 destination: Prefix::ALL,
-                incoming: None,
+                iif: None,
                 table,
             }),
         ],
@@ -554,7 +554,7 @@ fn a_source_that_does_not_belong_is_told_so_and_goes_nowhere() {
     };
     assert_eq!(codes(), [0, 0, 0, 0]);
     let own = ["2001:db8:5::1", "2001:db8:9::1"].map(|address| address.parse().unwrap()).to_vec();
-    let guard = Item::Guard(Guard { link, sources: vec![prefix("2001:db8:5::/57")], own });
+    let guard = Item::SourceFilter(SourceFilter { link, allowed: vec![prefix("2001:db8:5::/57")], own_addresses: own });
     here.enter();
     put(&mut host, std::slice::from_ref(&guard));
     assert_eq!(codes(), [5, 0, 0, 5]);

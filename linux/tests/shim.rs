@@ -9,9 +9,9 @@ mod world;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, connect, setsockopt, socket, sockopt};
 use roam6_linux::{Backend, Host as Daemon, HostOptions, Wake};
-use roam6_proto::base::ids::{ContextId, Pair};
-use roam6_proto::contract::item::{Context, Shimmed, Trigger};
-use roam6_proto::{Activity, Input, Item, LinkId, Output, Sample};
+use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::contract::item::{ShimContext, ShimUplink, ContextTrigger};
+use roam6_proto::{Activity, Input, Item, LinkId, Output, ActivityQuery};
 use roam6_wire::shim6::{Fork, Tag};
 use std::io::{Read, Write};
 use std::net::{SocketAddrV6, TcpListener, TcpStream};
@@ -57,7 +57,7 @@ impl Side {
         let daemon = host.enter(|| Daemon::new(options).unwrap());
         let links = [LinkId(host.index("u0")), LinkId(host.index("u1"))];
         let mut side = Side { host, daemon, own, peers, links, tags, _folder: folder };
-        side.put(links.map(|link| Item::Shimmed(Shimmed { link })).into());
+        side.put(links.map(|link| Item::ShimUplink(ShimUplink { link })).into());
         side
     }
 
@@ -65,7 +65,7 @@ impl Side {
         let outputs = items.into_iter().map(Output::Put);
         let outcomes = self.host.enter(|| self.daemon.execute(outputs, |report| panic!("{report:?}")));
         for outcome in outcomes {
-            assert_eq!(outcome.refused, None, "{:?}", outcome.key);
+            assert_eq!(outcome.error, None, "{:?}", outcome.key);
         }
     }
 
@@ -73,8 +73,8 @@ impl Side {
         ContextId { ulids: self.pair(0), fork: Fork::NONE }
     }
 
-    fn pair(&self, path: usize) -> Pair {
-        Pair { local: self.own[path].parse().unwrap(), peer: self.peers[path].parse().unwrap() }
+    fn pair(&self, path: usize) -> AddressPair {
+        AddressPair { local: self.own[path].parse().unwrap(), peer: self.peers[path].parse().unwrap() }
     }
 
     /// From now on packets leave by this path.
@@ -85,16 +85,16 @@ impl Side {
     /// Packets of sockets with this mark do.
     fn take_path_of(&mut self, path: usize, fork: Fork) {
         let [tag_in, tag_out] = self.tags.map(|tag| Tag::new(tag + u64::from(fork.0)).unwrap());
-        let context = Context {
+        let context = ShimContext {
             id: ContextId { fork, ..self.id() },
             locators: self.pair(path),
             link: self.links[path],
             next_hop: None,
             tag_in,
             tag_out,
-            from: self.peers.iter().map(|peer| peer.parse().unwrap()).collect(),
+            allowed_sources: self.peers.iter().map(|peer| peer.parse().unwrap()).collect(),
         };
-        self.put(vec![Item::Context(context)]);
+        self.put(vec![Item::ShimContext(context)]);
     }
 
     fn inputs(&mut self) -> Vec<Input> {
@@ -114,8 +114,8 @@ impl Side {
     }
 
     fn sample(&mut self, tell: bool) -> Activity {
-        let sample = Sample { context: self.id(), tell_sent: tell, tell_received: tell };
-        self.host.enter(|| self.daemon.execute([Output::Sample(sample)], |report| panic!("{report:?}")));
+        let sample = ActivityQuery { context: self.id(), notify_sent: tell, notify_received: tell };
+        self.host.enter(|| self.daemon.execute([Output::ActivityQuery(sample)], |report| panic!("{report:?}")));
         self.await_activity()
     }
 
@@ -277,7 +277,7 @@ fn a_connection_goes_on_by_the_other_path() {
     let (shim, plain) = scene.count(1);
     assert!(shim > 2000 && plain == 0, "all bears the header: {shim}, {plain}");
     let [left, right] = &mut scene.sides;
-    let (out, into) = (left.sample(false).out, right.sample(false).into);
+    let (out, into) = (left.sample(false).tx, right.sample(false).rx);
     assert!(out.octets > 8 << 20 && into.octets > 8 << 20, "{out:?} {into:?}");
     let ping = left.host.run(&format!("ping -6 -c 3 -i 0.2 -s 3000 -I {} {}", LEFT[0], RIGHT[0]));
     assert!(ping.contains(" 0% packet loss"), "{ping}");
@@ -381,7 +381,7 @@ fn pull_the_cable(mut scene: Scene) {
 fn conversations_and_contexts_are_told_of() {
     let mut scene = scene_or_skip!("conversations_and_contexts_are_told_of");
     let [left, right] = &mut scene.sides;
-    left.put(vec![Item::Trigger(Trigger { octets: Some(2048), ..Trigger::default() })]);
+    left.put(vec![Item::ContextTrigger(ContextTrigger { octets: Some(2048), ..ContextTrigger::default() })]);
     let sockets = [left.host.udp("[2001:db8:a1::1]:6000"), right.host.udp("[2001:db8:a2::2]:6000")];
     let send =
         |octets: usize| assert_eq!(sockets[0].send_to(&vec![0; octets], "[2001:db8:a2::2]:6000").unwrap(), octets);
@@ -392,14 +392,14 @@ fn conversations_and_contexts_are_told_of() {
     assert_eq!((flow.pair, flow.link, flow.packets, flow.octets), (left.pair(0), left.links[0], 2, 2096));
     left.take_path(0);
     right.take_path(0);
-    assert_eq!(left.sample(true).sent, None);
+    assert_eq!(left.sample(true).last_sent, None);
     send(100);
     let told = left.await_activity();
-    assert!(told.sent.is_some() && told.unanswered == told.sent && told.received.is_none(), "{told:?}");
-    assert_eq!((told.out.packets, told.out.octets), (1, 148));
+    assert!(told.last_sent.is_some() && told.unanswered_since == told.last_sent && told.last_received.is_none(), "{told:?}");
+    assert_eq!((told.tx.packets, told.tx.octets), (1, 148));
     sockets[1].send_to(&[0; 100], "[2001:db8:a1::1]:6000").unwrap();
     let told = left.await_activity();
-    assert!(told.unanswered.is_none() && told.unreturned == told.received && told.received.is_some(), "{told:?}");
+    assert!(told.unanswered_since.is_none() && told.unreturned_since == told.last_received && told.last_received.is_some(), "{told:?}");
 }
 
 #[test]

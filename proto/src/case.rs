@@ -69,7 +69,7 @@ impl Case {
     pub fn parse(text: &str) -> Result<Case, CaseError> {
         let mut case = Case::default();
         for (index, line) in text.lines().enumerate() {
-            case.line(line.trim_end()).map_err(|why| CaseError { line: index.saturating_add(1), why })?;
+            case.parse_line(line.trim_end()).map_err(|why| CaseError { line: index.saturating_add(1), why })?;
         }
         if case.roles.is_empty() {
             return Err(CaseError { line: 0, why: "no role".to_owned() });
@@ -77,7 +77,7 @@ impl Case {
         Ok(case)
     }
 
-    fn line(&mut self, line: &str) -> Result<(), String> {
+    fn parse_line(&mut self, line: &str) -> Result<(), String> {
         if let Some(comment) = line.strip_prefix('#') {
             if self.roles.is_empty() {
                 self.title.push(comment.trim().to_owned());
@@ -105,7 +105,7 @@ impl Case {
 
     /// Tells the same inputs to a new node of the same roles and seed, and takes down what it answers.
     pub fn replay(&self) -> Case {
-        let mut node = Node::of_roles(&self.roles, self.seed);
+        let mut node = Node::from_roles(&self.roles, self.seed);
         let mut out = Outbox::new();
         let mut replayed = self.clone();
         for step in &mut replayed.steps {
@@ -121,7 +121,7 @@ impl Case {
         for line in &self.title {
             let _ = writeln!(text, "{}", format!("# {line}").trim_end());
         }
-        text.push_str(&head(&self.roles, self.seed));
+        text.push_str(&header(&self.roles, self.seed));
         for step in &self.steps {
             push_line(&mut text, remark(Line::Input(&step.input)), &input_line(step.at, &step.input));
             for output in &step.outputs {
@@ -142,7 +142,7 @@ pub enum Line<'a> {
 }
 
 /// The first lines of a recording.
-pub fn head(roles: &[Role], seed: [u8; 32]) -> String {
+pub fn header(roles: &[Role], seed: [u8; 32]) -> String {
     let mut text = String::new();
     for role in roles {
         let _ = writeln!(text, "role {}", to_json(role));
@@ -210,7 +210,7 @@ mod tests {
             address: "2001:db8::1".parse().unwrap(),
             home_prefixes: vec!["2001:db8::/64".parse().unwrap()],
             home_link: None,
-            table: Default::default(),
+            prefix_table: Default::default(),
             max_lifetime: Duration::from_secs(600),
             refresh_advice: None,
             multiple_care_of: true,
@@ -218,7 +218,7 @@ mod tests {
             max_bindings: 10,
             duplicate_detection: false,
             preference: 0,
-            advertise: None,
+            advertisement_interval: None,
             path_mtu: 1500,
             ipv4: None,
             ipv4_pool: None,
@@ -227,7 +227,7 @@ mod tests {
         let step = |at, input| Step {
             at: Time::from_micros(at),
             input,
-            outputs: vec![Output::Report(Report::Solicited { link: LinkId(2) })],
+            outputs: vec![Output::Report(Report::RouterSolicitationSent { link: LinkId(2) })],
         };
         Case {
             title: vec!["one thing".to_owned(), String::new(), "and another".to_owned()],
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn an_error_names_its_line() {
-        let head = head(&case().roles, [0; 32]);
+        let head = header(&case().roles, [0; 32]);
         let error = |rest: &str| Case::parse(&format!("{head}{rest}")).unwrap_err();
         assert_eq!(error("@1.5 < \"tick\"").line, 3);
         assert_eq!(error("@1.000000 < \"tick\"\n@0.999999 < \"tick\"").why, "time goes backwards");
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_committed_corpus_passes() {
-        crate::play::every_file("../fuzz/corpus/case", scenario);
-        crate::play::every_file("../cases/nemo", scenario);
+        crate::fuzz_inputs::run_files("../fuzz/corpus/case", scenario);
+        crate::fuzz_inputs::run_files("../cases/nemo", scenario);
     }
 }

@@ -16,19 +16,19 @@ pub mod multipath;
 pub mod nemo;
 pub mod node;
 #[cfg(test)]
-mod play;
+mod fuzz_inputs;
 pub mod role;
 pub mod shim;
 
 pub use base::ids::LinkId;
 pub use base::rng::Entropy;
 pub use base::time::Time;
-pub use base::timers::Agenda;
-pub use contract::command::Order;
+pub use base::timers::TimerQueue;
+pub use contract::command::Command;
 pub use contract::engine::{Engine, Outbox};
 pub use contract::input::{Activity, AddressEvent, Clock, Fix, FlowEvent, Frame, Input, LinkEvent, Outcome, Packet};
 pub use contract::item::{Item, Key, Plan};
-pub use contract::output::{Output, Sample, Transmit, Via};
+pub use contract::output::{Output, ActivityQuery, Transmit, Via};
 pub use contract::report::{DropReason, Report};
 pub use contract::view::View;
 pub use node::Node;

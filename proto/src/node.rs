@@ -21,7 +21,7 @@ use roam6_wire::HomeAddress;
 #[derive(Default)]
 pub struct Node {
     roles: Vec<Box<dyn Engine + Send>>,
-    counters: few::Map<String, u64>,
+    counters: few::VecMap<String, u64>,
 }
 
 impl Node {
@@ -31,7 +31,7 @@ impl Node {
     }
 
     /// A node with these roles. All random numbers derive from `seed`, so that a recording can be replayed.
-    pub fn of_roles(roles: &[Role], seed: [u8; 32]) -> Node {
+    pub fn from_roles(roles: &[Role], seed: [u8; 32]) -> Node {
         let mut node = Node::new();
         let mut entropy = Entropy::from_seed(seed);
         for role in roles {
@@ -82,18 +82,18 @@ impl Engine for Node {
         self.roles.iter().filter_map(|role| role.deadline()).min()
     }
 
-    fn is_settled(&self) -> bool {
-        self.roles.iter().all(|role| role.is_settled())
+    fn takeover_complete(&self) -> bool {
+        self.roles.iter().all(|role| role.takeover_complete())
     }
 
     fn view(&self, now: Time, view: &mut View) {
         let mut last = None;
-        while let Some(next) = self.view_piece(now, last, view) {
+        while let Some(next) = self.view_page(now, last, view) {
             last = Some(next);
         }
     }
 
-    fn view_piece(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
+    fn view_page(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
         if last.is_none() {
             // Counters of zero too, so that all names are visible.
             for reason in DropReason::ALL {
@@ -104,6 +104,6 @@ impl Engine for Node {
             }
         }
         // At most one role of a node pages its view.
-        self.roles.iter().map(|role| role.view_piece(now, last, view)).max().flatten()
+        self.roles.iter().map(|role| role.view_page(now, last, view)).max().flatten()
     }
 }

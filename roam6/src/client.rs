@@ -6,7 +6,7 @@ use crate::render::table::{Paint, Table};
 use crate::render::{event, ldm, metrics, services, subflows, tables};
 use crate::{ABSENT, FAILED};
 use roam6_linux::mptcp::diag;
-use roam6_proto::base::ids::Pair;
+use roam6_proto::base::ids::AddressPair;
 use roam6_wire::HomeAddress;
 use serde::Serialize;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
@@ -96,14 +96,14 @@ pub(crate) fn shim(verb: &Shim) -> ExitCode {
     match verb {
         Shim::Use { local, peer, context, mark, socket } => {
             let context = match context.as_deref() {
-                Some([local, peer]) => Some(Pair { local: *local, peer: *peer }),
+                Some([local, peer]) => Some(AddressPair { local: *local, peer: *peer }),
                 _ => None,
             };
-            let (mark, path) = (*mark, Pair { local: *local, peer: *peer });
+            let (mark, path) = (*mark, AddressPair { local: *local, peer: *peer });
             order(&Request::UsePath { context, mark, path }, &socket.path())
         }
         Shim::End { local, peer, socket } => {
-            order(&Request::EndContext(Pair { local: *local, peer: *peer }), &socket.path())
+            order(&Request::EndContext(AddressPair { local: *local, peer: *peer }), &socket.path())
         }
     }
 }

@@ -3,9 +3,9 @@
 use roam6_linux::mptcp::diag::Connections;
 use roam6_proto::View;
 use roam6_proto::base::few;
-use roam6_proto::base::ids::Pair;
-use roam6_proto::contract::config::facilities::DenmOrder;
-use roam6_proto::contract::config::geo::{GeoDestination, Question};
+use roam6_proto::base::ids::AddressPair;
+use roam6_proto::contract::config::facilities::DenmRequest;
+use roam6_proto::contract::config::geo::{GeoDestination, EchoRequest};
 use roam6_proto::contract::report::Report;
 use roam6_wire::HomeAddress;
 use serde::{Deserialize, Serialize};
@@ -37,23 +37,23 @@ pub(crate) enum Request {
     /// Switches one Shim6 context, or all that have it, to this locator pair.
     UsePath {
         /// The ULIDs.
-        context: Option<Pair>,
+        context: Option<AddressPair>,
         /// Only for packets of sockets with this mark (SO_MARK), not 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mark: Option<u32>,
         /// The locator pair.
-        path: Pair,
+        path: AddressPair,
     },
     /// Removes a Shim6 context.
-    EndContext(Pair),
+    EndContext(AddressPair),
     /// Sends an echo request to a GeoNetworking station, or to all in an area; the replies are events.
-    Ask(Box<Question>),
+    Ask(Box<EchoRequest>),
     /// Maps an IPv6 address to a destination area.
     PutArea(GeoDestination),
     /// Removes the mapping of an IPv6 address.
     DropArea(Ipv6Addr),
     /// Sends, updates or cancels an event notification.
-    Denm(Box<DenmOrder>),
+    Denm(Box<DenmRequest>),
 }
 
 /// The daemon's response to all requests but [`Request::Watch`].
@@ -82,7 +82,7 @@ pub(crate) struct State {
     /// Microseconds since the daemon started.
     pub(crate) at: u64,
     /// Packets by their fate in the data plane.
-    pub(crate) packets: few::Map<String, u64>,
+    pub(crate) packets: few::VecMap<String, u64>,
     /// The firewall on the path of tunnelled packets, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) firewall: Option<Firewall>,

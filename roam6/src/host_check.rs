@@ -45,7 +45,7 @@ fn of_home_agent(
     addresses: &[Held],
     is_there: impl Fn(&str) -> bool,
 ) -> impl Iterator<Item = String> {
-    let HomeAgentConfig { address, home_prefixes, home_link, table, .. } = config;
+    let HomeAgentConfig { address, home_prefixes, home_link, prefix_table: table, .. } = config;
     let absent = addresses.iter().all(|held| held.address != *address).then(|| {
         let (length, link) = home_link.as_ref().map_or((128, "lo"), |link| (64, link));
         format!("[home_agent] address {address} is not configured on any interface; run: ip address add {address}/{length} dev {link}")
@@ -114,7 +114,7 @@ mod tests {
             address: address.parse().unwrap(),
             home_prefixes: vec!["2001:db8:1::/64".parse().unwrap()],
             home_link: home_link.map(str::to_owned),
-            table: Default::default(),
+            prefix_table: Default::default(),
             max_lifetime: Duration::from_secs(600),
             refresh_advice: None,
             multiple_care_of: true,
@@ -122,7 +122,7 @@ mod tests {
             max_bindings: 10,
             duplicate_detection: false,
             preference: 0,
-            advertise: None,
+            advertisement_interval: None,
             path_mtu: 1500,
             ipv4: None,
             ipv4_pool: None,

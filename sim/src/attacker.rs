@@ -31,7 +31,7 @@ pub struct Attacker {
 impl Attacker {
     /// An attacker whose choices follow from `seed`.
     pub fn new(seed: u64) -> Attacker {
-        Attacker { chance: Entropy::from_number(seed ^ 0xa77ac), overheard: VecDeque::new(), waited_for: Sequence(0) }
+        Attacker { chance: Entropy::seed_from_u64(seed ^ 0xa77ac), overheard: VecDeque::new(), waited_for: Sequence(0) }
     }
 
     /// Overhears what was sent, and now and then injects a packet into a medium.
@@ -106,7 +106,7 @@ impl Attacker {
                 update.sequence.0 = update.sequence.0.wrapping_add(ahead);
                 update.lifetime_units = u16::try_from(self.chance.below(20)).unwrap_or(0);
                 if self.chance.below(2) == 0 {
-                    header.source = map::visited_prefix(0).with_identifier(self.chance.bits())?;
+                    header.source = map::visited_prefix(0).with_identifier(self.chance.next_u64())?;
                     update.options.retain(|option| !matches!(option, MobilityOption::AlternateCareOf(_)));
                 }
                 &mut update.options

@@ -8,7 +8,7 @@ use crate::map::Map;
 use crate::signal::{self, Acknowledgement, Signal, Update};
 use crate::world::{Fact, Happening};
 use core::time::Duration;
-use roam6_proto::contract::item::{Record, RecordKey, Route, Table, Target, TunnelId};
+use roam6_proto::contract::item::{JournalRecord, JournalKey, Route, RouteTable, NextHop, TunnelId};
 use roam6_proto::contract::view::BindingView;
 use roam6_proto::{Item, Key, Report, Time};
 use roam6_wire::mobility::Status;
@@ -86,7 +86,7 @@ impl Checks {
                     self.believed.remove(host);
                     self.relearn(map, *host);
                 }
-                Fact::Told(host, Report::AckReceived { home_agent, status, sequence, lifetime }) => {
+                Fact::Told(host, Report::AcknowledgementReceived { home_agent, status, sequence, lifetime }) => {
                     self.see_believed(map, (*host, *home_agent), (*status, *sequence))?;
                     self.believe(map, *host, *sequence, *lifetime);
                 }
@@ -228,9 +228,9 @@ impl Checks {
                 return Err(format!("{name} acknowledged {} without forwarding to {prefix}", ack.sequence));
             }
         }
-        let key = RecordKey::Binding(ack.home_address);
+        let key = JournalKey::Binding(ack.home_address);
         match world.host_mut(host).journal.synced(now).get(&key) {
-            Some(Record::Binding(record)) if !ack.sequence.is_newer_than(record.sequence) => Ok(()),
+            Some(JournalRecord::Binding(record)) if !ack.sequence.is_newer_than(record.sequence) => Ok(()),
             other => Err(format!("{name} acknowledged {} while its journal has {other:?}", ack.sequence)),
         }
     }
@@ -347,9 +347,9 @@ impl Checks {
     /// acknowledged.
     fn relearn(&mut self, map: &mut Map, host: HostId) {
         let now = map.world.now();
-        let records: Vec<Record> = map.world.host(host).journal.recall();
+        let records: Vec<JournalRecord> = map.world.host(host).journal.recall();
         for record in records {
-            let Record::Binding(record) = record else { continue };
+            let JournalRecord::Binding(record) = record else { continue };
             let key = (host, record.home_address);
             let newer = self.cache.get(&key).is_none_or(|bound| record.sequence.is_newer_than(bound.sequence));
             if newer && let Some((_, update)) = self.find_update(record.home_address, record.sequence) {
@@ -362,7 +362,7 @@ impl Checks {
         }
         let kept = map.world.host(host).journal.recall();
         let kept = |home: HomeAddress| {
-            kept.iter().any(|record| matches!(record, Record::Binding(binding) if binding.home_address == home))
+            kept.iter().any(|record| matches!(record, JournalRecord::Binding(binding) if binding.home_address == home))
         };
         // A farewell may be on disk though it was never acknowledged.
         self.cache.retain(|(of, home), bound| {
@@ -394,7 +394,7 @@ fn far(map: &Map, home: HomeAddress) -> Vec<Prefix> {
 
 fn tunnel_towards(kernel: &crate::kernel::Kernel, prefix: Prefix) -> Option<TunnelId> {
     kernel.plan().iter().find_map(|(key, item)| match (key, item) {
-        (Key::Route(Table::MAIN, to, _, _), Item::Route(Route { target: Target::Tunnel(id), .. })) if *to == prefix => {
+        (Key::Route(RouteTable::MAIN, to, _, _), Item::Route(Route { target: NextHop::Tunnel(id), .. })) if *to == prefix => {
             kernel.tunnel(*id).map(|tunnel| tunnel.id)
         }
         _ => None,
@@ -417,7 +417,7 @@ fn end_of(binding: &BindingView) -> Option<Ipv6Addr> {
 
 /// The home address of a tunnel.
 fn owner(map: &Map, host: HostId, tunnel: TunnelId) -> Option<HomeAddress> {
-    let far = &map.world.host(host).kernel.tunnel(tunnel)?.far;
+    let far = &map.world.host(host).kernel.tunnel(tunnel)?.remote_prefixes;
     let homes = map.mobiles.iter().map(|mobile| mobile.home_address);
     homes.into_iter().find(|home| far.contains(&Prefix::host(home.0)))
 }

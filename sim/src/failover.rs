@@ -9,10 +9,10 @@ use crate::signal::{self, Signal};
 use crate::world::{Fact, Happening};
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{
-    Authentication, DuplicateDetection, HomeAgentConfig, HomeNetwork, Ingress, MobileRouterConfig, PrefixMode,
-    PrefixTable, PrefixTableRow, Probe, SharedKey, Sharing, Uplink,
+    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, MobileRouterConfig, PrefixMode,
+    PrefixTable, PrefixTableRow, ProbeConfig, SharedKey, LoadSharing, UplinkConfig,
 };
-use roam6_proto::contract::report::Lost;
+use roam6_proto::contract::report::LossReason;
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, Node, Report};
 use roam6_wire::Bid;
@@ -84,7 +84,7 @@ struct Failover {
 
 impl Failover {
     fn new(seed: u64) -> Failover {
-        let mut chance = Entropy::from_number(seed ^ 0xfa11_0000);
+        let mut chance = Entropy::seed_from_u64(seed ^ 0xfa11_0000);
         let mut map = Map::new(seed, 2);
         let detection = chance.below(2) == 0;
         let mut secret = vec![0; 16];
@@ -98,11 +98,11 @@ impl Failover {
         let lifetime = Duration::from_secs(if chance.below(2) == 0 { 600 } else { 3600 });
         for index in 0..2 {
             let role = Role::HomeAgent(home_agent(index, &row, detection));
-            map.add_agent(birth(role, chance.bits()));
+            map.add_agent(birth(role, chance.next_u64()));
         }
         let uplinks = 1 + usize::try_from(chance.below(2)).unwrap_or(0);
         let role = Role::MobileRouter(Box::new(mobile_router(&row, lifetime, uplinks)));
-        map.add_mobile(uplinks, birth(role, chance.bits()));
+        map.add_mobile(uplinks, birth(role, chance.next_u64()));
         Failover { map, chance, detection, agent: None, changes: 0, ended: 0, tale: Tale::default() }
     }
 
@@ -222,7 +222,7 @@ impl Failover {
                 }
             }
             Fact::Told(host, Report::Unbound { why, .. }) if self.is_mobile(*host) => {
-                self.ended += u64::from(*why == Lost::Expired.to_string());
+                self.ended += u64::from(*why == LossReason::Expired.to_string());
             }
             Fact::Told(host, Report::Bound { home_agent, .. }) if self.is_mobile(*host) => {
                 let agent = self.agent_at(*home_agent);
@@ -245,8 +245,8 @@ impl Failover {
 fn birth(role: Role, seed: u64) -> impl Fn(u32) -> Brain + 'static {
     move |life| {
         let mut bytes = [0; 32];
-        Entropy::from_number(seed.wrapping_add(u64::from(life))).fill(&mut bytes);
-        Box::new(Node::of_roles(core::slice::from_ref(&role), bytes))
+        Entropy::seed_from_u64(seed.wrapping_add(u64::from(life))).fill(&mut bytes);
+        Box::new(Node::from_roles(core::slice::from_ref(&role), bytes))
     }
 }
 
@@ -255,7 +255,7 @@ fn home_agent(index: u16, row: &PrefixTableRow, detection: bool) -> HomeAgentCon
         address: map::agent_address(index),
         home_prefixes: vec![map::home_prefix()],
         home_link: Some(map::FIRST_INTERFACE.to_owned()),
-        table: PrefixTable { rows: vec![row.clone()] }.into(),
+        prefix_table: PrefixTable { rows: vec![row.clone()] }.into(),
         max_lifetime: Duration::from_secs(3600),
         refresh_advice: None,
         multiple_care_of: true,
@@ -263,7 +263,7 @@ fn home_agent(index: u16, row: &PrefixTableRow, detection: bool) -> HomeAgentCon
         max_bindings: 8,
         duplicate_detection: detection,
         preference: index,
-        advertise: Some(Duration::from_secs(3)),
+        advertisement_interval: Some(Duration::from_secs(3)),
         path_mtu: 1500,
         ipv4: None,
         ipv4_pool: None,
@@ -272,7 +272,7 @@ fn home_agent(index: u16, row: &PrefixTableRow, detection: bool) -> HomeAgentCon
 
 fn mobile_router(row: &PrefixTableRow, lifetime: Duration, uplinks: usize) -> MobileRouterConfig {
     let names = [map::FIRST_INTERFACE, map::SECOND_INTERFACE];
-    let uplink = |(name, number): (&&str, u8)| Uplink {
+    let uplink = |(name, number): (&&str, u8)| UplinkConfig {
         interface: (*name).to_owned(),
         bid: Bid(u16::from(number)),
         priority: number,
@@ -283,26 +283,26 @@ fn mobile_router(row: &PrefixTableRow, lifetime: Duration, uplinks: usize) -> Mo
     MobileRouterConfig {
         home_address: row.home_address,
         home_prefix: map::home_prefix(),
-        home: HomeNetwork::default(),
+        home_network: HomeNetwork::default(),
         home_agents: (0..2).map(map::agent_address).collect(),
         home_agents_ipv4: Vec::new(),
         dynamic_ipv4: None,
         prefixes: row.prefixes.to_vec(),
-        mode: PrefixMode::Explicit,
+        prefix_mode: PrefixMode::Explicit,
         authentication: row.authentication.clone(),
         lifetime,
         uplinks: names.iter().take(uplinks).zip(1..).map(uplink).collect(),
-        sharing: if uplinks > 1 { Sharing::Standby } else { Sharing::Single },
+        load_sharing: if uplinks > 1 { LoadSharing::Standby } else { LoadSharing::Single },
         home_and_away: false,
-        ingress: vec![Ingress {
+        ingress: vec![IngressConfig {
             interface: map::INSIDE_INTERFACE.to_owned(),
             prefix: map::mobile_prefix(0),
-            advertise: Duration::from_secs(10),
+            advertisement_interval: Duration::from_secs(10),
             dns: None,
-            search: None,
+            search_domains: None,
         }],
-        duplicate_detection: DuplicateDetection::Optimistic,
-        probe: Some(Probe::default()),
+        duplicate_detection: DadMode::Optimistic,
+        probe: Some(ProbeConfig::default()),
         flows: Vec::new(),
         care_of_prefixes: None,
     }

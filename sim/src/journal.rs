@@ -1,35 +1,35 @@
 //! The journal of a simulated host: the records that survive a crash, and the unsynced tail that may be lost.
 
-use roam6_proto::contract::item::{Record, RecordKey};
+use roam6_proto::contract::item::{JournalRecord, JournalKey};
 use roam6_proto::{Entropy, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Synced records, and the tail that is not yet synced.
 #[derive(Debug, Default)]
 pub struct Journal {
-    synced: BTreeMap<RecordKey, Record>,
+    synced: BTreeMap<JournalKey, JournalRecord>,
     tail: VecDeque<(Time, Line)>,
 }
 
 #[derive(Debug)]
 enum Line {
-    Put(RecordKey, Record),
-    Drop(RecordKey),
+    Put(JournalKey, JournalRecord),
+    Drop(JournalKey),
 }
 
 impl Journal {
     /// Writes `record`, which is synced at `synced`.
-    pub fn put(&mut self, key: RecordKey, record: Record, synced: Time) {
+    pub fn put(&mut self, key: JournalKey, record: JournalRecord, synced: Time) {
         self.tail.push_back((synced, Line::Put(key, record)));
     }
 
     /// Deletes the record of `key`, synced at `synced`.
-    pub fn drop(&mut self, key: RecordKey, synced: Time) {
+    pub fn drop(&mut self, key: JournalKey, synced: Time) {
         self.tail.push_back((synced, Line::Drop(key)));
     }
 
     /// The records that would survive a crash at `now`.
-    pub fn synced(&mut self, now: Time) -> &BTreeMap<RecordKey, Record> {
+    pub fn synced(&mut self, now: Time) -> &BTreeMap<JournalKey, JournalRecord> {
         // A line is on disk once one after it is.
         let lines = self.tail.iter().rposition(|(at, _)| *at <= now).map_or(0, |last| last + 1);
         for _ in 0..lines {
@@ -49,7 +49,7 @@ impl Journal {
     }
 
     /// The records that the next instance reads.
-    pub fn recall(&self) -> Vec<Record> {
+    pub fn recall(&self) -> Vec<JournalRecord> {
         self.synced.values().cloned().collect()
     }
 
@@ -82,15 +82,15 @@ mod tests {
     #[test]
     fn a_crash_leaves_a_first_part_of_the_tail_and_all_before_it() {
         let home_address = HomeAddress(Ipv6Addr::LOCALHOST);
-        let key = RecordKey::Sequence(home_address);
+        let key = JournalKey::Sequence(home_address);
         for seed in 0..20 {
             let mut journal = Journal::default();
             for number in 1..=4_u16 {
-                let record = Record::Sequence(SequenceRecord { home_address, sequence: Sequence(number) });
+                let record = JournalRecord::Sequence(SequenceRecord { home_address, sequence: Sequence(number) });
                 journal.put(key, record, Time::from_micros(u64::from(number)));
             }
-            journal.crash(Time::from_micros(2), &mut Entropy::from_number(seed));
-            let [Record::Sequence(left)] = &journal.recall()[..] else { panic!("one record") };
+            journal.crash(Time::from_micros(2), &mut Entropy::seed_from_u64(seed));
+            let [JournalRecord::Sequence(left)] = &journal.recall()[..] else { panic!("one record") };
             assert!((2..=4).contains(&left.sequence.0), "{left:?}");
         }
     }

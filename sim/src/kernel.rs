@@ -4,8 +4,8 @@
 
 use crate::datagram::{self, Header, UDP};
 use crate::plane::Plane;
-use roam6_proto::contract::config::flow::Selector;
-use roam6_proto::contract::item::{Path, Route, Rule, Table, Target, Tunnel, TunnelId};
+use roam6_proto::contract::config::flow::FlowSelector;
+use roam6_proto::contract::item::{TunnelPath, Route, PolicyRule, RouteTable, NextHop, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Plan};
 use roam6_wire::{LinkAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,8 +26,8 @@ pub struct Kernel {
     /// Items of the engine.
     plan: Plan,
     addresses: BTreeSet<(Ipv6Addr, LinkId)>,
-    routes: BTreeMap<Table, Vec<Route>>,
-    rules: Vec<Rule>,
+    routes: BTreeMap<RouteTable, Vec<Route>>,
+    rules: Vec<PolicyRule>,
     tunnels: BTreeMap<TunnelId, Tunnel>,
     /// The data plane of the shim.
     pub plane: Plane,
@@ -59,11 +59,11 @@ impl Kernel {
 
     /// Adds an item of the engine; records belong to the journal.
     pub fn put(&mut self, item: Item) {
-        debug_assert!(!matches!(item, Item::Record(_)), "records go to the journal");
+        debug_assert!(!matches!(item, Item::JournalRecord(_)), "records go to the journal");
         match &item {
-            Item::Shimmed(shimmed) => self.plane.put_link(shimmed.link),
-            Item::Trigger(trigger) => self.plane.put_trigger(*trigger),
-            Item::Context(context) => self.plane.put(context.clone()),
+            Item::ShimUplink(shimmed) => self.plane.put_link(shimmed.link),
+            Item::ContextTrigger(trigger) => self.plane.put_trigger(*trigger),
+            Item::ShimContext(context) => self.plane.put(context.clone()),
             _ => {}
         }
         self.plan.put(item);
@@ -107,8 +107,8 @@ impl Kernel {
 
     /// The Router flag of the proxy entry for `address` on `link`, if there is one.
     pub fn proxies(&self, address: Ipv6Addr, link: LinkId) -> Option<bool> {
-        match self.find(&Key::Proxy(link, address)) {
-            Some(Item::Proxy(proxy)) => Some(proxy.router),
+        match self.find(&Key::ProxyNeighbour(link, address)) {
+            Some(Item::ProxyNeighbour(proxy)) => Some(proxy.router),
             _ => None,
         }
     }
@@ -124,12 +124,12 @@ impl Kernel {
     /// The route of a packet received by the interface `arrived`, or sent by the host: by the rules in order; in each
     /// table by the longest destination, then the longest source, then the lowest metric, of the routes for which
     /// `usable` holds.
-    pub fn route(&self, header: &Header, arrived: Option<&str>, usable: impl Fn(&Target) -> bool) -> Option<Target> {
+    pub fn route(&self, header: &Header, arrived: Option<&str>, usable: impl Fn(&NextHop) -> bool) -> Option<NextHop> {
         let matches = |prefix: Prefix, address| prefix.contains(address);
         self.rules
             .iter()
             .filter(|rule| matches(rule.source, header.source) && matches(rule.destination, header.destination))
-            .filter(|rule| rule.incoming.as_deref().is_none_or(|wanted| wanted == arrived.unwrap_or(LOOPBACK)))
+            .filter(|rule| rule.iif.as_deref().is_none_or(|wanted| wanted == arrived.unwrap_or(LOOPBACK)))
             .filter_map(|rule| self.routes.get(&rule.table))
             .flatten()
             .find(|route| {
@@ -142,8 +142,8 @@ impl Kernel {
 
     /// Whether a packet from `source` received by `link` may be forwarded.
     pub fn passes(&self, source: Ipv6Addr, link: LinkId) -> bool {
-        match self.find(&Key::Guard(link)) {
-            Some(Item::Guard(guard)) => within(&guard.sources, source) && !guard.own.contains(&source),
+        match self.find(&Key::SourceFilter(link)) {
+            Some(Item::SourceFilter(guard)) => within(&guard.allowed, source) && !guard.own_addresses.contains(&source),
             _ => true,
         }
     }
@@ -159,10 +159,10 @@ impl Kernel {
     }
 
     /// The path of `inner` through a tunnel; `None` if the tunnel does not admit it.
-    pub fn path(&self, id: TunnelId, inner: &[u8]) -> Option<&Path> {
+    pub fn path(&self, id: TunnelId, inner: &[u8]) -> Option<&TunnelPath> {
         let tunnel = self.tunnels.get(&id)?;
         let header = Header::parse(inner)?;
-        if !within(&tunnel.near, header.source) || !within(&tunnel.far, header.destination) {
+        if !within(&tunnel.local_prefixes, header.source) || !within(&tunnel.remote_prefixes, header.destination) {
             return None;
         }
         let of_flow = |bid| tunnel.paths.iter().find(|path| path.bid == bid);
@@ -175,12 +175,12 @@ impl Kernel {
     pub fn open<'a>(&self, packet: &'a [u8]) -> Opened<'a> {
         let Some((source, destination, inner)) = datagram::open(packet) else { return Opened::Foreign };
         let Some(header) = Header::parse(inner) else { return Opened::Foreign };
-        let ours = |path: &&Path| !path.direct && path.remote == source && path.local == destination;
+        let ours = |path: &&TunnelPath| !path.direct && path.remote == source && path.local == destination;
         let mut tunnels = self.tunnels.values().filter(|tunnel| tunnel.paths.iter().any(|path| ours(&path))).peekable();
         if tunnels.peek().is_none() {
             return Opened::Foreign;
         }
-        match tunnels.any(|tunnel| within(&tunnel.far, header.source) && within(&tunnel.near, header.destination)) {
+        match tunnels.any(|tunnel| within(&tunnel.remote_prefixes, header.source) && within(&tunnel.local_prefixes, header.destination)) {
             true => Opened::Inner(inner),
             false => Opened::Refused,
         }
@@ -191,23 +191,23 @@ impl Kernel {
     }
 
     fn rebuild(&mut self) {
-        let everywhere = Rule {
+        let everywhere = PolicyRule {
             priority: MAIN_RULE,
             source: Prefix::ALL,
             destination: Prefix::ALL,
-            incoming: None,
-            table: Table::MAIN,
+            iif: None,
+            table: RouteTable::MAIN,
         };
         (self.addresses, self.tunnels) = Default::default();
         self.rules = vec![everywhere];
-        let mut routes: BTreeMap<Table, Vec<Route>> = BTreeMap::new();
+        let mut routes: BTreeMap<RouteTable, Vec<Route>> = BTreeMap::new();
         for (_, item) in self.fixed.iter().chain(self.plan.iter()) {
             match item {
                 Item::Address(address) => {
                     self.addresses.insert((address.address, address.link));
                     let on_link = Prefix::new(address.address, address.prefix_length).unwrap_or(Prefix::ALL);
                     if address.prefix_length < 128 {
-                        routes.entry(Table::MAIN).or_default().push(connected(on_link, address.link));
+                        routes.entry(RouteTable::MAIN).or_default().push(connected(on_link, address.link));
                     }
                 }
                 Item::Anycast(anycast) => {
@@ -218,11 +218,11 @@ impl Kernel {
                 Item::Tunnel(tunnel) => {
                     self.tunnels.insert(tunnel.id, tunnel.clone());
                 }
-                Item::Setting(_) | Item::Neighbour(_) | Item::Proxy(_) | Item::Guard(_) => {}
-                Item::EndpointLimits(_) | Item::Endpoint(_) => {}
-                Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) | Item::Heard(_) | Item::Virtual(_) => {}
-                Item::Port(_) | Item::Shortcut(_) => {}
-                Item::Record(_) => {}
+                Item::Sysctl(_) | Item::Neighbour(_) | Item::ProxyNeighbour(_) | Item::SourceFilter(_) => {}
+                Item::MptcpLimits(_) | Item::MptcpEndpoint(_) => {}
+                Item::ShimUplink(_) | Item::ContextTrigger(_) | Item::ShimContext(_) | Item::EthertypeSubscription(_) | Item::VirtualInterface(_) => {}
+                Item::UdpPortHold(_) | Item::TunnelBypass(_) => {}
+                Item::JournalRecord(_) => {}
             }
         }
         self.rules.sort_by_key(|rule| rule.priority);
@@ -237,11 +237,11 @@ impl Kernel {
 
 fn connected(destination: Prefix, link: LinkId) -> Route {
     Route {
-        table: Table::MAIN,
+        table: RouteTable::MAIN,
         destination,
         source: Prefix::ALL,
         metric: CONNECTED_METRIC,
-        target: Target::Link(link),
+        target: NextHop::OnLink(link),
         mtu: None,
     }
 }
@@ -251,7 +251,7 @@ fn within(prefixes: &[Prefix], address: Ipv6Addr) -> bool {
 }
 
 /// The path of a flow: its hash selects by weight; `None` if no path has a weight.
-fn share(paths: &[Path], hash: u64) -> Option<&Path> {
+fn share(paths: &[TunnelPath], hash: u64) -> Option<&TunnelPath> {
     let total: u64 = paths.iter().map(|path| u64::from(path.weight)).sum();
     let mut point = hash.checked_rem(total)?;
     paths.iter().find(|path| match point.checked_sub(u64::from(path.weight)) {
@@ -288,7 +288,7 @@ fn flow_hash(packet: &[u8]) -> u64 {
 }
 
 /// Whether a packet that enters the tunnel belongs to the flow.
-fn selects(selector: &Selector, packet: &[u8]) -> bool {
+fn selects(selector: &FlowSelector, packet: &[u8]) -> bool {
     let (Some(header), Some((protocol, _))) = (Header::parse(packet), datagram::upper(packet)) else { return false };
     let (source_port, destination_port) = ports(packet);
     let in_prefix = |prefix: Option<Prefix>, address| prefix.is_none_or(|prefix| prefix.contains(address));
@@ -312,11 +312,11 @@ mod tests {
 
     fn route(destination: &str, source: &str, metric: u32, link: u32) -> Item {
         Item::Route(Route {
-            table: Table::MAIN,
+            table: RouteTable::MAIN,
             destination: prefix(destination),
             source: prefix(source),
             metric,
-            target: Target::Link(LinkId(link)),
+            target: NextHop::OnLink(LinkId(link)),
             mtu: None,
         })
     }
@@ -333,11 +333,11 @@ mod tests {
         kernel.put(route("2001:db8:2::/64", "::/0", 9, 3));
         kernel.put(route("2001:db8:2::/64", "::/0", 5, 4));
         let target = |source, destination| kernel.route(&header(source, destination), None, |_| true);
-        assert_eq!(target("2001:db8:1::1", "2001:db8:2::1"), Some(Target::Link(LinkId(4))));
-        assert_eq!(target("2001:db8:1::1", "2001:db8:3::1"), Some(Target::Link(LinkId(1))));
-        assert_eq!(target("2001:db8:9::1", "2001:db8:3::1"), Some(Target::Link(LinkId(2))));
-        let without = kernel.route(&header("::1", "2001:db8:2::1"), None, |target| *target != Target::Link(LinkId(4)));
-        assert_eq!(without, Some(Target::Link(LinkId(3))));
+        assert_eq!(target("2001:db8:1::1", "2001:db8:2::1"), Some(NextHop::OnLink(LinkId(4))));
+        assert_eq!(target("2001:db8:1::1", "2001:db8:3::1"), Some(NextHop::OnLink(LinkId(1))));
+        assert_eq!(target("2001:db8:9::1", "2001:db8:3::1"), Some(NextHop::OnLink(LinkId(2))));
+        let without = kernel.route(&header("::1", "2001:db8:2::1"), None, |target| *target != NextHop::OnLink(LinkId(4)));
+        assert_eq!(without, Some(NextHop::OnLink(LinkId(3))));
     }
 
     #[test]
@@ -348,11 +348,11 @@ mod tests {
             address: "2001:db8::5".parse().unwrap(),
             prefix_length: 64,
             preferred: true,
-            detect: false,
+            dad: false,
         });
         kernel.put(item.clone());
         let to_neighbour = header("::", "2001:db8::6");
-        assert_eq!(kernel.route(&to_neighbour, None, |_| true), Some(Target::Link(LinkId(1))));
+        assert_eq!(kernel.route(&to_neighbour, None, |_| true), Some(NextHop::OnLink(LinkId(1))));
         assert!(kernel.holds("2001:db8::5".parse().unwrap()));
         kernel.drop(&item.key());
         assert_eq!(kernel.route(&to_neighbour, None, |_| true), None);
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn a_tunnel_lets_through_only_what_it_is_for() {
         let mut kernel = Kernel::default();
-        let path = Path {
+        let path = TunnelPath {
             bid: Bid(0),
             local: "2001:db8::1".parse().unwrap(),
             remote: "2001:db8:f::1".parse().unwrap(),
@@ -372,8 +372,8 @@ mod tests {
         };
         kernel.put(Item::Tunnel(Tunnel {
             id: TunnelId(1),
-            near: vec![Prefix::ALL],
-            far: vec![prefix("2001:db8:8::/64")],
+            local_prefixes: vec![Prefix::ALL],
+            remote_prefixes: vec![prefix("2001:db8:8::/64")],
             paths: vec![path.clone()],
             flows: Vec::new(),
         }));

@@ -64,7 +64,7 @@ impl LinkModel {
     pub fn new(spec: LinkSpec, seed: u64) -> LinkModel {
         LinkModel {
             spec,
-            dice: Entropy::from_number(seed),
+            dice: Entropy::seed_from_u64(seed),
             queue: VecDeque::new(),
             queued_bytes: 0,
             last_departure: Time::ZERO,

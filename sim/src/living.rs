@@ -6,8 +6,8 @@ use crate::world::{Event, Fact, World};
 use core::time::Duration;
 use roam6_proto::case::Step;
 use roam6_proto::contract::input::{AddressEvent, AddressState, FlowEvent};
-use roam6_proto::contract::item::{Address, Record};
-use roam6_proto::{Input, Item, Key, LinkId, Order, Outbox, Outcome, Output, Via};
+use roam6_proto::contract::item::{Address, JournalRecord};
+use roam6_proto::{Input, Item, Key, LinkId, Command, Outbox, Outcome, Output, Via};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
@@ -50,7 +50,7 @@ impl World {
         }
         self.facts.push(Fact::Born(id));
         self.handle(id, &Input::Clock(clock));
-        self.handle(id, &Input::Order(Order::Recall(recall)));
+        self.handle(id, &Input::Command(Command::RestoreJournal(recall)));
         for link in links {
             if let Some(event) = self.host(id).link_event(link, self.is_up(id, link)) {
                 self.handle(id, &Input::Link(event));
@@ -59,7 +59,7 @@ impl World {
             let mut told = host.kernel.addresses(link);
             told.retain(|address| host.tells_addresses || address.to_ipv4_mapped().is_some());
             for address in told {
-                self.tell_address(id, (link, address), AddressState::Assigned);
+                self.tell_address(id, (link, address), AddressState::Preferred);
             }
         }
         self.begin(id);
@@ -130,13 +130,13 @@ impl World {
         let host = self.host_mut(id);
         let Some(life) = host.life.as_mut().filter(|_| host.lives == number) else { return };
         life.unanswered = life.unanswered.saturating_sub(1);
-        let address = match (&outcome.key, &outcome.refused) {
+        let address = match (&outcome.key, &outcome.error) {
             (Key::Address(link, address), None) => Some((*link, *address)),
             _ => None,
         };
         self.handle(id, &Input::Outcome(outcome));
         if let Some((link, address)) = address.filter(|(_, address)| self.host(id).kernel.holds(*address)) {
-            self.tell_address(id, (link, address), AddressState::Assigned);
+            self.tell_address(id, (link, address), AddressState::Preferred);
         }
         self.begin(id);
     }
@@ -155,13 +155,13 @@ impl World {
         let life = self.host_mut(id).life.as_mut();
         let Some(life) = life.filter(|life| !life.begun && life.unanswered == 0) else { return };
         life.begun = true;
-        self.handle(id, &Input::Order(Order::Begin));
+        self.handle(id, &Input::Command(Command::JournalRestored));
     }
 
     /// Removes items of the previous instance once the engine no longer needs them.
     fn settle(&mut self, id: HostId) {
         let host = self.host_mut(id);
-        let may_settle = |life: &&mut Life| life.begun && !life.settled && life.brain.is_settled();
+        let may_settle = |life: &&mut Life| life.begun && !life.settled && life.brain.takeover_complete();
         let Some(life) = host.life.as_mut().filter(may_settle) else { return };
         life.settled = true;
         let remains: Vec<Key> =
@@ -185,7 +185,7 @@ impl World {
                 }
                 Output::Put(item) => self.put(id, item),
                 Output::Drop(key) => self.drop(id, &key),
-                Output::Sample(sample) => {
+                Output::ActivityQuery(sample) => {
                     if self.host_mut(id).kernel.plane.ask(&sample) {
                         self.bring(id, News::Activity(sample.context));
                     }
@@ -224,13 +224,13 @@ impl World {
 
     /// An address is added or removed by the operator, or by autoconfiguration.
     pub(crate) fn readdress(&mut self, id: HostId, link: LinkId, address: Ipv6Addr, there: bool) {
-        let item = Item::Address(Address { link, address, prefix_length: 128, preferred: true, detect: false });
+        let item = Item::Address(Address { link, address, prefix_length: 128, preferred: true, dad: false });
         let host = self.host_mut(id);
         match there {
             true => host.kernel.fix(item),
             false => host.kernel.unfix(&item.key()),
         }
-        let state = if there { AddressState::Assigned } else { AddressState::Gone };
+        let state = if there { AddressState::Preferred } else { AddressState::Removed };
         self.tell_address(id, (link, address), state);
     }
 
@@ -248,21 +248,21 @@ impl World {
         let due = life.answered_by;
         match (item, &key) {
             _ if refused => {}
-            (Item::Record(record), Key::Record(of)) => host.journal.put(*of, record, due),
+            (Item::JournalRecord(record), Key::JournalRecord(of)) => host.journal.put(*of, record, due),
             (item, _) => host.kernel.put(item),
         }
         let refused = refused.then(|| "Cannot allocate memory".to_owned());
-        self.push(due, Event::Outcome { host: id, life: number, outcome: Outcome { key, refused } });
+        self.push(due, Event::Outcome { host: id, life: number, outcome: Outcome { key, error: refused } });
     }
 
     fn drop(&mut self, id: HostId, key: &Key) {
         let synced = self.now() + SYNC;
         let host = self.host_mut(id);
         match key {
-            Key::Record(of) => host.journal.drop(*of, synced),
+            Key::JournalRecord(of) => host.journal.drop(*of, synced),
             Key::Address(link, address) => {
                 host.kernel.drop(key);
-                self.tell_address(id, (*link, *address), AddressState::Gone);
+                self.tell_address(id, (*link, *address), AddressState::Removed);
             }
             _ => host.kernel.drop(key),
         }
@@ -303,7 +303,7 @@ impl World {
             Output::Transmit(transmit) => {
                 self.tell(|| format!("{} > {:?} {}", host.name, transmit.via, crate::remark::packet(&transmit.bytes)));
             }
-            Output::Put(Item::Record(Record::Binding(record))) => {
+            Output::Put(Item::JournalRecord(JournalRecord::Binding(record))) => {
                 self.tell(|| format!("{} > record of {} {:?}", host.name, record.home_address, record.sequence));
             }
             other => self.tell(|| format!("{} > {other:?}", host.name)),

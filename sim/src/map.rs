@@ -16,7 +16,7 @@ use crate::router::{AccessRouter, Offer, link_local};
 use crate::talker::{Talk, Talker, Tally};
 use crate::world::World;
 use core::time::Duration;
-use roam6_proto::contract::item::{Address, Route, Table, Target};
+use roam6_proto::contract::item::{Address, Route, RouteTable, NextHop};
 use roam6_proto::{Engine, Entropy, Input, Item, LinkId, Outbox, Time, View};
 use roam6_wire::{HomeAddress, LinkAddress, Prefix};
 use std::cell::RefCell;
@@ -191,7 +191,7 @@ impl Map {
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
         host.kernel.fix(address_item(link, address, 64));
         let router = link_local(self.link_address(self.home_router));
-        host.kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, Target::Gateway { link, router }));
+        host.kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
         let host = self.world.add_host(host);
         self.world.plug(host, link, Some(self.home));
         self.agents.push(Agent { host, link, address });
@@ -242,15 +242,15 @@ impl Map {
         if let Some(server) = self.servers.get_mut(at) {
             *server = Some(host);
         }
-        self.world.host_mut(access.host).kernel.fix(route(pool, LAST_METRIC, Target::Unreachable));
-        let back = Target::Gateway { link: access.core_link, router: access.address };
+        self.world.host_mut(access.host).kernel.fix(route(pool, LAST_METRIC, NextHop::Unreachable));
+        let back = NextHop::Gateway { link: access.core_link, router: access.address };
         self.world.host_mut(self.core).kernel.fix(route(pool, DEFAULT_METRIC, back));
     }
 
     /// Adds a route in the visited network `index` for a delegated prefix.
     pub fn lend(&mut self, index: usize, prefix: Prefix, client: Ipv6Addr) {
         let Some(access) = self.access.get(index).copied() else { return };
-        let target = Target::Gateway { link: access.link, router: client };
+        let target = NextHop::Gateway { link: access.link, router: client };
         self.world.host_mut(access.host).kernel.fix(route(prefix, DEFAULT_METRIC, target));
     }
 
@@ -266,7 +266,7 @@ impl Map {
         let mut host = Host::new(&format!("pax{index}"), |_| Box::new(Idle));
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
         let address = host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address);
-        host.kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, Target::Gateway { link, router }));
+        host.kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
         let (seat, shared) = (Seat { link, address, peer, home }, Rc::clone(&ledger));
         host.birth = Box::new(move |_| Box::new(Passenger::new(seat, &shared)));
         let host = self.world.add_host(host);
@@ -285,7 +285,7 @@ impl Map {
     pub fn announce(&mut self, mobile: usize, agent: usize) {
         let (Some(mobile), Some(agent)) = (self.mobiles.get(mobile), self.agents.get(agent)) else { return };
         let (host, link) = self.home_router;
-        let item = route(mobile.prefix, DEFAULT_METRIC, Target::Gateway { link, router: agent.address });
+        let item = route(mobile.prefix, DEFAULT_METRIC, NextHop::Gateway { link, router: agent.address });
         self.world.host_mut(host).kernel.fix(item);
     }
 
@@ -317,7 +317,7 @@ impl Map {
         let inside = self.add_interface(&mut host, "home");
         let outside = self.add_interface(&mut host, "core");
         host.kernel.fix(address_item(inside, within(home_prefix(), 0xfe), 64));
-        host.kernel.fix(route(home_prefix(), LAST_METRIC, Target::Unreachable));
+        host.kernel.fix(route(home_prefix(), LAST_METRIC, NextHop::Unreachable));
         let host = self.world.add_host(host);
         self.home_router = (host, inside);
         self.world.plug(host, inside, Some(self.home));
@@ -325,13 +325,13 @@ impl Map {
         self.backbone.push(medium);
         self.world.plug(host, outside, Some(medium));
         let (core_link, core_address) = self.attach_core(medium, "home", None);
-        let default = Target::Gateway { link: outside, router: core_address };
+        let default = NextHop::Gateway { link: outside, router: core_address };
         self.world.host_mut(host).kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, default));
         let router = link_local(self.link_address((host, outside)));
         let mobile_networks = Prefix::new(mobile_prefix(0).address(), 34).unwrap_or(Prefix::ALL);
         let kernel = &mut self.world.host_mut(self.core).kernel;
         for destination in [home_prefix(), mobile_networks] {
-            kernel.fix(route(destination, DEFAULT_METRIC, Target::Gateway { link: core_link, router }));
+            kernel.fix(route(destination, DEFAULT_METRIC, NextHop::Gateway { link: core_link, router }));
         }
     }
 
@@ -340,7 +340,7 @@ impl Map {
         let medium = self.world.add_medium(&format!("visited {index}"), calm());
         let cable = self.world.add_medium(&format!("core-ar{index}"), calm());
         let chance = |world: &mut World, below| world.chance.below(below);
-        let seed = self.world.chance.bits();
+        let seed = self.world.chance.next_u64();
         let mut offer = Offer {
             link: LinkId(0),
             address: LinkAddress([0; 6]),
@@ -355,20 +355,20 @@ impl Map {
         let outside = self.add_interface(&mut host, "core");
         offer.address = host.interfaces.get(&offer.link).map_or(offer.address, |interface| interface.address);
         host.birth = Box::new(move |life| {
-            Box::new(AccessRouter::new(offer, Entropy::from_number(seed.wrapping_add(u64::from(life)))))
+            Box::new(AccessRouter::new(offer, Entropy::seed_from_u64(seed.wrapping_add(u64::from(life)))))
         });
         host.forwards = true;
         host.strict = true;
         host.kernel.fix(address_item(offer.link, within(prefix, 1), 64));
-        host.kernel.fix(route(prefix, LAST_METRIC, Target::Unreachable));
+        host.kernel.fix(route(prefix, LAST_METRIC, NextHop::Unreachable));
         let host = self.world.add_host(host);
         self.world.plug(host, offer.link, Some(medium));
         self.world.plug(host, outside, Some(cable));
         let (core_link, core_address) = self.attach_core(cable, &format!("ar{index}"), None);
-        let default = Target::Gateway { link: outside, router: core_address };
+        let default = NextHop::Gateway { link: outside, router: core_address };
         self.world.host_mut(host).kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, default));
         let router = link_local(self.link_address((host, outside)));
-        let back = route(prefix, DEFAULT_METRIC, Target::Gateway { link: core_link, router });
+        let back = route(prefix, DEFAULT_METRIC, NextHop::Gateway { link: core_link, router });
         self.world.host_mut(self.core).kernel.fix(back);
         self.access.push(Access { host, link: offer.link, core_link, address: router });
         self.servers.push(None);
@@ -402,7 +402,7 @@ impl Map {
         let mut host = Host::new(name, move |_| Box::new(Talker::new(talk, &mine, &others)));
         let link = self.add_interface(&mut host, FIRST_INTERFACE);
         host.kernel.fix(address_item(link, talk.own, 64));
-        host.kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, Target::Gateway { link, router }));
+        host.kernel.fix(route(Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
         let host = self.world.add_host(host);
         self.world.plug(host, link, Some(medium));
     }
@@ -431,9 +431,9 @@ fn within(prefix: Prefix, identifier: u64) -> Ipv6Addr {
 }
 
 pub(crate) fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8) -> Item {
-    Item::Address(Address { link, address, prefix_length, preferred: true, detect: false })
+    Item::Address(Address { link, address, prefix_length, preferred: true, dad: false })
 }
 
-pub(crate) fn route(destination: Prefix, metric: u32, target: Target) -> Item {
-    Item::Route(Route { table: Table::MAIN, destination, source: Prefix::ALL, metric, target, mtu: None })
+pub(crate) fn route(destination: Prefix, metric: u32, target: NextHop) -> Item {
+    Item::Route(Route { table: RouteTable::MAIN, destination, source: Prefix::ALL, metric, target, mtu: None })
 }

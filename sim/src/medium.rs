@@ -36,7 +36,7 @@ impl Medium {
 
     /// Attaches an interface, with impairments of its own.
     pub fn attach(&mut self, port: Port, chance: &mut Entropy) {
-        self.members.insert(port, LinkModel::new(self.spec, chance.bits()));
+        self.members.insert(port, LinkModel::new(self.spec, chance.next_u64()));
     }
 
     /// Detaches an interface.

@@ -8,7 +8,7 @@ use crate::medium::{MediumId, Port};
 use crate::world::{Event, Fact, Frame, World};
 use core::time::Duration;
 use roam6_proto::contract::input::Packet;
-use roam6_proto::contract::item::{Target, TunnelId};
+use roam6_proto::contract::item::{NextHop, TunnelId};
 use roam6_proto::{Input, LinkId};
 use roam6_wire::LinkAddress;
 use std::net::Ipv6Addr;
@@ -66,8 +66,8 @@ impl World {
     /// The interface by which a packet would be sent.
     fn way_out(&self, host: HostId, packet: &[u8]) -> Option<LinkId> {
         match self.host(host).kernel.route(&Header::parse(packet)?, None, |_| true)? {
-            Target::Link(link) | Target::Gateway { link, .. } => Some(link),
-            Target::Tunnel(_) | Target::Unreachable | Target::Discard => None,
+            NextHop::OnLink(link) | NextHop::Gateway { link, .. } => Some(link),
+            NextHop::Tunnel(_) | NextHop::Unreachable | NextHop::Blackhole => None,
         }
     }
 
@@ -203,7 +203,7 @@ impl World {
         if self.host(host).strict {
             let back = Header { source: header.destination, destination: header.source, ..header };
             let from_there =
-                |target: &Target| matches!(target, Target::Link(by) | Target::Gateway { link: by, .. } if *by == link);
+                |target: &NextHop| matches!(target, NextHop::OnLink(by) | NextHop::Gateway { link: by, .. } if *by == link);
             let way_back = self.host(host).kernel.route(&back, None, |_| true);
             if !way_back.is_some_and(|target| from_there(&target)) {
                 return self.lose(host, "source does not belong there");
@@ -242,20 +242,20 @@ impl World {
         packet: Vec<u8>,
         only: Option<LinkId>,
     ) {
-        let usable = |target: &Target| match target {
-            Target::Link(link) | Target::Gateway { link, .. } => {
+        let usable = |target: &NextHop| match target {
+            NextHop::OnLink(link) | NextHop::Gateway { link, .. } => {
                 only.is_none_or(|only| only == *link) && self.is_up(host, *link)
             }
-            Target::Tunnel(_) | Target::Unreachable | Target::Discard => only.is_none(),
+            NextHop::Tunnel(_) | NextHop::Unreachable | NextHop::Blackhole => only.is_none(),
         };
         let name = |link| self.host(host).interfaces.get(&link).map_or("tunnels", |interface| interface.name.as_str());
         let arrived = arrived.map(name);
         match self.host(host).kernel.route(&header, arrived, usable) {
-            Some(Target::Link(link)) => self.hand_over((host, link), header.destination, packet),
-            Some(Target::Gateway { link, router }) => self.hand_over((host, link), router, packet),
-            Some(Target::Tunnel(id)) => self.tunnel(host, id, &packet),
-            Some(Target::Unreachable) => self.lose(host, "unreachable"),
-            Some(Target::Discard) => self.lose(host, "discarded"),
+            Some(NextHop::OnLink(link)) => self.hand_over((host, link), header.destination, packet),
+            Some(NextHop::Gateway { link, router }) => self.hand_over((host, link), router, packet),
+            Some(NextHop::Tunnel(id)) => self.tunnel(host, id, &packet),
+            Some(NextHop::Unreachable) => self.lose(host, "unreachable"),
+            Some(NextHop::Blackhole) => self.lose(host, "discarded"),
             None => self.lose(host, "no route"),
         }
     }

@@ -2,10 +2,10 @@
 //! §12.1, §12.2).
 
 use crate::datagram::{self, HEADER, Header};
-use roam6_proto::base::ids::{ContextId, Pair};
-use roam6_proto::contract::input::{Activity, Amount, FlowEvent};
-use roam6_proto::contract::item::{Context, Trigger};
-use roam6_proto::{Key, LinkId, Sample, Time};
+use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::contract::input::{Activity, TrafficCount, FlowEvent};
+use roam6_proto::contract::item::{ShimContext, ContextTrigger};
+use roam6_proto::{Key, LinkId, ActivityQuery, Time};
 use roam6_wire::shim6::{self, Fork, PayloadHeader, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,15 +16,15 @@ const MOST_FLOWS: usize = 256;
 #[derive(Debug, Default)]
 pub struct Plane {
     links: BTreeSet<LinkId>,
-    trigger: Option<Trigger>,
+    trigger: Option<ContextTrigger>,
     contexts: BTreeMap<ContextId, Entry>,
     tags: BTreeMap<Tag, ContextId>,
-    flows: BTreeMap<Pair, Flow>,
+    flows: BTreeMap<AddressPair, Flow>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    context: Context,
+    context: ShimContext,
     sent: Way,
     received: Way,
     tell_sent: bool,
@@ -37,7 +37,7 @@ struct Way {
     last: Option<Time>,
     /// The first packet after the last one of the other direction.
     first: Option<Time>,
-    amount: Amount,
+    amount: TrafficCount,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ struct Flow {
     since: Time,
     last_sent: Time,
     told: Option<Time>,
-    amount: Amount,
+    amount: TrafficCount,
 }
 
 /// An event for the engine.
@@ -75,12 +75,12 @@ impl Plane {
     }
 
     /// Reports flows that reach the threshold.
-    pub fn put_trigger(&mut self, trigger: Trigger) {
+    pub fn put_trigger(&mut self, trigger: ContextTrigger) {
         self.trigger = Some(trigger);
     }
 
     /// Installs a context; one with the same identifier keeps its counters.
-    pub fn put(&mut self, context: Context) {
+    pub fn put(&mut self, context: ShimContext) {
         self.flows.remove(&context.id.ulids);
         let id = context.id;
         match self.contexts.get_mut(&id) {
@@ -100,12 +100,12 @@ impl Plane {
     /// Removes the item of `key`.
     pub fn drop(&mut self, key: &Key) {
         match key {
-            Key::Shimmed(link) => drop(self.links.remove(link)),
-            Key::Trigger => {
+            Key::ShimUplink(link) => drop(self.links.remove(link)),
+            Key::ContextTrigger => {
                 self.trigger = None;
                 self.flows.clear();
             }
-            Key::Context(id) => {
+            Key::ShimContext(id) => {
                 if let Some(entry) = self.contexts.remove(id) {
                     self.tags.remove(&entry.context.tag_in);
                 }
@@ -115,19 +115,19 @@ impl Plane {
     }
 
     /// The context of this name.
-    pub fn find(&self, id: &ContextId) -> Option<&Context> {
+    pub fn find(&self, id: &ContextId) -> Option<&ShimContext> {
         self.contexts.get(id).map(|entry| &entry.context)
     }
 
     /// All contexts.
-    pub fn contexts(&self) -> impl Iterator<Item = &Context> {
+    pub fn contexts(&self) -> impl Iterator<Item = &ShimContext> {
         self.contexts.values().map(|entry| &entry.context)
     }
 
     /// Requests a report of activity; whether the context is installed.
-    pub fn ask(&mut self, sample: &Sample) -> bool {
+    pub fn ask(&mut self, sample: &ActivityQuery) -> bool {
         let Some(entry) = self.contexts.get_mut(&sample.context) else { return false };
-        (entry.tell_sent, entry.tell_received) = (sample.tell_sent, sample.tell_received);
+        (entry.tell_sent, entry.tell_received) = (sample.notify_sent, sample.notify_received);
         true
     }
 
@@ -136,19 +136,19 @@ impl Plane {
         let entry = self.contexts.get(id)?;
         Some(Activity {
             context: *id,
-            sent: entry.sent.last.map(&at),
-            received: entry.received.last.map(&at),
-            unanswered: entry.sent.first.map(&at),
-            unreturned: entry.received.first.map(&at),
-            out: entry.sent.amount,
-            into: entry.received.amount,
+            last_sent: entry.sent.last.map(&at),
+            last_received: entry.received.last.map(&at),
+            unanswered_since: entry.sent.first.map(&at),
+            unreturned_since: entry.received.first.map(&at),
+            tx: entry.sent.amount,
+            rx: entry.received.amount,
         })
     }
 
     /// Processes a packet sent by this host, by `link` if that is known.
     pub fn send(&mut self, now: Time, packet: &[u8], link: Option<LinkId>) -> Passed {
         let Some(header) = Header::parse(packet).filter(counts) else { return Passed::default() };
-        let pair = Pair { local: header.source, peer: header.destination };
+        let pair = AddressPair { local: header.source, peer: header.destination };
         let Some(entry) = self.contexts.get_mut(&ContextId { ulids: pair, fork: Fork::NONE }) else {
             let flow = link.and_then(|link| self.flow(now, pair, link, packet.len(), true));
             return Passed { news: flow.map(News::Flow), ..Passed::default() };
@@ -173,7 +173,7 @@ impl Plane {
         if !counts(&header) {
             return Passed::default();
         }
-        let pair = Pair { local: header.destination, peer: header.source };
+        let pair = AddressPair { local: header.destination, peer: header.source };
         let news = match self.contexts.get_mut(&ContextId { ulids: pair, fork: Fork::NONE }) {
             Some(entry) => {
                 entry.received.count(now, packet.len());
@@ -189,7 +189,7 @@ impl Plane {
     fn unwrap(&self, packet: &[u8], header: &Header) -> Option<Vec<u8>> {
         let shim = PayloadHeader::parse(datagram::payload(packet)).filter(|_| header.next == shim6::PROTOCOL)?;
         let context = &self.contexts.get(self.tags.get(&shim.tag)?)?.context;
-        if !context.from.contains(&header.source) {
+        if !context.allowed_sources.contains(&header.source) {
             return None;
         }
         let ulids = context.id.ulids;
@@ -197,21 +197,21 @@ impl Plane {
         Some(datagram::build(inner, packet.get(HEADER + shim6::PAYLOAD_LENGTH..)?))
     }
 
-    fn flow(&mut self, now: Time, pair: Pair, link: LinkId, octets: usize, sent: bool) -> Option<FlowEvent> {
+    fn flow(&mut self, now: Time, pair: AddressPair, link: LinkId, octets: usize, sent: bool) -> Option<FlowEvent> {
         let trigger = self.trigger.filter(|_| self.links.contains(&link))?;
         if !self.flows.contains_key(&pair) && self.flows.len() >= MOST_FLOWS {
             self.flows.pop_first();
         }
-        let fresh = Flow { since: now, last_sent: now, told: None, amount: Amount::default() };
+        let fresh = Flow { since: now, last_sent: now, told: None, amount: TrafficCount::default() };
         let flow = self.flows.entry(pair).or_insert(fresh);
-        if now.since(flow.last_sent) > trigger.idle {
+        if now.since(flow.last_sent) > trigger.idle_timeout {
             *flow = fresh;
         }
         flow.amount.add(octets);
         if sent {
             flow.last_sent = now;
         }
-        let due = flow.told.is_none_or(|told| now.since(told) >= trigger.again);
+        let due = flow.told.is_none_or(|told| now.since(told) >= trigger.repeat_after);
         let much = trigger.octets.is_some_and(|limit| flow.amount.octets >= limit)
             || trigger.packets.is_some_and(|limit| flow.amount.packets >= limit)
             || sent && trigger.age.is_some_and(|age| now.since(flow.since) >= age);
@@ -236,7 +236,7 @@ trait Add {
     fn add(&mut self, octets: usize);
 }
 
-impl Add for Amount {
+impl Add for TrafficCount {
     fn add(&mut self, octets: usize) {
         self.packets += 1;
         self.octets += u64::try_from(octets).unwrap_or(0);
@@ -249,10 +249,10 @@ fn counts(header: &Header) -> bool {
     header.next != shim6::PROTOCOL && global(header.source) && global(header.destination)
 }
 
-fn wrap(packet: &[u8], header: &Header, context: &Context) -> Vec<u8> {
+fn wrap(packet: &[u8], header: &Header, context: &ShimContext) -> Vec<u8> {
     let shim = PayloadHeader { next: header.next, tag: context.tag_out }.emit();
     let payload = [&shim[..], datagram::payload(packet)].concat();
-    let Pair { local: source, peer: destination } = context.locators;
+    let AddressPair { local: source, peer: destination } = context.locators;
     datagram::build(Header { source, destination, next: shim6::PROTOCOL, ..*header }, &payload)
 }
 
@@ -263,33 +263,33 @@ mod tests {
 
     const LINK: LinkId = LinkId(3);
 
-    fn pair(local: &str, peer: &str) -> Pair {
-        Pair { local: local.parse().unwrap(), peer: peer.parse().unwrap() }
+    fn pair(local: &str, peer: &str) -> AddressPair {
+        AddressPair { local: local.parse().unwrap(), peer: peer.parse().unwrap() }
     }
 
-    fn ulids() -> Pair {
+    fn ulids() -> AddressPair {
         pair("2001:db8:a::1", "2001:db8:b::1")
     }
 
-    fn context(locators: Pair) -> Context {
-        Context {
+    fn context(locators: AddressPair) -> ShimContext {
+        ShimContext {
             id: ContextId { ulids: ulids(), fork: Fork::NONE },
             locators,
             link: LINK,
             next_hop: None,
             tag_in: Tag::of_low(1),
             tag_out: Tag::of_low(2),
-            from: vec!["2001:db8:b::1".parse().unwrap(), "2001:db8:d::1".parse().unwrap()],
+            allowed_sources: vec!["2001:db8:b::1".parse().unwrap(), "2001:db8:d::1".parse().unwrap()],
         }
     }
 
-    fn packet(from: Pair) -> Vec<u8> {
+    fn packet(from: AddressPair) -> Vec<u8> {
         let header = Header { source: from.local, destination: from.peer, next: 17, hop_limit: 64 };
         datagram::build(header, b"payload!")
     }
 
-    fn turned(pair: Pair) -> Pair {
-        Pair { local: pair.peer, peer: pair.local }
+    fn turned(pair: AddressPair) -> AddressPair {
+        AddressPair { local: pair.peer, peer: pair.local }
     }
 
     #[test]
@@ -302,10 +302,10 @@ mod tests {
         assert_eq!((sent.link, Header::parse(&wrapped).unwrap().source), (Some(LINK), locators.local));
 
         let id = ContextId { ulids: turned(ulids()), fork: Fork::NONE };
-        let other = Context { id, tag_in: Tag::of_low(2), from: vec![locators.local], ..context(turned(ulids())) };
+        let other = ShimContext { id, tag_in: Tag::of_low(2), allowed_sources: vec![locators.local], ..context(turned(ulids())) };
         far.put(other.clone());
         assert_eq!(far.receive(Time::ZERO, &wrapped, LINK).packet, Some(packet(ulids())));
-        far.put(Context { from: Vec::new(), ..other });
+        far.put(ShimContext { allowed_sources: Vec::new(), ..other });
         assert_eq!(far.receive(Time::ZERO, &wrapped, LINK).packet, None, "from elsewhere it goes up");
     }
 
@@ -315,21 +315,21 @@ mod tests {
         plane.put(context(ulids()));
         let id = context(ulids()).id;
         assert_eq!(plane.send(Time::ZERO, &packet(ulids()), None).news, None);
-        assert!(plane.ask(&Sample { context: id, tell_sent: true, tell_received: false }));
+        assert!(plane.ask(&ActivityQuery { context: id, notify_sent: true, notify_received: false }));
         assert_eq!(plane.receive(Time::ZERO, &packet(turned(ulids())), LINK).news, None);
         let later = Time::from_micros(7);
         assert_eq!(plane.send(later, &packet(ulids()), None).news, Some(News::Activity(id)));
         assert_eq!(plane.send(Time::from_micros(9), &packet(ulids()), None).news, None);
         let activity = plane.activity(&id, |time| time).unwrap();
-        assert_eq!((activity.unanswered, activity.unreturned), (Some(later), None));
-        assert_eq!((activity.out.packets, activity.into.packets), (3, 1));
+        assert_eq!((activity.unanswered_since, activity.unreturned_since), (Some(later), None));
+        assert_eq!((activity.tx.packets, activity.rx.packets), (3, 1));
     }
 
     #[test]
     fn a_conversation_is_told_of_at_the_first_threshold_and_again_later() {
         let mut plane = Plane::default();
         plane.put_link(LINK);
-        plane.put_trigger(Trigger { octets: Some(100), packets: None, ..Trigger::default() });
+        plane.put_trigger(ContextTrigger { octets: Some(100), packets: None, ..ContextTrigger::default() });
         let mut send = |seconds| {
             let now = Time::ZERO + Duration::from_secs(seconds);
             plane.send(now, &packet(ulids()), Some(LINK)).news.is_some()

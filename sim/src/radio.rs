@@ -123,7 +123,7 @@ impl<F> Radio<F> {
     pub fn new(spec: RadioSpec, seed: u64) -> Radio<F> {
         Radio {
             spec,
-            dice: Entropy::from_number(seed),
+            dice: Entropy::seed_from_u64(seed),
             stations: BTreeMap::new(),
             turns: BTreeSet::new(),
             on_air: BTreeMap::new(),

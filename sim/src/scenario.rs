@@ -10,8 +10,8 @@ use crate::world::Happening;
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::contract::config::nemo::{
-    Authentication, CareOfPrefixes, DuplicateDetection, HomeAgentConfig, HomeNetwork, Ingress, Ipv4Service,
-    MobileRouterConfig, Prefer, PrefixMode, PrefixTable, PrefixTableRow, Probe, Share, SharedKey, Sharing, Uplink,
+    Authentication, CareOfPrefixConfig, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, DsmipService,
+    MobileRouterConfig, PrefixPreference, PrefixMode, PrefixTable, PrefixTableRow, ProbeConfig, PrefixSharing, SharedKey, LoadSharing, UplinkConfig,
 };
 use roam6_proto::role::Role;
 use roam6_proto::{Entropy, LinkId, Node};
@@ -78,7 +78,7 @@ pub struct Scenario {
     /// Mobile routers that are at home in the end.
     pub home: Vec<usize>,
     /// The configuration of care-of prefixes, if the world has them.
-    pub care_of_prefixes: Option<CareOfPrefixes>,
+    pub care_of_prefixes: Option<CareOfPrefixConfig>,
     /// Whether home agents and some visited networks have IPv4.
     pub ipv4: bool,
 }
@@ -88,13 +88,13 @@ impl Scenario {
     pub fn new(seed: u64) -> Scenario {
         let index = usize::try_from(seed % 10).unwrap_or(0);
         let kind = KINDS.get(index).copied().unwrap_or(Kind::Moves);
-        let mut dice = Dice(Entropy::from_number(seed ^ 0x5eed_0000));
+        let mut dice = Dice(Entropy::seed_from_u64(seed ^ 0x5eed_0000));
         let mut map = Map::new(seed, VISITED);
         let mobiles = if kind == Kind::Nested { 2 } else { 1 };
         let rows: Vec<PrefixTableRow> = (0..mobiles).map(|index| row(index, kind, &mut dice)).collect();
-        let mut lot = Dice(Entropy::from_number(seed ^ 0x8415_0000));
+        let mut lot = Dice(Entropy::seed_from_u64(seed ^ 0x8415_0000));
         let care_of_prefixes = lot.one_in(LENDING).then(|| lending(&mut lot));
-        let mut draw = Dice(Entropy::from_number(seed ^ 0x5555_0000));
+        let mut draw = Dice(Entropy::seed_from_u64(seed ^ 0x5555_0000));
         let ipv4 = care_of_prefixes.is_none() && draw.one_in(IPV4);
         let mut allowed = true;
         for index in 0..if kind == Kind::Fallback { 2 } else { 1 } {
@@ -104,7 +104,7 @@ impl Scenario {
             };
             config.ipv4 = ipv4.then(|| service(index, &mut draw));
             allowed &= config.multiple_care_of && config.home_and_away;
-            let seed = dice.0.bits();
+            let seed = dice.0.next_u64();
             map.add_agent(birth(Role::HomeAgent(config), seed));
         }
         for (index, row) in rows.iter().enumerate() {
@@ -114,7 +114,7 @@ impl Scenario {
                 know_ipv4(&mut config, kind);
             }
             let uplinks = config.uplinks.len();
-            let seed = dice.0.bits();
+            let seed = dice.0.next_u64();
             map.add_mobile(uplinks, birth(Role::MobileRouter(Box::new(config)), seed));
         }
         let calm = Duration::from_micros(dice.between(30 * SECOND, 70 * SECOND));
@@ -140,7 +140,7 @@ impl Scenario {
     /// the visited link can be shared, unless its router may be a proxy itself.
     pub fn lends(&self, index: usize) -> bool {
         let nested = self.kind == Kind::Nested && index > 0;
-        let shares = |config: CareOfPrefixes| config.share == Share::Proxy && config.prefer != Prefer::Home;
+        let shares = |config: CareOfPrefixConfig| config.share == PrefixSharing::NdProxy && config.prefer != PrefixPreference::Home;
         self.care_of_prefixes.is_some_and(shares) && !nested && !self.home.contains(&index)
     }
 
@@ -420,20 +420,20 @@ impl Dice {
 fn birth(role: Role, seed: u64) -> impl Fn(u32) -> Brain + 'static {
     move |life| {
         let mut bytes = [0; 32];
-        Entropy::from_number(seed.wrapping_add(u64::from(life))).fill(&mut bytes);
-        Box::new(Node::of_roles(core::slice::from_ref(&role), bytes))
+        Entropy::seed_from_u64(seed.wrapping_add(u64::from(life))).fill(&mut bytes);
+        Box::new(Node::from_roles(core::slice::from_ref(&role), bytes))
     }
 }
 
-fn lending(dice: &mut Dice) -> CareOfPrefixes {
-    CareOfPrefixes {
+fn lending(dice: &mut Dice) -> CareOfPrefixConfig {
+    CareOfPrefixConfig {
         delegation: !dice.one_in(6),
         length: if dice.one_in(2) { 0 } else { 56 },
-        share: if dice.one_in(4) { Share::Never } else { Share::Proxy },
+        share: if dice.one_in(4) { PrefixSharing::Never } else { PrefixSharing::NdProxy },
         prefer: match dice.below(5) {
-            0 => Prefer::Home,
-            1 => Prefer::Either,
-            _ => Prefer::CareOf,
+            0 => PrefixPreference::Home,
+            1 => PrefixPreference::Either,
+            _ => PrefixPreference::CareOf,
         },
     }
 }
@@ -455,9 +455,9 @@ fn manner(dice: &mut Dice) -> Manner {
     }
 }
 
-fn service(index: u16, dice: &mut Dice) -> Ipv4Service {
+fn service(index: u16, dice: &mut Dice) -> DsmipService {
     let keepalive = Duration::from_secs(dice.between(10, 60));
-    Ipv4Service { address: ipv4::agent_address(index), keepalive, force_udp: dice.one_in(2) }
+    DsmipService { address: ipv4::agent_address(index), keepalive, force_udp: dice.one_in(2) }
 }
 
 /// The home agents' IPv4 addresses are configured together with the others.
@@ -488,7 +488,7 @@ fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgent
         address: map::agent_address(index),
         home_prefixes: vec![map::home_prefix()],
         home_link: Some(map::FIRST_INTERFACE.to_owned()),
-        table: PrefixTable { rows: rows.to_vec() }.into(),
+        prefix_table: PrefixTable { rows: rows.to_vec() }.into(),
         max_lifetime: Duration::from_secs(dice.between(20, 600)),
         refresh_advice: dice.one_in(3).then_some(Duration::from_secs(16)),
         multiple_care_of: !dice.one_in(8),
@@ -496,7 +496,7 @@ fn home_agent(index: u16, rows: &[PrefixTableRow], dice: &mut Dice) -> HomeAgent
         max_bindings: 8,
         duplicate_detection: dice.one_in(2),
         preference: index,
-        advertise: Some(Duration::from_secs(3)),
+        advertisement_interval: Some(Duration::from_secs(3)),
         path_mtu: 1500,
         ipv4: None,
         ipv4_pool: None,
@@ -511,7 +511,7 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
         _ => &[map::FIRST_INTERFACE],
     };
     let shares = kind == Kind::Weights || both && dice.one_in(2);
-    let uplink = |(name, number): (&&str, u8)| Uplink {
+    let uplink = |(name, number): (&&str, u8)| UplinkConfig {
         interface: (*name).to_owned(),
         bid: Bid(u16::from(number)),
         priority: if shares { 1 } else { number },
@@ -524,35 +524,35 @@ fn mobile_router(index: u16, kind: Kind, row: &PrefixTableRow, dice: &mut Dice) 
     MobileRouterConfig {
         home_address: row.home_address,
         home_prefix: map::home_prefix(),
-        home: HomeNetwork::default(),
+        home_network: HomeNetwork::default(),
         home_agents: if told { (0..agents).map(map::agent_address).collect() } else { Vec::new() },
         home_agents_ipv4: Vec::new(),
         dynamic_ipv4: None,
         prefixes: row.prefixes.to_vec(),
-        mode: if dice.one_in(2) { PrefixMode::Implicit } else { PrefixMode::Explicit },
+        prefix_mode: if dice.one_in(2) { PrefixMode::Implicit } else { PrefixMode::Explicit },
         authentication: row.authentication.clone(),
         lifetime: Duration::from_secs(dice.between(12, 120)),
         uplinks: names.iter().zip(1..).map(uplink).collect(),
         home_and_away: both,
-        sharing: match kind {
-            _ if shares => Sharing::Weights,
-            Kind::Standby => Sharing::Standby,
-            _ if both => Sharing::Standby,
-            _ => Sharing::Single,
+        load_sharing: match kind {
+            _ if shares => LoadSharing::Weighted,
+            Kind::Standby => LoadSharing::Standby,
+            _ if both => LoadSharing::Standby,
+            _ => LoadSharing::Single,
         },
-        ingress: vec![Ingress {
+        ingress: vec![IngressConfig {
             interface: map::INSIDE_INTERFACE.to_owned(),
             prefix: map::mobile_prefix(index),
-            advertise: Duration::from_secs(dice.between(2, 10)),
+            advertisement_interval: Duration::from_secs(dice.between(2, 10)),
             dns: None,
-            search: None,
+            search_domains: None,
         }],
         duplicate_detection: match dice.below(3) {
-            0 => DuplicateDetection::Wait,
-            1 if kind != Kind::Conflict => DuplicateDetection::Off,
-            _ => DuplicateDetection::Optimistic,
+            0 => DadMode::Wait,
+            1 if kind != Kind::Conflict => DadMode::Off,
+            _ => DadMode::Optimistic,
         },
-        probe: (kind != Kind::Moves || dice.one_in(2)).then(Probe::default),
+        probe: (kind != Kind::Moves || dice.one_in(2)).then(ProbeConfig::default),
         flows: Vec::new(),
         care_of_prefixes: None,
     }

@@ -137,7 +137,7 @@ impl World {
             clock: Rc::default(),
             queue: BTreeMap::new(),
             serial: 0,
-            chance: Entropy::from_number(seed),
+            chance: Entropy::seed_from_u64(seed),
             facts: Vec::new(),
             sought: BTreeSet::new(),
             watched: BTreeSet::new(),
@@ -259,7 +259,7 @@ impl World {
             self.medium_mut(before).detach((host, link));
         }
         if let Some(after) = medium {
-            let mut chance = Entropy::from_number(self.chance.bits());
+            let mut chance = Entropy::seed_from_u64(self.chance.next_u64());
             self.medium_mut(after).attach((host, link), &mut chance);
         }
         if before != medium {
@@ -364,7 +364,7 @@ mod tests {
     use super::*;
     use crate::talker::{Talk, Talker, Tally};
     use roam6_proto::Item;
-    use roam6_proto::contract::item::{Address, Route, Table, Target};
+    use roam6_proto::contract::item::{Address, Route, RouteTable, NextHop};
     use roam6_wire::Prefix;
     use std::cell::RefCell;
 
@@ -386,17 +386,17 @@ mod tests {
             address: address.parse().unwrap(),
             prefix_length: 64,
             preferred: true,
-            detect: false,
+            dad: false,
         })
     }
 
     fn default_route(link: LinkId, router: &str) -> Item {
         Item::Route(Route {
-            table: Table::MAIN,
+            table: RouteTable::MAIN,
             destination: Prefix::ALL,
             source: Prefix::ALL,
             metric: 1024,
-            target: Target::Gateway { link, router: router.parse().unwrap() },
+            target: NextHop::Gateway { link, router: router.parse().unwrap() },
             mtu: None,
         })
     }

@@ -9,8 +9,8 @@ use core::time::Duration;
 use roam6_proto::case;
 use roam6_proto::case::{Case, Step};
 use roam6_proto::contract::config::nemo::{
-    Authentication, DuplicateDetection, HomeAgentConfig, HomeNetwork, Ingress, MobileRouterConfig, PrefixMode,
-    PrefixTable, PrefixTableRow, SharedKey, Sharing, Uplink,
+    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, MobileRouterConfig, PrefixMode,
+    PrefixTable, PrefixTableRow, SharedKey, LoadSharing, UplinkConfig,
 };
 use roam6_proto::role::Role;
 use roam6_proto::{Node, Time};
@@ -86,33 +86,33 @@ fn router() -> MobileRouterConfig {
     MobileRouterConfig {
         home_address: map::home_address(0),
         home_prefix: map::home_prefix(),
-        home: HomeNetwork::default(),
+        home_network: HomeNetwork::default(),
         home_agents: vec![map::agent_address(0)],
         home_agents_ipv4: Vec::new(),
         dynamic_ipv4: None,
         prefixes: vec![map::mobile_prefix(0)],
-        mode: PrefixMode::Implicit,
+        prefix_mode: PrefixMode::Implicit,
         authentication: shared_key(KEY),
         lifetime: Duration::from_secs(60),
         uplinks: vec![uplink(map::FIRST_INTERFACE, 1)],
-        sharing: Sharing::Single,
+        load_sharing: LoadSharing::Single,
         home_and_away: false,
-        ingress: vec![Ingress {
+        ingress: vec![IngressConfig {
             interface: map::INSIDE_INTERFACE.to_owned(),
             prefix: map::mobile_prefix(0),
-            advertise: Duration::from_secs(600),
+            advertisement_interval: Duration::from_secs(600),
             dns: None,
-            search: None,
+            search_domains: None,
         }],
-        duplicate_detection: DuplicateDetection::Off,
+        duplicate_detection: DadMode::Off,
         probe: None,
         flows: Vec::new(),
         care_of_prefixes: None,
     }
 }
 
-fn uplink(name: &str, number: u8) -> Uplink {
-    Uplink {
+fn uplink(name: &str, number: u8) -> UplinkConfig {
+    UplinkConfig {
         interface: name.to_owned(),
         bid: Bid(number.into()),
         priority: number,
@@ -127,7 +127,7 @@ fn agent() -> HomeAgentConfig {
         address: map::agent_address(0),
         home_prefixes: vec![map::home_prefix()],
         home_link: Some(map::FIRST_INTERFACE.to_owned()),
-        table: PrefixTable {
+        prefix_table: PrefixTable {
             rows: vec![PrefixTableRow {
                 next_key: None,
                 home_address: map::home_address(0),
@@ -143,7 +143,7 @@ fn agent() -> HomeAgentConfig {
         max_bindings: 8,
         duplicate_detection: false,
         preference: 0,
-        advertise: None,
+        advertisement_interval: None,
         path_mtu: 1500,
         ipv4: None,
         ipv4_pool: None,
@@ -195,7 +195,7 @@ fn registrations() -> Vec<Script> {
         &["The same update comes again, half a second later: status 135, nothing changes."],
     );
     let copied = |map: &Map| vec![(100, plug(map, 0, 0)), (500, Happening::Inject(map.home, Vec::new()))];
-    let explicit_router = MobileRouterConfig { mode: PrefixMode::Explicit, ..router() };
+    let explicit_router = MobileRouterConfig { prefix_mode: PrefixMode::Explicit, ..router() };
     let strange_router = MobileRouterConfig { authentication: shared_key(*b"another 16 bytes"), ..router() };
     vec![
         Script { router: explicit_router, ..explicit },
@@ -241,13 +241,13 @@ fn moves() -> Vec<Script> {
         Script {
             events: to_home,
             until_ms: 1500,
-            agent: HomeAgentConfig { advertise: Some(Duration::from_secs(3)), ..agent() },
+            agent: HomeAgentConfig { advertisement_interval: Some(Duration::from_secs(3)), ..agent() },
             ..home
         },
         Script {
             events: both,
             until_ms: 1600,
-            router: MobileRouterConfig { uplinks, sharing: Sharing::Standby, ..router() },
+            router: MobileRouterConfig { uplinks, load_sharing: LoadSharing::Standby, ..router() },
             ..dies
         },
     ]
@@ -289,9 +289,9 @@ fn record_all() {
             (Role::HomeAgent(script.agent.clone()), Role::MobileRouter(Box::new(script.router.clone())));
         let seed = [42; 32];
         let roles = [if script.side == Side::HomeAgent { agent.clone() } else { router.clone() }];
-        map.add_agent(move |_| Box::new(Node::of_roles(core::slice::from_ref(&agent), seed)));
+        map.add_agent(move |_| Box::new(Node::from_roles(core::slice::from_ref(&agent), seed)));
         let uplinks = script.router.uplinks.len();
-        map.add_mobile(uplinks, move |_| Box::new(Node::of_roles(core::slice::from_ref(&router), seed)));
+        map.add_mobile(uplinks, move |_| Box::new(Node::from_roles(core::slice::from_ref(&router), seed)));
         let host = if script.side == Side::HomeAgent { map.agents[0].host } else { map.mobiles[0].host };
         play(&mut map, host, &script);
         let case = Case {

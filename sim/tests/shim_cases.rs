@@ -5,9 +5,9 @@
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use core::time::Duration;
-use roam6_proto::base::ids::{ContextId, Pair};
+use roam6_proto::base::ids::{ContextId, AddressPair};
 use roam6_proto::case::Case;
-use roam6_proto::contract::input::{Activity, Amount, FlowEvent};
+use roam6_proto::contract::input::{Activity, TrafficCount, FlowEvent};
 use roam6_proto::{Input, Time};
 use roam6_sim::link::LinkSpec;
 use roam6_sim::multihomed::map::{self, Map, Proof, Wish};
@@ -92,7 +92,7 @@ fn begins(map: &Map) -> Vec<(u64, Happening)> {
 }
 
 fn fails(map: &Map) -> Vec<(u64, Happening)> {
-    let Pair { local, peer } = ulids(map);
+    let AddressPair { local, peer } = ulids(map);
     let cuts = [Happening::Cut(local, peer, true), Happening::Cut(peer, local, true)];
     begins(map).into_iter().chain(cuts.map(|cut| (1500, cut))).chain([speaks(map)]).collect()
 }
@@ -112,14 +112,14 @@ fn moves(map: &Map) -> Vec<(u64, Happening)> {
 /// Sends a packet without an answer.
 fn speaks(map: &Map) -> (u64, Happening) {
     let sent = Some(Time::from_micros(1_600_000));
-    let (context, none) = (ContextId { ulids: ulids(map), fork: Fork::NONE }, Amount::default());
-    let (out, into) = (Amount { packets: 1, octets: 100 }, none);
-    let told = Activity { context, sent, received: None, unanswered: sent, unreturned: None, out, into };
+    let (context, none) = (ContextId { ulids: ulids(map), fork: Fork::NONE }, TrafficCount::default());
+    let (out, into) = (TrafficCount { packets: 1, octets: 100 }, none);
+    let told = Activity { context, last_sent: sent, last_received: None, unanswered_since: sent, unreturned_since: None, tx: out, rx: into };
     (1600, Happening::Tell(map.hosts[0].host, Input::Activity(told)))
 }
 
-fn ulids(map: &Map) -> Pair {
-    Pair { local: map.hosts[0].uplinks[0].2, peer: map.hosts[1].uplinks[0].2 }
+fn ulids(map: &Map) -> AddressPair {
+    AddressPair { local: map.hosts[0].uplinks[0].2, peer: map.hosts[1].uplinks[0].2 }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::host::Host;
 use crate::clock;
 use anyhow::{Context, Result, bail};
 use roam6_proto::Report;
-use roam6_proto::contract::view::Event;
+use roam6_proto::contract::view::StreamEvent;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ pub(crate) struct Daemon {
 
 /// Events that a daemon has reported so far; shared with the thread that reads them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Events(Arc<Mutex<Vec<Event>>>);
+pub(crate) struct Events(Arc<Mutex<Vec<StreamEvent>>>);
 
 /// Resources that a daemon has used so far.
 #[derive(Debug, Clone, Copy)]
@@ -234,22 +234,22 @@ impl Drop for Daemon {
 
 impl Events {
     /// The first event at or after `begin` (microseconds since 1970) that satisfies `wanted`.
-    pub(crate) fn first(&self, begin: u64, wanted: impl Fn(&Report) -> bool) -> Option<Event> {
+    pub(crate) fn first(&self, begin: u64, wanted: impl Fn(&Report) -> bool) -> Option<StreamEvent> {
         self.lock().iter().find(|event| event.unix_micros >= begin && wanted(&event.report)).cloned()
     }
 
     /// Waits at most `patience` for such an event.
-    pub(crate) fn wait(&self, begin: u64, patience: Duration, wanted: impl Fn(&Report) -> bool) -> Option<Event> {
+    pub(crate) fn wait(&self, begin: u64, patience: Duration, wanted: impl Fn(&Report) -> bool) -> Option<StreamEvent> {
         clock::wait_for(patience, || self.first(begin, &wanted))
     }
 
     /// All events from index `from` on.
-    pub(crate) fn since(&self, from: usize) -> Vec<Event> {
+    pub(crate) fn since(&self, from: usize) -> Vec<StreamEvent> {
         self.lock().get(from..).unwrap_or_default().to_vec()
     }
 
     /// The last `count` events.
-    pub(crate) fn tail(&self, count: usize) -> Vec<Event> {
+    pub(crate) fn tail(&self, count: usize) -> Vec<StreamEvent> {
         let events = self.lock();
         events.get(events.len().saturating_sub(count)..).unwrap_or_default().to_vec()
     }
@@ -259,7 +259,7 @@ impl Events {
         self.lock().iter().rev().find_map(|event| wanted(&event.report))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<StreamEvent>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ use super::Experiment;
 use crate::figures::{Findings, round};
 use crate::progress::Progress;
 use anyhow::Result;
-use roam6_proto::contract::config::geo::{Mib, NonArea, To};
+use roam6_proto::contract::config::geo::{Mib, NonAreaForwarding, TransportType};
 use roam6_proto::geo::Request;
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Entropy, Time};
@@ -44,22 +44,22 @@ const HOPS: u32 = 10;
 /// A forwarding algorithm outside of the destination area, with or without store-carry-forward.
 struct Way {
     name: &'static str,
-    non_area: NonArea,
+    non_area: NonAreaForwarding,
     recovery: bool,
     class: TrafficClass,
 }
 
-const GREEDY: Way = Way { name: "greedy", non_area: NonArea::Greedy, recovery: false, class: TrafficClass(0) };
+const GREEDY: Way = Way { name: "greedy", non_area: NonAreaForwarding::Greedy, recovery: false, class: TrafficClass(0) };
 const WAYS: [Way; 4] = [
     GREEDY,
     Way { name: "greedy_round_gaps", recovery: true, ..GREEDY },
     Way { name: "greedy_carried", class: TrafficClass(0x80), ..GREEDY },
-    Way { name: "contention", non_area: NonArea::Contention, ..GREEDY },
+    Way { name: "contention", non_area: NonAreaForwarding::Contention, ..GREEDY },
 ];
 
 /// A message, and where it arrived.
 struct Asked {
-    to: To,
+    to: TransportType,
     /// Stations that were reachable, with the minimum number of hops.
     reachable: BTreeMap<StationId, u32>,
     /// Stations that were reached, with the number of hops.
@@ -105,7 +105,7 @@ impl City {
         let mut city = City {
             world: World::new(spec, 1),
             way,
-            chance: Entropy::from_number(11),
+            chance: Entropy::seed_from_u64(11),
             vehicles,
             asked: BTreeMap::new(),
             frames: 0,
@@ -148,7 +148,7 @@ impl City {
         let graph = Graph::new(self.world.places(), RANGE);
         let hops = graph.flood(by, |_| true);
         let middle = graph.place(other).map(|place| self.world.on_earth(place));
-        let (to, wanted): (To, BTreeSet<StationId>) = match middle.filter(|_| number % 3 == 2) {
+        let (to, wanted): (TransportType, BTreeSet<StationId>) = match middle.filter(|_| number % 3 == 2) {
             Some(middle) => {
                 let area = Area::circle(middle, AREA);
                 let is_in = |id: &StationId| {
@@ -156,9 +156,9 @@ impl City {
                         .place(*id)
                         .is_some_and(|place| roam6_proto::geo::geometry::holds(&area, self.world.on_earth(place)))
                 };
-                (To::AllIn(area), graph.stations().filter(is_in).collect())
+                (TransportType::GeoBroadcast(area), graph.stations().filter(is_in).collect())
             }
-            None => (To::Station(geo_address(other)), [other].into()),
+            None => (TransportType::GeoUnicast(geo_address(other)), [other].into()),
         };
         let reachable = hops.into_iter().filter(|(id, hop)| wanted.contains(id) && *id != by && *hop <= HOPS).collect();
         self.asked.insert(number, Asked { to, reachable, reached: BTreeMap::new() });
@@ -208,7 +208,7 @@ impl City {
 
     fn count(&self, for_areas: bool) -> Count {
         let mut count = Count::default();
-        for asked in self.asked.values().filter(|asked| matches!(asked.to, To::AllIn(_)) == for_areas) {
+        for asked in self.asked.values().filter(|asked| matches!(asked.to, TransportType::GeoBroadcast(_)) == for_areas) {
             for (id, least) in &asked.reachable {
                 count.reachable += 1;
                 if let Some(hops) = asked.reached.get(id) {

@@ -111,7 +111,7 @@ fn move_without_agent(
     let back = clock::unix_micros();
     world.home_agent.run()?;
     let alive = clock::unix_micros();
-    let accepted = |report: &Report| matches!(report, Report::AckReceived { status: 0..128, .. });
+    let accepted = |report: &Report| matches!(report, Report::AcknowledgementReceived { status: 0..128, .. });
     let acknowledged = vehicle.daemon.events().wait(up, PATIENCE, accepted);
     sleep(SETTLE);
     let after = |moment: Option<u64>| moment.map(|moment| round((moment as f64 - alive as f64) / 1000.0));

@@ -205,7 +205,7 @@ impl Attacker {
             secret: b"not the key you seek".to_vec(),
         };
         let genuine = Registrant { secret: topology::key(), ..victim.clone() };
-        Ok(Attacker { tap, dice: Entropy::from_number(13), victim, genuine })
+        Ok(Attacker { tap, dice: Entropy::seed_from_u64(13), victim, genuine })
     }
 
     /// Sends so many messages and discards the answers.

@@ -11,9 +11,9 @@ use crate::shim6::bench::{self, Bench};
 use crate::shim6::crowd::{Answer, Crowd, answer};
 use crate::sys;
 use anyhow::{Context, Result, bail};
-use roam6_proto::base::ids::{ContextId, Pair};
+use roam6_proto::base::ids::{ContextId, AddressPair};
 use roam6_proto::contract::config::shim::ShimConfig;
-use roam6_proto::{Engine, Input, Order, Outbox};
+use roam6_proto::{Engine, Input, Command, Outbox};
 use roam6_wire::shim6::Fork;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -115,8 +115,8 @@ impl Engines {
     fn time(&mut self, crowd: &Crowd, turn: u32) -> Result<()> {
         let number = self.size + turn;
         self.times.push(handshake(&mut self.bench, crowd, number)?.as_secs_f64() * 1e6);
-        let ulids = Pair { local: HOST, peer: crowd.ulid(number) };
-        self.bench.feed(&Input::Order(Order::EndContext(ContextId { ulids, fork: Fork::NONE })));
+        let ulids = AddressPair { local: HOST, peer: crowd.ulid(number) };
+        self.bench.feed(&Input::Command(Command::DeleteContext(ContextId { ulids, fork: Fork::NONE })));
         Ok(())
     }
 }

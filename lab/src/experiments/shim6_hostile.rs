@@ -182,7 +182,7 @@ impl Attacker {
         let [friend, _] = world.sides[1].addresses;
         let mut attacker = Attacker {
             tap,
-            dice: Entropy::from_number(17),
+            dice: Entropy::seed_from_u64(17),
             victim,
             friend,
             own,
@@ -308,11 +308,11 @@ impl Attacker {
     }
 
     fn nonce(&mut self) -> Nonce {
-        Nonce(self.dice.bits() as u32)
+        Nonce(self.dice.next_u64() as u32)
     }
 
     fn tag(&mut self) -> Tag {
-        Tag::of_low(self.dice.bits())
+        Tag::of_low(self.dice.next_u64())
     }
 
     /// A random address of its network, or the peer's.
@@ -335,7 +335,7 @@ impl Attacker {
 
     fn claimed(&mut self) -> Message {
         let claimed = ShimOption::Ulids { sender: self.friend, receiver: self.victim };
-        let fork = ShimOption::Fork(Fork(self.dice.bits() as u32));
+        let fork = ShimOption::Fork(Fork(self.dice.next_u64() as u32));
         Message::I1 { tag: self.tag(), nonce: self.nonce(), options: vec![claimed, fork] }
     }
 
@@ -367,7 +367,7 @@ impl Attacker {
         let (address, parameters) = self.signer.clone();
         let (responder_nonce, validator) = self.signing.clone();
         let ulids = ShimOption::Ulids { sender: address, receiver: self.victim };
-        let list = LocatorList { generation: self.dice.bits() as u32, locators: vec![(Method::CGA, self.own)] };
+        let list = LocatorList { generation: self.dice.next_u64() as u32, locators: vec![(Method::CGA, self.own)] };
         let mut signature = vec![0; 64];
         self.dice.fill(&mut signature);
         let proof = [ShimOption::Locators(list), ShimOption::Parameters(parameters), ShimOption::Signature(signature)];

@@ -2,7 +2,7 @@
 
 use roam6_proto::base::ids::ContextId;
 use roam6_proto::contract::config::shim::ShimConfig;
-use roam6_proto::contract::input::{Activity, AddressEvent, AddressState, Amount, LinkEvent, Packet};
+use roam6_proto::contract::input::{Activity, AddressEvent, AddressState, TrafficCount, LinkEvent, Packet};
 use roam6_proto::shim::Shim;
 use roam6_proto::{Engine, Entropy, Input, LinkId, Outbox, Outcome, Output, Time};
 use std::net::Ipv6Addr;
@@ -26,11 +26,11 @@ impl Bench {
     /// A host with these addresses on one uplink; the uplinks in `config` are ignored.
     pub(crate) fn new(config: ShimConfig, addresses: &[Ipv6Addr]) -> Bench {
         let config = ShimConfig { interfaces: [NAME.to_owned()].into(), ..config };
-        let shim = Shim::new(config, Entropy::from_number(1));
+        let shim = Shim::new(config, Entropy::seed_from_u64(1));
         let mut bench = Bench { shim, now: Time::ZERO };
         bench.feed(&Input::Link(LinkEvent { link: LINK, name: NAME.to_owned(), address: None, up: true, mtu: 1500 }));
         for address in addresses {
-            let event = AddressEvent { link: LINK, address: *address, state: AddressState::Assigned };
+            let event = AddressEvent { link: LINK, address: *address, state: AddressState::Preferred };
             bench.feed(&Input::Address(event));
         }
         bench.now = bench.now + SETTLED;
@@ -59,8 +59,8 @@ impl Bench {
                         packets.push(transmit.bytes);
                         continue;
                     }
-                    Output::Put(item) => Input::Outcome(Outcome { key: item.key(), refused: None }),
-                    Output::Sample(sample) => Input::Activity(silence(sample.context)),
+                    Output::Put(item) => Input::Outcome(Outcome { key: item.key(), error: None }),
+                    Output::ActivityQuery(sample) => Input::Activity(silence(sample.context)),
                     _ => continue,
                 };
                 self.shim.handle(self.now, &answer, &mut out);
@@ -80,6 +80,6 @@ pub(crate) fn packet(bytes: Vec<u8>) -> Input {
 }
 
 fn silence(context: ContextId) -> Activity {
-    let (out, into) = (Amount::default(), Amount::default());
-    Activity { context, sent: None, received: None, unanswered: None, unreturned: None, out, into }
+    let (out, into) = (TrafficCount::default(), TrafficCount::default());
+    Activity { context, last_sent: None, last_received: None, unanswered_since: None, unreturned_since: None, tx: out, rx: into }
 }

@@ -6,7 +6,7 @@ use super::bench::Bench;
 use crate::bed::host::run as output;
 use anyhow::{Context, Result, anyhow, bail};
 use roam6_proto::Input;
-use roam6_proto::base::ids::Pair;
+use roam6_proto::base::ids::AddressPair;
 use roam6_proto::contract::config::shim::{Identity, ShimConfig};
 use roam6_proto::contract::input::FlowEvent;
 use roam6_proto::crypto::cga::{Parameters, Sec};
@@ -139,7 +139,7 @@ fn identity(private_key: Vec<u8>) -> Option<Identity> {
 fn announced(identity: Identity, locators: &[Ipv6Addr], host: Ipv6Addr) -> Result<Vec<ShimOption>> {
     let config = ShimConfig { identities: vec![identity], ..ShimConfig::default() };
     let mut peer = Bench::new(config, locators);
-    let pair = Pair { local: *locators.first().context("no locator")?, peer: host };
+    let pair = AddressPair { local: *locators.first().context("no locator")?, peer: host };
     let flow = FlowEvent { pair, link: LinkId(1), packets: 9, octets: 3000, since: Time::ZERO };
     let Some(Message::I1 { nonce, .. }) = peer.feed(&Input::Flow(flow)).first().and_then(|packet| message(packet))
     else {

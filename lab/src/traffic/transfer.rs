@@ -240,7 +240,7 @@ fn connect_to(load: Load, from: SocketAddrV6, address: SocketAddrV6) -> std::io:
 }
 
 fn send(mut stream: TcpStream, seed: u64, load: Load, stop: &AtomicBool) -> Stream {
-    let mut source = Entropy::from_number(seed);
+    let mut source = Entropy::seed_from_u64(seed);
     let mut digest = Sha256::new();
     let mut message = vec![0; load.message];
     let mut bytes = 0;

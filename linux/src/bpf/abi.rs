@@ -4,7 +4,7 @@ pub(crate) mod slot;
 
 use crate::netfilter::Hooks;
 use roam6_proto::LinkId;
-use roam6_proto::contract::item::{Path, Tunnel, TunnelFlow, TunnelId};
+use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelFlow, TunnelId};
 use roam6_wire::{Bid, Ipv4End, LinkAddress, Prefix};
 use std::net::Ipv6Addr;
 
@@ -15,7 +15,7 @@ pub(crate) const PATHS: usize = 8;
 /// Flow rules of one tunnel.
 pub(crate) const RULES: usize = 16;
 /// Different prefix lengths in use on one side.
-pub(crate) const LENGTHS: usize = roam6_proto::contract::item::MOST_PREFIX_LENGTHS;
+pub(crate) const LENGTHS: usize = roam6_proto::contract::item::MAX_PREFIX_LENGTHS;
 /// Entries of each of the two caches of each processor; a power of two.
 pub(crate) const HOPS: u32 = 1024;
 /// What the programs count, in the order of `enum counter`.
@@ -96,8 +96,8 @@ impl Side {
     /// The prefixes a tunnel has on this side.
     pub(crate) fn of(self, tunnel: &Tunnel) -> &[Prefix] {
         match self {
-            Side::Far => &tunnel.far,
-            Side::Near => &tunnel.near,
+            Side::Far => &tunnel.remote_prefixes,
+            Side::Near => &tunnel.local_prefixes,
             Side::Past => &[],
         }
     }
@@ -210,7 +210,7 @@ pub(crate) fn rules_key(id: TunnelId, version: Version) -> RulesKey {
 /// there for a tunnel of one path that holds every near address and has no flow rules.
 pub(crate) fn way(tunnel: &Tunnel, place: Option<u8>) -> WayValue {
     let whole = match tunnel.paths.as_slice() {
-        [path] if tunnel.near.contains(&Prefix::ALL) && tunnel.flows.is_empty() => {
+        [path] if tunnel.local_prefixes.contains(&Prefix::ALL) && tunnel.flows.is_empty() => {
             let mtu = u16::try_from(path.mtu).ok();
             let plain = path.weight > 0 && kind(path) == WRAPPED && path.link.is_none();
             mtu.zip(place).filter(|_| plain).map(|told| (told, path.remote))
@@ -287,7 +287,7 @@ pub(crate) fn decode_tunnel(value: &TunnelValue) -> Option<Tunnel> {
     };
     let lanes = value.get(PATHS_AT..FENCES_AT)?.chunks_exact(LANE).take(paths.into());
     let paths = lanes.map(take_path).collect::<Option<_>>()?;
-    Some(Tunnel { id, near: prefixes(Side::Near)?, far: prefixes(Side::Far)?, paths, flows: Vec::new() })
+    Some(Tunnel { id, local_prefixes: prefixes(Side::Near)?, remote_prefixes: prefixes(Side::Far)?, paths, flows: Vec::new() })
 }
 
 /// The flow rules of a tunnel. The caller has checked the limit.
@@ -326,7 +326,7 @@ pub(crate) fn decode_front(value: &FrontValue) -> LinkId {
 }
 
 /// How packets leave by a path.
-fn kind(path: &Path) -> u32 {
+fn kind(path: &TunnelPath) -> u32 {
     match Ipv4End::of(path.local) {
         _ if path.direct => HANDED,
         Some(_) => CARRIED,
@@ -334,7 +334,7 @@ fn kind(path: &Path) -> u32 {
     }
 }
 
-fn put_path(out: &mut Vec<u8>, path: &Path) {
+fn put_path(out: &mut Vec<u8>, path: &TunnelPath) {
     out.extend(path.local.octets());
     out.extend(path.remote.octets());
     out.extend(path.link.map_or(0, |link| link.0).to_ne_bytes());
@@ -345,14 +345,14 @@ fn put_path(out: &mut Vec<u8>, path: &Path) {
     out.extend([0; LANE - 48]);
 }
 
-fn take_path(mut lane: &[u8]) -> Option<Path> {
+fn take_path(mut lane: &[u8]) -> Option<TunnelPath> {
     let (local, remote) = (take_addr(&mut lane)?, take_addr(&mut lane)?);
     let link = Some(take_u32(&mut lane)?).filter(|&link| link != 0).map(LinkId);
     let mtu = take_u32(&mut lane)?;
     let mut word = || Some(u16::from_ne_bytes(take(&mut lane)?));
     let (bid, weight) = (Bid(word()?), word()?);
     let direct = take_u32(&mut lane)? == HANDED;
-    Some(Path { bid, local, remote, link, mtu, weight, direct })
+    Some(TunnelPath { bid, local, remote, link, mtu, weight, direct })
 }
 
 fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn a_value_tells_a_tunnel_but_for_its_rules_and_many_prefixes() {
         let prefix = |number: u128| Prefix::new(Ipv6Addr::from_bits(number << 64), 64).unwrap();
-        let path = |bid, link: Option<u32>| Path {
+        let path = |bid, link: Option<u32>| TunnelPath {
             bid: Bid(bid),
             local: "2001:db8::1".parse().unwrap(),
             remote: "2001:db8:2::2".parse().unwrap(),
@@ -418,8 +418,8 @@ mod tests {
         };
         let mut whole = Tunnel {
             id: TunnelId(7),
-            near: vec![Prefix::ALL],
-            far: vec![prefix(1), prefix(2)],
+            local_prefixes: vec![Prefix::ALL],
+            remote_prefixes: vec![prefix(1), prefix(2)],
             paths: vec![path(1, None), path(2, Some(4))],
             flows: Vec::new(),
         };
@@ -428,15 +428,15 @@ mod tests {
         whole.paths[0].local = "::105f:ffff:c000:201".parse().unwrap();
         assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(whole.clone()));
         whole.paths[0].local = before;
-        whole.near = vec![prefix(3), prefix(4), prefix(5)];
+        whole.local_prefixes = vec![prefix(3), prefix(4), prefix(5)];
         assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(whole.clone()));
-        whole.near = (0..10).map(prefix).collect();
-        assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(Tunnel { near: Vec::new(), ..whole }));
+        whole.local_prefixes = (0..10).map(prefix).collect();
+        assert_eq!(decode_tunnel(&tunnel(&whole, Version(1))), Some(Tunnel { local_prefixes: Vec::new(), ..whole }));
     }
 
     #[test]
     fn a_way_tells_all_of_a_plain_tunnel_and_of_no_other() {
-        let path = Path {
+        let path = TunnelPath {
             bid: Bid(0),
             local: "2001:db8::1".parse().unwrap(),
             remote: "2001:db8:2::2".parse().unwrap(),
@@ -447,8 +447,8 @@ mod tests {
         };
         let plain = Tunnel {
             id: TunnelId(7),
-            near: vec![Prefix::ALL],
-            far: vec!["2001:db8:f0::/48".parse().unwrap()],
+            local_prefixes: vec![Prefix::ALL],
+            remote_prefixes: vec!["2001:db8:f0::/48".parse().unwrap()],
             paths: vec![path.clone()],
             flows: Vec::new(),
         };
@@ -461,7 +461,7 @@ mod tests {
             tunnel
         };
         for other in [
-            changed(|tunnel| tunnel.near = vec!["2001:db8:5::/64".parse().unwrap()]),
+            changed(|tunnel| tunnel.local_prefixes = vec!["2001:db8:5::/64".parse().unwrap()]),
             changed(|tunnel| tunnel.paths.push(tunnel.paths[0].clone())),
             changed(|tunnel| tunnel.paths.clear()),
             changed(|tunnel| tunnel.paths[0].weight = 0),

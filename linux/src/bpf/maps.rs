@@ -98,7 +98,7 @@ impl Maps {
     }
 
     /// Packets by what became of them, of all processors together.
-    pub(crate) fn counters(&self) -> few::Map<String, u64> {
+    pub(crate) fn counters(&self) -> few::VecMap<String, u64> {
         let sum = |index: usize| {
             let values = self.counters.get(&u32::try_from(index).ok()?, 0).ok()?;
             Some(values.iter().sum())

@@ -13,7 +13,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, MultiHeaders, SockFlag, SockType, SockaddrIn6, recvmmsg, sendmmsg, socket,
 };
 use roam6_proto::base::few;
-use roam6_proto::contract::item::{Heard, VirtualInterface};
+use roam6_proto::contract::item::{EthertypeSubscription, VirtualInterface};
 use roam6_proto::{Frame, LinkId};
 use roam6_wire::LinkAddress;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -35,8 +35,8 @@ const AT_ONCE: usize = 32;
 pub(crate) struct Frames {
     /// The host's epoll.
     waits: Epoll,
-    heard: few::Map<(LinkId, u16), Ear>,
-    made: few::Map<String, Made>,
+    heard: few::VecMap<(LinkId, u16), Ear>,
+    made: few::VecMap<String, Made>,
     /// Room for as many frames as are taken at once.
     buffers: Vec<Vec<u8>>,
     /// What packet sockets will send, oldest first.
@@ -60,7 +60,7 @@ impl Frames {
     pub(crate) fn open(waits: &Epoll) -> Result<Frames, Error> {
         let waits = Epoll(waits.0.try_clone().context("epoll")?);
         let buffers = vec![vec![0; LARGEST]; AT_ONCE];
-        Ok(Frames { waits, heard: few::Map::new(), made: few::Map::new(), buffers, leaving: Vec::new() })
+        Ok(Frames { waits, heard: few::VecMap::new(), made: few::VecMap::new(), buffers, leaving: Vec::new() })
     }
 
     /// The interface whose doors a token of the epoll is of.
@@ -69,7 +69,7 @@ impl Frames {
     }
 
     /// Hears frames of one kind on an interface from now on, or for another address.
-    pub(crate) fn hear(&mut self, heard: &Heard) -> Result<(), Error> {
+    pub(crate) fn hear(&mut self, heard: &EthertypeSubscription) -> Result<(), Error> {
         if let Some(ear) = self.heard.get_mut(&(heard.link, heard.ethertype)) {
             return ear.receive_for(heard.link, heard.address);
         }

@@ -7,18 +7,18 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, socket};
 use roam6_proto::LinkId;
 use roam6_proto::base::few;
-use roam6_proto::contract::item::Port;
+use roam6_proto::contract::item::UdpPortHold;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The ports taken.
 #[derive(Default)]
-pub(crate) struct Ports(few::Map<(LinkId, u16), OwnedFd>);
+pub(crate) struct Ports(few::VecMap<(LinkId, u16), OwnedFd>);
 
 impl Ports {
     /// Takes a port; `false` if another program listens there, which keeps the kernel quiet too.
-    pub(crate) fn take(&mut self, port: &Port) -> Result<bool, Error> {
-        let Port { link, number } = *port;
+    pub(crate) fn take(&mut self, port: &UdpPortHold) -> Result<bool, Error> {
+        let UdpPortHold { link, port: number } = *port;
         if self.0.contains_key(&(link, number)) {
             return Ok(true);
         }
@@ -40,7 +40,7 @@ impl Ports {
     }
 
     /// Leaves a port to others.
-    pub(crate) fn leave(&mut self, port: &Port) {
-        self.0.remove(&(port.link, port.number));
+    pub(crate) fn leave(&mut self, port: &UdpPortHold) {
+        self.0.remove(&(port.link, port.port));
     }
 }

@@ -18,9 +18,9 @@ pub(crate) struct Exit {
     anywhere: OwnedFd,
     /// One socket for each interface something was sent by. Bound, because the kernel only prefers, and does not insist
     /// on, an interface named in passing.
-    by_link: few::Map<LinkId, OwnedFd>,
+    by_link: few::VecMap<LinkId, OwnedFd>,
     /// The same for IPv4 packets, that of no interface too; each made when it is first needed.
-    carried: few::Map<Option<LinkId>, OwnedFd>,
+    carried: few::VecMap<Option<LinkId>, OwnedFd>,
     frames: OwnedFd,
 }
 
@@ -30,8 +30,8 @@ impl Exit {
         let frames = socket(AddressFamily::Packet, SockType::Datagram, flags, None).context("packet socket")?;
         Ok(Exit {
             anywhere: raw_socket(None).context("raw socket")?,
-            by_link: few::Map::new(),
-            carried: few::Map::new(),
+            by_link: few::VecMap::new(),
+            carried: few::VecMap::new(),
             frames,
         })
     }

@@ -3,7 +3,7 @@
 
 use super::line::{Found, Line, blank, key_of};
 use super::{Journal, NAME, NEW, Place, create, is_full, lines, sync_directory};
-use roam6_proto::contract::item::RecordKey;
+use roam6_proto::contract::item::JournalKey;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -68,7 +68,7 @@ impl Journal {
             }
             self.file.sync_data()?;
         }
-        let mut lines: Vec<(RecordKey, Place)> = self.places.iter().map(|(key, place)| (*key, *place)).collect();
+        let mut lines: Vec<(JournalKey, Place)> = self.places.iter().map(|(key, place)| (*key, *place)).collect();
         lines.sort_by_key(|(_, place)| place.at);
         let end = self.move_to_front(&lines)?;
         self.file.set_len(end)?;
@@ -77,7 +77,7 @@ impl Journal {
     }
 
     /// Moves lines, in the order in which they are in the file. Returns where the last one ends.
-    fn move_to_front(&mut self, lines: &[(RecordKey, Place)]) -> io::Result<u64> {
+    fn move_to_front(&mut self, lines: &[(JournalKey, Place)]) -> io::Result<u64> {
         let (mut end, mut rest) = (0, lines);
         while let Some((_, first)) = rest.first() {
             let (mut copy, mut line, mut moved) = (Vec::new(), Vec::new(), Vec::new());

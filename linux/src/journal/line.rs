@@ -1,7 +1,7 @@
 //! One line of the journal: a checksum in hexadecimal digits, a blank, and JSON.
 
 use crate::error::Error;
-use roam6_proto::contract::item::{Record, RecordKey};
+use roam6_proto::contract::item::{JournalRecord, JournalKey};
 use serde::{Deserialize, Serialize};
 
 /// Longest line, octets.
@@ -13,8 +13,8 @@ const CHECK: usize = 17;
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
-    Put(Record),
-    Drop(RecordKey),
+    Put(JournalRecord),
+    Drop(JournalKey),
 }
 
 /// What was found where a line was expected.
@@ -55,12 +55,12 @@ pub(super) fn blank(length: usize) -> Vec<u8> {
     blank
 }
 
-pub(super) fn key_of(record: &Record) -> RecordKey {
+pub(super) fn key_of(record: &JournalRecord) -> JournalKey {
     match record {
-        Record::Binding(binding) => RecordKey::Binding(binding.home_address),
-        Record::Sequence(sequence) => RecordKey::Sequence(sequence.home_address),
-        Record::AddressSet(set) => RecordKey::AddressSet(set.number),
-        Record::Lent(lent) => RecordKey::Lent(lent.prefix),
+        JournalRecord::Binding(binding) => JournalKey::Binding(binding.home_address),
+        JournalRecord::Sequence(sequence) => JournalKey::Sequence(sequence.home_address),
+        JournalRecord::HbaSet(set) => JournalKey::HbaSet(set.number),
+        JournalRecord::CareOfPrefix(lent) => JournalKey::CareOfPrefix(lent.prefix),
     }
 }
 

@@ -9,7 +9,7 @@ mod tests;
 use crate::error::{Context, Error};
 pub use line::MAX_LINE;
 use line::{Found, Line, key_of, parse};
-use roam6_proto::contract::item::{Record, RecordKey};
+use roam6_proto::contract::item::{JournalRecord, JournalKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Seek};
@@ -26,7 +26,7 @@ pub struct Journal {
     directory: PathBuf,
     file: File,
     /// Where the line of each record lies.
-    places: BTreeMap<RecordKey, Place>,
+    places: BTreeMap<JournalKey, Place>,
     /// Length of the file that is whole and synced, octets.
     length: u64,
     /// Octets of it that still count.
@@ -35,7 +35,7 @@ pub struct Journal {
     tidy_again: u64,
     batch: Vec<Entry>,
     /// Records that were removed while nothing could be written: the file still has them.
-    owed: BTreeSet<RecordKey>,
+    owed: BTreeSet<JournalKey>,
 }
 
 /// A line in the file.
@@ -47,7 +47,7 @@ struct Place {
 
 /// A line that is not in the file yet.
 struct Entry {
-    key: RecordKey,
+    key: JournalKey,
     /// It removes the record.
     removal: bool,
     line: Vec<u8>,
@@ -57,7 +57,7 @@ struct Entry {
 #[derive(Debug, Default)]
 pub struct Recalled {
     /// The records, one for each key.
-    pub records: Vec<Record>,
+    pub records: Vec<JournalRecord>,
     /// What an operator should know: damage found, and where it was kept.
     pub notices: Vec<String>,
 }
@@ -90,7 +90,7 @@ impl Journal {
     }
 
     /// Adds `record` to the batch, in place of any of the same key.
-    pub fn put(&mut self, record: &Record) -> Result<(), Error> {
+    pub fn put(&mut self, record: &JournalRecord) -> Result<(), Error> {
         let key = key_of(record);
         if !self.places.contains_key(&key) && self.places.len() + self.batch.len() >= MAX_RECORDS {
             return Err(Error::new("journal", format!("more than {MAX_RECORDS} records")));
@@ -101,7 +101,7 @@ impl Journal {
     }
 
     /// Adds to the batch that there is no record of `key` any more.
-    pub fn drop(&mut self, key: &RecordKey) -> Result<(), Error> {
+    pub fn drop(&mut self, key: &JournalKey) -> Result<(), Error> {
         let known = self.places.contains_key(key) || self.batch.iter().any(|entry| entry.key == *key);
         if known {
             self.batch.push(Entry::removal(*key)?);
@@ -119,7 +119,7 @@ impl Journal {
         let batch: Vec<Entry> = again.into_iter().chain(std::mem::take(&mut self.batch)).collect();
         let Err(error) = self.append(&batch) else { return Ok(()) };
         // The last word on each record.
-        let last: BTreeMap<RecordKey, bool> = batch.iter().map(|entry| (entry.key, entry.removal)).collect();
+        let last: BTreeMap<JournalKey, bool> = batch.iter().map(|entry| (entry.key, entry.removal)).collect();
         for (key, _) in last.iter().filter(|(_, removal)| **removal) {
             self.place(*key, None);
             self.owed.insert(*key);
@@ -181,7 +181,7 @@ impl Journal {
         Ok(())
     }
 
-    fn place(&mut self, key: RecordKey, place: Option<Place>) {
+    fn place(&mut self, key: JournalKey, place: Option<Place>) {
         let before = match place {
             Some(place) => self.places.insert(key, place),
             None => self.places.remove(&key),
@@ -256,7 +256,7 @@ impl Journal {
 }
 
 impl Entry {
-    fn removal(key: RecordKey) -> Result<Entry, Error> {
+    fn removal(key: JournalKey) -> Result<Entry, Error> {
         Ok(Entry { key, removal: true, line: Line::Drop(key).emit()? })
     }
 }

@@ -67,9 +67,9 @@ impl Drop for SmallDisk {
     }
 }
 
-fn record(host: u128, sequence: u16) -> Record {
+fn record(host: u128, sequence: u16) -> JournalRecord {
     let home_address = HomeAddress(Ipv6Addr::from_bits(host));
-    Record::Sequence(SequenceRecord { home_address, sequence: Sequence(sequence) })
+    JournalRecord::Sequence(SequenceRecord { home_address, sequence: Sequence(sequence) })
 }
 
 fn open(directory: &Path) -> (Journal, Recalled) {
@@ -160,7 +160,7 @@ fn garbage_is_compacted_away() {
     drop(journal);
     let size = fs::metadata(directory.path().join(NAME)).unwrap().len();
     assert!(size < 4 * MIN_GARBAGE, "{size}");
-    let expected: Vec<Record> = (0..10).map(|host| record(host, 2999)).collect();
+    let expected: Vec<JournalRecord> = (0..10).map(|host| record(host, 2999)).collect();
     assert_eq!(open(directory.path()).1.records, expected);
 }
 
@@ -202,7 +202,7 @@ fn a_small_disk_lasts_for_ever() {
         let (mut journal, _) = open(&disk.directory);
         refresh(&mut journal, hosts, 0..20);
         drop(journal);
-        let expected: Vec<Record> = (0..hosts).map(|host| record(host, 19)).collect();
+        let expected: Vec<JournalRecord> = (0..hosts).map(|host| record(host, 19)).collect();
         assert_eq!(open(&disk.directory).1.records, expected, "{hosts} records");
     }
 }
@@ -245,7 +245,7 @@ fn a_disk_without_room_refuses_and_keeps_what_it_has() {
 
 #[test]
 fn a_compaction_in_place_may_be_cut_off_anywhere() {
-    let expected: Vec<Record> = (0..30).filter(|host| host % 7 != 3).map(|host| record(host, 10_000)).collect();
+    let expected: Vec<JournalRecord> = (0..30).filter(|host| host % 7 != 3).map(|host| record(host, 10_000)).collect();
     for writes in 0.. {
         let directory = tempfile::tempdir().unwrap();
         let (mut journal, _) = open(directory.path());

@@ -6,8 +6,8 @@ use crate::netlink::generic::{find, u16_of, u32_of};
 use crate::netlink::socket::{errno, messages};
 use netlink_sys::{Socket, SocketAddr, protocols};
 use nix::errno::Errno;
-use roam6_proto::base::ids::Token;
-use roam6_proto::contract::input::{SubflowChange, SubflowEvent};
+use roam6_proto::base::ids::MptcpToken;
+use roam6_proto::contract::input::{SubflowEventKind, SubflowEvent};
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -83,11 +83,11 @@ impl AsFd for Events {
 fn read(message: &[u8]) -> Option<SubflowEvent> {
     let attributes = message.get(GENERIC_HEADER..)?;
     let change = match *message.first()? {
-        ESTABLISHED => SubflowChange::Connected,
-        CLOSED => SubflowChange::Disconnected,
-        SUBFLOW_ESTABLISHED => SubflowChange::Opened,
-        SUBFLOW_CLOSED => SubflowChange::Closed,
-        SUBFLOW_PRIORITY => SubflowChange::Changed,
+        ESTABLISHED => SubflowEventKind::ConnectionEstablished,
+        CLOSED => SubflowEventKind::ConnectionClosed,
+        SUBFLOW_ESTABLISHED => SubflowEventKind::SubflowEstablished,
+        SUBFLOW_CLOSED => SubflowEventKind::SubflowClosed,
+        SUBFLOW_PRIORITY => SubflowEventKind::PriorityChanged,
         _ => return None,
     };
     let end = |address, port| {
@@ -97,13 +97,13 @@ fn read(message: &[u8]) -> Option<SubflowEvent> {
     };
     let nowhere = SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0);
     let (mut local, mut remote) = (end(SOURCE_6, SOURCE_PORT), end(DESTINATION_6, DESTINATION_PORT));
-    if change == SubflowChange::Disconnected {
+    if change == SubflowEventKind::ConnectionClosed {
         // The kernel tells no more than the token.
         (local, remote) = (local.or(Some(nowhere)), remote.or(Some(nowhere)));
     }
     Some(SubflowEvent {
-        token: Token(find(attributes, TOKEN).and_then(u32_of)?),
-        change,
+        token: MptcpToken(find(attributes, TOKEN).and_then(u32_of)?),
+        kind: change,
         local: local?,
         remote: remote?,
         error: find(attributes, ERROR).and_then(|value| value.first().copied()).unwrap_or_default(),

@@ -14,7 +14,7 @@ use crate::error::{Context, Error};
 use buffers::Buffers;
 use netlink::{PathManager, Shown};
 use roam6_proto::base::few;
-use roam6_proto::contract::item::{Endpoint, EndpointFlags, EndpointLimits};
+use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Mptcp {
     file: PathBuf,
     written: Written,
-    endpoints: few::Map<Ipv6Addr, Endpoint>,
-    limits: Option<EndpointLimits>,
+    endpoints: few::VecMap<Ipv6Addr, MptcpEndpoint>,
+    limits: Option<MptcpLimits>,
     manager: Option<PathManager>,
     /// What an earlier life left stays, because removing it would close the subflows of connections that live.
     adopting: bool,
@@ -36,12 +36,12 @@ pub(crate) struct Mptcp {
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Written {
     /// The limits before us.
-    former_limits: Option<EndpointLimits>,
+    former_limits: Option<MptcpLimits>,
     /// The receive buffers before us.
     #[serde(default)]
     former_buffers: Option<Buffers>,
     /// Endpoints that are ours, or were about to be.
-    endpoints: few::Set<Ipv6Addr>,
+    endpoints: few::VecSet<Ipv6Addr>,
 }
 
 impl Mptcp {
@@ -54,11 +54,11 @@ impl Mptcp {
             Err(error) => return Err(error).context(file.display()),
         };
         let adopting = !written.endpoints.is_empty();
-        Ok(Mptcp { file, written, endpoints: few::Map::new(), limits: None, manager: None, adopting })
+        Ok(Mptcp { file, written, endpoints: few::VecMap::new(), limits: None, manager: None, adopting })
     }
 
     /// Makes an address an endpoint, or changes what it is for. Refused if it is another program's already.
-    pub(crate) fn put(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+    pub(crate) fn put(&mut self, endpoint: &MptcpEndpoint) -> Result<(), Error> {
         let address = endpoint.address;
         let there = self.find(address)?;
         if there.is_some() && !self.written.endpoints.contains(&address) {
@@ -93,7 +93,7 @@ impl Mptcp {
     }
 
     /// Sets the limits, and makes room for what they allow.
-    pub(crate) fn put_limits(&mut self, limits: EndpointLimits) -> Result<(), Error> {
+    pub(crate) fn put_limits(&mut self, limits: MptcpLimits) -> Result<(), Error> {
         let now = self.manager()?.limits()?;
         let buffers = Buffers::read()?;
         self.write(|written| {
@@ -160,7 +160,7 @@ impl Mptcp {
 
     /// Makes the kernel hold an endpoint of ours in place of what is there. What can be changed is changed: to remove
     /// an endpoint closes its subflows.
-    fn bring(&mut self, endpoint: &Endpoint, there: Option<Shown>) -> Result<(), Error> {
+    fn bring(&mut self, endpoint: &MptcpEndpoint, there: Option<Shown>) -> Result<(), Error> {
         let manager = self.manager()?;
         match there {
             None => {
@@ -173,7 +173,7 @@ impl Mptcp {
                 // Connections that began at this address before do not hear of it, only of changes (RFC 8684 §3.3.8).
                 let there = manager.endpoints()?.into_iter().find(|shown| shown.endpoint.address == endpoint.address);
                 there.map_or(Ok(()), |there| {
-                    manager.set_flags(&there, EndpointFlags { backup: false, ..endpoint.flags })?;
+                    manager.set_flags(&there, MptcpEndpointFlags { backup: false, ..endpoint.flags })?;
                     manager.set_flags(&there, endpoint.flags)
                 })
             }
@@ -221,7 +221,7 @@ impl Mptcp {
     }
 }
 
-fn alike_but_for_backup(one: &Endpoint, other: &Endpoint) -> bool {
-    let plain = |endpoint: &Endpoint| (endpoint.link, endpoint.flags.signal, endpoint.flags.subflow);
+fn alike_but_for_backup(one: &MptcpEndpoint, other: &MptcpEndpoint) -> bool {
+    let plain = |endpoint: &MptcpEndpoint| (endpoint.link, endpoint.flags.signal, endpoint.flags.subflow);
     plain(one) == plain(other)
 }

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::netlink::generic::{FAMILY_GROUPS, Family, all, attribute, find, u32_of};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
 use roam6_proto::LinkId;
-use roam6_proto::contract::item::{Endpoint, EndpointFlags, EndpointLimits};
+use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 use std::net::Ipv6Addr;
 
 /// Commands (linux/mptcp_pm.h).
@@ -39,7 +39,7 @@ const IMPLICIT: u32 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) id: u8,
-    pub(super) endpoint: Endpoint,
+    pub(super) endpoint: MptcpEndpoint,
     /// What we never set: full mesh and flags of later kernels.
     pub(super) more_flags: bool,
 }
@@ -71,7 +71,7 @@ impl PathManager {
         Ok(answers.iter().filter_map(|answer| read(answer)).collect())
     }
 
-    pub(super) fn add(&mut self, endpoint: &Endpoint) -> Result<(), Error> {
+    pub(super) fn add(&mut self, endpoint: &MptcpEndpoint) -> Result<(), Error> {
         let link = endpoint.link.0.to_ne_bytes();
         let mut inside = address(endpoint.address);
         inside.extend(attribute(ADDRESS_FLAGS, &flags(endpoint.flags).to_ne_bytes()));
@@ -80,7 +80,7 @@ impl PathManager {
     }
 
     /// Makes an endpoint a backup, or no longer; its subflows follow at once (MP_PRIO, RFC 8684 §3.3.8).
-    pub(super) fn set_flags(&mut self, shown: &Shown, flags_wanted: EndpointFlags) -> Result<(), Error> {
+    pub(super) fn set_flags(&mut self, shown: &Shown, flags_wanted: MptcpEndpointFlags) -> Result<(), Error> {
         let mut inside = address(shown.endpoint.address);
         inside.extend(attribute(ADDRESS_ID, &[shown.id]));
         inside.extend(attribute(ADDRESS_FLAGS, &flags(flags_wanted).to_ne_bytes()));
@@ -93,18 +93,18 @@ impl PathManager {
         self.change(DELETE_ADDRESS, &attribute(ADDRESS | NESTED, &inside), shown.endpoint.address)
     }
 
-    pub(super) fn limits(&mut self) -> Result<EndpointLimits, Error> {
+    pub(super) fn limits(&mut self) -> Result<MptcpLimits, Error> {
         let what = "MPTCP limits";
         let answers = self.family.ask(GET_LIMITS, NLM_F_ACK, &[]).map_err(|(_, why)| Error::new(what, why))?;
         let value = |kind| answers.iter().find_map(|answer| u32_of(find(answer, kind)?));
         match (value(SUBFLOWS), value(ACCEPTED)) {
-            (Some(subflows), Some(accepted)) => Ok(EndpointLimits { subflows, accepted }),
+            (Some(subflows), Some(accepted)) => Ok(MptcpLimits { subflows, add_addr_accepted: accepted }),
             _ => Err(Error::new(what, "the kernel does not tell them")),
         }
     }
 
-    pub(super) fn set_limits(&mut self, limits: EndpointLimits) -> Result<(), Error> {
-        let mut attributes = attribute(ACCEPTED, &limits.accepted.to_ne_bytes());
+    pub(super) fn set_limits(&mut self, limits: MptcpLimits) -> Result<(), Error> {
+        let mut attributes = attribute(ACCEPTED, &limits.add_addr_accepted.to_ne_bytes());
         attributes.extend(attribute(SUBFLOWS, &limits.subflows.to_ne_bytes()));
         self.family.ask(SET_LIMITS, NLM_F_ACK, &attributes).map_err(|(_, why)| Error::new("MPTCP limits", why))?;
         Ok(())
@@ -123,7 +123,7 @@ fn address(address: Ipv6Addr) -> Vec<u8> {
     attributes
 }
 
-fn flags(flags: EndpointFlags) -> u32 {
+fn flags(flags: MptcpEndpointFlags) -> u32 {
     let bit = |set: bool, bit: u32| if set { bit } else { 0 };
     bit(flags.signal, SIGNAL) | bit(flags.subflow, SUBFLOW) | bit(flags.backup, BACKUP)
 }
@@ -137,10 +137,10 @@ fn read(answer: &[u8]) -> Option<Shown> {
     }
     let link = find(inside, ADDRESS_LINK).and_then(u32_of).unwrap_or_default();
     let shown = |bit| flags & bit != 0;
-    let known = EndpointFlags { signal: shown(SIGNAL), subflow: shown(SUBFLOW), backup: shown(BACKUP) };
+    let known = MptcpEndpointFlags { signal: shown(SIGNAL), subflow: shown(SUBFLOW), backup: shown(BACKUP) };
     Some(Shown {
         id: *find(inside, ADDRESS_ID)?.first()?,
-        endpoint: Endpoint { address: octets.into(), link: LinkId(link), flags: known },
+        endpoint: MptcpEndpoint { address: octets.into(), link: LinkId(link), flags: known },
         more_flags: flags & !(SIGNAL | SUBFLOW | BACKUP) != 0,
     })
 }

@@ -4,7 +4,7 @@ use super::buffers::Buffers;
 use super::netlink::PathManager;
 use crate::error::Error;
 use roam6_proto::base::few;
-use roam6_proto::contract::item::{Endpoint, EndpointLimits};
+use roam6_proto::contract::item::{MptcpEndpoint, MptcpLimits};
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -20,15 +20,15 @@ pub struct Status {
     /// New sockets may be MPTCP.
     pub enabled: bool,
     /// The settings of `net.mptcp`, as sysctl shows them.
-    pub settings: few::Map<String, String>,
+    pub settings: few::VecMap<String, String>,
     /// How many subflows and addresses of a peer are used.
-    pub limits: EndpointLimits,
+    pub limits: MptcpLimits,
     /// What the receive buffer of a new socket begins with, octets; see [`super::ROOM`].
     pub receive_buffer: u64,
     /// Addresses subflows are made from, or peers are told of, whoever made them that.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<MptcpEndpoint>,
     /// The kernel's counters, all of them (`MPTcpExt` of /proc/net/netstat).
-    pub counters: few::Map<String, u64>,
+    pub counters: few::VecMap<String, u64>,
 }
 
 /// Asks the kernel.
@@ -48,7 +48,7 @@ pub fn status() -> Result<Status, Error> {
     })
 }
 
-fn settings() -> few::Map<String, String> {
+fn settings() -> few::VecMap<String, String> {
     let folder = fs::read_dir(SETTINGS).into_iter().flatten().flatten();
     let one = |entry: fs::DirEntry| {
         let value = fs::read_to_string(entry.path()).ok()?;
@@ -58,9 +58,9 @@ fn settings() -> few::Map<String, String> {
 }
 
 /// A line of names, then one of values.
-fn counters(text: &str) -> few::Map<String, u64> {
+fn counters(text: &str) -> few::VecMap<String, u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(PREFIX)).map(str::split_whitespace);
-    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return few::Map::new() };
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return few::VecMap::new() };
     names.zip(values).filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
 }
 

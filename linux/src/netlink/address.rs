@@ -21,7 +21,7 @@ const FOREVER: u32 = u32::MAX;
 /// Adds `address`, or changes its lifetime.
 pub(crate) fn put(address: &Address) -> Request {
     let mut message = write(address);
-    if !address.detect {
+    if !address.dad {
         message.header.flags = AddressHeaderFlags::Nodad;
         message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
     }
@@ -75,7 +75,7 @@ pub(crate) fn read(message: &AddressMessage) -> Option<Address> {
         (Some(address), _) => (address, prefix_length),
         (None, address) => (address?, Prefix::of_ipv4(Ipv4Addr::UNSPECIFIED, prefix_length)?.length()),
     };
-    ours.then_some(Address { link, address, prefix_length, preferred, detect: false })
+    ours.then_some(Address { link, address, prefix_length, preferred, dad: false })
 }
 
 /// What is true of an address now, `gone` or not. One of IPv4 is told as an IPv4-mapped one.
@@ -86,15 +86,15 @@ pub(crate) fn event(message: &AddressMessage, gone: bool) -> Option<AddressEvent
     });
     let flags = flags.unwrap_or(AddressFlags::from_bits_retain(u32::from(message.header.flags.bits())));
     let state = if gone {
-        AddressState::Gone
+        AddressState::Removed
     } else if flags.contains(AddressFlags::Dadfailed) {
-        AddressState::Duplicated
+        AddressState::DadFailed
     } else if flags.contains(AddressFlags::Tentative) && !flags.contains(AddressFlags::Optimistic) {
         AddressState::Tentative
     } else if flags.contains(AddressFlags::Deprecated) {
         AddressState::Deprecated
     } else {
-        AddressState::Assigned
+        AddressState::Preferred
     };
     let address = address_of(message).or_else(|| ipv4_of(message))?;
     Some(AddressEvent { link: LinkId(message.header.index), address, state })

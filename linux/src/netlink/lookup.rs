@@ -6,15 +6,15 @@ use crate::error::Error;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric};
 use roam6_proto::LinkId;
-use roam6_proto::base::ids::Pair;
-use roam6_proto::contract::item::Table;
+use roam6_proto::base::ids::AddressPair;
+use roam6_proto::contract::item::RouteTable;
 use std::net::Ipv6Addr;
 
 /// What the tables say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
     /// The table that knew.
-    pub(crate) table: Table,
+    pub(crate) table: RouteTable,
     /// The interface.
     pub(crate) link: Option<LinkId>,
     /// `None`: the destination is a neighbour.
@@ -24,7 +24,7 @@ pub(crate) struct Way {
 }
 
 /// The way from `pair.local` to `pair.peer`, by `link` only if one is given. `None` if there is none.
-pub(crate) fn find(netlink: &mut Netlink, pair: Pair, link: Option<LinkId>) -> Result<Option<Way>, Error> {
+pub(crate) fn find(netlink: &mut Netlink, pair: AddressPair, link: Option<LinkId>) -> Result<Option<Way>, Error> {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet6;
     message.header.destination_prefix_length = 128;
@@ -41,10 +41,10 @@ pub(crate) fn find(netlink: &mut Netlink, pair: Pair, link: Option<LinkId>) -> R
 }
 
 fn read(route: &RouteMessage) -> Way {
-    let mut way = Way { table: Table(u32::from(route.header.table)), link: None, gateway: None, mtu: None };
+    let mut way = Way { table: RouteTable(u32::from(route.header.table)), link: None, gateway: None, mtu: None };
     for attribute in &route.attributes {
         match attribute {
-            RouteAttribute::Table(table) => way.table = Table(*table),
+            RouteAttribute::Table(table) => way.table = RouteTable(*table),
             RouteAttribute::Oif(link) => way.link = Some(LinkId(*link)),
             RouteAttribute::Gateway(RouteAddress::Inet6(router)) => way.gateway = Some(*router),
             RouteAttribute::Metrics(metrics) => {

@@ -11,7 +11,7 @@ use netlink_packet_route::AddressFamily;
 use nix::errno::Errno;
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::contract::input::{AddressEvent, LinkEvent, NeighbourEvent, RouteEvent};
-use roam6_proto::contract::item::{Address, Proxy, Rule};
+use roam6_proto::contract::item::{Address, ProxyNeighbour, PolicyRule};
 use std::os::fd::{AsFd, BorrowedFd};
 
 const GROUPS: [u32; 8] = [
@@ -38,8 +38,8 @@ pub(crate) enum News {
     RouteGone(KernelRoute),
     /// A route that is not ours came, went or changed.
     Rerouted,
-    RuleGone(Rule),
-    ProxyGone(Proxy),
+    RuleGone(PolicyRule),
+    ProxyGone(ProxyNeighbour),
     /// The kernel had more to tell than we had room for: read everything anew.
     Lost,
 }

@@ -10,7 +10,7 @@ use netlink_packet_route::neighbour::{
 use netlink_packet_route::route::{RouteProtocol, RouteType};
 use roam6_proto::base::ids::LinkId;
 use roam6_proto::contract::input::NeighbourEvent;
-use roam6_proto::contract::item::{Neighbour, Proxy};
+use roam6_proto::contract::item::{Neighbour, ProxyNeighbour};
 use roam6_wire::LinkAddress;
 use std::net::Ipv6Addr;
 
@@ -36,7 +36,7 @@ pub(crate) fn give_up(message: &NeighbourMessage) -> Option<(LinkId, Ipv6Addr, R
 }
 
 /// Answers for an address.
-pub(crate) fn put_proxy(proxy: &Proxy) -> Request {
+pub(crate) fn put_proxy(proxy: &ProxyNeighbour) -> Request {
     let mut message = write(proxy.link, proxy.address);
     message.header.flags = NeighbourFlags::Proxy;
     if proxy.router {
@@ -46,7 +46,7 @@ pub(crate) fn put_proxy(proxy: &Proxy) -> Request {
 }
 
 /// Answers for it no longer.
-pub(crate) fn remove_proxy(proxy: &Proxy) -> Request {
+pub(crate) fn remove_proxy(proxy: &ProxyNeighbour) -> Request {
     let mut message = write(proxy.link, proxy.address);
     message.header.flags = NeighbourFlags::Proxy;
     Request::remove(Message::new(libc::RTM_DELNEIGH, &message))
@@ -75,9 +75,9 @@ pub(crate) fn read(message: &NeighbourMessage) -> Option<Neighbour> {
 }
 
 /// Reads a proxy entry; `None` if it is not ours.
-pub(crate) fn read_proxy(message: &NeighbourMessage) -> Option<Proxy> {
+pub(crate) fn read_proxy(message: &NeighbourMessage) -> Option<ProxyNeighbour> {
     let flags = message.header.flags;
-    (flags.contains(NeighbourFlags::Proxy) && is_ours(message)).then_some(Proxy {
+    (flags.contains(NeighbourFlags::Proxy) && is_ours(message)).then_some(ProxyNeighbour {
         link: LinkId(message.header.ifindex),
         address: address_of(message)?,
         router: flags.contains(NeighbourFlags::Router),

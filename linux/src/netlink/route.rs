@@ -9,7 +9,7 @@ use netlink_packet_route::route::{
 };
 use roam6_proto::LinkId;
 use roam6_proto::contract::input::RouteEvent;
-use roam6_proto::contract::item::Table;
+use roam6_proto::contract::item::RouteTable;
 use roam6_wire::Prefix;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -19,7 +19,7 @@ pub(crate) const DEFAULT_METRIC: u32 = 1024;
 /// A route of ours in the kernel's terms: tunnels are interfaces already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KernelRoute {
-    pub(crate) table: Table,
+    pub(crate) table: RouteTable,
     pub(crate) destination: Prefix,
     pub(crate) source: Prefix,
     pub(crate) metric: u32,
@@ -62,7 +62,7 @@ impl KernelRoute {
         }
         let everything = family::everything(header.address_family)?;
         let mut route = KernelRoute {
-            table: Table(u32::from(header.table)),
+            table: RouteTable(u32::from(header.table)),
             destination: family::prefix(everything, header.destination_prefix_length)?,
             source: Prefix::new(Ipv6Addr::UNSPECIFIED, header.source_prefix_length)?,
             metric: DEFAULT_METRIC,
@@ -79,7 +79,7 @@ impl KernelRoute {
                 RouteAttribute::Source(RouteAddress::Inet6(address)) => {
                     route.source = Prefix::new(*address, header.source_prefix_length)?;
                 }
-                RouteAttribute::Table(table) => route.table = Table(*table),
+                RouteAttribute::Table(table) => route.table = RouteTable(*table),
                 RouteAttribute::Priority(metric) => route.metric = *metric,
                 RouteAttribute::Oif(device) if header.kind == RouteType::Unicast => {
                     route.device = Some(LinkId(*device));
@@ -171,6 +171,6 @@ pub(crate) fn default_route(message: &RouteMessage, stands: bool) -> Option<Rout
             _ => {}
         }
     }
-    let event = RouteEvent { link: link?, router: router?, stands };
+    let event = RouteEvent { link: link?, router: router?, present: stands };
     (header.address_family == AddressFamily::Inet6 && whole && main && !known).then_some(event)
 }

@@ -6,7 +6,7 @@ use super::{PROTOCOL, family};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::RouteProtocol;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleHeader, RuleMessage};
-use roam6_proto::contract::item::{Rule, Table};
+use roam6_proto::contract::item::{PolicyRule, RouteTable};
 use roam6_wire::Prefix;
 
 /// A packet whose source is not chosen yet matches if the source it would get by this rule's table does
@@ -14,12 +14,12 @@ use roam6_wire::Prefix;
 const FIND_SOURCE: RuleFlags = RuleFlags::from_bits_retain(0x1_0000);
 
 /// Adds `rule`.
-pub(crate) fn put(rule: &Rule) -> Request {
+pub(crate) fn put(rule: &PolicyRule) -> Request {
     Request::add(Message::new(libc::RTM_NEWRULE, &write(rule)))
 }
 
 /// Removes `rule`.
-pub(crate) fn remove(rule: &Rule) -> Request {
+pub(crate) fn remove(rule: &PolicyRule) -> Request {
     Request::remove(Message::new(libc::RTM_DELRULE, &write(rule)))
 }
 
@@ -31,22 +31,22 @@ pub(crate) fn dump(family: AddressFamily) -> Message {
 }
 
 /// Reads a rule; `None` if it is not ours.
-pub(crate) fn read(message: &RuleMessage) -> Option<Rule> {
+pub(crate) fn read(message: &RuleMessage) -> Option<PolicyRule> {
     let header = &message.header;
     let mut ours = false;
-    let mut rule = Rule {
+    let mut rule = PolicyRule {
         priority: 0,
         source: Prefix::ALL,
         destination: Prefix::ALL,
-        incoming: None,
-        table: Table(u32::from(header.table)),
+        iif: None,
+        table: RouteTable(u32::from(header.table)),
     };
     for attribute in &message.attributes {
         match attribute {
             RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)) => ours = true,
             RuleAttribute::Priority(priority) => rule.priority = *priority,
-            RuleAttribute::Iifname(name) => rule.incoming = Some(name.clone()),
-            RuleAttribute::Table(table) => rule.table = Table(*table),
+            RuleAttribute::Iifname(name) => rule.iif = Some(name.clone()),
+            RuleAttribute::Table(table) => rule.table = RouteTable(*table),
             RuleAttribute::Source(address) => rule.source = family::prefix(*address, header.src_len)?,
             RuleAttribute::Destination(address) => rule.destination = family::prefix(*address, header.dst_len)?,
             _ => {}
@@ -56,12 +56,12 @@ pub(crate) fn read(message: &RuleMessage) -> Option<Rule> {
 }
 
 /// A rule without prefixes is of IPv6.
-fn family_of(rule: &Rule) -> AddressFamily {
+fn family_of(rule: &PolicyRule) -> AddressFamily {
     let ipv4 = rule.source.is_ipv4() || rule.destination.is_ipv4();
     if ipv4 { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
 
-fn write(rule: &Rule) -> RuleMessage {
+fn write(rule: &PolicyRule) -> RuleMessage {
     let mut message = RuleMessage::default();
     let ((_, source, src_len), (_, destination, dst_len)) =
         (family::lower(rule.source), family::lower(rule.destination));
@@ -79,7 +79,7 @@ fn write(rule: &Rule) -> RuleMessage {
         RuleAttribute::Table(rule.table.0),
         RuleAttribute::Protocol(RouteProtocol::Other(PROTOCOL)),
     ];
-    message.attributes.extend(rule.incoming.clone().map(RuleAttribute::Iifname));
+    message.attributes.extend(rule.iif.clone().map(RuleAttribute::Iifname));
     if rule.source != Prefix::ALL {
         message.attributes.push(RuleAttribute::Source(source));
     }

@@ -3,7 +3,7 @@
 use crate::error::{Context, Error};
 use crate::sys::{self, AddressMembership};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
-use roam6_proto::contract::item::Anycast;
+use roam6_proto::contract::item::AnycastAddress;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -19,18 +19,18 @@ impl Anycasts {
     }
 
     /// Takes the address, anew if the interface has lost it.
-    pub(crate) fn put(&self, anycast: &Anycast) -> Result<(), Error> {
+    pub(crate) fn put(&self, anycast: &AnycastAddress) -> Result<(), Error> {
         self.drop(anycast);
         self.set(libc::IPV6_JOIN_ANYCAST, anycast)
             .context(format!("anycast address {} on {}", anycast.address, anycast.link))
     }
 
     /// Gives the address back, if it is held.
-    pub(crate) fn drop(&self, anycast: &Anycast) {
+    pub(crate) fn drop(&self, anycast: &AnycastAddress) {
         let _ = self.set(libc::IPV6_LEAVE_ANYCAST, anycast);
     }
 
-    fn set(&self, option: libc::c_int, anycast: &Anycast) -> io::Result<()> {
+    fn set(&self, option: libc::c_int, anycast: &AnycastAddress) -> io::Result<()> {
         let membership = AddressMembership {
             ipv6mr_multiaddr: libc::in6_addr { s6_addr: anycast.address.octets() },
             ipv6mr_interface: anycast.link.0,

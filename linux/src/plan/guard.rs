@@ -7,7 +7,7 @@ use crate::netfilter::expression::{load_icmp_type, load_protocol, pass, to_desti
 use crate::netfilter::{GUARD_TABLE as TABLE, Hook, Netfilter};
 use roam6_proto::LinkId;
 use roam6_proto::base::few;
-use roam6_proto::contract::item::Guard;
+use roam6_proto::contract::item::SourceFilter;
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
@@ -24,13 +24,13 @@ const ON_LINK: (Ipv6Addr, u8) = (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0), 16)
 /// All guards; the table holds all their rules, and is written whole.
 #[derive(Default)]
 pub(super) struct Guards {
-    held: few::Map<LinkId, Guard>,
+    held: few::VecMap<LinkId, SourceFilter>,
     filter: Option<Netfilter>,
 }
 
 impl Guards {
     /// Puts up `guard` in place of any of the same interface.
-    pub(super) fn put(&mut self, guard: &Guard) -> Result<(), Error> {
+    pub(super) fn put(&mut self, guard: &SourceFilter) -> Result<(), Error> {
         let former = self.held.insert(guard.link, guard.clone());
         self.write().inspect_err(|_| match former {
             Some(former) => drop(self.held.insert(guard.link, former)),
@@ -76,15 +76,15 @@ impl Guards {
 }
 
 /// The rules of one guard, the first that matches decides.
-fn rules(guard: &Guard) -> Vec<Vec<Vec<u8>>> {
+fn rules(guard: &SourceFilter) -> Vec<Vec<Vec<u8>>> {
     let from = |source: Prefix, verdict| rule(guard.link, from_source(source).into(), verdict);
-    let own = guard.own.iter().map(|address| from(Prefix::host(*address), answer_unreachable(FAILED_POLICY)));
+    let own = guard.own_addresses.iter().map(|address| from(Prefix::host(*address), answer_unreachable(FAILED_POLICY)));
     // What stays on the link, and what has no address yet.
     let nobody = Prefix::host(Ipv6Addr::UNSPECIFIED);
     let [link_local, on_link] = [LINK_LOCAL, ON_LINK].map(|(address, length)| Prefix::new(address, length));
     let near = link_local.into_iter().chain([nobody]);
-    let sources = near.chain(guard.sources.iter().copied()).map(|source| from(source, pass()));
-    let here = link_local.into_iter().chain(on_link).chain(guard.own.iter().copied().map(Prefix::host));
+    let sources = near.chain(guard.allowed.iter().copied()).map(|source| from(source, pass()));
+    let here = link_local.into_iter().chain(on_link).chain(guard.own_addresses.iter().copied().map(Prefix::host));
     let neighbours = here.map(|destination| rule(guard.link, neighbour_discovery(destination), pass()));
     let rest = rule(guard.link, Vec::new(), answer_unreachable(FAILED_POLICY));
     own.chain(sources).chain(neighbours).chain([rest]).collect()

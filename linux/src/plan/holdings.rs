@@ -2,7 +2,7 @@
 //! bindings. Tunnels and contexts are remembered by what carries them, records by the journal.
 
 use roam6_proto::base::few;
-use roam6_proto::contract::item::{Proxy, Route, Table, Target, TunnelId};
+use roam6_proto::contract::item::{ProxyNeighbour, Route, RouteTable, NextHop, TunnelId};
 use roam6_proto::{Item, Key, LinkId};
 use roam6_wire::Prefix;
 use std::collections::BTreeMap;
@@ -12,16 +12,16 @@ use std::net::Ipv6Addr;
 #[derive(Default)]
 pub(super) struct Holdings {
     /// Settings, addresses, anycast addresses, neighbours and rules: a few of each.
-    few: few::Map<Key, Item>,
+    few: few::VecMap<Key, Item>,
     proxies: BTreeMap<(LinkId, Ipv6Addr), bool>,
     /// Routes into tunnels, for packets of any source and any size.
-    into_tunnels: BTreeMap<(Table, Prefix, u32), TunnelId>,
+    into_tunnels: BTreeMap<(RouteTable, Prefix, u32), TunnelId>,
     /// Every other route.
     routes: BTreeMap<RouteKey, RouteRest>,
 }
 
-type RouteKey = (Table, Prefix, Prefix, u32);
-type RouteRest = (Target, Option<u32>);
+type RouteKey = (RouteTable, Prefix, Prefix, u32);
+type RouteRest = (NextHop, Option<u32>);
 
 impl Holdings {
     /// Holds `item` in place of any of the same key; returns the one it took the place of.
@@ -30,18 +30,18 @@ impl Holdings {
             Item::Route(route) => {
                 let key = (route.table, route.destination, route.source, route.metric);
                 let former = self.drop_route(&key);
-                if let Route { target: Target::Tunnel(id), source: Prefix::ALL, mtu: None, .. } = *route {
+                if let Route { target: NextHop::Tunnel(id), source: Prefix::ALL, mtu: None, .. } = *route {
                     self.into_tunnels.insert((route.table, route.destination, route.metric), id);
                 } else {
                     self.routes.insert(key, (route.target, route.mtu));
                 }
                 former
             }
-            Item::Proxy(proxy) => {
+            Item::ProxyNeighbour(proxy) => {
                 let key = (proxy.link, proxy.address);
                 self.proxies.insert(key, proxy.router).map(|former| proxy_of(&key, &former))
             }
-            Item::Tunnel(_) | Item::Context(_) | Item::Record(_) => None,
+            Item::Tunnel(_) | Item::ShimContext(_) | Item::JournalRecord(_) => None,
             item => self.few.insert(item.key(), item.clone()),
         }
     }
@@ -51,7 +51,7 @@ impl Holdings {
         match route_key(key) {
             Some(key) => self.drop_route(&key),
             None => match key {
-                Key::Proxy(link, address) => {
+                Key::ProxyNeighbour(link, address) => {
                     let key = (*link, *address);
                     self.proxies.remove(&key).map(|router| proxy_of(&key, &router))
                 }
@@ -69,7 +69,7 @@ impl Holdings {
                 into_tunnel.or_else(|| self.routes.get(&key).map(|rest| as_route(&key, rest))).map(Item::Route)
             }
             None => match key {
-                Key::Proxy(link, address) => {
+                Key::ProxyNeighbour(link, address) => {
                     let key = (*link, *address);
                     self.proxies.get(&key).map(|router| proxy_of(&key, router))
                 }
@@ -81,7 +81,7 @@ impl Holdings {
     /// All items in building order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Item> {
         // No proxy and no route has such a key, so the few fall on the right side of each.
-        let proxies = Key::Proxy(LinkId(0), Ipv6Addr::UNSPECIFIED);
+        let proxies = Key::ProxyNeighbour(LinkId(0), Ipv6Addr::UNSPECIFIED);
         let before = self.few.range(..proxies.clone()).map(|(_, item)| item.clone());
         let after = self.few.range(proxies..).map(|(_, item)| item.clone());
         let proxies = self.proxies.iter().map(|(key, rest)| proxy_of(key, rest));
@@ -96,7 +96,7 @@ impl Holdings {
             Key::Address(on, _) | Key::Anycast(on, _) | Key::Neighbour(on, _) => *on == link,
             _ => false,
         });
-        few.cloned().chain(self.proxies_on(link).map(|(link, address)| Key::Proxy(*link, *address)))
+        few.cloned().chain(self.proxies_on(link).map(|(link, address)| Key::ProxyNeighbour(*link, *address)))
     }
 
     /// Those of them that are of IPv4, or of IPv6.
@@ -105,7 +105,7 @@ impl Holdings {
             Key::Address(_, address)
             | Key::Anycast(_, address)
             | Key::Neighbour(_, address)
-            | Key::Proxy(_, address) => address.to_ipv4_mapped().is_some() == ipv4,
+            | Key::ProxyNeighbour(_, address) => address.to_ipv4_mapped().is_some() == ipv4,
             _ => false,
         })
     }
@@ -116,7 +116,7 @@ impl Holdings {
     }
 
     /// The routes in `table` to somewhere in `prefix`.
-    pub(super) fn routes_into(&self, table: Table, prefix: Prefix) -> impl Iterator<Item = Route> {
+    pub(super) fn routes_into(&self, table: RouteTable, prefix: Prefix) -> impl Iterator<Item = Route> {
         let last = Prefix::host(Ipv6Addr::from_bits(prefix.address().to_bits() | !mask(prefix)));
         let routes = self.routes.range((table, prefix, Prefix::ALL, 0)..=(table, last, Prefix::host(LAST), u32::MAX));
         let into_tunnels = self.into_tunnels.range((table, prefix, 0)..=(table, last, u32::MAX));
@@ -125,15 +125,15 @@ impl Holdings {
     }
 
     /// The tables that hold a route.
-    pub(super) fn tables(&self) -> Vec<Table> {
+    pub(super) fn tables(&self) -> Vec<RouteTable> {
         let mut tables = Vec::new();
-        let mut next = Some(Table(0));
+        let mut next = Some(RouteTable(0));
         while let Some(from) = next {
             let plain = self.routes.range((from, Prefix::ALL, Prefix::ALL, 0)..).next().map(|((table, ..), _)| *table);
             let into_tunnels = self.into_tunnels.range((from, Prefix::ALL, 0)..).next().map(|((table, ..), _)| *table);
             let found = plain.into_iter().chain(into_tunnels).min();
             tables.extend(found);
-            next = found.and_then(|table| table.0.checked_add(1)).map(Table);
+            next = found.and_then(|table| table.0.checked_add(1)).map(RouteTable);
         }
         tables
     }
@@ -167,7 +167,7 @@ fn route_key(key: &Key) -> Option<RouteKey> {
 }
 
 /// Where a route of this key is found if it leads into a tunnel.
-fn tunnel_key(&(table, destination, source, metric): &RouteKey) -> Option<(Table, Prefix, u32)> {
+fn tunnel_key(&(table, destination, source, metric): &RouteKey) -> Option<(RouteTable, Prefix, u32)> {
     (source == Prefix::ALL).then_some((table, destination, metric))
 }
 
@@ -175,12 +175,12 @@ fn as_route(&(table, destination, source, metric): &RouteKey, &(target, mtu): &R
     Route { table, destination, source, metric, target, mtu }
 }
 
-fn tunnel_route(&(table, destination, metric): &(Table, Prefix, u32), id: TunnelId) -> Route {
-    Route { table, destination, source: Prefix::ALL, metric, target: Target::Tunnel(id), mtu: None }
+fn tunnel_route(&(table, destination, metric): &(RouteTable, Prefix, u32), id: TunnelId) -> Route {
+    Route { table, destination, source: Prefix::ALL, metric, target: NextHop::Tunnel(id), mtu: None }
 }
 
 fn proxy_of(&(link, address): &(LinkId, Ipv6Addr), &router: &bool) -> Item {
-    Item::Proxy(Proxy { link, address, router })
+    Item::ProxyNeighbour(ProxyNeighbour { link, address, router })
 }
 
 #[cfg(test)]
@@ -189,25 +189,25 @@ mod tests {
 
     fn route(table: u32, destination: &str) -> Item {
         let destination = destination.parse().unwrap();
-        let (source, target) = (Prefix::ALL, Target::Unreachable);
-        Item::Route(Route { table: Table(table), destination, source, metric: 1, target, mtu: None })
+        let (source, target) = (Prefix::ALL, NextHop::Unreachable);
+        Item::Route(Route { table: RouteTable(table), destination, source, metric: 1, target, mtu: None })
     }
 
     fn proxy(link: u32, last: u16) -> Item {
-        Item::Proxy(Proxy { link: LinkId(link), address: Ipv6Addr::new(1, 0, 0, 0, 0, 0, 0, last), router: true })
+        Item::ProxyNeighbour(ProxyNeighbour { link: LinkId(link), address: Ipv6Addr::new(1, 0, 0, 0, 0, 0, 0, last), router: true })
     }
 
     #[test]
     fn holds_in_building_order_and_finds_by_place() {
         let mut holdings = Holdings::default();
-        let rule = Item::Rule(roam6_proto::contract::item::Rule {
+        let rule = Item::Rule(roam6_proto::contract::item::PolicyRule {
             priority: 1,
             source: Prefix::ALL,
             destination: Prefix::ALL,
-            incoming: None,
-            table: Table(7),
+            iif: None,
+            table: RouteTable(7),
         });
-        let anycast = Item::Anycast(roam6_proto::contract::item::Anycast { link: LinkId(3), address: LAST });
+        let anycast = Item::Anycast(roam6_proto::contract::item::AnycastAddress { link: LinkId(3), address: LAST });
         let routes =
             [route(7, "::/0"), route(7, "2001:db8::/32"), route(7, "2001:db8::/48"), route(9, "2001:db9::/48")];
         let order = [&[anycast, proxy(1, 1), proxy(3, 1)][..], &routes, &[rule]].concat();
@@ -217,8 +217,8 @@ mod tests {
             assert_eq!(holdings.find(&item.key()).as_ref(), Some(item));
         }
         assert_eq!(holdings.iter().collect::<Vec<_>>(), order);
-        assert_eq!(holdings.tables(), [Table(7), Table(9)]);
-        let into = |prefix: &str| holdings.routes_into(Table(7), prefix.parse().unwrap()).map(Item::Route);
+        assert_eq!(holdings.tables(), [RouteTable(7), RouteTable(9)]);
+        let into = |prefix: &str| holdings.routes_into(RouteTable(7), prefix.parse().unwrap()).map(Item::Route);
         assert_eq!(into("2001:db8::/32").collect::<Vec<_>>(), routes[1..3]);
         assert_eq!(into("2001:db8::/40").collect::<Vec<_>>(), routes[2..3]);
         assert_eq!(into("::/0").count(), 3);
@@ -235,18 +235,18 @@ mod tests {
         let mut holdings = Holdings::default();
         let other = route(7, "2001:db8::/48");
         let Item::Route(plain) = other.clone() else { return };
-        let into = Item::Route(Route { target: Target::Tunnel(TunnelId(5)), ..plain.clone() });
-        let limited = Item::Route(Route { target: Target::Tunnel(TunnelId(5)), mtu: Some(1300), ..plain });
+        let into = Item::Route(Route { target: NextHop::Tunnel(TunnelId(5)), ..plain.clone() });
+        let limited = Item::Route(Route { target: NextHop::Tunnel(TunnelId(5)), mtu: Some(1300), ..plain });
         let mut former = None;
         for item in [&other, &into, &limited, &into, &other] {
             assert_eq!(holdings.put(item), former);
             assert_eq!(holdings.find(&item.key()).as_ref(), Some(item));
             assert_eq!(holdings.iter().collect::<Vec<_>>(), std::slice::from_ref(item));
             assert_eq!(
-                holdings.routes_into(Table(7), Prefix::ALL).map(Item::Route).collect::<Vec<_>>(),
+                holdings.routes_into(RouteTable(7), Prefix::ALL).map(Item::Route).collect::<Vec<_>>(),
                 std::slice::from_ref(item)
             );
-            assert_eq!(holdings.tables(), [Table(7)]);
+            assert_eq!(holdings.tables(), [RouteTable(7)]);
             former = Some(item.clone());
         }
         assert_eq!(holdings.drop(&other.key()), former);

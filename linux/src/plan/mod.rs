@@ -30,8 +30,8 @@ use netlink_packet_route::AddressFamily;
 use nix::net::if_::if_indextoname;
 use nix::sys::epoll::Epoll;
 use roam6_proto::base::few;
-use roam6_proto::base::ids::{ContextId, Pair};
-use roam6_proto::contract::item::{Knob, Port, Route, Setting, Table, Target, Tunnel, TunnelId};
+use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::contract::item::{Sysctl, UdpPortHold, Route, SysctlSetting, RouteTable, NextHop, Tunnel, TunnelId};
 use roam6_proto::{Item, Key, LinkId, Outcome, Report, Time};
 use roam6_wire::Prefix;
 use setting::{Name, Settings};
@@ -48,7 +48,7 @@ pub(crate) struct Executor {
     netlink: Netlink,
     settings: Settings,
     /// What settings were called when they were put: interfaces may get other names.
-    called: few::Map<Key, Name>,
+    called: few::VecMap<Key, Name>,
     anycasts: Anycasts,
     guards: Guards,
     ports: Ports,
@@ -58,14 +58,14 @@ pub(crate) struct Executor {
     shim: Option<Shim>,
     contexts: u32,
     /// Tables in which contexts have a route while packets are rewritten.
-    led_out: BTreeMap<ContextId, Table>,
+    led_out: BTreeMap<ContextId, RouteTable>,
     /// ULIDs some of whose packets are rewritten, by marks of their sockets.
-    narrowed: BTreeMap<Pair, Narrow>,
+    narrowed: BTreeMap<AddressPair, Narrow>,
     held: Holdings,
     /// Where the paths of tunnels lead.
     remotes: BTreeSet<(Ipv6Addr, TunnelId)>,
     /// Links on which addresses are answered for.
-    answering: few::Set<LinkId>,
+    answering: few::VecSet<LinkId>,
     /// What others have removed.
     missing: BTreeSet<Key>,
     /// Routes changed by which paths of tunnels may lead: their tunnels are to ask anew.
@@ -105,7 +105,7 @@ impl Executor {
             frames: Frames::open(waits)?,
             netlink: Netlink::open()?,
             settings: Settings::open(run_dir)?,
-            called: few::Map::new(),
+            called: few::VecMap::new(),
             anycasts: Anycasts::open()?,
             guards: Guards::default(),
             ports: Ports::default(),
@@ -117,7 +117,7 @@ impl Executor {
             narrowed: BTreeMap::new(),
             held: Holdings::default(),
             remotes: BTreeSet::new(),
-            answering: few::Set::new(),
+            answering: few::VecSet::new(),
             missing: BTreeSet::new(),
             rerouted: false,
             waiting: Vec::new(),
@@ -131,8 +131,8 @@ impl Executor {
     pub(crate) fn put(&mut self, item: Item) {
         let key = item.key();
         let position = self.outcomes.len();
-        self.outcomes.push(Outcome { key: key.clone(), refused: None });
-        if let Item::Record(record) = &item {
+        self.outcomes.push(Outcome { key: key.clone(), error: None });
+        if let Item::JournalRecord(record) = &item {
             match self.journal.put(record) {
                 Ok(()) => self.records.push(position),
                 Err(error) => self.refuse(position, error.to_string()),
@@ -155,9 +155,9 @@ impl Executor {
     /// Takes up a `Drop`.
     pub(crate) fn drop(&mut self, key: &Key) {
         let result = match key {
-            Key::Record(record) => self.journal.drop(record).map(|()| Vec::new()),
+            Key::JournalRecord(record) => self.journal.drop(record).map(|()| Vec::new()),
             Key::Tunnel(id) => self.drop_tunnel(*id).map(|()| Vec::new()),
-            Key::Context(id) => self.drop_context(*id).map(|()| Vec::new()),
+            Key::ShimContext(id) => self.drop_context(*id).map(|()| Vec::new()),
             key => self.held.drop(key).map_or(Ok(Vec::new()), |item| self.unapply(&item)),
         };
         self.missing.remove(key);
@@ -166,7 +166,7 @@ impl Executor {
                 let waiting = requests.into_iter().map(|request| Waiting { request, key: key.clone(), put: None });
                 self.waiting.extend(waiting);
             }
-            Err(error) => self.reports.push(Report::Failed { key: key.clone(), why: error.to_string() }),
+            Err(error) => self.reports.push(Report::ItemRefused { key: key.clone(), why: error.to_string() }),
         }
     }
 
@@ -199,7 +199,7 @@ impl Executor {
             match (answer, put) {
                 (Ok(()), _) => {}
                 (Err(why), Some(put)) => self.take_back(&put, why),
-                (Err(why), None) => self.reports.push(Report::Failed { key, why }),
+                (Err(why), None) => self.reports.push(Report::ItemRefused { key, why }),
             }
         }
     }
@@ -232,7 +232,7 @@ impl Executor {
 
     fn refuse(&mut self, position: usize, why: String) {
         if let Some(outcome) = self.outcomes.get_mut(position) {
-            outcome.refused.get_or_insert(why);
+            outcome.error.get_or_insert(why);
         }
     }
 
@@ -247,7 +247,7 @@ impl Executor {
             Some(former) => drop(self.held.put(former)),
             None => drop(self.held.drop(&key)),
         }
-        if let Item::Proxy(proxy) = &put.item {
+        if let Item::ProxyNeighbour(proxy) = &put.item {
             self.answer_no_more_on(proxy.link);
         }
     }
@@ -256,11 +256,11 @@ impl Executor {
     fn apply(&mut self, item: &Item, former: Option<&Item>) -> Result<Vec<Request>, Error> {
         Ok(match (item, former) {
             // The kernel has no such setting for all interfaces at once.
-            (Item::Setting(Setting { link: None, knob: Knob::AcceptRa, .. }), _) => {
+            (Item::Sysctl(SysctlSetting { link: None, sysctl: Sysctl::AcceptRa, .. }), _) => {
                 self.settings.accept_advertisements()?;
                 Vec::new()
             }
-            (Item::Setting(setting), _) => {
+            (Item::Sysctl(setting), _) => {
                 let name = name_of(setting)?;
                 self.settings.put(&name, setting.value)?;
                 self.called.insert(item.key(), name);
@@ -277,13 +277,13 @@ impl Executor {
                 Vec::new()
             }
             (Item::Neighbour(neighbour), _) => vec![neighbour::put(neighbour)],
-            (Item::Proxy(proxy), former) => {
+            (Item::ProxyNeighbour(proxy), former) => {
                 if former.is_none() {
                     self.answer_on(proxy.link)?;
                 }
                 vec![neighbour::put_proxy(proxy)]
             }
-            (Item::Guard(guard), _) => {
+            (Item::SourceFilter(guard), _) => {
                 self.guards.put(guard)?;
                 Vec::new()
             }
@@ -299,56 +299,56 @@ impl Executor {
                 vec![rule::put(new), rule::remove(old)]
             }
             (Item::Rule(new), _) => vec![rule::put(new)],
-            (Item::Shortcut(to), _) => {
+            (Item::TunnelBypass(to), _) => {
                 self.tunnels.put_shortcut(*to)?;
                 Vec::new()
             }
-            (Item::EndpointLimits(limits), _) => {
+            (Item::MptcpLimits(limits), _) => {
                 self.mptcp.put_limits(*limits)?;
                 Vec::new()
             }
-            (Item::Endpoint(endpoint), _) => {
+            (Item::MptcpEndpoint(endpoint), _) => {
                 // The kernel makes a subflow at once: its address and routes have to stand.
                 self.flush();
                 self.mptcp.put(endpoint)?;
                 Vec::new()
             }
-            (Item::Heard(heard), _) => {
+            (Item::EthertypeSubscription(heard), _) => {
                 self.frames.hear(heard)?;
                 Vec::new()
             }
-            (Item::Virtual(interface), _) => {
+            (Item::VirtualInterface(interface), _) => {
                 self.frames.make(interface)?;
                 Vec::new()
             }
-            (Item::Port(port), _) => {
+            (Item::UdpPortHold(port), _) => {
                 if !self.ports.take(port)? {
-                    let Port { link, number } = *port;
+                    let UdpPortHold { link, port: number } = *port;
                     self.notice(format!(
                         "another program listens on UDP port {number} of {link}: two answer there now"
                     ));
                 }
                 Vec::new()
             }
-            (Item::Shimmed(shimmed), _) => {
+            (Item::ShimUplink(shimmed), _) => {
                 self.put_shimmed(shimmed)?;
                 Vec::new()
             }
-            (Item::Trigger(trigger), _) => {
+            (Item::ContextTrigger(trigger), _) => {
                 self.put_trigger(Some(trigger))?;
                 Vec::new()
             }
-            (Item::Context(context), _) => {
+            (Item::ShimContext(context), _) => {
                 self.put_context(context)?;
                 Vec::new()
             }
-            (Item::Record(_), _) => Vec::new(),
+            (Item::JournalRecord(_), _) => Vec::new(),
         })
     }
 
     /// Where the kernel is to make no more addresses, nobody prolongs those it has made: new connections choose others.
-    fn deprecate_autoconfigured(&mut self, setting: &Setting) -> Result<Vec<Request>, Error> {
-        let Setting { link: Some(link), knob: Knob::Autoconf, value: 0 } = *setting else { return Ok(Vec::new()) };
+    fn deprecate_autoconfigured(&mut self, setting: &SysctlSetting) -> Result<Vec<Request>, Error> {
+        let SysctlSetting { link: Some(link), sysctl: Sysctl::Autoconf, value: 0 } = *setting else { return Ok(Vec::new()) };
         let all = self.netlink.dump(address::dump(AddressFamily::Inet6))?;
         let requests = all.iter().filter_map(|message| match message {
             Told::NewAddress(message) => address::deprecate(message, link),
@@ -360,11 +360,11 @@ impl Executor {
     /// The opposite of [`Executor::apply`]; the plan holds the item no longer.
     fn unapply(&mut self, item: &Item) -> Result<Vec<Request>, Error> {
         let requests = match item {
-            Item::Setting(Setting { link: None, knob: Knob::AcceptRa, .. }) => {
+            Item::Sysctl(SysctlSetting { link: None, sysctl: Sysctl::AcceptRa, .. }) => {
                 self.settings.restore_advertisements()?;
                 Vec::new()
             }
-            Item::Setting(setting) => {
+            Item::Sysctl(setting) => {
                 let name = self.called.remove(&item.key());
                 // An interface that was made anew may have the name, and the setting, of one that is gone.
                 let name = name.filter(|name| !self.called.values().any(|other| other == name));
@@ -380,7 +380,7 @@ impl Executor {
                 Vec::new()
             }
             Item::Neighbour(old) => vec![neighbour::remove(old)],
-            Item::Proxy(old) => {
+            Item::ProxyNeighbour(old) => {
                 self.answer_no_more_on(old.link);
                 vec![neighbour::remove_proxy(old)]
             }
@@ -389,45 +389,45 @@ impl Executor {
                 vec![self.lower(old).remove()]
             }
             Item::Rule(old) => vec![rule::remove(old)],
-            Item::Shortcut(old) => {
+            Item::TunnelBypass(old) => {
                 self.tunnels.drop_shortcut(*old)?;
                 Vec::new()
             }
-            Item::EndpointLimits(_) => {
+            Item::MptcpLimits(_) => {
                 self.mptcp.drop_limits()?;
                 Vec::new()
             }
-            Item::Endpoint(old) => {
+            Item::MptcpEndpoint(old) => {
                 self.mptcp.drop(old.address)?;
                 Vec::new()
             }
-            Item::Heard(old) => {
+            Item::EthertypeSubscription(old) => {
                 self.frames.ignore(old.link, old.ethertype);
                 Vec::new()
             }
-            Item::Virtual(old) => {
+            Item::VirtualInterface(old) => {
                 self.frames.unmake(&old.name);
                 Vec::new()
             }
-            Item::Port(old) => {
+            Item::UdpPortHold(old) => {
                 self.ports.leave(old);
                 Vec::new()
             }
-            Item::Shimmed(old) => {
+            Item::ShimUplink(old) => {
                 self.drop_shimmed(old);
                 Vec::new()
             }
-            Item::Trigger(_) => {
+            Item::ContextTrigger(_) => {
                 self.put_trigger(None)?;
                 Vec::new()
             }
-            Item::Guard(old) => {
+            Item::SourceFilter(old) => {
                 // What leads out goes first.
                 self.flush();
                 self.guards.drop(old.link)?;
                 Vec::new()
             }
-            Item::Tunnel(_) | Item::Context(_) | Item::Record(_) => Vec::new(),
+            Item::Tunnel(_) | Item::ShimContext(_) | Item::JournalRecord(_) => Vec::new(),
         };
         Ok(requests)
     }
@@ -469,23 +469,23 @@ impl Executor {
     /// A route in the kernel's terms.
     fn lower(&self, route: &Route) -> KernelRoute {
         let (device, gateway, limit) = match route.target {
-            Target::Link(link) => (Some(link), None, None),
-            Target::Gateway { link, router } => (Some(link), Some(router), None),
-            Target::Tunnel(id) => (self.tunnels.device(id), self.tunnels.gateway(id), self.tunnels.mtu(id)),
-            Target::Unreachable | Target::Discard => (None, None, None),
+            NextHop::OnLink(link) => (Some(link), None, None),
+            NextHop::Gateway { link, router } => (Some(link), Some(router), None),
+            NextHop::Tunnel(id) => (self.tunnels.device(id), self.tunnels.gateway(id), self.tunnels.mtu(id)),
+            NextHop::Unreachable | NextHop::Blackhole => (None, None, None),
         };
         let mtu = route.mtu.into_iter().chain(limit).min().filter(|_| device.is_some());
         let Route { table, destination, source, metric, .. } = *route;
-        let discards = route.target == Target::Discard;
+        let discards = route.target == NextHop::Blackhole;
         KernelRoute { table, destination, source, metric, device, discards, gateway, mtu }
     }
 
     /// After the device or the largest packet of `tunnel` changed: tells the kernel anew of its routes, which lead to
     /// its far side, and of those of tunnels that run through it.
     fn reroute(&mut self, tunnel: &Tunnel, depth: usize) {
-        let target = Target::Tunnel(tunnel.id);
+        let target = NextHop::Tunnel(tunnel.id);
         for table in self.held.tables() {
-            let routes = tunnel.far.iter().flat_map(|prefix| self.held.routes_into(table, *prefix));
+            let routes = tunnel.remote_prefixes.iter().flat_map(|prefix| self.held.routes_into(table, *prefix));
             let routes: Vec<Route> = routes.filter(|route| route.target == target).collect();
             for route in routes {
                 let request = self.lower(&route).put();
@@ -507,7 +507,7 @@ impl Executor {
     fn run_through(&self, tunnel: &Tunnel) -> BTreeSet<TunnelId> {
         let last = |prefix: &Prefix| Ipv6Addr::from_bits(prefix.address().to_bits() | !mask(*prefix));
         let inside = |prefix: &Prefix| (prefix.address(), TunnelId(0))..=(last(prefix), TunnelId(u32::MAX));
-        let inner = tunnel.far.iter().flat_map(|prefix| self.remotes.range(inside(prefix)));
+        let inner = tunnel.remote_prefixes.iter().flat_map(|prefix| self.remotes.range(inside(prefix)));
         inner.map(|(_, id)| *id).filter(|id| *id != tunnel.id).collect()
     }
 
@@ -527,7 +527,7 @@ impl Executor {
             return;
         }
         self.answering.remove(&link);
-        let asked_for = self.held.find(&Key::Setting(Some(link), Knob::ProxyNdp)).is_some();
+        let asked_for = self.held.find(&Key::Sysctl(Some(link), Sysctl::ProxyNdp)).is_some();
         for (name, _) in proxy_settings(link).into_iter().flatten().skip(usize::from(asked_for)) {
             if let Err(error) = self.settings.drop(&name, Some(&name)) {
                 self.notice(error);
@@ -538,7 +538,7 @@ impl Executor {
 
 /// Whether paths of tunnels may lead by this route; those into tunnels are looked at with their tunnels.
 fn is_plain(route: &Route) -> bool {
-    !matches!(route.target, Target::Tunnel(_))
+    !matches!(route.target, NextHop::Tunnel(_))
 }
 
 fn remotes(tunnel: &Tunnel) -> Vec<Ipv6Addr> {
@@ -552,16 +552,16 @@ fn proxy_settings(link: LinkId) -> Result<[(Name, i32); 3], Error> {
     Ok([answers, (Name::neigh(&interface, "proxy_delay"), 0), (Name::neigh4(&interface, "proxy_delay"), 0)])
 }
 
-fn name_of(setting: &Setting) -> Result<Name, Error> {
-    let knob = match setting.knob {
-        Knob::Forwarding => "forwarding",
-        Knob::AcceptRa => "accept_ra",
-        Knob::Autoconf => "autoconf",
-        Knob::AcceptDad => "accept_dad",
-        Knob::RouterSolicitations => "router_solicitations",
-        Knob::ProxyNdp => "proxy_ndp",
-        Knob::KeepAddrOnDown => "keep_addr_on_down",
-        Knob::Ipv4Forwarding => return Ok(Name::conf4("forwarding")),
+fn name_of(setting: &SysctlSetting) -> Result<Name, Error> {
+    let knob = match setting.sysctl {
+        Sysctl::Forwarding => "forwarding",
+        Sysctl::AcceptRa => "accept_ra",
+        Sysctl::Autoconf => "autoconf",
+        Sysctl::AcceptDad => "accept_dad",
+        Sysctl::RouterSolicitations => "router_solicitations",
+        Sysctl::ProxyNdp => "proxy_ndp",
+        Sysctl::KeepAddrOnDown => "keep_addr_on_down",
+        Sysctl::Ipv4Forwarding => return Ok(Name::conf4("forwarding")),
     };
     let interface = setting.link.map(interface_name).transpose()?;
     Ok(Name::conf(interface.as_deref(), knob))

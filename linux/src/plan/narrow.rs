@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::netlink::lookup;
 use crate::shim::HEADER;
 use roam6_proto::base::few;
-use roam6_proto::base::ids::{ContextId, Pair};
-use roam6_proto::contract::item::{Context, Route, Target};
+use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::contract::item::{ShimContext, Route, NextHop};
 use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
 use roam6_wire::shim6::Fork;
@@ -19,14 +19,14 @@ const MIN_MTU: u32 = 1280;
 /// What forks of one pair of ULIDs need.
 #[derive(Debug, Default)]
 pub(super) struct Narrow {
-    forks: few::Set<Fork>,
+    forks: few::VecSet<Fork>,
     /// None as long as the context that is not forked leads its packets out, for they have room then.
     route: Option<Route>,
 }
 
 impl Executor {
     /// A fork rewrites packets from now on.
-    pub(super) fn narrow(&mut self, context: &Context) -> Result<(), Error> {
+    pub(super) fn narrow(&mut self, context: &ShimContext) -> Result<(), Error> {
         let ulids = context.id.ulids;
         self.narrowed.entry(ulids).or_default().forks.insert(context.id.fork);
         let link_mtu = self.link_mtu(context.link)?;
@@ -50,7 +50,7 @@ impl Executor {
     }
 
     /// The context that is not forked leads its packets out no more.
-    pub(super) fn narrow_again(&mut self, ulids: Pair) {
+    pub(super) fn narrow_again(&mut self, ulids: AddressPair) {
         if self.narrowed.contains_key(&ulids)
             && let Err(error) = self.make_room(ulids, u32::MAX)
         {
@@ -58,7 +58,7 @@ impl Executor {
         }
     }
 
-    fn make_room(&mut self, ulids: Pair, most: u32) -> Result<(), Error> {
+    fn make_room(&mut self, ulids: AddressPair, most: u32) -> Result<(), Error> {
         let led = self.led_out.contains_key(&ContextId { ulids, fork: Fork::NONE });
         let done = |narrow: &Narrow| narrow.route.is_some();
         if led || self.narrowed.get(&ulids).is_none_or(done) {
@@ -72,7 +72,7 @@ impl Executor {
             destination: Prefix::host(ulids.peer),
             source: Prefix::host(ulids.local),
             metric: METRIC,
-            target: way.gateway.map_or(Target::Link(link), |router| Target::Gateway { link, router }),
+            target: way.gateway.map_or(NextHop::OnLink(link), |router| NextHop::Gateway { link, router }),
             mtu: Some(mtu.saturating_sub(HEADER as u32).max(MIN_MTU)),
         };
         let (request, item) = (self.lower(&route).put(), Item::Route(route.clone()));

@@ -26,7 +26,7 @@ impl Executor {
         let key = match news {
             News::RouteGone(route) => self.route_key(route),
             News::RuleGone(rule) => Item::Rule(rule.clone()).key(),
-            News::ProxyGone(proxy) => Key::Proxy(proxy.link, proxy.address),
+            News::ProxyGone(proxy) => Key::ProxyNeighbour(proxy.link, proxy.address),
             News::Address(event, Some(_)) => Key::Address(event.link, event.address),
             _ => return,
         };
@@ -55,7 +55,7 @@ impl Executor {
     pub(crate) fn repair(&mut self) -> usize {
         let repaired = self.put_again();
         if repaired > 0 {
-            self.reports.push(Report::Restored { items: repaired });
+            self.reports.push(Report::ItemsRestored { items: repaired });
         }
         repaired
     }
@@ -187,14 +187,14 @@ impl Executor {
     fn shown(&self, item: Item) -> Option<Shown> {
         match item {
             Item::Route(route) => Some(Shown::Route(self.lower(&route).as_shown())),
-            Item::Address(address) => Some(Shown::Item(Item::Address(Address { detect: false, ..address }))),
-            Item::Rule(_) | Item::Neighbour(_) | Item::Proxy(_) => Some(Shown::Item(item)),
-            Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Shortcut(_) | Item::Record(_) => None,
+            Item::Address(address) => Some(Shown::Item(Item::Address(Address { dad: false, ..address }))),
+            Item::Rule(_) | Item::Neighbour(_) | Item::ProxyNeighbour(_) => Some(Shown::Item(item)),
+            Item::Sysctl(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::TunnelBypass(_) | Item::JournalRecord(_) => None,
             // Not in the routing tables; they are compared by themselves.
-            Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Guard(_) => None,
-            Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => None,
+            Item::MptcpLimits(_) | Item::MptcpEndpoint(_) | Item::SourceFilter(_) => None,
+            Item::ShimUplink(_) | Item::ContextTrigger(_) | Item::ShimContext(_) => None,
             // They go with the process.
-            Item::Heard(_) | Item::Virtual(_) | Item::Port(_) => None,
+            Item::EthertypeSubscription(_) | Item::VirtualInterface(_) | Item::UdpPortHold(_) => None,
         }
     }
 
@@ -212,13 +212,13 @@ impl Executor {
             Item::Rule(rule) => Some(rule::put(rule)),
             Item::Address(address) => Some(address::put(address)),
             Item::Neighbour(neighbour) => Some(neighbour::put(neighbour)),
-            Item::Proxy(proxy) => Some(neighbour::put_proxy(proxy)),
-            Item::Setting(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::Shortcut(_) | Item::Record(_) => None,
+            Item::ProxyNeighbour(proxy) => Some(neighbour::put_proxy(proxy)),
+            Item::Sysctl(_) | Item::Anycast(_) | Item::Tunnel(_) | Item::TunnelBypass(_) | Item::JournalRecord(_) => None,
             // Not in the routing tables; they are compared by themselves.
-            Item::EndpointLimits(_) | Item::Endpoint(_) | Item::Guard(_) => None,
-            Item::Shimmed(_) | Item::Trigger(_) | Item::Context(_) => None,
+            Item::MptcpLimits(_) | Item::MptcpEndpoint(_) | Item::SourceFilter(_) => None,
+            Item::ShimUplink(_) | Item::ContextTrigger(_) | Item::ShimContext(_) => None,
             // They go with the process.
-            Item::Heard(_) | Item::Virtual(_) | Item::Port(_) => None,
+            Item::EthertypeSubscription(_) | Item::VirtualInterface(_) | Item::UdpPortHold(_) => None,
         }
     }
 }
@@ -236,7 +236,7 @@ fn read(message: &Told) -> Option<Shown> {
         Told::NewRule(message) => rule::read(message).map(|rule| Shown::Item(Item::Rule(rule))),
         Told::NewAddress(message) => address::read(message).map(|address| Shown::Item(Item::Address(address))),
         Told::NewNeighbour(message) => neighbour::read_proxy(message)
-            .map(Item::Proxy)
+            .map(Item::ProxyNeighbour)
             .or_else(|| neighbour::read(message).map(Item::Neighbour))
             .map(Shown::Item),
         _ => None,
@@ -249,7 +249,7 @@ fn removal(shown: &Shown) -> Option<Request> {
         Shown::Item(Item::Rule(rule)) => Some(rule::remove(rule)),
         Shown::Item(Item::Address(address)) => Some(address::remove(address)),
         Shown::Item(Item::Neighbour(neighbour)) => Some(neighbour::remove(neighbour)),
-        Shown::Item(Item::Proxy(proxy)) => Some(neighbour::remove_proxy(proxy)),
+        Shown::Item(Item::ProxyNeighbour(proxy)) => Some(neighbour::remove_proxy(proxy)),
         Shown::Item(_) => None,
     }
 }

@@ -53,9 +53,9 @@ impl Name {
 pub(crate) struct Settings {
     file: PathBuf,
     /// What each was before us.
-    former: few::Map<Name, i32>,
+    former: few::VecMap<Name, i32>,
     /// Those this life has put.
-    ours: few::Map<Name, i32>,
+    ours: few::VecMap<Name, i32>,
     /// The `accept_ra` of interfaces that go on accepting router advertisements.
     accepting: Vec<Name>,
 }
@@ -69,10 +69,10 @@ impl Settings {
             Ok(bytes) => serde_json::from_slice::<Vec<(Name, i32)>>(&bytes)
                 .map(|former| former.into_iter().collect())
                 .map_err(|error| Error::new(file.display(), error))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => few::Map::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => few::VecMap::new(),
             Err(error) => return Err(error).context(file.display()),
         };
-        Ok(Settings { file, former, ours: few::Map::new(), accepting: Vec::new() })
+        Ok(Settings { file, former, ours: few::VecMap::new(), accepting: Vec::new() })
     }
 
     /// Sets `name` to `value`.

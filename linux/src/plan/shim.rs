@@ -8,9 +8,9 @@ use crate::netlink::lookup::{self, Way};
 use crate::netlink::message::Told;
 use crate::shim::{HEADER, Shim};
 use nix::errno::Errno;
-use roam6_proto::base::ids::{ContextId, Pair};
-use roam6_proto::contract::item::{Address, Context, Route, Shimmed, Table, Target, Trigger};
-use roam6_proto::{Activity, Input, Item, Key, LinkId, Sample, Time};
+use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::contract::item::{Address, ShimContext, Route, ShimUplink, RouteTable, NextHop, ContextTrigger};
+use roam6_proto::{Activity, Input, Item, Key, LinkId, ActivityQuery, Time};
 use roam6_wire::Prefix;
 use roam6_wire::shim6::Fork;
 use std::net::{Ipv6Addr, UdpSocket};
@@ -19,7 +19,7 @@ use std::os::fd::BorrowedFd;
 /// Metric of the routes: before all that people write.
 const METRIC: u32 = 1;
 /// Where the route goes if no table knows the ULIDs any more.
-const MAIN: Table = Table(254);
+const MAIN: RouteTable = RouteTable(254);
 const LOOPBACK: LinkId = LinkId(1);
 const MIN_MTU: u32 = 1280;
 
@@ -36,7 +36,7 @@ impl Executor {
     }
 
     /// Answers what a context has carried.
-    pub(crate) fn sample(&mut self, now: Time, sample: &Sample) -> Option<Activity> {
+    pub(crate) fn sample(&mut self, now: Time, sample: &ActivityQuery) -> Option<Activity> {
         let answer = self.shim.as_mut()?.sample(now, sample);
         answer.unwrap_or_else(|error| {
             self.notice(error);
@@ -52,23 +52,23 @@ impl Executor {
         }
     }
 
-    pub(super) fn put_shimmed(&mut self, shimmed: &Shimmed) -> Result<(), Error> {
+    pub(super) fn put_shimmed(&mut self, shimmed: &ShimUplink) -> Result<(), Error> {
         let name = super::interface_name(shimmed.link)?;
         self.open_shim()?.attach(shimmed.link, &name)
     }
 
-    pub(super) fn drop_shimmed(&mut self, shimmed: &Shimmed) {
+    pub(super) fn drop_shimmed(&mut self, shimmed: &ShimUplink) {
         if let Some(shim) = &mut self.shim {
             shim.detach(shimmed.link);
         }
     }
 
-    pub(super) fn put_trigger(&mut self, trigger: Option<&Trigger>) -> Result<(), Error> {
+    pub(super) fn put_trigger(&mut self, trigger: Option<&ContextTrigger>) -> Result<(), Error> {
         self.open_shim()?.set_trigger(trigger)
     }
 
     /// Before the first rewritten packet its route stands, and after the last it goes.
-    pub(super) fn put_context(&mut self, context: &Context) -> Result<(), Error> {
+    pub(super) fn put_context(&mut self, context: &ShimContext) -> Result<(), Error> {
         self.open_shim()?;
         let rewrites = context.locators != context.id.ulids;
         let forked = context.id.fork != Fork::NONE;
@@ -78,7 +78,7 @@ impl Executor {
             (true, false) => next_hop = self.lead_out(context)?,
             (false, _) => {}
         }
-        self.open_shim()?.put(&Context { next_hop, ..context.clone() })?;
+        self.open_shim()?.put(&ShimContext { next_hop, ..context.clone() })?;
         if !rewrites {
             self.leave_way(context.id);
         }
@@ -125,14 +125,14 @@ impl Executor {
     }
 
     /// Routes the packets of the ULIDs out by the uplink of the locators; by which router, if there is one.
-    fn lead_out(&mut self, context: &Context) -> Result<Option<Ipv6Addr>, Error> {
+    fn lead_out(&mut self, context: &ShimContext) -> Result<Option<Ipv6Addr>, Error> {
         self.flush();
         let ulids = context.id.ulids;
         self.keep_alive(ulids.local);
         let by_link = lookup::find(&mut self.netlink, context.locators, Some(context.link))?;
         let router = context.next_hop.or(by_link.and_then(|way| way.gateway));
         if context.next_hop.is_none() && by_link.is_none() {
-            let Pair { local, peer } = context.locators;
+            let AddressPair { local, peer } = context.locators;
             return Err(Error::new(format_args!("way from {local} to {peer}"), Errno::ENETUNREACH.desc()));
         }
         let former = lookup::find(&mut self.netlink, ulids, None)?;
@@ -145,7 +145,7 @@ impl Executor {
             source,
             metric: METRIC,
             // A peer on the link itself: where its locator is, packets with its ULID are understood.
-            target: Target::Gateway { link: context.link, router: router.unwrap_or(context.locators.peer) },
+            target: NextHop::Gateway { link: context.link, router: router.unwrap_or(context.locators.peer) },
             mtu: Some(mtu.saturating_sub(HEADER as u32).max(MIN_MTU)),
         };
         let request = self.lower(&route).put();
@@ -165,7 +165,7 @@ impl Executor {
     /// A connection that was not bound to its ULID has found its way before it had a source, in another table perhaps than
     /// the one that is for the source. It looks for another only when something changes there; then it has its source.
     fn stir(&mut self, route: &Route) -> Result<(), Error> {
-        let unbound = Pair { local: Ipv6Addr::UNSPECIFIED, peer: route.destination.address() };
+        let unbound = AddressPair { local: Ipv6Addr::UNSPECIFIED, peer: route.destination.address() };
         let way = lookup::find(&mut self.netlink, unbound, None)?;
         if let Some(Way { table, .. }) = way.filter(|way| way.table != route.table) {
             let there = self.lower(&Route { table, ..route.clone() });
@@ -194,7 +194,7 @@ impl Executor {
     }
 
     /// The table in which packets of the ULIDs find their route: only a route there makes connections look again.
-    fn table_of(&self, id: ContextId, way: Option<Way>) -> Table {
+    fn table_of(&self, id: ContextId, way: Option<Way>) -> RouteTable {
         let held = self.led_out.get(&id).copied();
         held.or_else(|| way.map(|way| way.table)).unwrap_or(MAIN)
     }
@@ -205,7 +205,7 @@ impl Executor {
         if !UdpSocket::bind((ulid, 0)).is_err_and(absent) {
             return;
         }
-        let address = Address { link: LOOPBACK, address: ulid, prefix_length: 128, preferred: false, detect: false };
+        let address = Address { link: LOOPBACK, address: ulid, prefix_length: 128, preferred: false, dad: false };
         let key = Key::Address(LOOPBACK, ulid);
         self.waiting.push(Waiting { request: crate::netlink::address::put(&address), key, put: None });
         self.held.put(&Item::Address(address));
@@ -222,6 +222,6 @@ impl Executor {
 }
 
 /// Destination and source of the route of these ULIDs.
-fn way_of(ulids: Pair) -> (Prefix, Prefix) {
+fn way_of(ulids: AddressPair) -> (Prefix, Prefix) {
     (Prefix::host(ulids.peer), Prefix::host(ulids.local))
 }

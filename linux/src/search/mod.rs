@@ -99,7 +99,7 @@ mod tests {
 
     /// Octets that look random but are not.
     fn octets(seed: u64, length: usize) -> Vec<u8> {
-        let mut entropy = roam6_proto::Entropy::from_number(seed);
+        let mut entropy = roam6_proto::Entropy::seed_from_u64(seed);
         let mut bytes = vec![0; length];
         entropy.fill(&mut bytes);
         bytes

@@ -1,8 +1,8 @@
 //! What the daemon and the shim's programs both know: the layouts of `bpf/shim/abi.h`, written field by field.
 
 use core::time::Duration;
-use roam6_proto::base::ids::{ContextId, Pair};
-use roam6_proto::contract::item::{Context, MOST_LOCATORS, Trigger};
+use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::contract::item::{ShimContext, MAX_LOCATORS, ContextTrigger};
 use roam6_wire::shim6::Tag;
 use std::net::Ipv6Addr;
 
@@ -13,7 +13,7 @@ pub(super) const TELL_RECEIVED: u32 = 2;
 pub(super) type SettingsValue = [u8; 48];
 pub(super) type ContextKey = [u8; 36];
 pub(super) type ContextValue = [u8; 80];
-pub(super) type TaggedValue = [u8; 40 + 16 * MOST_LOCATORS];
+pub(super) type TaggedValue = [u8; 40 + 16 * MAX_LOCATORS];
 pub(super) type CarriedValue = [u8; 64];
 
 /// Where the programs count what a context carries.
@@ -24,14 +24,14 @@ pub(super) struct Slot(pub(super) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) slot: Slot,
-    pub(super) locators: Pair,
+    pub(super) locators: AddressPair,
     pub(super) tag_in: Tag,
     pub(super) tag_out: Tag,
 }
 
 impl Held {
     /// What a packet of it shows, if it shows anything.
-    pub(super) fn quote(&self, id: ContextId) -> Option<(Tag, Pair)> {
+    pub(super) fn quote(&self, id: ContextId) -> Option<(Tag, AddressPair)> {
         (self.locators != id.ulids).then_some((self.tag_out, self.locators))
     }
 }
@@ -53,20 +53,20 @@ pub(super) struct Carried {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     /// A conversation is worth a context; `since` in nanoseconds of their clock.
-    Flow { link: u32, pair: Pair, packets: u64, octets: u64, since: u64 },
+    Flow { link: u32, pair: AddressPair, packets: u64, octets: u64, since: u64 },
     /// A context that was asked about has carried something.
     Activity(Slot),
     /// The head of a packet of no context.
     Packet { link: u32, octets: Vec<u8> },
 }
 
-pub(super) fn settings(trigger: Option<&Trigger>, bounce: u32) -> SettingsValue {
+pub(super) fn settings(trigger: Option<&ContextTrigger>, bounce: u32) -> SettingsValue {
     let span = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     layout(|out| {
         let number = |number: Option<u64>| number.unwrap_or_default();
         let given = trigger.map(|trigger| {
             let age = trigger.age.map(|age| span(age).max(1));
-            [number(trigger.octets), number(trigger.packets), number(age), span(trigger.idle), span(trigger.again)]
+            [number(trigger.octets), number(trigger.packets), number(age), span(trigger.idle_timeout), span(trigger.repeat_after)]
         });
         out.extend(given.unwrap_or_default().into_iter().flat_map(u64::to_ne_bytes));
         out.extend(u32::from(trigger.is_some()).to_ne_bytes());
@@ -81,7 +81,7 @@ pub(super) fn context_key(id: ContextId) -> ContextKey {
     })
 }
 
-pub(super) fn context(context: &Context, slot: Slot) -> ContextValue {
+pub(super) fn context(context: &ShimContext, slot: Slot) -> ContextValue {
     layout(|out| {
         put_pair(out, context.locators);
         out.extend(context.next_hop.unwrap_or(Ipv6Addr::UNSPECIFIED).octets());
@@ -94,18 +94,18 @@ pub(super) fn context(context: &Context, slot: Slot) -> ContextValue {
 /// What of a context in the map the daemon needs to know; `None` for what it did not write.
 pub(super) fn held(value: &ContextValue) -> Option<Held> {
     let mut reader = Reader(value);
-    let locators = Pair { local: reader.address()?, peer: reader.address()? };
+    let locators = AddressPair { local: reader.address()?, peer: reader.address()? };
     reader.take::<16>()?;
     let (tag_out, tag_in) = (Tag::new(reader.number()?)?, Tag::new(reader.number()?)?);
     Some(Held { slot: Slot(reader.word()?), locators, tag_in, tag_out })
 }
 
-pub(super) fn tagged(context: &Context, slot: Slot) -> TaggedValue {
+pub(super) fn tagged(context: &ShimContext, slot: Slot) -> TaggedValue {
     layout(|out| {
         put_pair(out, context.id.ulids);
         out.extend(slot.0.to_ne_bytes());
-        out.extend((context.from.len() as u32).to_ne_bytes());
-        out.extend(context.from.iter().flat_map(Ipv6Addr::octets));
+        out.extend((context.allowed_sources.len() as u32).to_ne_bytes());
+        out.extend(context.allowed_sources.iter().flat_map(Ipv6Addr::octets));
     })
 }
 
@@ -130,7 +130,7 @@ pub(super) fn decode_event(bytes: &[u8]) -> Option<Event> {
     match reader.word()? {
         1 => Some(Event::Flow {
             link: reader.word()?,
-            pair: Pair { local: reader.address()?, peer: reader.address()? },
+            pair: AddressPair { local: reader.address()?, peer: reader.address()? },
             packets: reader.number()?,
             octets: reader.number()?,
             since: reader.number()?,
@@ -167,7 +167,7 @@ impl Reader<'_> {
     }
 }
 
-fn put_pair(out: &mut Vec<u8>, pair: Pair) {
+fn put_pair(out: &mut Vec<u8>, pair: AddressPair) {
     out.extend(pair.local.octets());
     out.extend(pair.peer.octets());
 }

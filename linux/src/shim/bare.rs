@@ -3,8 +3,8 @@
 use crate::tunnel::world::{self, Host};
 use crate::{Backend, Host as Daemon, HostOptions, sys};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use roam6_proto::base::ids::{ContextId, Pair};
-use roam6_proto::contract::item::{Context, Shimmed};
+use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::contract::item::{ShimContext, ShimUplink};
 use roam6_proto::{Item, LinkId, Output};
 use roam6_wire::shim6::{Fork, Tag};
 use std::fs::File;
@@ -21,7 +21,7 @@ const OCTETS: usize = 1 << 20;
 struct Side {
     host: Host,
     daemon: Daemon,
-    paths: [Pair; 2],
+    paths: [AddressPair; 2],
     tags: [u64; 2],
     _folder: tempfile::TempDir,
 }
@@ -45,11 +45,11 @@ impl Side {
             awake: Duration::ZERO,
         };
         let daemon = host.enter(|| Daemon::new(options).unwrap());
-        let paths = [0, 1].map(|path| Pair { local: own[path].parse().unwrap(), peer: peer[path].parse().unwrap() });
+        let paths = [0, 1].map(|path| AddressPair { local: own[path].parse().unwrap(), peer: peer[path].parse().unwrap() });
         let mut side = Side { host, daemon, paths, tags, _folder: folder };
         for path in 0..2 {
             let link = side.link(path);
-            side.put(Item::Shimmed(Shimmed { link }));
+            side.put(Item::ShimUplink(ShimUplink { link }));
         }
         side
     }
@@ -60,21 +60,21 @@ impl Side {
 
     fn put(&mut self, item: Item) {
         let outcomes = self.host.enter(|| self.daemon.execute([Output::Put(item)], |report| panic!("{report:?}")));
-        assert!(outcomes.iter().all(|outcome| outcome.refused.is_none()), "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| outcome.error.is_none()), "{outcomes:?}");
     }
 
     fn take_path(&mut self, path: usize) {
         let [tag_in, tag_out] = self.tags.map(|tag| Tag::new(tag).unwrap());
-        let context = Context {
+        let context = ShimContext {
             id: ContextId { ulids: self.paths[0], fork: Fork::NONE },
             locators: self.paths[path],
             link: self.link(path),
             next_hop: None,
             tag_in,
             tag_out,
-            from: self.paths.iter().map(|pair| pair.peer).collect(),
+            allowed_sources: self.paths.iter().map(|pair| pair.peer).collect(),
         };
-        self.put(Item::Context(context));
+        self.put(Item::ShimContext(context));
     }
 }
 

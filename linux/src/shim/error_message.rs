@@ -1,7 +1,7 @@
 //! ICMPv6 errors about packets that bore the payload extension header, put into terms the transport knows: ULIDs, no
 //! such header, and a path MTU 8 octets smaller (RFC 5533 §12.1.1, RFC 4443 §2.4).
 
-use roam6_proto::base::ids::Pair;
+use roam6_proto::base::ids::AddressPair;
 use roam6_wire::shim6::{PROTOCOL, Tag};
 use std::net::Ipv6Addr;
 
@@ -19,7 +19,7 @@ pub(super) struct ErrorMessage<'a> {
     /// The peer's tag in it.
     pub(super) tag: Tag,
     /// The locators it left with.
-    pub(super) locators: Pair,
+    pub(super) locators: AddressPair,
     head: [u8; 8],
     quote: &'a [u8],
 }
@@ -37,12 +37,12 @@ impl<'a> ErrorMessage<'a> {
         let bits = u64::from_be_bytes(*shim) & 0xffff_ffff_ffff;
         let is_payload = bits >> Tag::BITS == 1;
         let address = |at: usize| quote.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets));
-        let locators = Pair { local: address(8)?, peer: address(24)? };
+        let locators = AddressPair { local: address(8)?, peer: address(24)? };
         is_payload.then_some(ErrorMessage { tag: Tag::of_low(bits), locators, head: *head, quote })
     }
 
     /// First octets and quotation of the same error, as the transport of `ulids` would get it.
-    pub(super) fn translate(&self, ulids: Pair) -> Option<([u8; 8], Vec<u8>)> {
+    pub(super) fn translate(&self, ulids: AddressPair) -> Option<([u8; 8], Vec<u8>)> {
         let mut head = self.head;
         let [kind, _, sum @ .., _, _, _, _] = &mut head;
         *sum = [0; 2];
@@ -67,8 +67,8 @@ impl<'a> ErrorMessage<'a> {
 mod tests {
     use super::*;
 
-    fn pair(local: &str, peer: &str) -> Pair {
-        Pair { local: local.parse().unwrap(), peer: peer.parse().unwrap() }
+    fn pair(local: &str, peer: &str) -> AddressPair {
+        AddressPair { local: local.parse().unwrap(), peer: peer.parse().unwrap() }
     }
 
     fn packet(from: &str, to: &str, next: u8, payload: &[u8]) -> Vec<u8> {

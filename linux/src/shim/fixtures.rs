@@ -5,8 +5,8 @@ use super::load::{Program, Programs};
 use crate::tunnel::world;
 use aya::{TestRun, TestRunOptions};
 use roam6_proto::LinkId;
-use roam6_proto::base::ids::{ContextId, Pair};
-use roam6_proto::contract::item::Context;
+use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::contract::item::ShimContext;
 use roam6_wire::shim6::{Fork, Tag};
 
 const ULID: &str = "2001:db8:a1::1";
@@ -22,23 +22,23 @@ const NEXT: u32 = u32::MAX;
 const DROP: u32 = 2;
 const REDIRECT: u32 = 7;
 
-fn pair(local: &str, peer: &str) -> Pair {
-    Pair { local: local.parse().unwrap(), peer: peer.parse().unwrap() }
+fn pair(local: &str, peer: &str) -> AddressPair {
+    AddressPair { local: local.parse().unwrap(), peer: peer.parse().unwrap() }
 }
 
-fn context(peer: &str, locators: Pair, link: u32) -> Context {
-    Context {
+fn context(peer: &str, locators: AddressPair, link: u32) -> ShimContext {
+    ShimContext {
         id: ContextId { ulids: pair(ULID, peer), fork: Fork::NONE },
         locators,
         link: LinkId(link),
         next_hop: None,
         tag_in: Tag::new(TAG_IN).unwrap(),
         tag_out: Tag::new(TAG_OUT).unwrap(),
-        from: vec![PEER.parse().unwrap(), PEERS_LOCATOR.parse().unwrap()],
+        allowed_sources: vec![PEER.parse().unwrap(), PEERS_LOCATOR.parse().unwrap()],
     }
 }
 
-fn packet(way: Pair, next: u8, payload: &[u8]) -> Vec<u8> {
+fn packet(way: AddressPair, next: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x6a, 0xbc, 0xde, 0xf0, 0, 0, next, 77];
     packet[4..6].copy_from_slice(&(payload.len() as u16).to_be_bytes());
     packet.extend([way.local.octets(), way.peer.octets()].concat());
@@ -46,7 +46,7 @@ fn packet(way: Pair, next: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-fn shimmed(way: Pair, tag: u64, next: u8, payload: &[u8]) -> Vec<u8> {
+fn shimmed(way: AddressPair, tag: u64, next: u8, payload: &[u8]) -> Vec<u8> {
     let head = (u64::from(next) << 56 | 1 << 47 | tag).to_be_bytes();
     packet(way, 140, &[&head, payload].concat())
 }

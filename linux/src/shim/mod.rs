@@ -27,10 +27,10 @@ use error_message::ErrorMessage;
 use load::{Program, Programs};
 use nix::time::{ClockId, clock_gettime};
 use roam6_proto::base::few;
-use roam6_proto::base::ids::{ContextId, Pair};
-use roam6_proto::contract::input::{Activity, Amount, FlowEvent};
-use roam6_proto::contract::item::{Context, MOST_LOCATORS, Trigger};
-use roam6_proto::{Input, LinkId, Packet, Sample, Time};
+use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::contract::input::{Activity, TrafficCount, FlowEvent};
+use roam6_proto::contract::item::{ShimContext, MAX_LOCATORS, ContextTrigger};
+use roam6_proto::{Input, LinkId, Packet, ActivityQuery, Time};
 use roam6_wire::shim6::{self, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,16 +44,16 @@ pub(crate) struct Shim {
     programs: Programs,
     bounce: Bounce,
     transport: Transport,
-    uplinks: few::Map<LinkId, [SchedClassifierLink; 2]>,
+    uplinks: few::VecMap<LinkId, [SchedClassifierLink; 2]>,
     /// Names of contexts by where they are counted.
     by_slot: Vec<Option<ContextId>>,
     /// Names of those that rewrite, by what errors of the network show of them.
-    by_quote: BTreeMap<(Tag, Pair), ContextId>,
+    by_quote: BTreeMap<(Tag, AddressPair), ContextId>,
     /// Places below the highest in use where nothing is counted.
     free: Vec<Slot>,
     most: u32,
     /// ULIDs whose path has changed and whose transport does not know yet.
-    moved: BTreeSet<Pair>,
+    moved: BTreeSet<AddressPair>,
     /// Keeps the kernel from answering that it knows no such protocol.
     _sink: OwnedFd,
     _cut: SchedClassifierLink,
@@ -73,7 +73,7 @@ impl Shim {
             programs,
             bounce,
             transport,
-            uplinks: few::Map::new(),
+            uplinks: few::VecMap::new(),
             by_slot: Vec::new(),
             by_quote: BTreeMap::new(),
             free: Vec::new(),
@@ -103,15 +103,15 @@ impl Shim {
     }
 
     /// When a conversation is told of; `None`: never.
-    pub(crate) fn set_trigger(&mut self, trigger: Option<&Trigger>) -> Result<(), Error> {
+    pub(crate) fn set_trigger(&mut self, trigger: Option<&ContextTrigger>) -> Result<(), Error> {
         self.programs.set_settings(abi::settings(trigger, self.bounce.index))
     }
 
     /// Makes the context so, in one step for each packet; what it has carried stays.
-    pub(crate) fn put(&mut self, context: &Context) -> Result<(), Error> {
+    pub(crate) fn put(&mut self, context: &ShimContext) -> Result<(), Error> {
         let id = context.id;
-        if context.from.len() > MOST_LOCATORS {
-            return Err(Error::new("context", format_args!("{} sources, at most {MOST_LOCATORS}", context.from.len())));
+        if context.allowed_sources.len() > MAX_LOCATORS {
+            return Err(Error::new("context", format_args!("{} sources, at most {MAX_LOCATORS}", context.allowed_sources.len())));
         }
         let former = self.held(id);
         let slot = match former {
@@ -149,9 +149,9 @@ impl Shim {
     }
 
     /// What a context has carried, and what to tell of it from now on. `None` if there is no such context.
-    pub(crate) fn sample(&mut self, now: Time, sample: &Sample) -> Result<Option<Activity>, Error> {
+    pub(crate) fn sample(&mut self, now: Time, sample: &ActivityQuery) -> Result<Option<Activity>, Error> {
         let Some(Held { slot, .. }) = self.held(sample.context) else { return Ok(None) };
-        let what = [(sample.tell_sent, TELL_SENT), (sample.tell_received, TELL_RECEIVED)];
+        let what = [(sample.notify_sent, TELL_SENT), (sample.notify_received, TELL_RECEIVED)];
         let what = what.into_iter().filter(|(wanted, _)| *wanted).map(|(_, bit)| bit).sum();
         // Asked first, so that no packet falls between the two.
         self.programs.ask(slot, what)?;
@@ -224,12 +224,12 @@ impl Shim {
         let moment = Moment::of(now);
         Ok(Some(Activity {
             context,
-            sent: moment.time(carried.sent),
-            received: moment.time(carried.received),
-            unanswered: moment.time(carried.unanswered),
-            unreturned: moment.time(carried.unreturned),
-            out: Amount { packets: carried.packets_out, octets: carried.octets_out },
-            into: Amount { packets: carried.packets_in, octets: carried.octets_in },
+            last_sent: moment.time(carried.sent),
+            last_received: moment.time(carried.received),
+            unanswered_since: moment.time(carried.unanswered),
+            unreturned_since: moment.time(carried.unreturned),
+            tx: TrafficCount { packets: carried.packets_out, octets: carried.octets_out },
+            rx: TrafficCount { packets: carried.packets_in, octets: carried.octets_in },
         }))
     }
 }

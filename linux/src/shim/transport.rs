@@ -8,7 +8,7 @@ use aya::programs::Iter;
 use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::socket::{MsgFlags, SockaddrIn6, sendto};
 use roam6_proto::Time;
-use roam6_proto::base::ids::Pair;
+use roam6_proto::base::ids::AddressPair;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::net::{Ipv6Addr, SocketAddrV6};
@@ -42,9 +42,9 @@ pub(super) struct Transport {
 /// Whose path has changed, until they have heard.
 #[derive(Default)]
 struct Telling {
-    moved: BTreeSet<Pair>,
+    moved: BTreeSet<AddressPair>,
     /// How often each connection had doubled its time when it was told last.
-    former: BTreeMap<(Pair, [u8; 4]), u32>,
+    former: BTreeMap<(AddressPair, [u8; 4]), u32>,
     rounds: u32,
     paused: bool,
     /// The end of the pause.
@@ -61,7 +61,7 @@ enum Step {
 
 /// A TCP connection that waits for its retransmission timer.
 struct Stalled {
-    pair: Pair,
+    pair: AddressPair,
     ports: [u8; 4],
     unacknowledged: [u8; 4],
     /// How often the time it waits was doubled.
@@ -82,7 +82,7 @@ impl Transport {
     }
 
     /// Wakes the connections of these ULIDs that have backed off: each retransmits now.
-    pub(super) fn wake(&mut self, now: Time, moved: BTreeSet<Pair>) -> Result<(), Error> {
+    pub(super) fn wake(&mut self, now: Time, moved: BTreeSet<AddressPair>) -> Result<(), Error> {
         self.telling.moved.extend(moved);
         (self.telling.rounds, self.telling.again_at) = (0, Some(now));
         self.wake_again(now)
@@ -171,7 +171,7 @@ impl Stalled {
         let (ports, rest) = rest.split_first_chunk::<4>()?;
         let (unacknowledged, rest) = rest.split_first_chunk::<4>()?;
         Some(Stalled {
-            pair: Pair { local: (*local).into(), peer: (*peer).into() },
+            pair: AddressPair { local: (*local).into(), peer: (*peer).into() },
             ports: *ports,
             unacknowledged: *unacknowledged,
             backoff: u32::from_ne_bytes(*rest.first_chunk()?),
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     fn stalled(backoff: u32) -> [Stalled; 1] {
-        let pair = Pair { local: "2001:db8::1".parse().unwrap(), peer: "2001:db8::2".parse().unwrap() };
+        let pair = AddressPair { local: "2001:db8::1".parse().unwrap(), peer: "2001:db8::2".parse().unwrap() };
         [Stalled { pair, ports: [0, 80, 0, 81], unacknowledged: [0; 4], backoff }]
     }
 

@@ -15,7 +15,7 @@ use crate::tunnel::{Hooks, MIN_MTU, Tunnels, device, is_special_to};
 use nix::time::{ClockId, clock_getres};
 use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
-use roam6_proto::contract::item::{Path, Tunnel, TunnelId};
+use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelId};
 use roam6_wire::{Ipv4End, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -42,7 +42,7 @@ pub struct Options {
     /// Where the daemon keeps what must not outlive a restart of the machine; `bpf` in it becomes a BPF file system.
     pub run: PathBuf,
     /// Addresses by which engines speak through tunnels over IPv4; empty: there are none.
-    pub carried: few::Set<Ipv6Addr>,
+    pub carried: few::VecSet<Ipv6Addr>,
     /// Whether frames are taken at the driver too, where it takes a program.
     pub at_driver: bool,
     /// Most tunnels. It holds from the first life of the daemon until [`Tunnels::clean`].
@@ -64,12 +64,12 @@ pub struct Bpf {
     /// Those the maps do not wholly say, because a part was refused.
     broken: BTreeSet<TunnelId>,
     /// The prefixes of each length each side holds.
-    lengths: [few::Map<u8, Used>; 3],
+    lengths: [few::VecMap<u8, Used>; 3],
     /// Destinations that are led past the tunnels.
-    shortcuts: few::Set<Prefix>,
+    shortcuts: few::VecSet<Prefix>,
     /// Our ends of paths.
-    ends: few::Map<Ipv6Addr, End>,
-    attached: few::Map<LinkId, Attached>,
+    ends: few::VecMap<Ipv6Addr, End>,
+    attached: few::VecMap<LinkId, Attached>,
     /// Which interface packets over IPv4 leave by.
     links: Links,
     _pieces: Pieces,
@@ -141,11 +141,11 @@ impl Bpf {
                 let used = |Length { bits, around }| (bits, Used { count: 1, around });
                 side.into_iter().map(used).collect()
             }),
-            shortcuts: few::Set::new(),
+            shortcuts: few::VecSet::new(),
             held: BTreeMap::new(),
             broken: BTreeSet::new(),
             ends: inherited_ends(&maps)?,
-            attached: few::Map::new(),
+            attached: few::VecMap::new(),
             options,
             pins,
             programs,
@@ -207,7 +207,7 @@ impl Bpf {
     }
 
     fn free_place(&self) -> Option<u8> {
-        let taken: few::Set<u8> = self.ends.values().filter_map(|end| end.place).collect();
+        let taken: few::VecSet<u8> = self.ends.values().filter_map(|end| end.place).collect();
         (0..=u8::MAX).find(|place| !taken.contains(place))
     }
 
@@ -230,7 +230,7 @@ impl Bpf {
 
     /// Takes back what the former state needed and `now` does not.
     fn forget(&mut self, former: &Tunnel, rules: Option<Version>, now: Option<&Tunnel>) -> Result<(), Error> {
-        let kept: few::Set<(Side, Prefix)> = now.into_iter().flat_map(indexed).collect();
+        let kept: few::VecSet<(Side, Prefix)> = now.into_iter().flat_map(indexed).collect();
         let mut changed = false;
         for (side, prefix) in indexed(former) {
             if !kept.contains(&(side, prefix)) {
@@ -259,7 +259,7 @@ impl Bpf {
 
     /// Writes the set of tables of lengths that is not in use and then names it: no packet sees half a table.
     fn publish_lengths(&mut self) -> Result<(), Error> {
-        let most = self.lengths.iter().map(few::Map::len).max().unwrap_or_default();
+        let most = self.lengths.iter().map(few::VecMap::len).max().unwrap_or_default();
         if most > LENGTHS {
             return Err(Error::new("prefix lengths in use", format_args!("{most}, at most {LENGTHS}")));
         }
@@ -280,7 +280,7 @@ impl Bpf {
         Some((self.find(id)?, kept.map(|held| held.version)))
     }
 
-    fn used(&mut self, side: Side) -> &mut few::Map<u8, Used> {
+    fn used(&mut self, side: Side) -> &mut few::VecMap<u8, Used> {
         let [far, near, past] = &mut self.lengths;
         match side {
             Side::Far => far,
@@ -300,7 +300,7 @@ impl Bpf {
     }
 
     /// Largest packet a path carries, where it runs through other tunnels too.
-    fn path_mtu(&self, path: &Path, deeper: u8) -> u32 {
+    fn path_mtu(&self, path: &TunnelPath, deeper: u8) -> u32 {
         let carried = Ipv4End::of(path.remote).is_some();
         let outer = if path.link.is_none() && deeper > 0 && !carried { self.towards(path.remote) } else { None };
         match outer {
@@ -507,7 +507,7 @@ impl Tunnels for Bpf {
         done
     }
 
-    fn counters(&mut self) -> few::Map<String, u64> {
+    fn counters(&mut self) -> few::VecMap<String, u64> {
         self.maps.counters()
     }
 
@@ -550,14 +550,14 @@ fn attach_device(programs: &mut Programs, link: LinkId, name: &str) -> Result<()
 }
 
 /// The ends an earlier life named: its tunnels call them so until they are put again.
-fn inherited_ends(maps: &Maps) -> Result<few::Map<Ipv6Addr, End>, Error> {
+fn inherited_ends(maps: &Maps) -> Result<few::VecMap<Ipv6Addr, End>, Error> {
     let keys = maps.ends.keys()?.into_iter();
     let end = |key| End { count: 0, place: maps.ends.find(&key).and_then(|place| u8::try_from(place).ok()) };
     Ok(keys.map(|key| (Ipv6Addr::from(key), end(key))).collect())
 }
 
 /// Counts one more prefix of its length; true if the table of lengths must say so.
-fn use_length(lengths: &mut few::Map<u8, Used>, prefix: Prefix) -> bool {
+fn use_length(lengths: &mut few::VecMap<u8, Used>, prefix: Prefix) -> bool {
     let used = lengths.entry(prefix.length()).or_insert(Used { count: 0, around: prefix });
     let around = around(used.around, prefix);
     let changed = used.count == 0 || around != used.around;
@@ -566,7 +566,7 @@ fn use_length(lengths: &mut few::Map<u8, Used>, prefix: Prefix) -> bool {
 }
 
 /// Counts one prefix of its length less; true if the table of lengths must say so.
-fn leave_length(lengths: &mut few::Map<u8, Used>, prefix: Prefix) -> bool {
+fn leave_length(lengths: &mut few::VecMap<u8, Used>, prefix: Prefix) -> bool {
     let Some(used) = lengths.get_mut(&prefix.length()) else { return false };
     used.count -= 1;
     let was_last = used.count == 0;
@@ -583,14 +583,14 @@ fn around(one: Prefix, other: Prefix) -> Prefix {
 }
 
 /// The least of what the paths that carry packets now can take; of all paths if none carries any.
-fn least_mtu(tunnel: &Tunnel, mtu: impl Fn(&Path) -> u32) -> u32 {
-    let carries = |path: &&Path| path.weight > 0 || tunnel.flows.iter().any(|flow| flow.bid == path.bid);
+fn least_mtu(tunnel: &Tunnel, mtu: impl Fn(&TunnelPath) -> u32) -> u32 {
+    let carries = |path: &&TunnelPath| path.weight > 0 || tunnel.flows.iter().any(|flow| flow.bid == path.bid);
     let carrying = tunnel.paths.iter().filter(carries).map(&mtu).min();
     carrying.or_else(|| tunnel.paths.iter().map(&mtu).min()).unwrap_or(MIN_MTU)
 }
 
 /// The paths that have an outer header.
-fn encapsulating(tunnel: &Tunnel) -> impl Iterator<Item = &Path> {
+fn encapsulating(tunnel: &Tunnel) -> impl Iterator<Item = &TunnelPath> {
     tunnel.paths.iter().filter(|path| !path.direct)
 }
 
@@ -601,7 +601,7 @@ fn indexed(tunnel: &Tunnel) -> impl Iterator<Item = (Side, Prefix)> + '_ {
 }
 
 fn is_for_all(tunnel: &Tunnel) -> bool {
-    !is_special_to(&tunnel.near) && !is_special_to(&tunnel.far)
+    !is_special_to(&tunnel.local_prefixes) && !is_special_to(&tunnel.remote_prefixes)
 }
 
 fn owns(tunnel: &Tunnel, key: &PrefixKey) -> bool {

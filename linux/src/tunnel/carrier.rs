@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which interface packets from an end of ours leave by, where not the routing tables choose.
-pub(super) type Links = Arc<Mutex<few::Map<Ipv6Addr, LinkId>>>;
+pub(super) type Links = Arc<Mutex<few::VecMap<Ipv6Addr, LinkId>>>;
 
 /// Where in an inner packet its protocol and its destination are.
 const NEXT_HEADER: usize = 6;
@@ -31,7 +31,7 @@ pub(super) struct Carrier {
     sockets: [OwnedFd; 3],
     links: Links,
     /// Mobility messages and ESP to these addresses are the engines', who hear them at the door.
-    signalling: few::Set<Ipv6Addr>,
+    signalling: few::VecSet<Ipv6Addr>,
 }
 
 /// What carries a packet.
@@ -60,7 +60,7 @@ pub(super) enum Came {
 
 impl Carrier {
     /// Opens the sockets; `signalling` are the addresses engines answer by.
-    pub(super) fn open(signalling: few::Set<Ipv6Addr>, links: Links) -> Result<Carrier, Error> {
+    pub(super) fn open(signalling: few::VecSet<Ipv6Addr>, links: Links) -> Result<Carrier, Error> {
         let what = format_args!("UDP port {DSMIP_PORT}");
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let udp = socket(AddressFamily::Inet, SockType::Datagram, flags, None).context(what)?;

@@ -18,7 +18,7 @@ use super::{Tunnels, world};
 use crate::bpf::attach::Program;
 use aya::{TestRun, TestRunOptions};
 use roam6_proto::LinkId;
-use roam6_proto::contract::item::{Path, Tunnel, TunnelId};
+use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelId};
 use roam6_wire::{Bid, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -152,8 +152,8 @@ impl Stage {
         host.ip("route add 2001:db8:f0::/44 dev nemo0");
         let tunnel = |id, far: &str, care_of: Option<&str>| Tunnel {
             id: TunnelId(id),
-            near: vec!["::/0".parse().unwrap()],
-            far: vec![far.parse().unwrap()],
+            local_prefixes: vec!["::/0".parse().unwrap()],
+            remote_prefixes: vec![far.parse().unwrap()],
             paths: care_of.map(path).into_iter().collect(),
             flows: Vec::new(),
         };
@@ -216,9 +216,9 @@ fn options(run: &tempfile::TempDir) -> Options {
     Options { device, run, at_driver: true, tunnels: 64, carried: Default::default() }
 }
 
-fn path(care_of: &str) -> Path {
+fn path(care_of: &str) -> TunnelPath {
     let (local, remote) = (HA.parse().unwrap(), care_of.parse().unwrap());
-    Path { bid: Bid(0), local, remote, link: None, mtu: 1460, weight: 1, direct: false }
+    TunnelPath { bid: Bid(0), local, remote, link: None, mtu: 1460, weight: 1, direct: false }
 }
 
 fn frame(packet: &[u8]) -> Vec<u8> {
@@ -411,7 +411,7 @@ fn a_tunnel_put_as_it_is_leaves_what_was_decided() {
     assert_eq!(stage.tunnels.epoch(), before);
     // Prefixes of more lengths than there is room for: each time it is tried again.
     let far = (33..53).map(|length| Prefix::new("2001:db9::".parse().unwrap(), length).unwrap()).collect();
-    let crowded = Tunnel { far, ..tunnel };
+    let crowded = Tunnel { remote_prefixes: far, ..tunnel };
     assert!(stage.tunnels.put(&crowded).is_err() && stage.tunnels.put(&crowded).is_err());
 }
 
@@ -420,7 +420,7 @@ fn a_flow_keeps_its_path_until_its_tunnel_changes() {
     let mut stage = stage_or_skip!("a_flow_keeps_its_path_until_its_tunnel_changes");
     let other = "2001:db8:2::3";
     let mut tunnel = stage.tunnels.find(TunnelId(1)).unwrap();
-    tunnel.paths.push(Path { bid: Bid(2), ..path(other) });
+    tunnel.paths.push(TunnelPath { bid: Bid(2), ..path(other) });
     for (weights, expected) in [([0, 1], other), ([1, 0], COA)] {
         for (path, weight) in tunnel.paths.iter_mut().zip(weights) {
             path.weight = weight;
@@ -474,7 +474,7 @@ fn the_longest_prefix_wins_whatever_comes_and_goes() {
     }
     // One more of a length that is in use, far from the others.
     let mut far = stage.tunnels.find(TunnelId(5)).unwrap();
-    far.far.push("2001:db9:1:100::/56".parse().unwrap());
+    far.remote_prefixes.push("2001:db9:1:100::/56".parse().unwrap());
     stage.tunnels.put(&far).unwrap();
     goes(&mut stage, "2001:db9:1:1ff::1", Some("2001:db8:2::5"));
     goes(&mut stage, "2001:db8:f0:506::8", Some("2001:db8:2::5"));
@@ -510,7 +510,7 @@ fn shortcuts_of_too_many_lengths_are_refused_and_tunnels_go_on() {
     let put: Vec<bool> = (33..53).map(|length| stage.tunnels.put_shortcut(near(length)).is_ok()).collect();
     assert_eq!(put, (0..20).map(|number| number < 16).collect::<Vec<_>>());
     let mut moved = stage.tunnels.find(TunnelId(5)).unwrap();
-    moved.far.push("2001:dba:2::/47".parse().unwrap());
+    moved.remote_prefixes.push("2001:dba:2::/47".parse().unwrap());
     stage.tunnels.put(&moved).unwrap();
     assert_eq!(care_of(&mut stage, "2001:dba:2::1"), Some("2001:db8:2::5".parse().unwrap()));
     (33..53).for_each(|length| stage.tunnels.drop_shortcut(near(length)).unwrap());
@@ -573,7 +573,7 @@ fn the_flow_label_tells_flows_apart_and_keeps_each_together() {
 fn what_a_packet_costs() {
     let mut stage = stage_or_skip!("what_a_packet_costs");
     let mut shared = stage.tunnels.find(TunnelId(4)).unwrap();
-    shared.paths.push(Path { bid: Bid(2), ..path("2001:db8:2::3") });
+    shared.paths.push(TunnelPath { bid: Bid(2), ..path("2001:db8:2::3") });
     stage.tunnels.put(&shared).unwrap();
     let mut ip4 = frame(&Ip::udp(CN, MNN).0);
     ip4[12..14].copy_from_slice(&[8, 0]);

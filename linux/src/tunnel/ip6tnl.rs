@@ -13,7 +13,7 @@ use netlink_packet_route::route::RouteProtocol;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
 use roam6_proto::base::few;
 use roam6_proto::base::ids::LinkId;
-use roam6_proto::contract::item::{Path, Tunnel, TunnelId};
+use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelId};
 use roam6_wire::{Ipv4End, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -76,7 +76,7 @@ impl Ip6Tnl {
     }
 
     /// Makes the device or changes its ends in place.
-    fn put_device(&mut self, name: &str, path: &Path, inner: u8) -> Result<LinkId, Error> {
+    fn put_device(&mut self, name: &str, path: &TunnelPath, inner: u8) -> Result<LinkId, Error> {
         let found = device::find(&mut self.netlink, name)?;
         // Naming it anew would be a renaming, which is refused while the device is up.
         let wish = found.as_ref().map_or_else(|| Wish::named(name), |found| Wish::of(found.index));
@@ -88,8 +88,8 @@ impl Ip6Tnl {
     /// Drops what comes out of the device with a source that is not `far`.
     fn guard(&mut self, name: &str, tunnel: &Tunnel) -> Result<(), Error> {
         let former = self.guards(|device| device == name)?;
-        if is_special_to(&tunnel.far) {
-            for &prefix in &tunnel.far {
+        if is_special_to(&tunnel.remote_prefixes) {
+            for &prefix in &tunnel.remote_prefixes {
                 let (family, address, length) = family::lower(prefix);
                 let mut allow = rule(family, ALLOW, RuleAction::Goto);
                 allow.header.src_len = length;
@@ -101,8 +101,8 @@ impl Ip6Tnl {
                 self.put_guard(name, rule(family, DENY, RuleAction::Blackhole))?;
             }
         }
-        let kept = |message: &RuleMessage| source(message).is_none_or(|prefix| tunnel.far.contains(&prefix));
-        for message in former.into_iter().filter(|message| !(is_special_to(&tunnel.far) && kept(message))) {
+        let kept = |message: &RuleMessage| source(message).is_none_or(|prefix| tunnel.remote_prefixes.contains(&prefix));
+        for message in former.into_iter().filter(|message| !(is_special_to(&tunnel.remote_prefixes) && kept(message))) {
             self.ask("rule", Request::remove(Message::new(libc::RTM_DELRULE, &message)))?;
         }
         Ok(())
@@ -165,7 +165,7 @@ impl Tunnels for Ip6Tnl {
             Some(path) => {
                 let name = self.name(tunnel.id);
                 self.guard(&name, tunnel)?;
-                let ipv4 = tunnel.near.iter().chain(&tunnel.far).any(|prefix| prefix.is_ipv4());
+                let ipv4 = tunnel.local_prefixes.iter().chain(&tunnel.remote_prefixes).any(|prefix| prefix.is_ipv4());
                 Some(self.put_device(&name, path, if ipv4 { ANYTHING } else { IPV6 })?)
             }
             None => {
@@ -225,14 +225,14 @@ impl Tunnels for Ip6Tnl {
         Ok(())
     }
 
-    fn counters(&mut self) -> few::Map<String, u64> {
+    fn counters(&mut self) -> few::VecMap<String, u64> {
         let (mut entered, mut left) = (0, 0);
         for (_, link) in self.devices().unwrap_or_default() {
             let (received, sent) = link.packets;
             entered += sent;
             left += received;
         }
-        few::Map::from([("encapsulated".to_owned(), entered), ("decapsulated".to_owned(), left)])
+        few::VecMap::from([("encapsulated".to_owned(), entered), ("decapsulated".to_owned(), left)])
     }
 
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {
@@ -253,7 +253,7 @@ impl Tunnels for Ip6Tnl {
 }
 
 /// The path that carries packets, else the first.
-fn best<'a>(paths: impl Iterator<Item = &'a Path> + Clone) -> Option<&'a Path> {
+fn best<'a>(paths: impl Iterator<Item = &'a TunnelPath> + Clone) -> Option<&'a TunnelPath> {
     paths.clone().find(|path| path.weight > 0).or_else(|| paths.clone().next())
 }
 
@@ -272,7 +272,7 @@ fn source(message: &RuleMessage) -> Option<Prefix> {
 }
 
 /// The device's parameters (`IFLA_IPTUN_*`): no encapsulation limit option, traffic class and flow label copied.
-fn parameters(path: &Path, inner: u8) -> Vec<u8> {
+fn parameters(path: &TunnelPath, inner: u8) -> Vec<u8> {
     const IGNORE_ENCAPSULATION_LIMIT: u32 = 0x1;
     const COPY_TRAFFIC_CLASS: u32 = 0x2;
     const COPY_FLOW_LABEL: u32 = 0x4;

@@ -86,7 +86,7 @@ pub trait Tunnels {
     fn settle(&mut self) -> Result<(), Error>;
 
     /// Packets by what became of them, since the machine started.
-    fn counters(&mut self) -> few::Map<String, u64>;
+    fn counters(&mut self) -> few::VecMap<String, u64>;
 
     /// The tunnels that exist in the kernel, ascending.
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error>;

@@ -45,8 +45,8 @@ impl Tunnels for NoTunnels {
         Ok(())
     }
 
-    fn counters(&mut self) -> few::Map<String, u64> {
-        few::Map::new()
+    fn counters(&mut self) -> few::VecMap<String, u64> {
+        few::VecMap::new()
     }
 
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {

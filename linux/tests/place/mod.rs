@@ -161,7 +161,7 @@ pub fn put(host: &mut Host, items: &[Item]) {
     assert_eq!(outcomes.len(), items.len());
     for (outcome, item) in outcomes.iter().zip(items) {
         assert_eq!(outcome.key, item.key());
-        assert_eq!(outcome.refused, None, "{item:?}");
+        assert_eq!(outcome.error, None, "{item:?}");
     }
 }
 
@@ -230,8 +230,8 @@ impl Tunnels for Pretended {
         Ok(())
     }
 
-    fn counters(&mut self) -> few::Map<String, u64> {
-        few::Map::new()
+    fn counters(&mut self) -> few::VecMap<String, u64> {
+        few::VecMap::new()
     }
 
     fn inventory(&mut self) -> Result<Vec<TunnelId>, Error> {

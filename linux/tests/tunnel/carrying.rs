@@ -111,7 +111,7 @@ fn only_the_bound_may_use_the_tunnel() {
     scene.bind(&[(COA, 1, 1)]);
     // A node behind the mobile router with an address that is not the mobile network's.
     let mut foreign = scene.at_mobile_router(&[(COA, 1, 1)]);
-    foreign.near.push("2001:db8:bad::/48".parse().unwrap());
+    foreign.local_prefixes.push("2001:db8:bad::/48".parse().unwrap());
     scene.mr.put(&foreign);
     scene.mnn.ip("address add 2001:db8:bad::1/128 dev mnn0 nodad");
     scene.mr.host.ip("route add 2001:db8:bad::/48 dev mr0");

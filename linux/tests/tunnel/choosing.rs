@@ -9,8 +9,8 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 use roam6_proto::LinkId;
-use roam6_proto::contract::config::flow::Selector;
-use roam6_proto::contract::item::{Path, TunnelFlow};
+use roam6_proto::contract::config::flow::FlowSelector;
+use roam6_proto::contract::item::{TunnelPath, TunnelFlow};
 use roam6_wire::Bid;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::AsRawFd;
@@ -51,11 +51,11 @@ fn a_flow_rule_overrules_weights_and_falls_through_if_its_path_is_absent() {
     let mut scene = scene_or_skip!("a_flow_rule_overrules_weights_and_falls_through_if_its_path_is_absent");
     let (cn, mnn) = (scene.cn.udp(&format!("[{CN}]:5000")), scene.mnn.udp(&format!("[{MNN}]:5000")));
     let rule = |bid| TunnelFlow {
-        selector: Selector {
+        selector: FlowSelector {
             source: Some("2001:db8:5::/64".parse().unwrap()),
             protocol: Some(17),
             destination_ports: Some((4000, 5000)),
-            ..Selector::default()
+            ..FlowSelector::default()
         },
         bid: Bid(bid),
     };
@@ -123,7 +123,7 @@ fn a_direct_path_hands_packets_to_a_neighbour_as_they_are() {
     scene.mr.act(|tunnels| tunnels.attach(mr3, "mr3")).unwrap();
     let direct = |link, remote, weight| {
         let local = Ipv6Addr::UNSPECIFIED;
-        Path { bid: Bid(2), local, remote, link: Some(link), mtu: 1500, weight, direct: true }
+        TunnelPath { bid: Bid(2), local, remote, link: Some(link), mtu: 1500, weight, direct: true }
     };
     let ends: [Ipv6Addr; 2] = ["fe80::1".parse().unwrap(), "fe80::2".parse().unwrap()];
     make_known(&scene.ha.host, "ha2", (&scene.mr.host, "mr3"), ends[0]);

@@ -35,7 +35,7 @@ fn route_home(side: &Side, network: &str) {
 }
 
 fn with(mut tunnel: Tunnel, network: &str) -> Tunnel {
-    tunnel.far.push(network.parse().unwrap());
+    tunnel.remote_prefixes.push(network.parse().unwrap());
     tunnel
 }
 
@@ -50,7 +50,7 @@ pub fn dress(scene: &mut Scene) {
     let tunnel = with(at_home_agent(1, (HOME, MNP), &paths), MNP4);
     scene.ha.put(&tunnel);
     let mut tunnel = scene.at_mobile_router(&paths);
-    tunnel.near.push(MNP4.parse().unwrap());
+    tunnel.local_prefixes.push(MNP4.parse().unwrap());
     scene.mr.put(&tunnel);
     route_home(&scene.mr, MNP4);
     let device = scene.ha.device();
@@ -148,7 +148,7 @@ fn only_the_bound_may_use_the_tunnel_for_ipv4() {
     assert!(arrives(&mnn, &cn, 10));
     // A node behind the mobile router speaks from an address that is not its network's, and the router lets it.
     let mut lax = scene.at_mobile_router(&[(COA, 1, 1)]);
-    lax.near.extend([MNP4, "10.99.0.0/16"].map(|prefix| prefix.parse::<roam6_wire::Prefix>().unwrap()));
+    lax.local_prefixes.extend([MNP4, "10.99.0.0/16"].map(|prefix| prefix.parse::<roam6_wire::Prefix>().unwrap()));
     scene.mr.put(&lax);
     scene.mnn.run("ip address add 10.99.0.1/32 dev mnn0");
     scene.mr.host.run("ip route add 10.99.0.0/16 dev mr0");

@@ -6,7 +6,7 @@ use roam6_linux::tunnel::Tunnels;
 use roam6_linux::tunnel::bpf::{Bpf, Options};
 use roam6_linux::tunnel::ip6tnl::Ip6Tnl;
 use roam6_proto::base::ids::LinkId;
-use roam6_proto::contract::item::{Path, Tunnel, TunnelId};
+use roam6_proto::contract::item::{TunnelPath, Tunnel, TunnelId};
 use roam6_wire::Bid;
 use std::net::UdpSocket;
 
@@ -224,7 +224,7 @@ impl Scene {
 
 /// A home agent's tunnel.
 pub fn at_home_agent(id: u32, (home, network): (&str, &str), paths: &[CareOf]) -> Tunnel {
-    let path = |&(care_of, bid, weight): &CareOf| Path {
+    let path = |&(care_of, bid, weight): &CareOf| TunnelPath {
         bid: Bid(bid),
         local: HA.parse().unwrap(),
         remote: care_of.parse().unwrap(),
@@ -235,8 +235,8 @@ pub fn at_home_agent(id: u32, (home, network): (&str, &str), paths: &[CareOf]) -
     };
     Tunnel {
         id: TunnelId(id),
-        near: vec!["::/0".parse().unwrap()],
-        far: vec![format!("{home}/128").parse().unwrap(), network.parse().unwrap()],
+        local_prefixes: vec!["::/0".parse().unwrap()],
+        remote_prefixes: vec![format!("{home}/128").parse().unwrap(), network.parse().unwrap()],
         paths: paths.iter().map(path).collect(),
         flows: Vec::new(),
     }
@@ -244,7 +244,7 @@ pub fn at_home_agent(id: u32, (home, network): (&str, &str), paths: &[CareOf]) -
 
 /// The same tunnel seen from the other end.
 pub fn turned(mut tunnel: Tunnel) -> Tunnel {
-    std::mem::swap(&mut tunnel.near, &mut tunnel.far);
+    std::mem::swap(&mut tunnel.local_prefixes, &mut tunnel.remote_prefixes);
     for path in &mut tunnel.paths {
         std::mem::swap(&mut path.local, &mut path.remote);
     }

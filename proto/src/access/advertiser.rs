@@ -5,7 +5,7 @@ use crate::access::neighbour;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::base::token_bucket::Limiter;
+use crate::base::token_bucket::TokenBucket;
 use crate::contract::engine::Outbox;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement, RouterPreference};
@@ -40,7 +40,7 @@ pub struct Advertiser {
     content: Content,
     sent: u8,
     next: Time,
-    answers: Limiter,
+    answers: TokenBucket,
 }
 
 /// What is advertised.
@@ -122,7 +122,7 @@ impl Content {
 impl Advertiser {
     /// Begins to advertise on an interface that has just come up; the first advertisement is due at once.
     pub fn new(now: Time, link: LinkId, address: LinkAddress, content: Content) -> Advertiser {
-        let answers = Limiter::new(ANSWERS, ANSWER_INTERVAL);
+        let answers = TokenBucket::new(ANSWERS, ANSWER_INTERVAL);
         Advertiser { link, address, content, sent: 0, next: now, answers }
     }
 
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn advertises_at_once_then_within_its_interval_and_at_once_when_something_changes() {
-        let mut entropy = Entropy::from_number(1);
+        let mut entropy = Entropy::seed_from_u64(1);
         let mut advertiser = Advertiser::new(Time::ZERO, LINK, MAC, content(60));
         let (mut out, mut now) = (Outbox::new(), Time::ZERO);
         for count in 0..20 {
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn lifetimes_count_down_and_a_change_is_said_three_times_in_a_moment() {
-        let (mut entropy, mut out) = (Entropy::from_number(1), Outbox::new());
+        let (mut entropy, mut out) = (Entropy::seed_from_u64(1), Outbox::new());
         let end = Time::ZERO + Duration::from_secs(100);
         let mut advertiser = Advertiser::new(Time::ZERO, LINK, MAC, care_of(60, end));
         advertiser.expire(Time::ZERO, &mut entropy, &mut out);

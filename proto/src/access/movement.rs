@@ -7,7 +7,7 @@ use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::report::{Lost, Report};
+use crate::contract::report::{LossReason, Report};
 use core::time::Duration;
 use roam6_wire::icmp6::{NeighbourOption, RouterAdvertisement};
 use roam6_wire::{DomainName, LinkAddress, Prefix};
@@ -46,7 +46,7 @@ pub struct Attachment {
     address: Option<LinkAddress>,
     /// A prefix that makes its router worth having also if no address can be formed from it.
     home: Prefix,
-    routers: few::Map<Ipv6Addr, Router>,
+    routers: few::VecMap<Ipv6Addr, Router>,
     current: Option<Ipv6Addr>,
     solicitation: Option<Solicitation>,
     /// Somebody else with the address of the router in use, who speaks of another network.
@@ -132,11 +132,11 @@ impl Attachment {
             link,
             address,
             home,
-            routers: few::Map::new(),
+            routers: few::VecMap::new(),
             current: None,
             solicitation: None,
             rival: None,
-            entropy: Entropy::from_number(entropy.bits()),
+            entropy: Entropy::seed_from_u64(entropy.next_u64()),
         };
         attachment.solicit(now);
         attachment
@@ -184,7 +184,7 @@ impl Attachment {
 
     /// Sends what is due and forgets what has ended.
     pub fn expire(&mut self, now: Time, out: &mut Outbox) {
-        let ended: Vec<(Ipv6Addr, Lost)> =
+        let ended: Vec<(Ipv6Addr, LossReason)> =
             self.routers.values().filter_map(|router| router.ended(now).map(|why| (router.address, why))).collect();
         for (router, why) in ended {
             self.drop_router(now, router, why, out);
@@ -200,7 +200,7 @@ impl Attachment {
             return;
         };
         out.transmit(neighbour::router_solicitation(self.link, self.address));
-        out.report(Report::Solicited { link: self.link });
+        out.report(Report::RouterSolicitationSent { link: self.link });
         solicitation.next = now + solicitation.interval;
         solicitation.interval = backed_off(solicitation.interval, &mut self.entropy);
     }
@@ -215,7 +215,7 @@ impl Attachment {
         out: &mut Outbox,
     ) {
         if message.lifetime == 0 {
-            self.drop_router(now, source, Lost::Expired, out);
+            self.drop_router(now, source, LossReason::Expired, out);
             return;
         }
         if self.current == Some(source) && self.routers.get(&source).is_some_and(|it| it.is_another(sender, message)) {
@@ -261,7 +261,7 @@ impl Attachment {
     }
 
     /// Takes out a router that no longer answers, or said goodbye; the next one steps in, or solicitation begins anew.
-    pub fn drop_router(&mut self, now: Time, address: Ipv6Addr, why: Lost, out: &mut Outbox) {
+    pub fn drop_router(&mut self, now: Time, address: Ipv6Addr, why: LossReason, out: &mut Outbox) {
         if self.routers.remove(&address).is_none() {
             return;
         }
@@ -472,11 +472,11 @@ impl Router {
         self.interval.map(|interval| self.seen + interval.max(MIN_INTERVAL) * MISSED_ADVERTISEMENTS)
     }
 
-    fn ended(&self, now: Time) -> Option<Lost> {
+    fn ended(&self, now: Time) -> Option<LossReason> {
         let silent = self.confirmation.as_ref().is_some_and(|asked| asked.left == 0 && asked.next <= now);
         match (self.expires <= now, silent) {
-            (true, _) => Some(Lost::Expired),
-            (_, true) => Some(Lost::Unreachable),
+            (true, _) => Some(LossReason::Expired),
+            (_, true) => Some(LossReason::Unreachable),
             _ => None,
         }
     }
@@ -569,7 +569,7 @@ mod tests {
 
     struct Bench {
         attachment: Attachment,
-        lost: Vec<(u64, Ipv6Addr, Lost)>,
+        lost: Vec<(u64, Ipv6Addr, LossReason)>,
         asked: usize,
     }
 
@@ -577,7 +577,7 @@ mod tests {
         fn new() -> Bench {
             let home = "2001:db8::/64".parse().unwrap();
             Bench {
-                attachment: Attachment::new(at(0), (LINK, MAC), home, &mut Entropy::from_number(1)),
+                attachment: Attachment::new(at(0), (LINK, MAC), home, &mut Entropy::seed_from_u64(1)),
                 lost: Vec::new(),
                 asked: 0,
             }
@@ -621,7 +621,7 @@ mod tests {
         bench.wait(799);
         assert_eq!(bench.router(), Some(ip("fe80::1")));
         bench.wait(800);
-        assert_eq!(bench.lost, [(800, ip("fe80::1"), Lost::Unreachable)], "two intervals and three questions later");
+        assert_eq!(bench.lost, [(800, ip("fe80::1"), LossReason::Unreachable)], "two intervals and three questions later");
         assert_eq!(bench.router(), None);
     }
 
@@ -636,7 +636,7 @@ mod tests {
         bench.wait(9299);
         assert!(bench.lost.is_empty());
         bench.wait(9300);
-        assert_eq!(bench.lost, [(9300, ip("fe80::1"), Lost::Unreachable)]);
+        assert_eq!(bench.lost, [(9300, ip("fe80::1"), LossReason::Unreachable)]);
         assert_eq!(bench.router(), Some(ip("fe80::2")));
     }
 
@@ -680,10 +680,10 @@ mod tests {
         let mut bench = Bench::new();
         bench.hear(0, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
         bench.hear(10, "fe80::1", &RouterAdvertisement::default());
-        assert_eq!(bench.lost, [(10, ip("fe80::1"), Lost::Expired)]);
+        assert_eq!(bench.lost, [(10, ip("fe80::1"), LossReason::Expired)]);
         bench.hear(20, "fe80::1", &advertisement("2001:db8:1::/64", Vec::new()));
         bench.wait(30_020);
-        assert_eq!(bench.lost[1..], [(30_020, ip("fe80::1"), Lost::Expired)]);
+        assert_eq!(bench.lost[1..], [(30_020, ip("fe80::1"), LossReason::Expired)]);
     }
 
     #[test]
@@ -758,7 +758,7 @@ mod tests {
 
     #[test]
     fn long_waits_for_a_router_are_a_tenth_more_or_less_and_hardly_over_an_hour() {
-        let mut entropy = Entropy::from_number(1);
+        let mut entropy = Entropy::seed_from_u64(1);
         let mut intervals = vec![FIRST_SOLICITATION_INTERVAL];
         for index in 0..30 {
             intervals.push(backed_off(intervals[index], &mut entropy));

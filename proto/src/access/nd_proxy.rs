@@ -6,7 +6,7 @@ use crate::access::neighbour;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
-use crate::base::token_bucket::Limiter;
+use crate::base::token_bucket::TokenBucket;
 use crate::contract::engine::Outbox;
 use crate::contract::report::Report;
 use core::time::Duration;
@@ -43,10 +43,10 @@ pub struct NdProxy {
     own: Ipv6Addr,
     outside: Side,
     inside: Side,
-    nodes: few::Map<Ipv6Addr, Node>,
-    asked: few::Map<Ipv6Addr, Time>,
-    questions: Limiter,
-    full: Limiter,
+    nodes: few::VecMap<Ipv6Addr, Node>,
+    asked: few::VecMap<Ipv6Addr, Time>,
+    questions: TokenBucket,
+    full: TokenBucket,
 }
 
 /// An address inside.
@@ -66,10 +66,10 @@ impl NdProxy {
             own,
             outside,
             inside,
-            nodes: few::Map::new(),
-            asked: few::Map::new(),
-            questions: Limiter::new(QUESTIONS, QUESTION_INTERVAL),
-            full: Limiter::new(1, TOLD),
+            nodes: few::VecMap::new(),
+            asked: few::VecMap::new(),
+            questions: TokenBucket::new(QUESTIONS, QUESTION_INTERVAL),
+            full: TokenBucket::new(1, TOLD),
         }
     }
 

@@ -9,6 +9,6 @@ mod agenda;
 mod map;
 mod set;
 
-pub use agenda::Agenda;
-pub use map::{Entry, Map};
-pub use set::Set;
+pub use agenda::SmallTimerQueue;
+pub use map::{Entry, VecMap};
+pub use set::VecSet;

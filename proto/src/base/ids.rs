@@ -24,9 +24,9 @@ impl fmt::Display for LinkId {
 /// The local token of an MPTCP connection (RFC 8684 §2.2), unique within one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Token(pub u32);
+pub struct MptcpToken(pub u32);
 
-impl fmt::Display for Token {
+impl fmt::Display for MptcpToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}", self.0)
     }
@@ -34,14 +34,14 @@ impl fmt::Display for Token {
 
 /// An address pair (RFC 5534 §3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Pair {
+pub struct AddressPair {
     /// Local address.
     pub local: Ipv6Addr,
     /// Peer address.
     pub peer: Ipv6Addr,
 }
 
-impl fmt::Display for Pair {
+impl fmt::Display for AddressPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} - {}", self.local, self.peer)
     }
@@ -51,7 +51,7 @@ impl fmt::Display for Pair {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ContextId {
     /// Upper-layer identifiers.
-    pub ulids: Pair,
+    pub ulids: AddressPair,
     /// The forked instance identifier, or [`Fork::NONE`]. Packets of sockets with this mark belong to the forked
     /// context, all others to the context without one.
     #[serde(default)]

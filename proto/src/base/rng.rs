@@ -14,18 +14,18 @@ impl Entropy {
     }
 
     /// A generator with a short seed, for the simulator and tests.
-    pub fn from_number(seed: u64) -> Entropy {
+    pub fn seed_from_u64(seed: u64) -> Entropy {
         Entropy(ChaCha12Rng::seed_from_u64(seed))
     }
 
     /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// A number from 0 to `bound - 1`; 0 when `bound` is 0. The bias is below 2^-32 for bounds up to 2^32.
     pub fn below(&mut self, bound: u64) -> u64 {
-        u64::try_from((u128::from(self.bits()) * u128::from(bound)) >> 64).unwrap_or(0)
+        u64::try_from((u128::from(self.next_u64()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 
     /// A new generator seeded by this one, for a part of the engine.
@@ -37,7 +37,7 @@ impl Entropy {
 
     /// Another generator that consumes no output of this one, so that recordings stay valid when a part of an engine begins
     /// to need random numbers.
-    pub(crate) fn beside(&self) -> Entropy {
+    pub(crate) fn independent(&self) -> Entropy {
         let mut other = self.0.clone();
         other.set_stream(1);
         Entropy(other)

@@ -5,25 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Timers keyed by `K`; setting a key again moves its timer.
 #[derive(Debug, Clone)]
-pub struct Agenda<K> {
+pub struct TimerQueue<K> {
     by_time: BTreeSet<(Time, K)>,
     by_key: BTreeMap<K, Time>,
 }
 
-impl<K> Default for Agenda<K> {
+impl<K> Default for TimerQueue<K> {
     fn default() -> Self {
-        Agenda { by_time: BTreeSet::new(), by_key: BTreeMap::new() }
+        TimerQueue { by_time: BTreeSet::new(), by_key: BTreeMap::new() }
     }
 }
 
-impl<K: Ord + Clone> Agenda<K> {
+impl<K: Ord + Clone> TimerQueue<K> {
     /// No timers.
-    pub fn new() -> Agenda<K> {
-        Agenda::default()
+    pub fn new() -> TimerQueue<K> {
+        TimerQueue::default()
     }
 
     /// Sets the timer of `key` to `at`; replaces its former deadline.
-    pub fn put(&mut self, key: K, at: Time) {
+    pub fn set(&mut self, key: K, at: Time) {
         if let Some(old) = self.by_key.insert(key.clone(), at) {
             self.by_time.remove(&(old, key.clone()));
         }
@@ -31,14 +31,14 @@ impl<K: Ord + Clone> Agenda<K> {
     }
 
     /// Stops the timer of `key`, if it runs.
-    pub fn drop(&mut self, key: &K) {
+    pub fn cancel(&mut self, key: &K) {
         if let Some(old) = self.by_key.remove(key) {
             self.by_time.remove(&(old, key.clone()));
         }
     }
 
     /// The deadline of the timer of `key`.
-    pub fn find(&self, key: &K) -> Option<Time> {
+    pub fn deadline_of(&self, key: &K) -> Option<Time> {
         self.by_key.get(key).copied()
     }
 
@@ -48,7 +48,7 @@ impl<K: Ord + Clone> Agenda<K> {
     }
 
     /// Removes one timer that has expired by `now`, the earliest first.
-    pub fn expire(&mut self, now: Time) -> Option<K> {
+    pub fn pop_expired(&mut self, now: Time) -> Option<K> {
         if self.deadline()? > now {
             return None;
         }
@@ -78,16 +78,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moved_timer_fires_once_and_only_when_due() {
-        let mut agenda = Agenda::new();
-        agenda.put("a", Time::from_micros(10));
-        agenda.put("b", Time::from_micros(20));
-        agenda.put("a", Time::from_micros(30));
+    fn a_rescheduled_timer_fires_once_and_only_when_due() {
+        let mut agenda = TimerQueue::new();
+        agenda.set("a", Time::from_micros(10));
+        agenda.set("b", Time::from_micros(20));
+        agenda.set("a", Time::from_micros(30));
         assert_eq!(agenda.deadline(), Some(Time::from_micros(20)));
-        assert_eq!(agenda.expire(Time::from_micros(19)), None);
-        assert_eq!(agenda.expire(Time::from_micros(40)), Some("b"));
-        assert_eq!(agenda.expire(Time::from_micros(40)), Some("a"));
-        assert_eq!(agenda.expire(Time::from_micros(40)), None);
+        assert_eq!(agenda.pop_expired(Time::from_micros(19)), None);
+        assert_eq!(agenda.pop_expired(Time::from_micros(40)), Some("b"));
+        assert_eq!(agenda.pop_expired(Time::from_micros(40)), Some("a"));
+        assert_eq!(agenda.pop_expired(Time::from_micros(40)), None);
         assert!(agenda.is_empty());
     }
 }

@@ -5,31 +5,31 @@ use core::time::Duration;
 
 /// A token bucket: a burst, then one token each interval.
 #[derive(Debug, Clone)]
-pub struct Limiter {
+pub struct TokenBucket {
     burst: u32,
     interval: Duration,
     /// The time at which the bucket is full again.
-    full: Time,
+    full_at: Time,
 }
 
-impl Limiter {
+impl TokenBucket {
     /// A full bucket of `burst` tokens, refilled by one token each `interval`.
-    pub fn new(burst: u32, interval: Duration) -> Limiter {
-        Limiter { burst, interval, full: Time::ZERO }
+    pub fn new(burst: u32, interval: Duration) -> TokenBucket {
+        TokenBucket { burst, interval, full_at: Time::ZERO }
     }
 
     /// Takes a token; returns whether there was one.
     pub fn take(&mut self, now: Time) -> bool {
-        if self.next() > now {
+        if self.next_token() > now {
             return false;
         }
-        self.full = self.full.max(now) + self.interval;
+        self.full_at = self.full_at.max(now) + self.interval;
         true
     }
 
     /// The time at which the next token is available.
-    pub fn next(&self) -> Time {
-        self.full - self.interval * self.burst.saturating_sub(1)
+    pub fn next_token(&self) -> Time {
+        self.full_at - self.interval * self.burst.saturating_sub(1)
     }
 }
 
@@ -39,11 +39,11 @@ mod tests {
 
     #[test]
     fn a_burst_passes_then_one_each_interval() {
-        let mut limiter = Limiter::new(3, Duration::from_millis(333));
+        let mut limiter = TokenBucket::new(3, Duration::from_millis(333));
         let start = Time::from_micros(5_000_000);
         assert!(limiter.take(start) && limiter.take(start) && limiter.take(start));
         assert!(!limiter.take(start));
-        assert_eq!(limiter.next(), start + Duration::from_millis(333));
+        assert_eq!(limiter.next_token(), start + Duration::from_millis(333));
         assert!(limiter.take(start + Duration::from_millis(333)));
         assert!(!limiter.take(start + Duration::from_millis(334)));
     }

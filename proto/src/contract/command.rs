@@ -1,14 +1,14 @@
 //! Commands of an operator or of the daemon to a running engine.
 
-use crate::base::ids::{ContextId, Pair};
-use crate::contract::config::facilities::{Announcement, DenmOrder};
+use crate::base::ids::{ContextId, AddressPair};
+use crate::contract::config::facilities::{Announcement, DenmRequest};
 use crate::contract::config::flow::FlowRule;
-use crate::contract::config::geo::{GeoDestination, Question};
+use crate::contract::config::geo::{GeoDestination, EchoRequest};
 use crate::contract::config::mnpp::MnppConfig;
 use crate::contract::config::multipath::PathManagerConfig;
 use crate::contract::config::nemo::{MobileRouterConfig, PrefixTable};
 use crate::contract::config::shim::ShimConfig;
-use crate::contract::item::Record;
+use crate::contract::item::JournalRecord;
 use roam6_wire::HomeAddress;
 use roam6_wire::shim6::Fork;
 use serde::{Deserialize, Serialize};
@@ -18,49 +18,64 @@ use std::sync::Arc;
 /// A command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum Command {
     /// The records of the journal, written by a previous instance; given once, before any other input.
-    Recall(Vec<Record>),
+    #[serde(rename = "recall")]
+    RestoreJournal(Vec<JournalRecord>),
     /// All items restored from the journal are installed; other items of the previous instance are removed once
     /// [`Engine::is_settled`](crate::contract::engine::Engine::is_settled) returns true.
-    Begin,
+    #[serde(rename = "begin")]
+    JournalRestored,
     /// Replaces the prefix table of the home agent (`SIGHUP`, or the file changed).
-    PrefixTable(Arc<PrefixTable>),
+    #[serde(rename = "prefix_table")]
+    ReloadPrefixTable(Arc<PrefixTable>),
     /// Replaces those settings of the mobile router that may change at run time.
-    MobileRouter(Box<MobileRouterConfig>),
+    #[serde(rename = "mobile_router")]
+    ReloadMobileRouter(Box<MobileRouterConfig>),
     /// Replaces the settings of the path manager.
-    PathManager(Box<PathManagerConfig>),
+    #[serde(rename = "path_manager")]
+    ReloadPathManager(Box<PathManagerConfig>),
     /// Replaces the flow rules of the mobile router.
-    Flows(Vec<FlowRule>),
+    #[serde(rename = "flows")]
+    ReloadFlows(Vec<FlowRule>),
     /// Shuts down in good order: de-registers and removes all items.
     Stop,
     /// Deletes the binding of a home address.
-    Unbind(HomeAddress),
+    #[serde(rename = "unbind")]
+    DeleteBinding(HomeAddress),
     /// Replaces the settings of the shim.
-    Shim(Box<ShimConfig>),
+    #[serde(rename = "shim")]
+    ReloadShim(Box<ShimConfig>),
     /// Switches to another locator pair if it is known to work: in one context, or in all contexts that have both
     /// locators.
-    UsePath {
+    #[serde(rename = "use_path")]
+    SwitchPath {
         /// The ULID pair of the context; `None` for all contexts.
-        ulids: Option<Pair>,
+        ulids: Option<AddressPair>,
         /// The forked instance identifier: packets of sockets with this mark.
         #[serde(default)]
         fork: Fork,
         /// The local and the peer locator.
-        path: Pair,
+        path: AddressPair,
     },
     /// Deletes a context.
-    EndContext(ContextId),
+    #[serde(rename = "end_context")]
+    DeleteContext(ContextId),
     /// Replaces the settings of mobile network prefix provisioning.
-    Mnpp(Box<MnppConfig>),
+    #[serde(rename = "mnpp")]
+    ReloadMnpp(Box<MnppConfig>),
     /// Sends an echo request to a GeoNetworking station, or to all stations in an area.
-    Ask(Question),
+    #[serde(rename = "ask")]
+    SendEchoRequest(EchoRequest),
     /// Maps an IPv6 destination address to an area.
-    PutArea(GeoDestination),
+    #[serde(rename = "put_area")]
+    AddGeoDestination(GeoDestination),
     /// Triggers, updates or terminates a DENM.
-    Denm(DenmOrder),
+    Denm(DenmRequest),
     /// Replaces the service announcement (SAM) of the station.
-    Announce(Option<Box<Announcement>>),
+    #[serde(rename = "announce")]
+    ReloadAnnouncement(Option<Box<Announcement>>),
     /// Removes the mapping of an IPv6 destination address to an area.
-    DropArea(Ipv6Addr),
+    #[serde(rename = "drop_area")]
+    RemoveGeoDestination(Ipv6Addr),
 }

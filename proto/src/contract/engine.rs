@@ -3,7 +3,7 @@
 use crate::base::time::Time;
 use crate::contract::input::{Frame, Input};
 use crate::contract::item::{Item, Key};
-use crate::contract::output::{Output, Sample, Transmit};
+use crate::contract::output::{Output, ActivityQuery, Transmit};
 use crate::contract::report::Report;
 use crate::contract::view::View;
 use roam6_wire::HomeAddress;
@@ -22,7 +22,7 @@ pub trait Engine {
 
     /// Whether items that a previous instance left on the host, and this one has not installed again, may be removed.
     /// Until then they may still forward packets.
-    fn is_settled(&self) -> bool {
+    fn takeover_complete(&self) -> bool {
         true
     }
 
@@ -31,7 +31,7 @@ pub trait Engine {
 
     /// Adds the same in bounded pieces, so that packets are not delayed: the first piece, or the one after `last`.
     /// Returns the last home address of the piece; `None` after the last piece.
-    fn view_piece(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
+    fn view_page(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
         if last.is_none() {
             self.view(now, view);
         }
@@ -57,7 +57,7 @@ impl Outbox {
     }
 
     /// Sends a frame.
-    pub fn frame(&mut self, frame: Frame) {
+    pub fn send_frame(&mut self, frame: Frame) {
         self.outputs.push(Output::Frame(frame));
     }
 
@@ -73,8 +73,8 @@ impl Outbox {
     }
 
     /// Queries the traffic of a context.
-    pub fn sample(&mut self, sample: Sample) {
-        self.outputs.push(Output::Sample(sample));
+    pub fn query_activity(&mut self, sample: ActivityQuery) {
+        self.outputs.push(Output::ActivityQuery(sample));
     }
 
     /// Reports an event.

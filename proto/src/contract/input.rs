@@ -1,8 +1,8 @@
 //! Everything that enters an engine.
 
-use crate::base::ids::{ContextId, LinkId, Pair, Token};
+use crate::base::ids::{ContextId, LinkId, AddressPair, MptcpToken};
 use crate::base::time::Time;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::item::Key;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::Place;
@@ -41,7 +41,8 @@ pub enum Input {
     /// requested.
     Activity(Activity),
     /// A command of an operator or of the daemon.
-    Order(Order),
+    #[serde(rename = "order")]
+    Command(Command),
 }
 
 /// A received packet, from its IPv6 header to its end. Untrusted.
@@ -118,19 +119,22 @@ pub enum AddressState {
     /// Duplicate Address Detection is in progress.
     Tentative,
     /// Preferred address.
-    Assigned,
+    #[serde(rename = "assigned")]
+    Preferred,
     /// Deprecated address: its preferred lifetime has expired.
     Deprecated,
     /// Duplicate Address Detection found another node with this address.
-    Duplicated,
+    #[serde(rename = "duplicated")]
+    DadFailed,
     /// Removed from the interface.
-    Gone,
+    #[serde(rename = "gone")]
+    Removed,
 }
 
 impl AddressState {
     /// Whether it may be used as a source address.
     pub fn is_usable(self) -> bool {
-        matches!(self, AddressState::Assigned | AddressState::Deprecated)
+        matches!(self, AddressState::Preferred | AddressState::Deprecated)
     }
 }
 
@@ -142,16 +146,18 @@ pub struct RouteEvent {
     /// Its next hop.
     pub router: Ipv6Addr,
     /// `false` once it is removed.
-    pub stands: bool,
+    #[serde(rename = "stands")]
+    pub present: bool,
 }
 
 /// An event of a connection of the kernel's MPTCP, or of one of its subflows (RFC 8684).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubflowEvent {
     /// The local token of the connection.
-    pub token: Token,
+    pub token: MptcpToken,
     /// The event.
-    pub change: SubflowChange,
+    #[serde(rename = "change")]
+    pub kind: SubflowEventKind,
     /// Local address and port of the subflow; for a connection, of its first subflow.
     pub local: SocketAddrV6,
     /// Remote address and port.
@@ -163,17 +169,22 @@ pub struct SubflowEvent {
 /// Events of connections and subflows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SubflowChange {
+pub enum SubflowEventKind {
     /// The connection is established, with its first subflow.
-    Connected,
+    #[serde(rename = "connected")]
+    ConnectionEstablished,
     /// The connection is closed, with all of its subflows.
-    Disconnected,
+    #[serde(rename = "disconnected")]
+    ConnectionClosed,
     /// Another subflow is established.
-    Opened,
+    #[serde(rename = "opened")]
+    SubflowEstablished,
     /// A subflow is closed.
-    Closed,
+    #[serde(rename = "closed")]
+    SubflowClosed,
     /// The peer changed the backup flag of a subflow (MP_PRIO).
-    Changed,
+    #[serde(rename = "changed")]
+    PriorityChanged,
 }
 
 /// The present state of an entry of the neighbour cache.
@@ -195,7 +206,8 @@ pub struct Outcome {
     /// The key of the item.
     pub key: Key,
     /// `None` if the host now has the item; else the error text of the kernel.
-    pub refused: Option<String>,
+    #[serde(rename = "refused")]
+    pub error: Option<String>,
 }
 
 /// Wall-clock time.
@@ -209,7 +221,7 @@ pub struct Clock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowEvent {
     /// The addresses.
-    pub pair: Pair,
+    pub pair: AddressPair,
     /// The uplink of packets sent.
     pub link: LinkId,
     /// Packets in both directions.
@@ -226,23 +238,28 @@ pub struct Activity {
     /// The context.
     pub context: ContextId,
     /// Time of the last packet sent.
-    pub sent: Option<Time>,
+    #[serde(rename = "sent")]
+    pub last_sent: Option<Time>,
     /// Time of the last packet received.
-    pub received: Option<Time>,
+    #[serde(rename = "received")]
+    pub last_received: Option<Time>,
     /// Time of the first packet sent since the last packet received; `None` if there is none.
-    pub unanswered: Option<Time>,
+    #[serde(rename = "unanswered")]
+    pub unanswered_since: Option<Time>,
     /// Time of the first packet received since the last packet sent; `None` if there is none.
-    pub unreturned: Option<Time>,
+    #[serde(rename = "unreturned")]
+    pub unreturned_since: Option<Time>,
     /// Traffic sent since the context was established.
-    pub out: Amount,
+    #[serde(rename = "out")]
+    pub tx: TrafficCount,
     /// Traffic received since the context was established.
     #[serde(rename = "in")]
-    pub into: Amount,
+    pub rx: TrafficCount,
 }
 
 /// A traffic counter.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Amount {
+pub struct TrafficCount {
     /// Packets.
     pub packets: u64,
     /// Octets, IPv6 headers included.

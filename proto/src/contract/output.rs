@@ -21,7 +21,8 @@ pub enum Output {
     /// Remove an item from the host.
     Drop(Key),
     /// Query the traffic of a context.
-    Sample(Sample),
+    #[serde(rename = "sample")]
+    ActivityQuery(ActivityQuery),
     /// Report an event.
     Report(Report),
 }
@@ -30,13 +31,15 @@ pub enum Output {
 /// [`Activity`](crate::contract::input::Activity), and with one more at the next packet of each requested direction,
 /// unless a later query of the context has cancelled that request. An idle context costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct ActivityQuery {
     /// The context.
     pub context: ContextId,
     /// Notify when the next packet is sent.
-    pub tell_sent: bool,
+    #[serde(rename = "tell_sent")]
+    pub notify_sent: bool,
     /// Notify when the next packet is received.
-    pub tell_received: bool,
+    #[serde(rename = "tell_received")]
+    pub notify_received: bool,
 }
 
 /// A packet to send.

@@ -1,7 +1,7 @@
 //! What happened, as values: a log line, a counter, the event stream and the handover timeline are renderings of these.
 
-use crate::base::ids::{ContextId, Pair};
-use crate::base::ids::{LinkId, Token};
+use crate::base::ids::{ContextId, AddressPair};
+use crate::base::ids::{LinkId, MptcpToken};
 use crate::contract::item::Key;
 use core::fmt;
 use core::time::Duration;
@@ -21,21 +21,25 @@ pub enum Report {
     /// An interface in use went down.
     LinkDown { link: LinkId, name: String },
     /// A Router Solicitation was sent.
-    Solicited { link: LinkId },
+    #[serde(rename = "solicited")]
+    RouterSolicitationSent { link: LinkId },
     /// An advertisement of a router not known on this link until now.
     RouterFound { link: LinkId, router: Ipv6Addr, prefix: Option<Prefix> },
     /// A router is no longer used.
-    RouterLost { link: LinkId, router: Ipv6Addr, why: Lost },
+    RouterLost { link: LinkId, router: Ipv6Addr, why: LossReason },
     /// A care-of address was formed.
     CareOfFormed { link: LinkId, bid: Bid, address: Ipv6Addr },
     /// A care-of address was given up.
-    CareOfGone { link: LinkId, bid: Bid, address: Ipv6Addr },
+    #[serde(rename = "care_of_gone")]
+    CareOfRemoved { link: LinkId, bid: Bid, address: Ipv6Addr },
     /// Another node holds an address we formed.
-    Duplicate { link: LinkId, address: Ipv6Addr },
+    #[serde(rename = "duplicate")]
+    DuplicateAddress { link: LinkId, address: Ipv6Addr },
     /// A Binding Update was sent.
     UpdateSent { home_agent: Ipv6Addr, care_of: Vec<Ipv6Addr>, sequence: Sequence, lifetime: Duration },
     /// A Binding Acknowledgement was accepted.
-    AckReceived { home_agent: Ipv6Addr, status: u8, sequence: Sequence, lifetime: Duration },
+    #[serde(rename = "ack_received")]
+    AcknowledgementReceived { home_agent: Ipv6Addr, status: u8, sequence: Sequence, lifetime: Duration },
     /// The mobile router is registered with these care-of addresses; the first carries traffic.
     Bound { home_agent: Ipv6Addr, care_of: Vec<Ipv6Addr>, lifetime: Duration },
     /// The mobile router is no longer registered.
@@ -45,7 +49,7 @@ pub enum Report {
     /// A path answers probes again, or for the first time.
     PathUp { bid: Bid, care_of: Ipv6Addr },
     /// A path is dead.
-    PathDown { bid: Bid, care_of: Ipv6Addr, why: Lost },
+    PathDown { bid: Bid, care_of: Ipv6Addr, why: LossReason },
     /// Path MTU to a peer was learnt, octets.
     PathMtu { remote: Ipv6Addr, mtu: u32 },
     /// A visited network has delegated a prefix to us, for nodes inside to use.
@@ -71,14 +75,16 @@ pub enum Report {
     /// Home agent: a binding ended.
     Deregistered { home_address: HomeAddress, why: String },
     /// Home agent: an update was answered with an error status (RFC 6275 §6.1.8).
-    Refused { home_address: HomeAddress, care_of: Ipv6Addr, status: u8 },
+    #[serde(rename = "refused")]
+    UpdateRejected { home_address: HomeAddress, care_of: Ipv6Addr, status: u8 },
     /// Signalling or a path does not work: with a mobile router, by uplink `bid` if it is about one path, or at a mobile
     /// router with its home agent. Reported when it begins, not each time it shows.
     Fault { home_address: HomeAddress, peer: Ipv6Addr, bid: Option<Bid>, why: String },
     /// It works again, after so long.
     FaultCleared { home_address: HomeAddress, peer: Ipv6Addr, bid: Option<Bid>, after: Duration },
     /// Items were missing in the kernel and were put back.
-    Restored { items: usize },
+    #[serde(rename = "restored")]
+    ItemsRestored { items: usize },
     /// A Binding Error was sent (1) or received.
     BindingError { peer: Ipv6Addr, status: u8, sent: bool },
     /// An address became one the kernel's MPTCP makes subflows from.
@@ -86,38 +92,45 @@ pub enum Report {
     /// Subflows are no longer made from an address, and those there were end.
     EndpointDown { link: LinkId, address: Ipv6Addr },
     /// A subflow of a connection stands; `first` of the connection.
-    SubflowUp { token: Token, local: SocketAddrV6, remote: SocketAddrV6, backup: bool, first: bool },
+    SubflowUp { token: MptcpToken, local: SocketAddrV6, remote: SocketAddrV6, backup: bool, first: bool },
     /// The peer made a subflow a backup, or no longer one (MP_PRIO).
-    SubflowChanged { token: Token, local: SocketAddrV6, remote: SocketAddrV6 },
+    #[serde(rename = "subflow_changed")]
+    SubflowPriorityChanged { token: MptcpToken, local: SocketAddrV6, remote: SocketAddrV6 },
     /// A subflow ended, by this error number if not 0.
-    SubflowDown { token: Token, local: SocketAddrV6, remote: SocketAddrV6, error: u8 },
+    SubflowDown { token: MptcpToken, local: SocketAddrV6, remote: SocketAddrV6, error: u8 },
     /// A connection of the kernel's MPTCP ended.
-    Disconnected { token: Token },
+    #[serde(rename = "disconnected")]
+    ConnectionClosed { token: MptcpToken },
     /// Shim: an address of its own making stands.
-    AddressMade { link: LinkId, address: Ipv6Addr, prefix: Prefix },
+    #[serde(rename = "address_made")]
+    AddressConfigured { link: LinkId, address: Ipv6Addr, prefix: Prefix },
     /// Shim: it stands no more.
-    AddressLeft { link: LinkId, address: Ipv6Addr },
+    #[serde(rename = "address_left")]
+    AddressRemoved { link: LinkId, address: Ipv6Addr },
     /// Shim: a context stands, its packets take this path for now; so many locators of the peer are known.
-    ContextUp { context: ContextId, path: Pair, locators: usize },
+    ContextUp { context: ContextId, path: AddressPair, locators: usize },
     /// Shim: a context was made anew, or the peer has told of itself again.
-    ContextRenewed { context: ContextId, path: Pair, locators: usize },
+    ContextRenewed { context: ContextId, path: AddressPair, locators: usize },
     /// Shim: a context ended.
     ContextDown { context: ContextId, why: String },
     /// Shim: the path seems not to work, or another is wanted; others are being tried.
-    PathLost { context: ContextId, path: Pair, why: String },
+    PathLost { context: ContextId, path: AddressPair, why: String },
     /// Shim: packets of the context take this path from now on, found so long after the search began.
-    PathChanged { context: ContextId, path: Pair, after: Duration },
+    PathChanged { context: ContextId, path: AddressPair, after: Duration },
     /// Shim: the path works after all.
-    PathWorks { context: ContextId, path: Pair },
+    #[serde(rename = "path_works")]
+    PathRecovered { context: ContextId, path: AddressPair },
     /// Shim: a peer is not asked for a context for a while.
-    NoShim { peer: Ipv6Addr, why: String },
+    #[serde(rename = "no_shim")]
+    ShimUnavailable { peer: Ipv6Addr, why: String },
     /// A router nearby has a network behind it, to which packets go straight from now on.
     NetworkFound { link: LinkId, router: Ipv6Addr, prefix: Prefix },
     /// They no longer do.
-    NetworkLost { link: LinkId, router: Ipv6Addr, prefix: Prefix, why: Lost },
+    NetworkLost { link: LinkId, router: Ipv6Addr, prefix: Prefix, why: LossReason },
     /// GeoNetworking: a station has answered a question; `arrived` says whether the question was for it or only ended its
     /// way there, `again` whether it has answered before.
-    Echo {
+    #[serde(rename = "echo")]
+    EchoReply {
         identifier: u32,
         sequence: u32,
         mid: LinkAddress,
@@ -130,20 +143,25 @@ pub enum Report {
         again: bool,
     },
     /// Another station tells of an event (DENM), for the first time or otherwise than before.
-    EventHeard { station: u32, sequence: u16, cause: u8, sub_cause: u8 },
+    #[serde(rename = "event_heard")]
+    DenmReceived { station: u32, sequence: u16, cause: u8, sub_cause: u8 },
     /// An event is over, says who may.
-    EventOver { station: u32, sequence: u16 },
+    #[serde(rename = "event_over")]
+    DenmTerminated { station: u32, sequence: u16 },
     /// Another station announces services (SAM), and maybe a way to the Internet, for the first time or otherwise than
     /// before.
-    ServicesHeard { station: u32, services: usize, routing: bool },
+    #[serde(rename = "services_heard")]
+    SamReceived { station: u32, services: usize, routing: bool },
     /// GeoNetworking: a question was not asked.
-    EchoRefused { identifier: u32, sequence: u32, why: String },
+    #[serde(rename = "echo_refused")]
+    EchoNotSent { identifier: u32, sequence: u32, why: String },
     /// A packet was dropped.
     Dropped { reason: DropReason, from: Option<Ipv6Addr>, detail: String },
     /// A named table is full: what would have been added was not.
     TableFull { table: String, limit: usize },
     /// The host refused an item, in the kernel's own words.
-    Failed { key: Key, why: String },
+    #[serde(rename = "failed")]
+    ItemRefused { key: Key, why: String },
     /// Something an operator should look at.
     Notice { text: String },
 }
@@ -151,7 +169,7 @@ pub enum Report {
 /// Why a path, router or link is no longer used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Lost {
+pub enum LossReason {
     /// Its interface is down.
     LinkDown,
     /// Its lifetime ended.
@@ -159,9 +177,11 @@ pub enum Lost {
     /// Neighbour unreachability detection gave up.
     Unreachable,
     /// The advertised prefixes changed: this is another network.
-    Replaced,
+    #[serde(rename = "replaced")]
+    PrefixChanged,
     /// Probes remain unanswered.
-    Silent,
+    #[serde(rename = "silent")]
+    ProbesLost,
     /// The home agent does not accept it.
     Refused,
     /// No longer announced, or no longer accepted.
@@ -225,14 +245,14 @@ impl Report {
         match self {
             Report::LinkUp { .. } => "link_up",
             Report::LinkDown { .. } => "link_down",
-            Report::Solicited { .. } => "solicited",
+            Report::RouterSolicitationSent { .. } => "solicited",
             Report::RouterFound { .. } => "router_found",
             Report::RouterLost { .. } => "router_lost",
             Report::CareOfFormed { .. } => "care_of_formed",
-            Report::CareOfGone { .. } => "care_of_gone",
-            Report::Duplicate { .. } => "duplicate",
+            Report::CareOfRemoved { .. } => "care_of_gone",
+            Report::DuplicateAddress { .. } => "duplicate",
             Report::UpdateSent { .. } => "update_sent",
-            Report::AckReceived { .. } => "ack_received",
+            Report::AcknowledgementReceived { .. } => "ack_received",
             Report::Bound { .. } => "bound",
             Report::Unbound { .. } => "unbound",
             Report::AtHome { .. } => "at_home",
@@ -247,36 +267,36 @@ impl Report {
             Report::HomePrefixes { .. } => "home_prefixes",
             Report::Registered { .. } => "registered",
             Report::Deregistered { .. } => "deregistered",
-            Report::Refused { .. } => "refused",
+            Report::UpdateRejected { .. } => "refused",
             Report::Fault { .. } => "fault",
             Report::FaultCleared { .. } => "fault_cleared",
-            Report::Restored { .. } => "restored",
+            Report::ItemsRestored { .. } => "restored",
             Report::BindingError { .. } => "binding_error",
             Report::EndpointUp { .. } => "endpoint_up",
             Report::EndpointDown { .. } => "endpoint_down",
             Report::SubflowUp { .. } => "subflow_up",
-            Report::SubflowChanged { .. } => "subflow_changed",
+            Report::SubflowPriorityChanged { .. } => "subflow_changed",
             Report::SubflowDown { .. } => "subflow_down",
-            Report::Disconnected { .. } => "disconnected",
-            Report::AddressMade { .. } => "address_made",
-            Report::AddressLeft { .. } => "address_left",
+            Report::ConnectionClosed { .. } => "disconnected",
+            Report::AddressConfigured { .. } => "address_made",
+            Report::AddressRemoved { .. } => "address_left",
             Report::ContextUp { .. } => "context_up",
             Report::ContextRenewed { .. } => "context_renewed",
             Report::ContextDown { .. } => "context_down",
             Report::PathLost { .. } => "path_lost",
             Report::PathChanged { .. } => "path_changed",
-            Report::PathWorks { .. } => "path_works",
-            Report::NoShim { .. } => "no_shim",
+            Report::PathRecovered { .. } => "path_works",
+            Report::ShimUnavailable { .. } => "no_shim",
             Report::NetworkFound { .. } => "network_found",
             Report::NetworkLost { .. } => "network_lost",
-            Report::Echo { .. } => "echo",
-            Report::EventHeard { .. } => "event_heard",
-            Report::EventOver { .. } => "event_over",
-            Report::ServicesHeard { .. } => "services_heard",
-            Report::EchoRefused { .. } => "echo_refused",
+            Report::EchoReply { .. } => "echo",
+            Report::DenmReceived { .. } => "event_heard",
+            Report::DenmTerminated { .. } => "event_over",
+            Report::SamReceived { .. } => "services_heard",
+            Report::EchoNotSent { .. } => "echo_refused",
             Report::Dropped { .. } => "dropped",
             Report::TableFull { .. } => "table_full",
-            Report::Failed { .. } => "failed",
+            Report::ItemRefused { .. } => "failed",
             Report::Notice { .. } => "notice",
         }
     }
@@ -289,21 +309,21 @@ impl fmt::Display for Report {
         match self {
             R::LinkUp { name, .. } => write!(f, "{name}: up"),
             R::LinkDown { name, .. } => write!(f, "{name}: down"),
-            R::Solicited { link } => write!(f, "{link}: asked for routers"),
+            R::RouterSolicitationSent { link } => write!(f, "{link}: asked for routers"),
             R::RouterFound { link, router, prefix: Some(prefix) } => write!(f, "{link}: router {router} on {prefix}"),
             R::RouterFound { link, router, prefix: None } => write!(f, "{link}: router {router}"),
             R::RouterLost { link, router, why } => write!(f, "{link}: router {router} lost: {why}"),
-            R::CareOfFormed { link, bid, address } => write!(f, "{link}: care-of address {}, bid {bid}", End(address)),
-            R::CareOfGone { link, bid, address } => {
-                write!(f, "{link}: care-of address {}, bid {bid}, given up", End(address))
+            R::CareOfFormed { link, bid, address } => write!(f, "{link}: care-of address {}, bid {bid}", CareOfText(address)),
+            R::CareOfRemoved { link, bid, address } => {
+                write!(f, "{link}: care-of address {}, bid {bid}, given up", CareOfText(address))
             }
-            R::Duplicate { link, address } => write!(f, "{link}: {address} is used by another node"),
+            R::DuplicateAddress { link, address } => write!(f, "{link}: {address} is used by another node"),
             R::Dropped { reason, from: Some(from), detail } => {
-                write!(f, "dropped a packet from {}: {}: {detail}", End(from), reason.name())
+                write!(f, "dropped a packet from {}: {}: {detail}", CareOfText(from), reason.name())
             }
             R::Dropped { reason, from: None, detail } => write!(f, "dropped a packet: {}: {detail}", reason.name()),
             R::TableFull { table, limit } => write!(f, "table {table} is full at {limit}"),
-            R::Failed { key, why } => write!(f, "the host refused {key}: {why}"),
+            R::ItemRefused { key, why } => write!(f, "the host refused {key}: {why}"),
             R::Notice { text } => f.write_str(text),
             R::NetworkFound { link, router, prefix } => {
                 write!(f, "{link}: {prefix} is behind {router}, and reached directly")
@@ -311,20 +331,20 @@ impl fmt::Display for Report {
             R::NetworkLost { link, router, prefix, why } => {
                 write!(f, "{link}: {prefix} is no longer reached by {router}: {why}")
             }
-            R::Echo { mid, kind, place, rtt, .. } => {
+            R::EchoReply { mid, kind, place, rtt, .. } => {
                 write!(f, "echo of {mid}, {kind} at {place}, after {} us", rtt.as_micros())
             }
-            R::EventHeard { station, sequence, cause, sub_cause } => {
+            R::DenmReceived { station, sequence, cause, sub_cause } => {
                 write!(f, "station {station} tells of event {sequence}: cause {cause}, {sub_cause}")
             }
-            R::EventOver { station, sequence } => write!(f, "event {sequence} of station {station} is over"),
-            R::ServicesHeard { station, services, routing } => {
+            R::DenmTerminated { station, sequence } => write!(f, "event {sequence} of station {station} is over"),
+            R::SamReceived { station, services, routing } => {
                 let way = if *routing { ", and a way to the Internet" } else { "" };
                 write!(f, "station {station} announces services: {services}{way}")
             }
-            R::EchoRefused { why, .. } => write!(f, "a question was not asked: {why}"),
-            R::EndpointUp { .. } | R::EndpointDown { .. } | R::Disconnected { .. } => self.fmt_paths(f),
-            R::SubflowUp { .. } | R::SubflowChanged { .. } | R::SubflowDown { .. } => self.fmt_paths(f),
+            R::EchoNotSent { why, .. } => write!(f, "a question was not asked: {why}"),
+            R::EndpointUp { .. } | R::EndpointDown { .. } | R::ConnectionClosed { .. } => self.fmt_paths(f),
+            R::SubflowUp { .. } | R::SubflowPriorityChanged { .. } | R::SubflowDown { .. } => self.fmt_paths(f),
             R::PrefixDelegated { .. } | R::PrefixShared { .. } | R::PrefixLost { .. } | R::PrefixUnavailable { .. } => {
                 self.fmt_prefixes(f)
             }
@@ -340,12 +360,12 @@ impl Report {
         match self {
             R::LinkUp { link, .. }
             | R::LinkDown { link, .. }
-            | R::Solicited { link }
+            | R::RouterSolicitationSent { link }
             | R::RouterFound { link, .. }
             | R::RouterLost { link, .. }
             | R::CareOfFormed { link, .. }
-            | R::CareOfGone { link, .. }
-            | R::Duplicate { link, .. }
+            | R::CareOfRemoved { link, .. }
+            | R::DuplicateAddress { link, .. }
             | R::AtHome { link }
             | R::PrefixDelegated { link, .. }
             | R::PrefixShared { link, .. }
@@ -353,8 +373,8 @@ impl Report {
             | R::PrefixUnavailable { link, .. }
             | R::EndpointUp { link, .. }
             | R::EndpointDown { link, .. }
-            | R::AddressMade { link, .. }
-            | R::AddressLeft { link, .. }
+            | R::AddressConfigured { link, .. }
+            | R::AddressRemoved { link, .. }
             | R::NetworkFound { link, .. }
             | R::NetworkLost { link, .. } => Some(*link),
             _ => None,
@@ -372,13 +392,13 @@ impl Report {
                 let what = if *first { "connected" } else { "subflow" };
                 write!(f, "connection {token}: {what} {local} to {remote}, {}", kind(backup))
             }
-            R::SubflowChanged { token, local, remote } => {
+            R::SubflowPriorityChanged { token, local, remote } => {
                 write!(f, "connection {token}: the peer changed the use of subflow {local} to {remote}")
             }
             R::SubflowDown { token, local, remote, error } => {
                 write!(f, "connection {token}: subflow {local} to {remote} ended, error {error}")
             }
-            R::Disconnected { token } => write!(f, "connection {token} ended"),
+            R::ConnectionClosed { token } => write!(f, "connection {token} ended"),
             other => f.write_str(other.name()),
         }
     }
@@ -401,8 +421,8 @@ impl Report {
     fn fmt_shim(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Report as R;
         match self {
-            R::AddressMade { address, prefix, .. } => write!(f, "address {address} in {prefix} configured"),
-            R::AddressLeft { address, .. } => write!(f, "address {address} removed"),
+            R::AddressConfigured { address, prefix, .. } => write!(f, "address {address} in {prefix} configured"),
+            R::AddressRemoved { address, .. } => write!(f, "address {address} removed"),
             R::ContextUp { context, path, locators } => write!(f, "{context}: up by {path}, {locators} locators there"),
             R::ContextRenewed { context, path, locators } => {
                 write!(f, "{context}: renewed by {path}, {locators} locators there")
@@ -412,8 +432,8 @@ impl Report {
             R::PathChanged { context, path, after } => {
                 write!(f, "{context}: takes {path}, found after {} ms", after.as_millis())
             }
-            R::PathWorks { context, path } => write!(f, "{context}: path {path} recovered"),
-            R::NoShim { peer, why } => write!(f, "{peer}: no context: {why}"),
+            R::PathRecovered { context, path } => write!(f, "{context}: path {path} recovered"),
+            R::ShimUnavailable { peer, why } => write!(f, "{peer}: no context: {why}"),
             other => other.fmt_signalling(f),
         }
     }
@@ -426,42 +446,42 @@ impl Report {
                 write!(f, "update {sequence} to {home_agent}: de-registers")
             }
             R::UpdateSent { home_agent, care_of, sequence, lifetime } => {
-                write!(f, "update {sequence} to {home_agent}: {} for {}s", ends(care_of), lifetime.as_secs())
+                write!(f, "update {sequence} to {home_agent}: {} for {}s", care_of_list(care_of), lifetime.as_secs())
             }
-            R::AckReceived { home_agent, status, sequence, lifetime } => {
+            R::AcknowledgementReceived { home_agent, status, sequence, lifetime } => {
                 let lifetime = lifetime.as_secs();
                 write!(f, "acknowledgement {sequence} from {home_agent}: status {} for {lifetime}s", Status(*status))
             }
             R::Bound { home_agent, care_of, lifetime } => {
-                write!(f, "bound at {home_agent}: {} for {}s", ends(care_of), lifetime.as_secs())
+                write!(f, "bound at {home_agent}: {} for {}s", care_of_list(care_of), lifetime.as_secs())
             }
             R::Unbound { home_agent, why } => write!(f, "no longer bound at {home_agent}: {why}"),
             R::AtHome { link } => write!(f, "{link}: at home"),
-            R::PathUp { bid, care_of } => write!(f, "path {bid} by {} is up", End(care_of)),
-            R::PathDown { bid, care_of, why } => write!(f, "path {bid} by {} is down: {why}", End(care_of)),
-            R::PathMtu { remote, mtu } => write!(f, "path to {}: MTU {mtu} octets", End(remote)),
-            R::HomeAgents { addresses } => write!(f, "home agents: {}", List(addresses)),
-            R::HomePrefixes { home_agent, prefixes } => write!(f, "home prefixes by {home_agent}: {}", List(prefixes)),
+            R::PathUp { bid, care_of } => write!(f, "path {bid} by {} is up", CareOfText(care_of)),
+            R::PathDown { bid, care_of, why } => write!(f, "path {bid} by {} is down: {why}", CareOfText(care_of)),
+            R::PathMtu { remote, mtu } => write!(f, "path to {}: MTU {mtu} octets", CareOfText(remote)),
+            R::HomeAgents { addresses } => write!(f, "home agents: {}", ListText(addresses)),
+            R::HomePrefixes { home_agent, prefixes } => write!(f, "home prefixes by {home_agent}: {}", ListText(prefixes)),
             R::Registered { home_address, care_of, sequence, lifetime, moved } => {
                 let (verb, lifetime) = (if *moved { "moved" } else { "registered" }, lifetime.as_secs());
-                write!(f, "{home_address} {verb}: {} for {lifetime}s, update {sequence}", ends(care_of))
+                write!(f, "{home_address} {verb}: {} for {lifetime}s, update {sequence}", care_of_list(care_of))
             }
             R::Deregistered { home_address, why } => write!(f, "{home_address} deregistered: {why}"),
-            R::Refused { home_address, care_of, status } => {
-                write!(f, "{home_address} by {} refused: status {}", End(care_of), Status(*status))
+            R::UpdateRejected { home_address, care_of, status } => {
+                write!(f, "{home_address} by {} refused: status {}", CareOfText(care_of), Status(*status))
             }
-            R::Fault { home_address, peer, bid: None, why } => write!(f, "{home_address}, {}: {why}", End(peer)),
-            R::Fault { peer, bid: Some(bid), why, .. } => write!(f, "path {bid} to {}: {why}", End(peer)),
+            R::Fault { home_address, peer, bid: None, why } => write!(f, "{home_address}, {}: {why}", CareOfText(peer)),
+            R::Fault { peer, bid: Some(bid), why, .. } => write!(f, "path {bid} to {}: {why}", CareOfText(peer)),
             R::FaultCleared { home_address, peer, bid: None, after } => {
-                write!(f, "{home_address}, {}: works again after {}s", End(peer), after.as_secs())
+                write!(f, "{home_address}, {}: works again after {}s", CareOfText(peer), after.as_secs())
             }
             R::FaultCleared { peer, bid: Some(bid), after, .. } => {
-                write!(f, "path {bid} to {}: works again after {}s", End(peer), after.as_secs())
+                write!(f, "path {bid} to {}: works again after {}s", CareOfText(peer), after.as_secs())
             }
-            R::Restored { items } => write!(f, "restored {items} items that the kernel or another program had removed"),
+            R::ItemsRestored { items } => write!(f, "restored {items} items that the kernel or another program had removed"),
             R::BindingError { peer, status, sent } => {
                 let (status, way) = (ErrorStatus(*status), if *sent { "to" } else { "from" });
-                write!(f, "binding error {way} {}: {status}", End(peer))
+                write!(f, "binding error {way} {}: {status}", CareOfText(peer))
             }
             other => f.write_str(other.name()),
         }
@@ -469,15 +489,15 @@ impl Report {
 }
 
 /// Care-of addresses on one line.
-fn ends(addresses: &[Ipv6Addr]) -> String {
-    let each: Vec<String> = addresses.iter().map(|address| End(address).to_string()).collect();
-    List(&each).to_string()
+fn care_of_list(addresses: &[Ipv6Addr]) -> String {
+    let each: Vec<String> = addresses.iter().map(|address| CareOfText(address).to_string()).collect();
+    ListText(&each).to_string()
 }
 
 /// A care-of address; one of IPv4 as such.
-struct End<'a>(&'a Ipv6Addr);
+struct CareOfText<'a>(&'a Ipv6Addr);
 
-impl fmt::Display for End<'_> {
+impl fmt::Display for CareOfText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Ipv4End::of(*self.0) {
             Some(end) => end.fmt(f),
@@ -487,9 +507,9 @@ impl fmt::Display for End<'_> {
 }
 
 /// Addresses or prefixes on one line.
-struct List<'a, T>(&'a [T]);
+struct ListText<'a, T>(&'a [T]);
 
-impl<T: fmt::Display> fmt::Display for List<'_, T> {
+impl<T: fmt::Display> fmt::Display for ListText<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return f.write_str("none");
@@ -558,16 +578,16 @@ impl DropReason {
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Lost::LinkDown => "link down",
-            Lost::Expired => "lifetime ended",
-            Lost::Unreachable => "neighbour unreachable",
-            Lost::Replaced => "another network",
-            Lost::Silent => "probes unanswered",
-            Lost::Refused => "refused by the home agent",
-            Lost::Withdrawn => "withdrawn",
+            LossReason::LinkDown => "link down",
+            LossReason::Expired => "lifetime ended",
+            LossReason::Unreachable => "neighbour unreachable",
+            LossReason::PrefixChanged => "another network",
+            LossReason::ProbesLost => "probes unanswered",
+            LossReason::Refused => "refused by the home agent",
+            LossReason::Withdrawn => "withdrawn",
         })
     }
 }

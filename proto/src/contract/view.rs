@@ -1,9 +1,9 @@
 //! The state of a node for the operator: one document, rendered as tables, JSON or metrics.
 
-use crate::base::ids::{ContextId, Pair};
-use crate::contract::config::facilities::{EventName, Way};
+use crate::base::ids::{ContextId, AddressPair};
+use crate::contract::config::facilities::{EventId, RoutingAdvertisement};
 use crate::contract::config::geo::GeoDestination;
-use crate::contract::input::Amount;
+use crate::contract::input::TrafficCount;
 use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::shim6::Tag;
@@ -59,7 +59,7 @@ pub struct View {
     /// Running timers.
     pub timers: Vec<TimerView>,
     /// Event counters, and gauges of table sizes.
-    pub counters: few::Map<String, u64>,
+    pub counters: few::VecMap<String, u64>,
 }
 
 /// One binding: a home address and one of its care-of addresses.
@@ -94,12 +94,13 @@ pub struct BindingView {
     pub last_error: Option<String>,
     /// Age of the present fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<Duration>,
+    #[serde(rename = "since")]
+    pub error_age: Option<Duration>,
 }
 
 impl BindingView {
     /// With this care-of address.
-    pub fn at(self, care_of: Option<Ipv6Addr>) -> BindingView {
+    pub fn with_care_of(self, care_of: Option<Ipv6Addr>) -> BindingView {
         match care_of.and_then(Ipv4End::of) {
             Some(Ipv4End { address, port }) => {
                 let udp_port = Some(port).filter(|port| *port != 0);
@@ -152,7 +153,8 @@ pub struct LinkView {
     pub last_error: Option<String>,
     /// Age of the present fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<Duration>,
+    #[serde(rename = "since")]
+    pub error_age: Option<Duration>,
 }
 
 /// One prefix advertised on one ingress interface.
@@ -167,7 +169,8 @@ pub struct PrefixView {
     /// The uplink of its packets; `None` for the tunnel.
     pub uplink: Option<String>,
     /// The delegated prefix that it is part of.
-    pub of: Option<Prefix>,
+    #[serde(rename = "of")]
+    pub part_of: Option<Prefix>,
     /// Remaining valid lifetime; `None` if infinite.
     pub valid: Option<Duration>,
     /// `preferred`, `deprecated`, `waiting` (for its routes), `withdrawn`.
@@ -222,7 +225,7 @@ pub struct ContextView {
     /// `operational`, `exploring`, `inbound ok` (RFC 5534 §6).
     pub reachability: String,
     /// The current locator pair.
-    pub path: Pair,
+    pub path: AddressPair,
     /// Whether packets are rewritten: the locators are not the ULIDs.
     pub rewriting: bool,
     /// Local context tag.
@@ -234,14 +237,15 @@ pub struct ContextView {
     /// The peer's locators, and how each was verified: `hba`, `cga`, `ulid`.
     pub peer: Vec<(Ipv6Addr, String)>,
     /// All locator pairs; `roam6 shim use` takes an index into this list.
-    pub paths: Vec<Pair>,
+    pub paths: Vec<AddressPair>,
     /// Time since the last packet known to be sent or received.
     pub idle: Duration,
     /// Traffic sent, as of the last query of the data plane.
-    pub out: Amount,
+    #[serde(rename = "out")]
+    pub tx: TrafficCount,
     /// Traffic received, as of the last query.
     #[serde(rename = "in")]
-    pub into: Amount,
+    pub rx: TrafficCount,
 }
 
 /// One entry of the location table.
@@ -348,7 +352,7 @@ pub struct LdmStationView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LdmEventView {
     /// Its action ID.
-    pub name: EventName,
+    pub name: EventId,
     /// The tag of the local client; `None` for an event of another station.
     pub tag: Option<u32>,
     /// Cause code (TS 102 894-2 §A.10).
@@ -379,7 +383,7 @@ pub struct AnnouncementView {
     /// The services.
     pub services: Vec<ServiceView>,
     /// Internet access by the sender.
-    pub routing: Option<Way>,
+    pub routing: Option<RoutingAdvertisement>,
     /// Interval of SAMs.
     pub interval: Option<Duration>,
     /// Age of the last SAM; `None` if there was none yet.
@@ -412,7 +416,7 @@ pub struct TimerView {
 
 /// One line of the event stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
+pub struct StreamEvent {
     /// Microseconds since 1970-01-01T00:00Z.
     pub unix_micros: u64,
     /// Microseconds since the start of the node.

@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn only_members_verify() {
-        let number = random_number(&mut Entropy::from_number(1));
+        let number = random_number(&mut Entropy::seed_from_u64(1));
         let set = parameters([3; 16], &two_prefixes(), KeyField::Random(&number)).unwrap();
         let sec = Sec::new(0).unwrap();
         for address in addresses(&set, sec).unwrap() {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_random_number_has_the_shape_of_a_key() {
-        let number = random_number(&mut Entropy::from_number(2));
+        let number = random_number(&mut Entropy::seed_from_u64(2));
         let set = parameters([3; 16], &two_prefixes(), KeyField::Random(&number)).unwrap();
         assert_eq!(set.key().len(), 78);
         assert!(!has_key(&set), "nobody can sign with it");

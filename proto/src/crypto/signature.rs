@@ -96,7 +96,7 @@ pub(crate) mod tests {
 
     #[test]
     fn only_the_owner_signs() {
-        let mut entropy = Entropy::from_number(1);
+        let mut entropy = Entropy::seed_from_u64(1);
         let keys = [rsa_key(), p256_key()].map(|der| PrivateKey::parse(&der).unwrap());
         for (index, key) in keys.iter().enumerate() {
             let signature = key.sign(b"roam6", &mut entropy).unwrap();
@@ -121,6 +121,6 @@ pub(crate) mod tests {
         let key = PrivateKey::parse(&rsa_key()).unwrap();
         let signature = hex::decode(SIGNATURE).unwrap();
         assert!(verify(&key.public().unwrap(), b"roam6", &signature));
-        assert_eq!(key.sign(b"roam6", &mut Entropy::from_number(2)), Some(signature));
+        assert_eq!(key.sign(b"roam6", &mut Entropy::seed_from_u64(2)), Some(signature));
     }
 }

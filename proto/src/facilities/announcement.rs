@@ -2,7 +2,7 @@
 //! document specifies it; the message carries the repeat rate in messages per five seconds.
 
 use crate::base::time::Time;
-use crate::contract::config::facilities::{Announcement, Served, Way};
+use crate::contract::config::facilities::{Announcement, OfferedService, RoutingAdvertisement};
 use core::net::Ipv6Addr;
 use core::time::Duration;
 use roam6_wire::its::common::Header;
@@ -92,14 +92,14 @@ fn message(station_id: u32, told: &Announcement, content: u8) -> Saem {
     Saem { header, sam: Sam { version, body } }
 }
 
-fn service(served: &Served) -> Service {
+fn service(served: &OfferedService) -> Service {
     let context = served.context.as_ref().map(|text| Value::Context(text.clone().into_bytes()));
     let all = [served.address.map(Value::Address), served.port.map(Value::Port), context];
     let options = ServiceOptions { extensions: extensions(all), ..ServiceOptions::default() };
     Service { application: Number::from(served.application), channel: 0, options }
 }
 
-fn routing(way: &Way) -> Routing {
+fn routing(way: &RoutingAdvertisement) -> Routing {
     let address = |address: Ipv6Addr| Address(address.octets().into());
     let mut dns = way.dns.iter().copied();
     let first = dns.next().unwrap_or(Ipv6Addr::UNSPECIFIED);

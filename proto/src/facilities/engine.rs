@@ -8,8 +8,8 @@ use super::services::{self, Services};
 use super::{Own, picture};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::config::facilities::{Announcement, DenmOrder, EventName, FacilitiesConfig};
-use crate::contract::config::geo::To;
+use crate::contract::config::facilities::{Announcement, DenmRequest, EventId, FacilitiesConfig};
+use crate::contract::config::geo::TransportType;
 use crate::contract::report::{DropReason, Report};
 use crate::contract::view::View;
 use crate::geo::{Delivery, Request};
@@ -53,7 +53,7 @@ impl Facilities {
     /// The facilities of a station of this type.
     pub fn new(mut config: FacilitiesConfig, kind: Station, mut entropy: Entropy) -> Facilities {
         Facilities {
-            station: config.station_id.unwrap_or((entropy.bits() & u64::from(u32::MAX)) as u32),
+            station: config.station_id.unwrap_or((entropy.next_u64() & u64::from(u32::MAX)) as u32),
             kind,
             awareness: Awareness::new(kind == Station::ROADSIDE_UNIT),
             notifications: Notifications::default(),
@@ -83,12 +83,12 @@ impl Facilities {
     pub fn turn(&mut self, now: Time, own: Option<&Own>) -> Option<Request> {
         self.map.expire(now);
         self.services.expire(now);
-        if let Some(own) = own.filter(|own| own.has_fix && self.config.aware)
+        if let Some(own) = own.filter(|own| own.has_fix && self.config.send_cams)
             && let Some(due) = self.awareness.turn(now, &own.position)
         {
             let cam = self.cam(now, own, due);
             return Some(request(
-                To::Neighbours,
+                TransportType::SingleHop,
                 port::AWARENESS,
                 &Message::Cam(Box::new(cam)),
                 AWARENESS,
@@ -99,7 +99,7 @@ impl Facilities {
             && let Some((saem, lifetime)) = self.announcer.turn(now, self.station)
         {
             let message = Message::Saem(Box::new(saem));
-            return Some(request(To::Neighbours, port::ANNOUNCEMENT, &message, ANNOUNCEMENT, lifetime));
+            return Some(request(TransportType::SingleHop, port::ANNOUNCEMENT, &message, ANNOUNCEMENT, lifetime));
         }
         self.notifications.turn(now).map(tell)
     }
@@ -143,14 +143,14 @@ impl Facilities {
         let (station, routing) = (saem.header.station_id, body.routing.is_some());
         let count = body.services.as_ref().map_or(0, Vec::len);
         match self.services.put(now, by, saem) {
-            services::News::New => Some(Report::ServicesHeard { station, services: count, routing }),
+            services::News::New => Some(Report::SamReceived { station, services: count, routing }),
             services::News::Nothing => None,
             services::News::Full => Some(full("announcements", services::MAX_ANNOUNCEMENTS)),
         }
     }
 
     fn note(&mut self, now: Time, its_time: u64, told: Told, by: LinkAddress) -> Option<Report> {
-        let EventName { station, sequence } = told.name();
+        let EventId { station, sequence } = told.name();
         let (cause, sub_cause) = told.cause();
         // Of its own events this station knows best; others may only deny them.
         let denies = told.denm.notification.management.termination == Some(Termination::Negation);
@@ -158,8 +158,8 @@ impl Facilities {
             return Some(dropped(DropReason::Unverified, "DENM in the name of this station"));
         }
         match self.map.put_event(now, its_time, told, Teller::Other(by)) {
-            News::New => Some(Report::EventHeard { station, sequence, cause, sub_cause }),
-            News::Over => Some(Report::EventOver { station, sequence }),
+            News::New => Some(Report::DenmReceived { station, sequence, cause, sub_cause }),
+            News::Over => Some(Report::DenmTerminated { station, sequence }),
             News::Nothing => None,
             News::NotTheirs => {
                 Some(dropped(DropReason::Unverified, "termination by a station that did not originate the event"))
@@ -169,12 +169,12 @@ impl Facilities {
     }
 
     /// Executes a command; returns the message to send at once.
-    pub fn obey(&mut self, now: Time, order: &DenmOrder, own: Option<&Own>) -> Result<Request, String> {
+    pub fn obey(&mut self, now: Time, order: &DenmRequest, own: Option<&Own>) -> Result<Request, String> {
         let own = own.ok_or("this station has no position yet")?;
         let Own { position, within, its_time, .. } = *own;
         let by = Speaker { station: self.station, kind: self.kind.0, place: position.place, within, its_time };
         let known = match order {
-            DenmOrder::Terminate(name) => self.map.find(*name).cloned(),
+            DenmRequest::Terminate(name) => self.map.find(*name).cloned(),
             _ => None,
         };
         let told = self.notifications.obey(now, order, by, known.as_ref())?;
@@ -185,7 +185,7 @@ impl Facilities {
     /// When the next message or expiry is due.
     pub fn deadline(&self, own: Option<&Own>) -> Option<Time> {
         let announces = own.and_then(|_| self.announcer.deadline());
-        let own = own.filter(|own| own.has_fix && self.config.aware);
+        let own = own.filter(|own| own.has_fix && self.config.send_cams);
         let speaks = own.and_then(|own| self.awareness.deadline(&own.position));
         let ends = [self.notifications.deadline(), self.map.deadline(), self.services.deadline()];
         [speaks, announces].into_iter().chain(ends).flatten().min()
@@ -197,7 +197,7 @@ impl Facilities {
         view.services.extend(self.services.iter().map(|heard| picture::announcement(heard, now)));
         view.ldm.station = Some(self.station);
         view.ldm.stations.extend(self.map.stations().filter_map(|seen| picture::station(seen, now)));
-        let tag = |name: EventName| {
+        let tag = |name: EventId| {
             let mut own = self.notifications.iter();
             own.find(|(own, _)| *own == name).map(|(_, tag)| tag)
         };
@@ -265,10 +265,10 @@ impl Facilities {
 
 fn tell(told: Told) -> Request {
     let Told { denm, area, lifetime } = told;
-    request(To::AllIn(area), port::NOTIFICATION, &Message::Denm(Box::new(denm)), NOTIFICATION, lifetime)
+    request(TransportType::GeoBroadcast(area), port::NOTIFICATION, &Message::Denm(Box::new(denm)), NOTIFICATION, lifetime)
 }
 
-fn request(to: To, port: u16, message: &Message, class: TrafficClass, lifetime: Duration) -> Request {
+fn request(to: TransportType, port: u16, message: &Message, class: TrafficClass, lifetime: Duration) -> Request {
     // Whatever is put together here is within the bounds of its fields.
     let payload = message.emit().unwrap_or_default();
     let payload = Btp { destination: port, second: Second::Information(0), payload: &payload }.emit();

@@ -4,8 +4,8 @@
 use super::notification::Told;
 use crate::base::few;
 use crate::base::time::Time;
-use crate::base::timers::Agenda;
-use crate::contract::config::facilities::EventName;
+use crate::base::timers::TimerQueue;
+use crate::contract::config::facilities::EventId;
 use core::time::Duration;
 use roam6_wire::LinkAddress;
 use roam6_wire::its::cam::Cam;
@@ -29,16 +29,16 @@ pub const OVER_LIFETIME: Duration = Duration::from_secs(60);
 pub struct Map {
     /// By link-layer address: a station that changes its station identifier remains one entry.
     stations: BTreeMap<LinkAddress, Seen>,
-    events: few::Map<EventName, Known>,
+    events: few::VecMap<EventId, Known>,
     /// When each entry expires.
-    ends: Agenda<Subject>,
+    ends: TimerQueue<Subject>,
 }
 
 /// The key of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Station(LinkAddress),
-    Event(EventName),
+    Event(EventId),
 }
 
 /// A station of the LDM.
@@ -95,7 +95,7 @@ impl Map {
             return false;
         }
         self.stations.insert(mid, Seen { mid, cam, heard: now });
-        self.ends.put(Subject::Station(mid), now + STATION_LIFETIME);
+        self.ends.set(Subject::Station(mid), now + STATION_LIFETIME);
         true
     }
 
@@ -141,19 +141,19 @@ impl Map {
         by == Teller::Own || (of_others < MAX_EVENTS && of_this < MAX_EVENTS_OF_ONE)
     }
 
-    fn put(&mut self, name: EventName, known: Known) {
-        self.ends.put(Subject::Event(name), known.until);
+    fn put(&mut self, name: EventId, known: Known) {
+        self.ends.set(Subject::Event(name), known.until);
         self.events.insert(name, known);
     }
 
     /// The last DENM of an event that is not terminated.
-    pub fn find(&self, name: EventName) -> Option<&Told> {
+    pub fn find(&self, name: EventId) -> Option<&Told> {
         self.events.get(&name).filter(|known| !known.over).map(|known| &known.told)
     }
 
     /// Removes expired entries.
     pub fn expire(&mut self, now: Time) {
-        while let Some(subject) = self.ends.expire(now) {
+        while let Some(subject) = self.ends.pop_expired(now) {
             match subject {
                 Subject::Station(mid) => drop(self.stations.remove(&mid)),
                 Subject::Event(name) => drop(self.events.remove(&name)),

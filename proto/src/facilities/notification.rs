@@ -2,7 +2,7 @@
 
 use crate::base::few;
 use crate::base::time::Time;
-use crate::contract::config::facilities::{DenmOrder, Event, EventName};
+use crate::contract::config::facilities::{DenmRequest, DenmEvent, EventId};
 use core::time::Duration;
 use roam6_wire::geo::{Area, Place};
 use roam6_wire::its::common::{Cause, Header, ReferencePosition};
@@ -45,9 +45,9 @@ pub struct Told {
 
 impl Told {
     /// The identifier of the event.
-    pub fn name(&self) -> EventName {
+    pub fn name(&self) -> EventId {
         let action = self.denm.notification.management.action;
-        EventName { station: action.station, sequence: action.sequence }
+        EventId { station: action.station, sequence: action.sequence }
     }
 
     /// Cause and subcause; zeros if the message has none.
@@ -65,7 +65,7 @@ impl Told {
 /// The events of this station.
 #[derive(Debug, Default)]
 pub struct Notifications {
-    own: few::Map<EventName, Own>,
+    own: few::VecMap<EventId, Own>,
     sequence: u16,
 }
 
@@ -88,27 +88,27 @@ impl Own {
 
 impl Notifications {
     /// Executes a command; returns the message to send at once.
-    pub fn obey(&mut self, now: Time, order: &DenmOrder, by: Speaker, known: Option<&Told>) -> Result<Told, String> {
+    pub fn obey(&mut self, now: Time, order: &DenmRequest, by: Speaker, known: Option<&Told>) -> Result<Told, String> {
         match order {
-            DenmOrder::Trigger(event) => {
+            DenmRequest::Trigger(event) => {
                 if self.own.len() >= MAX_OWN {
                     return Err(format!("the limit of {MAX_OWN} events is reached; terminate one"));
                 }
-                let name = EventName { station: by.station, sequence: self.sequence };
+                let name = EventId { station: by.station, sequence: self.sequence };
                 self.sequence = self.sequence.wrapping_add(1);
                 Ok(self.put(now, name, event, by, by.its_time))
             }
-            DenmOrder::Update(name, event) => {
+            DenmRequest::Update(name, event) => {
                 let own = self.own.get(name).filter(|own| !own.is_over());
                 let own = own.ok_or_else(|| format!("{name} is not an event of this station"))?;
                 let detected = own.denm.notification.management.detection_time;
                 Ok(self.put(now, *name, event, by, detected))
             }
-            DenmOrder::Terminate(name) => self.terminate(now, *name, by, known),
+            DenmRequest::Terminate(name) => self.terminate(now, *name, by, known),
         }
     }
 
-    fn put(&mut self, now: Time, name: EventName, event: &Event, by: Speaker, detected: u64) -> Told {
+    fn put(&mut self, now: Time, name: EventId, event: &DenmEvent, by: Speaker, detected: u64) -> Told {
         let validity = event.validity.min(Duration::from_secs(86_400));
         let denm = message(name, event, by, detected, validity);
         let next = event.repetition.map(|(interval, span)| {
@@ -121,7 +121,7 @@ impl Notifications {
     }
 
     /// Cancels an event of this station, or negates that of another with the message received last.
-    fn terminate(&mut self, now: Time, name: EventName, by: Speaker, known: Option<&Told>) -> Result<Told, String> {
+    fn terminate(&mut self, now: Time, name: EventId, by: Speaker, known: Option<&Told>) -> Result<Told, String> {
         let (mut denm, area, tag, kind) = match (self.own.get(&name), known) {
             (Some(own), _) if own.is_over() => return Err(format!("{name} is already terminated")),
             (Some(own), _) => (own.denm.clone(), own.area, own.tag, Termination::Cancellation),
@@ -161,7 +161,7 @@ impl Notifications {
     }
 
     /// The events and their clients' tags.
-    pub fn iter(&self) -> impl Iterator<Item = (EventName, u32)> {
+    pub fn iter(&self) -> impl Iterator<Item = (EventId, u32)> {
         self.own.iter().map(|(name, own)| (*name, own.tag))
     }
 }
@@ -170,7 +170,7 @@ fn header(station_id: u32) -> Header {
     Header { protocol_version: PROTOCOL_VERSION, message_id: message::DENM, station_id }
 }
 
-fn message(name: EventName, event: &Event, by: Speaker, detected: u64, validity: Duration) -> Denm {
+fn message(name: EventId, event: &DenmEvent, by: Speaker, detected: u64, validity: Duration) -> Denm {
     let place = event.place.unwrap_or(by.place);
     let within = if event.place.is_none() { by.within } else { None };
     let action = ActionId { station: name.station, sequence: name.sequence };

@@ -4,7 +4,7 @@ use super::announcement::Announcer;
 use super::map::{Known, Seen};
 use super::services::{self, Heard};
 use crate::base::time::Time;
-use crate::contract::config::facilities::{EventName, Way};
+use crate::contract::config::facilities::{EventId, RoutingAdvertisement};
 use crate::contract::view::{AnnouncementView, LdmEventView, LdmStationView, ServiceView};
 use core::net::Ipv6Addr;
 use roam6_wire::Prefix;
@@ -34,7 +34,7 @@ pub(super) fn station(seen: &Seen, now: Time) -> Option<LdmStationView> {
 }
 
 /// An event; `None` if its DENM has no place.
-pub(super) fn event(known: &Known, name: EventName, tag: Option<u32>, now: Time) -> Option<LdmEventView> {
+pub(super) fn event(known: &Known, name: EventId, tag: Option<u32>, now: Time) -> Option<LdmEventView> {
     let notification = &known.told.denm.notification;
     let (cause, sub_cause) = known.told.cause();
     Some(LdmEventView {
@@ -106,14 +106,14 @@ fn service(service: &Service, body: &Body) -> ServiceView {
     seen
 }
 
-fn way(routing: &Routing) -> Option<Way> {
+fn way(routing: &Routing) -> Option<RoutingAdvertisement> {
     let address = |Address(octets): &Address| Ipv6Addr::from(**octets);
     let second = values(Some(&routing.extensions)).find_map(|value| match value {
         Value::SecondaryDns(address) => Some(address),
         _ => None,
     });
     let dns = [Some(address(&routing.dns)), second].into_iter().flatten();
-    Some(Way {
+    Some(RoutingAdvertisement {
         prefix: Prefix::new(address(&routing.prefix), routing.prefix_length)?,
         gateway: address(&routing.gateway),
         dns: dns.filter(|dns| !dns.is_unspecified()).collect(),

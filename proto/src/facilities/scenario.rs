@@ -10,7 +10,7 @@ use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::facilities::MAX_NAME;
-use crate::contract::config::facilities::{Announcement, DenmOrder, Event, EventName, FacilitiesConfig, Served, Way};
+use crate::contract::config::facilities::{Announcement, DenmRequest, DenmEvent, EventId, FacilitiesConfig, OfferedService, RoutingAdvertisement};
 use crate::geo::Delivery;
 use crate::geo::stations::Hop;
 use core::net::Ipv6Addr;
@@ -65,8 +65,8 @@ struct World {
 impl World {
     fn new() -> World {
         let config =
-            FacilitiesConfig { station_id: Some(7), aware: true, length: None, width: None, announcement: None };
-        let facilities = Facilities::new(config, Station::BUS, Entropy::from_number(1));
+            FacilitiesConfig { station_id: Some(7), send_cams: true, length: None, width: None, announcement: None };
+        let facilities = Facilities::new(config, Station::BUS, Entropy::seed_from_u64(1));
         let position = LongPosition {
             address: GeoAddress::new(Station::BUS, LinkAddress([2, 0, 0, 0, 0, 1])),
             timestamp: Timestamp(0),
@@ -108,13 +108,13 @@ impl World {
     }
 
     fn announce(&mut self, choice: u8) {
-        let served = Served {
+        let served = OfferedService {
             application: u32::from(choice) << (choice & 15),
             address: (choice & 1 != 0).then_some(Ipv6Addr::LOCALHOST),
             port: (choice & 2 != 0).then_some(choice.into()),
             context: (choice & 4 != 0).then(|| "x".repeat(usize::from(choice >> 3))),
         };
-        let way = Way {
+        let way = RoutingAdvertisement {
             prefix: Prefix::ALL,
             gateway: Ipv6Addr::LOCALHOST,
             dns: vec![Ipv6Addr::LOCALHOST; usize::from(choice & 3)],
@@ -130,9 +130,9 @@ impl World {
     }
 
     fn order(&mut self, choice: u8) {
-        let name = EventName { station: 7, sequence: u16::from(choice >> 4) };
+        let name = EventId { station: 7, sequence: u16::from(choice >> 4) };
         let repetition = (choice & 4 != 0).then_some((Duration::from_millis(choice.into()), Duration::from_secs(9)));
-        let event = Event {
+        let event = DenmEvent {
             tag: choice.into(),
             cause: (choice, 0),
             quality: choice,
@@ -142,9 +142,9 @@ impl World {
             repetition,
         };
         let order = match choice & 3 {
-            0 | 1 => DenmOrder::Trigger(event),
-            2 => DenmOrder::Update(name, event),
-            _ => DenmOrder::Terminate(name),
+            0 | 1 => DenmRequest::Trigger(event),
+            2 => DenmRequest::Update(name, event),
+            _ => DenmRequest::Terminate(name),
         };
         if let Ok(request) = self.facilities.obey(self.now, &order, Some(&self.own)) {
             assert!(Message::parse(request.payload.get(4..).unwrap_or_default()).is_ok(), "what is sent can be read");
@@ -179,15 +179,15 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::scenario;
-    use crate::play;
+    use crate::fuzz_inputs;
 
     #[test]
     fn the_committed_corpus_passes() {
-        play::every_file("../fuzz/corpus/facilities", scenario);
+        fuzz_inputs::run_files("../fuzz/corpus/facilities", scenario);
     }
 
     #[test]
     fn arbitrary_octets_pass() {
-        play::every_seed(1_000, 400, scenario);
+        fuzz_inputs::run_seeds(1_000, 400, scenario);
     }
 }

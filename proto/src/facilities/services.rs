@@ -23,9 +23,9 @@ type Name = (LinkAddress, u8);
 /// The received announcements.
 #[derive(Debug, Default)]
 pub struct Services {
-    heard: few::Map<Name, Heard>,
+    heard: few::VecMap<Name, Heard>,
     /// When each expires.
-    ends: few::Agenda<Name>,
+    ends: few::SmallTimerQueue<Name>,
 }
 
 /// A received announcement.
@@ -59,7 +59,7 @@ impl Services {
             return News::Full;
         }
         let is_new = known.is_none_or(|known| known.saem != saem);
-        self.ends.put(name, now + believed(&saem));
+        self.ends.set(name, now + believed(&saem));
         self.heard.insert(name, Heard { mid, saem, at: now });
         if is_new { News::New } else { News::Nothing }
     }
@@ -71,7 +71,7 @@ impl Services {
 
     /// Removes expired announcements.
     pub fn expire(&mut self, now: Time) {
-        while let Some(name) = self.ends.expire(now) {
+        while let Some(name) = self.ends.pop_expired(now) {
             self.heard.remove(&name);
         }
     }

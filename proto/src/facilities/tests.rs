@@ -8,8 +8,8 @@ use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::facilities::FacilitiesConfig;
-use crate::contract::config::facilities::{DenmOrder, Event, EventName};
-use crate::contract::config::geo::To;
+use crate::contract::config::facilities::{DenmRequest, DenmEvent, EventId};
+use crate::contract::config::geo::TransportType;
 use crate::contract::report::{DropReason, Report};
 use crate::contract::view::View;
 use crate::geo::stations::Hop;
@@ -41,17 +41,17 @@ fn time(millis: u64) -> Time {
     Time::from_micros(millis * 1000)
 }
 
-fn event(cause: u8) -> Event {
+fn event(cause: u8) -> DenmEvent {
     let validity = Duration::from_secs(60);
-    Event { tag: 5, cause: (cause, 0), quality: 3, place: None, area: area(), validity, repetition: None }
+    DenmEvent { tag: 5, cause: (cause, 0), quality: 3, place: None, area: area(), validity, repetition: None }
 }
 
 impl Car {
     fn new(number: u8) -> Car {
         let station_id = Some(u32::from(number));
         let config =
-            FacilitiesConfig { station_id, aware: true, length: Some(42), width: Some(18), announcement: None };
-        let facilities = Facilities::new(config, Station::PASSENGER_CAR, Entropy::from_number(number.into()));
+            FacilitiesConfig { station_id, send_cams: true, length: Some(42), width: Some(18), announcement: None };
+        let facilities = Facilities::new(config, Station::PASSENGER_CAR, Entropy::seed_from_u64(number.into()));
         let plane = geometry::Plane::at(here());
         Car { facilities, number, place: plane.place(geometry::Offset { east: f64::from(number) * 10.0, north: 0.0 }) }
     }
@@ -76,7 +76,7 @@ impl Car {
         std::iter::from_fn(|| self.facilities.turn(time(millis), Some(&own))).collect()
     }
 
-    fn obey(&mut self, millis: u64, order: &DenmOrder) -> Result<Request, String> {
+    fn obey(&mut self, millis: u64, order: &DenmRequest) -> Result<Request, String> {
         let own = self.own(millis);
         self.facilities.obey(time(millis), order, Some(&own))
     }
@@ -86,7 +86,7 @@ impl Car {
         let source = from.position();
         let origin = Sequenced { sequence: 1, source };
         let extended = match request.to {
-            To::AllIn(area) => Extended::GeoBroadcast { origin, area },
+            TransportType::GeoBroadcast(area) => Extended::GeoBroadcast { origin, area },
             _ => Extended::SingleHop { source, media: [0; 4] },
         };
         let packet = Packet {
@@ -131,7 +131,7 @@ fn renamed(request: &Request, station: u32) -> Request {
 fn a_station_makes_itself_known_and_is_on_the_map_until_it_is_silent() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
     let requests = one.turn(0);
-    assert_eq!((requests.len(), requests[0].to), (1, To::Neighbours));
+    assert_eq!((requests.len(), requests[0].to), (1, TransportType::SingleHop));
     let Ok(Message::Cam(cam)) = Message::parse(&requests[0].payload[4..]) else { panic!("no CAM") };
     assert_eq!(cam.awareness.generation_delta_time, (START & 0xffff) as u16);
     assert!(cam.awareness.parameters.low_frequency.is_some());
@@ -149,24 +149,24 @@ fn an_event_is_told_repeated_changed_and_ended() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
     one.turn(0);
     let repetition = Some((Duration::from_secs(1), Duration::from_secs(3)));
-    let told = one.obey(10, &DenmOrder::Trigger(Event { repetition, ..event(94) })).unwrap();
-    let name = EventName { station: 1, sequence: 0 };
-    assert!(matches!(other.hear(11, &one, &told), Some(Report::EventHeard { station: 1, sequence: 0, cause: 94, .. })));
+    let told = one.obey(10, &DenmRequest::Trigger(DenmEvent { repetition, ..event(94) })).unwrap();
+    let name = EventId { station: 1, sequence: 0 };
+    assert!(matches!(other.hear(11, &one, &told), Some(Report::DenmReceived { station: 1, sequence: 0, cause: 94, .. })));
     let events = |car: &Car, millis| car.view(millis).ldm.events;
     assert_eq!((events(&other, 12)[0].name, events(&other, 12)[0].tag), (name, None));
     assert_eq!(events(&one, 12)[0].tag, Some(5));
 
-    let denms = |requests: Vec<Request>| requests.into_iter().filter(|one| one.to == To::AllIn(area())).count();
+    let denms = |requests: Vec<Request>| requests.into_iter().filter(|one| one.to == TransportType::GeoBroadcast(area())).count();
     let repeated: Vec<usize> = [1_010, 2_010, 3_010, 4_010].map(|millis| denms(one.turn(millis))).to_vec();
     assert_eq!(repeated, [1, 1, 0, 0]);
     assert_eq!(other.hear(2_020, &one, &told), None, "a repetition changes nothing");
 
-    let changed = one.obey(5_000, &DenmOrder::Update(name, event(91))).unwrap();
-    assert!(matches!(other.hear(5_001, &one, &changed), Some(Report::EventHeard { cause: 91, .. })));
+    let changed = one.obey(5_000, &DenmRequest::Update(name, event(91))).unwrap();
+    assert!(matches!(other.hear(5_001, &one, &changed), Some(Report::DenmReceived { cause: 91, .. })));
     assert_eq!(other.hear(5_002, &one, &told), None, "what is older changes nothing");
 
-    let ended = one.obey(6_000, &DenmOrder::Terminate(name)).unwrap();
-    assert_eq!(other.hear(6_001, &one, &ended), Some(Report::EventOver { station: 1, sequence: 0 }));
+    let ended = one.obey(6_000, &DenmRequest::Terminate(name)).unwrap();
+    assert_eq!(other.hear(6_001, &one, &ended), Some(Report::DenmTerminated { station: 1, sequence: 0 }));
     assert!(events(&other, 6_002).is_empty() && events(&one, 6_002).is_empty());
     assert_eq!(other.hear(6_003, &one, &changed), None, "and does not bring it back");
     assert_eq!([7_000, 8_000, 9_000].map(|millis| denms(one.turn(millis))), [1, 1, 0], "an end is told thrice");
@@ -175,12 +175,12 @@ fn an_event_is_told_repeated_changed_and_ended() {
 #[test]
 fn another_station_may_negate_what_it_knows_but_not_cancel_it() {
     let (mut one, mut other, mut third) = (Car::new(1), Car::new(2), Car::new(3));
-    let told = one.obey(10, &DenmOrder::Trigger(event(10))).unwrap();
-    let name = EventName { station: 1, sequence: 0 };
-    assert!(other.obey(11, &DenmOrder::Terminate(name)).is_err(), "nobody has told it");
+    let told = one.obey(10, &DenmRequest::Trigger(event(10))).unwrap();
+    let name = EventId { station: 1, sequence: 0 };
+    assert!(other.obey(11, &DenmRequest::Terminate(name)).is_err(), "nobody has told it");
     other.hear(11, &one, &told);
     third.hear(11, &one, &told);
-    let mut forged = Message::parse(&one.obey(20, &DenmOrder::Terminate(name)).unwrap().payload[4..]).unwrap();
+    let mut forged = Message::parse(&one.obey(20, &DenmRequest::Terminate(name)).unwrap().payload[4..]).unwrap();
     if let Message::Denm(denm) = &mut forged {
         denm.header.station_id = 9;
     }
@@ -188,14 +188,14 @@ fn another_station_may_negate_what_it_knows_but_not_cancel_it() {
     let lie = Request { payload, ..told.clone() };
     assert!(matches!(third.hear(30, &Car::new(9), &lie), Some(Report::Dropped { reason: DropReason::Unverified, .. })));
     assert_eq!(third.view(31).ldm.events.len(), 1);
-    let negated = other.obey(40, &DenmOrder::Terminate(name)).unwrap();
-    assert_eq!(third.hear(41, &other, &negated), Some(Report::EventOver { station: 1, sequence: 0 }));
+    let negated = other.obey(40, &DenmRequest::Terminate(name)).unwrap();
+    assert_eq!(third.hear(41, &other, &negated), Some(Report::DenmTerminated { station: 1, sequence: 0 }));
 }
 
 #[test]
 fn an_event_ends_by_itself() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
-    let told = one.obey(10, &DenmOrder::Trigger(event(10))).unwrap();
+    let told = one.obey(10, &DenmRequest::Trigger(event(10))).unwrap();
     other.hear(11, &one, &told);
     other.turn(59_000);
     assert_eq!(other.view(59_000).ldm.events.len(), 1);
@@ -226,16 +226,16 @@ fn one_station_cannot_fill_the_map() {
     let (mut one, mut flood, mut honest) = (Car::new(1), Car::new(2), Car::new(3));
     let mut heard = 0;
     for station in 0..300 {
-        let told = flood.obey(10, &DenmOrder::Trigger(event(10))).unwrap();
+        let told = flood.obey(10, &DenmRequest::Trigger(event(10))).unwrap();
         flood = Car::new(2);
         let payload = renamed(&told, station + 100);
-        heard += usize::from(matches!(one.hear(11, &flood, &payload), Some(Report::EventHeard { .. })));
+        heard += usize::from(matches!(one.hear(11, &flood, &payload), Some(Report::DenmReceived { .. })));
         let cam = renamed(&flood.turn(10)[0], station + 100);
         assert_eq!(one.hear(11, &flood, &cam), None);
     }
     assert_eq!((heard, one.facilities.map().len()), (MAX_EVENTS_OF_ONE, (1, MAX_EVENTS_OF_ONE)));
-    let told = honest.obey(20, &DenmOrder::Trigger(event(94))).unwrap();
-    assert!(matches!(one.hear(21, &honest, &told), Some(Report::EventHeard { station: 3, .. })));
+    let told = honest.obey(20, &DenmRequest::Trigger(event(94))).unwrap();
+    assert!(matches!(one.hear(21, &honest, &told), Some(Report::DenmReceived { station: 3, .. })));
     let cam = honest.turn(20).remove(0);
     assert_eq!(one.hear(21, &honest, &cam), None);
     assert_eq!(one.view(22).ldm.stations.len(), 2);
@@ -244,8 +244,8 @@ fn one_station_cannot_fill_the_map() {
 #[test]
 fn nobody_else_tells_of_the_events_of_a_station() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
-    one.obey(10, &DenmOrder::Trigger(event(94))).unwrap();
-    let lie = renamed(&other.obey(20, &DenmOrder::Trigger(event(91))).unwrap(), 1);
+    one.obey(10, &DenmRequest::Trigger(event(94))).unwrap();
+    let lie = renamed(&other.obey(20, &DenmRequest::Trigger(event(91))).unwrap(), 1);
     assert!(matches!(one.hear(21, &other, &lie), Some(Report::Dropped { reason: DropReason::Unverified, .. })));
     assert_eq!(one.view(22).ldm.events[0].cause, 94);
 }
@@ -253,7 +253,7 @@ fn nobody_else_tells_of_the_events_of_a_station() {
 #[test]
 fn awareness_from_afar_is_not_believed() {
     let (mut one, mut other) = (Car::new(1), Car::new(2));
-    let cam = Request { to: To::AllIn(area()), ..other.turn(0).remove(0) };
+    let cam = Request { to: TransportType::GeoBroadcast(area()), ..other.turn(0).remove(0) };
     assert!(matches!(one.hear(1, &other, &cam), Some(Report::Dropped { reason: DropReason::NotForUs, .. })));
     assert!(one.view(2).ldm.stations.is_empty());
 }
@@ -261,9 +261,9 @@ fn awareness_from_afar_is_not_believed() {
 #[test]
 fn what_is_over_is_neither_changed_nor_ended_again() {
     let mut one = Car::new(1);
-    let name = EventName { station: 1, sequence: 0 };
-    one.obey(10, &DenmOrder::Trigger(event(94))).unwrap();
-    one.obey(20, &DenmOrder::Terminate(name)).unwrap();
-    assert!(one.obey(30, &DenmOrder::Update(name, event(91))).is_err());
-    assert!(one.obey(30, &DenmOrder::Terminate(name)).is_err());
+    let name = EventId { station: 1, sequence: 0 };
+    one.obey(10, &DenmRequest::Trigger(event(94))).unwrap();
+    one.obey(20, &DenmRequest::Terminate(name)).unwrap();
+    assert!(one.obey(30, &DenmRequest::Update(name, event(91))).is_err());
+    assert!(one.obey(30, &DenmRequest::Terminate(name)).is_err());
 }

@@ -9,7 +9,7 @@ use super::request::{Delivery, Request};
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::contract::config::geo::GeoDestination;
-use crate::contract::config::geo::{Reach, To, VirtualLink};
+use crate::contract::config::geo::{LinkScope, TransportType, VirtualLink};
 use crate::contract::input::{AddressEvent, AddressState, Frame};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{Area, Extended, GeoAddress, Packet, Place, Station, Upper};
@@ -29,7 +29,7 @@ const DESTINATION_AT: usize = 24;
 #[derive(Debug)]
 pub struct Adaptation {
     links: Vec<Virtual>,
-    destinations: few::Map<Ipv6Addr, Area>,
+    destinations: few::VecMap<Ipv6Addr, Area>,
     choice: LinkChoice,
 }
 
@@ -47,7 +47,7 @@ impl Adaptation {
     pub fn new(links: Vec<VirtualLink>) -> Adaptation {
         let links =
             links.into_iter().map(|config| Virtual { config, link: None, listeners: Listeners::default() }).collect();
-        Adaptation { links, destinations: few::Map::new(), choice: LinkChoice::default() }
+        Adaptation { links, destinations: few::VecMap::new(), choice: LinkChoice::default() }
     }
 
     /// The names of the virtual links.
@@ -72,7 +72,7 @@ impl Adaptation {
 
     /// An address of the host was added or removed, on any interface.
     pub fn set_address(&mut self, event: &AddressEvent) {
-        let present = !matches!(event.state, AddressState::Gone | AddressState::Duplicated);
+        let present = !matches!(event.state, AddressState::Removed | AddressState::DadFailed);
         // The link of an address that is gone may be too.
         if !present || self.has(event.link) {
             self.choice.set_address(event.link, event.address, present);
@@ -129,9 +129,9 @@ impl Adaptation {
         let virtual_link = self.links.iter().find(|known| known.link == Some(frame.link))?;
         let destination = destination(&frame.bytes).filter(|_| frame.ethertype == IPV6)?;
         let to = match self.destinations.get(&destination) {
-            Some(area) if destination.is_multicast() => To::AllIn(*area),
-            Some(area) => To::AnyIn(*area),
-            None if frame.destination.is_unicast() => To::Station(GeoAddress::new(Station::UNKNOWN, frame.destination)),
+            Some(area) if destination.is_multicast() => TransportType::GeoBroadcast(*area),
+            Some(area) => TransportType::GeoAnycast(*area),
+            None if frame.destination.is_unicast() => TransportType::GeoUnicast(GeoAddress::new(Station::UNKNOWN, frame.destination)),
             None => everybody(virtual_link.config.reach, own)?,
         };
         let (upper, payload) = (Upper::Ipv6, frame.bytes);
@@ -158,7 +158,7 @@ impl Adaptation {
     }
 
     /// The virtual links whose interface exists, with the scope of each.
-    fn up(&self) -> impl Iterator<Item = (LinkId, Reach)> + '_ {
+    fn up(&self) -> impl Iterator<Item = (LinkId, LinkScope)> + '_ {
         self.links.iter().filter_map(|known| Some((known.link?, known.config.reach)))
     }
 
@@ -168,17 +168,17 @@ impl Adaptation {
     fn of_unicast(&self, packet: &Packet<'_>, here: Option<Place>) -> Option<LinkId> {
         let source = packet.extended.source();
         let is_up = |link| self.up().any(|(up, _)| up == link);
-        let holds = |reach: Reach| match reach {
-            Reach::Area(area) => Some(area),
-            Reach::Around(radius) => here.map(|here| Area::circle(here, radius)),
-            Reach::Hops(_) => None,
+        let holds = |reach: LinkScope| match reach {
+            LinkScope::Area(area) => Some(area),
+            LinkScope::Around(radius) => here.map(|here| Area::circle(here, radius)),
+            LinkScope::Hops(_) => None,
         };
         let around = |(link, reach)| Some((link, holds(reach).filter(|area| geometry::holds(area, source.place))?));
         let smallest = || {
             let areas = self.up().filter_map(around).map(|(link, area)| (link, geometry::size(&area)));
             areas.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(link, _)| link)
         };
-        let dynamic = || self.up().find(|(_, reach)| matches!(reach, Reach::Around(_)));
+        let dynamic = || self.up().find(|(_, reach)| matches!(reach, LinkScope::Around(_)));
         let known = self.choice.of(source.address.mid, packet.payload, is_up);
         known
             .or_else(smallest)
@@ -189,18 +189,18 @@ impl Adaptation {
     /// The virtual link of a multicast packet: the one with its area, radius or hop limit, else the first with the same
     /// kind of scope, else the first.
     fn of_multicast(&self, packet: &Packet<'_>) -> Option<LinkId> {
-        let is_same = |reach: Reach| match (reach, &packet.extended) {
-            (Reach::Area(own), Extended::GeoBroadcast { area, .. }) => own == *area,
-            (Reach::Around(radius), Extended::GeoBroadcast { area, .. }) => is_around(area, radius, packet),
-            (Reach::Hops(hops), Extended::TopoBroadcast(_) | Extended::SingleHop { .. }) => hops.max(1) == packet.most,
+        let is_same = |reach: LinkScope| match (reach, &packet.extended) {
+            (LinkScope::Area(own), Extended::GeoBroadcast { area, .. }) => own == *area,
+            (LinkScope::Around(radius), Extended::GeoBroadcast { area, .. }) => is_around(area, radius, packet),
+            (LinkScope::Hops(hops), Extended::TopoBroadcast(_) | Extended::SingleHop { .. }) => hops.max(1) == packet.most,
             _ => false,
         };
-        let is_like = |reach: Reach| match &packet.extended {
-            Extended::TopoBroadcast(_) | Extended::SingleHop { .. } => matches!(reach, Reach::Hops(_)),
-            Extended::GeoBroadcast { .. } => matches!(reach, Reach::Around(_)),
+        let is_like = |reach: LinkScope| match &packet.extended {
+            Extended::TopoBroadcast(_) | Extended::SingleHop { .. } => matches!(reach, LinkScope::Hops(_)),
+            Extended::GeoBroadcast { .. } => matches!(reach, LinkScope::Around(_)),
             _ => false,
         };
-        let find = |fits: &dyn Fn(Reach) -> bool| self.up().find(|(_, reach)| fits(*reach));
+        let find = |fits: &dyn Fn(LinkScope) -> bool| self.up().find(|(_, reach)| fits(*reach));
         let found = find(&is_same).or_else(|| find(&is_like)).or_else(|| self.up().next());
         found.map(|(link, _)| link)
     }
@@ -211,12 +211,12 @@ fn is_around(area: &Area, radius: u16, packet: &Packet<'_>) -> bool {
     *area == Area::circle(packet.extended.source().place, radius)
 }
 
-fn everybody(reach: Reach, own: Option<Place>) -> Option<To> {
+fn everybody(reach: LinkScope, own: Option<Place>) -> Option<TransportType> {
     Some(match reach {
-        Reach::Area(area) => To::AllIn(area),
-        Reach::Around(radius) => To::AllIn(Area::circle(own?, radius)),
-        Reach::Hops(0 | 1) => To::Neighbours,
-        Reach::Hops(hops) => To::Hops(hops),
+        LinkScope::Area(area) => TransportType::GeoBroadcast(area),
+        LinkScope::Around(radius) => TransportType::GeoBroadcast(Area::circle(own?, radius)),
+        LinkScope::Hops(0 | 1) => TransportType::SingleHop,
+        LinkScope::Hops(hops) => TransportType::TopologyBroadcast(hops),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Contention-based forwarding (EN 302 636-4-1 §E.3, §F.3): packets that are sent unless a copy is received before.
 
 use crate::base::time::Time;
-use crate::base::timers::Agenda;
+use crate::base::timers::TimerQueue;
 use roam6_wire::LinkAddress;
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const SHARE: usize = 4;
 #[derive(Debug, Clone)]
 pub struct Contention {
     packets: BTreeMap<PacketId, Contending>,
-    turns: Agenda<PacketId>,
+    turns: TimerQueue<PacketId>,
     octets: usize,
     limit: usize,
     /// Octets of each sender.
@@ -34,7 +34,7 @@ impl Contention {
     /// An empty buffer of `limit` octets.
     pub fn new(limit: usize) -> Contention {
         let (packets, shares) = (BTreeMap::new(), BTreeMap::new());
-        Contention { packets, turns: Agenda::new(), octets: 0, limit, shares }
+        Contention { packets, turns: TimerQueue::new(), octets: 0, limit, shares }
     }
 
     /// Adds a packet received from `from`, to be sent at `turn`; `false` if the buffer, or the share of the sender, is
@@ -48,7 +48,7 @@ impl Contention {
         self.octets += bytes.len();
         self.shares.insert(from, share + bytes.len());
         self.packets.insert(id, Contending { from, bytes, copies: None });
-        self.turns.put(id, turn);
+        self.turns.set(id, turn);
         true
     }
 
@@ -70,19 +70,19 @@ impl Contention {
     /// Restarts the timer of a contending packet.
     pub fn wait_until(&mut self, id: PacketId, turn: Time) {
         if self.packets.contains_key(&id) {
-            self.turns.put(id, turn);
+            self.turns.set(id, turn);
         }
     }
 
     /// Ends the contention of a packet after a copy; whether it was contending.
     pub fn cancel(&mut self, id: PacketId) -> bool {
-        self.turns.drop(&id);
+        self.turns.cancel(&id);
         self.remove(id).is_some()
     }
 
     /// Takes one packet whose timer has expired.
     pub fn expire(&mut self, now: Time) -> Option<Vec<u8>> {
-        let id = self.turns.expire(now)?;
+        let id = self.turns.pop_expired(now)?;
         self.remove(id)
     }
 

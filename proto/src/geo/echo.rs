@@ -7,8 +7,8 @@ use super::request::{Delivery, Request};
 use crate::base::few;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::base::token_bucket::Limiter;
-use crate::contract::config::geo::{Probe, Question, To};
+use crate::base::token_bucket::TokenBucket;
+use crate::contract::config::geo::{EchoId, EchoRequest, TransportType};
 use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
 use roam6_wire::LinkAddress;
@@ -32,18 +32,18 @@ const ANSWERS: (u32, Duration) = (50, Duration::from_millis(20));
 /// Echo requests and replies of one station.
 #[derive(Debug)]
 pub struct Echoes {
-    asked: few::Map<Probe, Asked>,
+    asked: few::VecMap<EchoId, Asked>,
     /// Delayed replies by their due time and a sequence number.
-    late: few::Map<(Time, u64), Answer>,
+    late: few::VecMap<(Time, u64), Answer>,
     next: u64,
-    limiter: Limiter,
+    limiter: TokenBucket,
     entropy: Entropy,
 }
 
 #[derive(Debug)]
 struct Asked {
     at: Time,
-    answered: few::Set<LinkAddress>,
+    answered: few::VecSet<LinkAddress>,
 }
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ struct Answer {
     port: u16,
     kind: Kind,
     hops: u8,
-    probe: Probe,
+    probe: EchoId,
     data: Vec<u8>,
 }
 
@@ -61,19 +61,19 @@ impl Echoes {
     /// The echo service, with no request sent.
     pub fn new(entropy: Entropy) -> Echoes {
         let (burst, interval) = ANSWERS;
-        let limiter = Limiter::new(burst, interval);
-        Echoes { asked: few::Map::new(), late: few::Map::new(), next: 0, limiter, entropy }
+        let limiter = TokenBucket::new(burst, interval);
+        Echoes { asked: few::VecMap::new(), late: few::VecMap::new(), next: 0, limiter, entropy }
     }
 
     /// Builds the echo request.
-    pub fn ask(&mut self, now: Time, question: &Question, class: TrafficClass) -> Request {
+    pub fn ask(&mut self, now: Time, question: &EchoRequest, class: TrafficClass) -> Request {
         if self.asked.len() >= MAX_ASKED
             && let Some(oldest) = self.asked.iter().min_by_key(|(_, asked)| asked.at).map(|(probe, _)| *probe)
         {
             self.asked.remove(&oldest);
         }
-        let Probe { identifier, sequence } = question.probe;
-        self.asked.insert(question.probe, Asked { at: now, answered: few::Set::new() });
+        let EchoId { identifier, sequence } = question.id;
+        self.asked.insert(question.id, Asked { at: now, answered: few::VecSet::new() });
         let data = vec![0xa5; usize::from(question.octets)];
         let micros = micros(question.spread.min(SPREAD_MOST));
         let (kind, trace) = (Kind::Question, question.trace);
@@ -111,7 +111,7 @@ impl Echoes {
             port,
             kind: if delivery.ends_here { Kind::Limit } else { Kind::Answer },
             hops: packet.most.saturating_sub(packet.remaining).saturating_add(1),
-            probe: Probe { identifier: echo.identifier, sequence: echo.sequence },
+            probe: EchoId { identifier: echo.identifier, sequence: echo.sequence },
             data: echo.data.to_vec(),
         };
         self.next += 1;
@@ -120,7 +120,7 @@ impl Echoes {
     }
 
     fn take(&mut self, now: Time, delivery: &Delivery<'_>, echo: &Echo<'_>) -> Report {
-        let probe = Probe { identifier: echo.identifier, sequence: echo.sequence };
+        let probe = EchoId { identifier: echo.identifier, sequence: echo.sequence };
         let Some(asked) = self.asked.get_mut(&probe).filter(|asked| now.since(asked.at) < PATIENCE) else {
             return dropped(DropReason::Unsolicited, "a reply to no outstanding request");
         };
@@ -129,7 +129,7 @@ impl Echoes {
         if asked.answered.len() >= MAX_ANSWERS && !asked.answered.contains(&mid) {
             return dropped(DropReason::BufferFull, "the limit of replies to one request is reached");
         }
-        Report::Echo {
+        Report::EchoReply {
             identifier: probe.identifier,
             sequence: probe.sequence,
             mid,
@@ -147,9 +147,9 @@ impl Echoes {
     pub fn answer(&mut self, now: Time, class: TrafficClass) -> Option<Request> {
         self.deadline().filter(|due| *due <= now)?;
         let (_, Answer { heard, to, port, kind, hops, probe, data }) = self.late.pop_first()?;
-        let (Probe { identifier, sequence }, micros) = (probe, micros(now.since(heard)));
+        let (EchoId { identifier, sequence }, micros) = (probe, micros(now.since(heard)));
         let echo = Echo { kind, trace: false, hops, identifier, sequence, micros, data: &data };
-        Some(request(To::Station(to), echo.to_port(port), class, None))
+        Some(request(TransportType::GeoUnicast(to), echo.to_port(port), class, None))
     }
 
     /// When the next reply is due.
@@ -158,7 +158,7 @@ impl Echoes {
     }
 }
 
-fn request(to: To, payload: Vec<u8>, class: TrafficClass, hops: Option<u8>) -> Request {
+fn request(to: TransportType, payload: Vec<u8>, class: TrafficClass, hops: Option<u8>) -> Request {
     Request { to, upper: Upper::BtpA, payload, class, lifetime: None, hops, repetition: None }
 }
 

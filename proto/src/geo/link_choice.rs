@@ -20,7 +20,7 @@ pub const MAX_REMEMBERED: usize = 512;
 #[derive(Debug, Default)]
 pub struct LinkChoice {
     /// Addresses of the host's interfaces.
-    addresses: few::Set<(Ipv6Addr, LinkId)>,
+    addresses: few::VecSet<(Ipv6Addr, LinkId)>,
     /// The link used last with each station.
     talked: Recent<(LinkAddress, Ipv6Addr)>,
     /// The link on which each address was solicited.
@@ -30,7 +30,7 @@ pub struct LinkChoice {
 /// The newest entries of a map; the oldest are evicted.
 #[derive(Debug)]
 struct Recent<K> {
-    links: few::Map<K, Talked>,
+    links: few::VecMap<K, Talked>,
     order: VecDeque<K>,
 }
 
@@ -43,7 +43,7 @@ struct Talked {
 
 impl<K> Default for Recent<K> {
     fn default() -> Recent<K> {
-        Recent { links: few::Map::new(), order: VecDeque::new() }
+        Recent { links: few::VecMap::new(), order: VecDeque::new() }
     }
 }
 

@@ -16,7 +16,7 @@ const LINK_SCOPE: u8 = 2;
 /// The groups of a host.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    groups: few::Set<Ipv6Addr>,
+    groups: few::VecSet<Ipv6Addr>,
     /// All groups are delivered: the host sends MLD queries, hence is a router, or has joined more groups than are
     /// tracked.
     to_all: bool,

@@ -15,7 +15,7 @@ pub const MAX_LOOKUPS: usize = 64;
 /// The lookups in progress.
 #[derive(Debug, Default)]
 pub struct Lookups {
-    sought: few::Map<LinkAddress, Lookup>,
+    sought: few::VecMap<LinkAddress, Lookup>,
 }
 
 /// A lookup of one station.

@@ -1,7 +1,7 @@
 //! Requests of the upper layers (GN-DATA.request, EN 302 636-4-1 annex J), and packets delivered to them.
 
 use super::stations::Hop;
-use crate::contract::config::geo::To;
+use crate::contract::config::geo::TransportType;
 use crate::contract::report::DropReason;
 use core::fmt;
 use core::time::Duration;
@@ -11,7 +11,7 @@ use roam6_wire::geo::{Packet, TrafficClass, Upper};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// Its destination.
-    pub to: To,
+    pub to: TransportType,
     /// The protocol of the payload.
     pub upper: Upper,
     /// The payload.

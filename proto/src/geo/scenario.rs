@@ -8,8 +8,8 @@ use super::stations::MAX_STATIONS;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Order;
-use crate::contract::config::geo::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
+use crate::contract::command::Command;
+use crate::contract::config::geo::{GeoConfig, AreaForwarding, Mib, NonAreaForwarding, LinkScope, VirtualLink};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Fix, Frame, Input, LinkEvent};
 use crate::contract::output::Output;
@@ -60,16 +60,16 @@ struct World {
 impl World {
     fn new(choice: u8) -> World {
         let mib = Mib {
-            non_area: if choice & 1 == 0 { NonArea::Greedy } else { NonArea::Contention },
+            non_area: if choice & 1 == 0 { NonAreaForwarding::Greedy } else { NonAreaForwarding::Contention },
             in_area: match choice & 34 {
-                0 => InArea::Contention,
-                2 => InArea::Simple,
-                _ => InArea::Advanced,
+                0 => AreaForwarding::Contention,
+                2 => AreaForwarding::Simple,
+                _ => AreaForwarding::Advanced,
             },
             beacon_hops: choice >> 2 & 3,
             ..Mib::default()
         };
-        let reach = if choice & 16 == 0 { Reach::Around(500) } else { Reach::Hops(2) };
+        let reach = if choice & 16 == 0 { LinkScope::Around(500) } else { LinkScope::Hops(2) };
         let config = GeoConfig {
             interfaces: ["radio0".to_owned()].into(),
             station: Station::BUS,
@@ -82,7 +82,7 @@ impl World {
             facilities: None,
             mib,
         };
-        let station = GeoStation::new(config, Entropy::from_number(u64::from(choice)));
+        let station = GeoStation::new(config, Entropy::seed_from_u64(u64::from(choice)));
         let mut world = World { station, now: Time::from_micros(1), sent: Vec::new() };
         world.feed(&Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
         for (link, name) in [(RADIO, "radio0"), (VIRTUAL, "gn0")] {
@@ -167,7 +167,7 @@ impl World {
     }
 
     fn stop(&mut self) {
-        self.feed(&Input::Order(Order::Stop));
+        self.feed(&Input::Command(Command::Stop));
         assert_eq!(self.station.deadline(), None, "does not end");
     }
 }
@@ -175,15 +175,15 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::scenario;
-    use crate::play;
+    use crate::fuzz_inputs;
 
     #[test]
     fn the_committed_corpus_passes() {
-        play::every_file("../fuzz/corpus/geo_station", scenario);
+        fuzz_inputs::run_files("../fuzz/corpus/geo_station", scenario);
     }
 
     #[test]
     fn arbitrary_octets_pass() {
-        play::every_seed(3_000, 600, scenario);
+        fuzz_inputs::run_seeds(3_000, 600, scenario);
     }
 }

@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn each_number_is_new_once_in_any_order() {
-        let mut entropy = Entropy::from_number(7);
+        let mut entropy = Entropy::seed_from_u64(7);
         let (mut seen, mut reference) = (Seen::default(), BTreeSet::new());
         let mut base: u16 = 65_000;
         for _ in 0..5_000 {

@@ -10,12 +10,12 @@ use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Order;
-use crate::contract::config::facilities::DenmOrder;
-use crate::contract::config::geo::{GeoConfig, GeoDestination, Question, VirtualLink};
+use crate::contract::command::Command;
+use crate::contract::config::facilities::DenmRequest;
+use crate::contract::config::geo::{GeoConfig, GeoDestination, EchoRequest, VirtualLink};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Frame, Input, LinkEvent};
-use crate::contract::item::{Heard, Item, Key, VirtualInterface};
+use crate::contract::item::{EthertypeSubscription, Item, Key, VirtualInterface};
 use crate::contract::report::{DropReason, Report};
 use crate::contract::view::{GroupView, View};
 use crate::facilities::Facilities;
@@ -25,7 +25,7 @@ use roam6_wire::geo::{Area, ETHERTYPE, TrafficClass};
 /// A GeoNetworking station.
 #[derive(Debug)]
 pub struct GeoStation {
-    interfaces: few::Set<String>,
+    interfaces: few::VecSet<String>,
     max_sdu: u16,
     max_area: f64,
     router: Router,
@@ -35,7 +35,7 @@ pub struct GeoStation {
     /// When the facilities have a message due.
     speaks_at: Option<Time>,
     /// Interfaces that are up.
-    links: few::Map<LinkId, Radio>,
+    links: few::VecMap<LinkId, Radio>,
     /// The virtual links as last requested from the host: link-layer address and MTU.
     asked: Option<(LinkAddress, u32)>,
     stopped: bool,
@@ -70,7 +70,7 @@ impl GeoStation {
             echoes,
             facilities,
             speaks_at: None,
-            links: few::Map::new(),
+            links: few::VecMap::new(),
             asked: None,
             stopped: false,
         }
@@ -95,12 +95,12 @@ impl GeoStation {
                 let asked = before.and_then(|before| before.asked);
                 self.links.insert(event.link, Radio { mtu: event.mtu, device, asked });
                 if before.is_none() {
-                    out.put(Item::Heard(Heard { link: event.link, ethertype: ETHERTYPE, address: None }));
+                    out.put(Item::EthertypeSubscription(EthertypeSubscription { link: event.link, ethertype: ETHERTYPE, address: None }));
                 }
             }
             None => {
                 if self.links.remove(&event.link).is_some() {
-                    out.drop(Key::Heard(event.link, ETHERTYPE));
+                    out.drop(Key::EthertypeSubscription(event.link, ETHERTYPE));
                 }
             }
         }
@@ -113,7 +113,7 @@ impl GeoStation {
             let address = self.router.link_address(*link).filter(|address| *address != radio.device);
             if radio.asked != address {
                 radio.asked = address;
-                out.put(Item::Heard(Heard { link: *link, ethertype: ETHERTYPE, address }));
+                out.put(Item::EthertypeSubscription(EthertypeSubscription { link: *link, ethertype: ETHERTYPE, address }));
             }
         }
     }
@@ -128,7 +128,7 @@ impl GeoStation {
         self.asked = Some(wanted);
         let (address, mtu) = wanted;
         for name in self.adaptation.names() {
-            out.put(Item::Virtual(VirtualInterface { name: name.to_owned(), address, mtu }));
+            out.put(Item::VirtualInterface(VirtualInterface { name: name.to_owned(), address, mtu }));
         }
     }
 
@@ -161,7 +161,7 @@ impl GeoStation {
     /// Delivers a frame to the host; a multicast frame only if its group is joined.
     fn hand_up(&self, frame: Frame, out: &mut Outbox) {
         if self.adaptation.wants(&frame) {
-            out.frame(frame);
+            out.send_frame(frame);
         } else {
             let (reason, detail) = (DropReason::NotForUs, "no listener of the multicast group".to_owned());
             out.report(Report::Dropped { reason, from: None, detail });
@@ -174,14 +174,14 @@ impl GeoStation {
         }
     }
 
-    fn obey(&mut self, now: Time, order: &Order, out: &mut Outbox) {
+    fn obey(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
-            Order::Stop => self.stop(out),
-            Order::Ask(question) => self.ask(now, question, out),
-            Order::PutArea(destination) => self.put_area(*destination, out),
-            Order::DropArea(address) => self.adaptation.drop(*address),
-            Order::Denm(order) => self.notify(now, order, out),
-            Order::Announce(announcement) => {
+            Command::Stop => self.stop(out),
+            Command::SendEchoRequest(question) => self.ask(now, question, out),
+            Command::AddGeoDestination(destination) => self.put_area(*destination, out),
+            Command::RemoveGeoDestination(address) => self.adaptation.drop(*address),
+            Command::Denm(order) => self.notify(now, order, out),
+            Command::ReloadAnnouncement(announcement) => {
                 if let Some(facilities) = &mut self.facilities {
                     facilities.announce(announcement.as_deref().cloned());
                 }
@@ -190,22 +190,22 @@ impl GeoStation {
         }
     }
 
-    fn ask(&mut self, now: Time, question: &Question, out: &mut Outbox) {
+    fn ask(&mut self, now: Time, question: &EchoRequest, out: &mut Outbox) {
         let request = self.echoes.ask(now, question, ECHO);
         if let Err(refused) = self.router.request(now, request, out) {
-            let (identifier, sequence) = (question.probe.identifier, question.probe.sequence);
-            out.report(Report::EchoRefused { identifier, sequence, why: refused.to_string() });
+            let (identifier, sequence) = (question.id.identifier, question.id.sequence);
+            out.report(Report::EchoNotSent { identifier, sequence, why: refused.to_string() });
         }
     }
 
-    fn notify(&mut self, now: Time, order: &DenmOrder, out: &mut Outbox) {
+    fn notify(&mut self, now: Time, order: &DenmRequest, out: &mut Outbox) {
         match self.tell(now, order) {
             Ok(request) => self.send(now, request, out),
             Err(why) => out.report(Report::Notice { text: format!("DENM not sent: {why}") }),
         }
     }
 
-    fn tell(&mut self, now: Time, order: &DenmOrder) -> Result<Request, String> {
+    fn tell(&mut self, now: Time, order: &DenmRequest) -> Result<Request, String> {
         if let Some(area) = order.area() {
             self.allow(area).map_err(|why| why.to_string())?;
         }
@@ -241,10 +241,10 @@ impl GeoStation {
     fn stop(&mut self, out: &mut Outbox) {
         self.stopped = true;
         for name in self.adaptation.names() {
-            out.drop(Key::Virtual(name.to_owned()));
+            out.drop(Key::VirtualInterface(name.to_owned()));
         }
         for link in std::mem::take(&mut self.links).into_keys() {
-            out.drop(Key::Heard(link, ETHERTYPE));
+            out.drop(Key::EthertypeSubscription(link, ETHERTYPE));
         }
     }
 }
@@ -260,7 +260,7 @@ impl Engine for GeoStation {
             Input::Frame(frame) => self.take_frame(now, frame, out),
             Input::Fix(fix) => self.router.set_fix(now, *fix),
             Input::Clock(clock) => self.router.set_clock(now, *clock),
-            Input::Order(order) => self.obey(now, order, out),
+            Input::Command(order) => self.obey(now, order, out),
             _ => {}
         }
         if self.stopped {

@@ -36,13 +36,13 @@ const GUESS: Duration = Duration::from_millis(200);
 pub struct Stations {
     table: BTreeMap<LinkAddress, Station>,
     /// Entries learned from each sender.
-    introduced: few::Map<LinkAddress, usize>,
+    introduced: few::VecMap<LinkAddress, usize>,
     /// Neighbours, in the order of the table.
     near: Vec<Near>,
     /// When the positions of the neighbours were last extrapolated.
     guessed: Time,
     /// Next hops by target; cleared when a neighbour appears, disappears or moves.
-    chosen: few::Map<(i32, i32), Option<Chosen>>,
+    chosen: few::VecMap<(i32, i32), Option<Chosen>>,
     /// The number of stale entries.
     stale: usize,
     /// Addresses of expired entries, the oldest first.

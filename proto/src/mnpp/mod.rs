@@ -14,14 +14,14 @@ use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::base::token_bucket::Limiter;
-use crate::contract::command::Order;
+use crate::base::token_bucket::TokenBucket;
+use crate::contract::command::Command;
 use crate::contract::config::mnpp::MnppConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, Input, LinkEvent, NeighbourEvent, Packet};
-use crate::contract::item::{Item, Key, Neighbour, Route, Rule, Table, Target};
+use crate::contract::item::{Item, Key, Neighbour, Route, PolicyRule, RouteTable, NextHop};
 use crate::contract::output::{Transmit, Via};
-use crate::contract::report::{DropReason, Lost, Report};
+use crate::contract::report::{DropReason, LossReason, Report};
 use crate::contract::view::{NetworkView, View};
 use crate::crypto::authenticator::WallClock;
 use core::time::Duration;
@@ -35,7 +35,7 @@ use trust::Trust;
 
 /// The routing table for networks of neighbour routers, apart from the others, so that packets for other networks skip
 /// it.
-pub const TABLE: Table = Table(6_274_000);
+pub const TABLE: RouteTable = RouteTable(6_274_000);
 /// Priority of its rule: after that of the mobile network (1000), before those of the home agent (1100).
 const RULE: u32 = 1050;
 const METRIC: u32 = 512;
@@ -53,10 +53,10 @@ const ANSWER_DELAY: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Mnpp {
     config: MnppConfig,
-    links: few::Map<LinkId, Link>,
+    links: few::VecMap<LinkId, Link>,
     neighbours: Neighbours,
     clock: WallClock,
-    agenda: few::Agenda<LinkId>,
+    agenda: few::SmallTimerQueue<LinkId>,
     entropy: Entropy,
     /// The rule of the routing table is installed.
     ruled: bool,
@@ -68,7 +68,7 @@ pub struct Mnpp {
 struct Link {
     name: String,
     local: Option<Ipv6Addr>,
-    answers: Limiter,
+    answers: TokenBucket,
     /// Neighbours were asked for their announcements.
     asked: bool,
 }
@@ -78,10 +78,10 @@ impl Mnpp {
     pub fn new(config: MnppConfig, entropy: Entropy) -> Mnpp {
         Mnpp {
             config,
-            links: few::Map::new(),
+            links: few::VecMap::new(),
             neighbours: Neighbours::default(),
             clock: WallClock::default(),
-            agenda: few::Agenda::default(),
+            agenda: few::SmallTimerQueue::default(),
             entropy,
             ruled: false,
             stopped: false,
@@ -96,13 +96,13 @@ impl Mnpp {
     fn take_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         let is_wanted = self.config.interfaces.contains(&event.name);
         if is_wanted && event.up {
-            let answers = Limiter::new(ANSWERS.0, ANSWERS.1);
+            let answers = TokenBucket::new(ANSWERS.0, ANSWERS.1);
             let fresh = || Link { name: event.name.clone(), local: None, answers, asked: false };
             self.links.entry(event.link).or_insert_with(fresh);
         } else if self.links.remove(&event.link).is_some() {
-            self.agenda.drop(&event.link);
+            self.agenda.cancel(&event.link);
             let over = self.neighbours.take(|_, held| held.router.link == event.link);
-            self.lose(now, over, Lost::LinkDown, out);
+            self.lose(now, over, LossReason::LinkDown, out);
         }
     }
 
@@ -113,7 +113,7 @@ impl Mnpp {
         };
         if event.state.is_usable() {
             link.local = Some(event.address);
-            self.agenda.put(event.link, now);
+            self.agenda.set(event.link, now);
         } else if link.local == Some(event.address) {
             link.local = None;
         }
@@ -180,7 +180,7 @@ impl Mnpp {
         let Network { prefix, lifetime } = network;
         if lifetime == 0 {
             let over = self.neighbours.take(|known, held| known == prefix && held.router == router);
-            return self.lose(now, over, Lost::Withdrawn, out);
+            return self.lose(now, over, LossReason::Withdrawn, out);
         }
         let lifetime = Duration::from_secs(lifetime.into()).min(LONGEST);
         match self.neighbours.put(now, router, prefix, lifetime) {
@@ -203,17 +203,17 @@ impl Mnpp {
         if let Some(link_address) = self.neighbours.enter(router) {
             out.put(Item::Neighbour(Neighbour { link, address, link_address }));
         }
-        let target = Target::Gateway { link, router: address };
+        let target = NextHop::Gateway { link, router: address };
         let (table, metric) = (TABLE, METRIC);
         out.put(Item::Route(Route { table, destination: prefix, source: Prefix::ALL, metric, target, mtu: None }));
-        out.put(Item::Shortcut(prefix));
+        out.put(Item::TunnelBypass(prefix));
         out.report(Report::NetworkFound { link, router: address, prefix });
     }
 
     /// Removes networks and their routes.
-    fn lose(&mut self, now: Time, over: Vec<(Prefix, Router)>, why: Lost, out: &mut Outbox) {
+    fn lose(&mut self, now: Time, over: Vec<(Prefix, Router)>, why: LossReason, out: &mut Outbox) {
         for (prefix, router) in over {
-            out.drop(Key::Shortcut(prefix));
+            out.drop(Key::TunnelBypass(prefix));
             out.drop(Key::Route(TABLE, prefix, Prefix::ALL, METRIC));
             // With the last of its networks goes what the host was told of the router.
             if self.neighbours.leave(router) {
@@ -231,8 +231,8 @@ impl Mnpp {
             return;
         }
         let delay = Duration::from_micros(self.entropy.below(ANSWER_DELAY.as_micros() as u64));
-        let planned = self.agenda.find(&id);
-        self.agenda.put(id, planned.map_or(now + delay, |planned| planned.min(now + delay)));
+        let planned = self.agenda.deadline_of(&id);
+        self.agenda.set(id, planned.map_or(now + delay, |planned| planned.min(now + delay)));
     }
 
     /// Announces on a link, and restarts the timer with a jitter of a tenth, so that routers do not synchronise.
@@ -244,7 +244,7 @@ impl Mnpp {
         }
         let most = u64::try_from(self.config.interval.as_micros() / 10).unwrap_or(0);
         let early = Duration::from_micros(self.entropy.below(most));
-        self.agenda.put(id, now + self.config.interval.saturating_sub(early));
+        self.agenda.set(id, now + self.config.interval.saturating_sub(early));
     }
 
     fn send(&self, now: Time, id: LinkId, lifetime: u32, out: &mut Outbox) {
@@ -266,11 +266,11 @@ impl Mnpp {
     }
 
     fn expire(&mut self, now: Time, out: &mut Outbox) {
-        while let Some(link) = self.agenda.expire(now) {
+        while let Some(link) = self.agenda.pop_expired(now) {
             self.announce(now, link, out);
         }
         let over = self.neighbours.take(|_, held| held.until <= now);
-        self.lose(now, over, Lost::Expired, out);
+        self.lose(now, over, LossReason::Expired, out);
     }
 
     fn take_neighbour(&mut self, now: Time, event: &NeighbourEvent, out: &mut Outbox) {
@@ -279,7 +279,7 @@ impl Mnpp {
         }
         let gone = Router { link: event.link, address: event.address };
         let over = self.neighbours.take(|_, held| held.router == gone);
-        self.lose(now, over, Lost::Unreachable, out);
+        self.lose(now, over, LossReason::Unreachable, out);
     }
 
     /// Applies a new configuration; networks that are no longer accepted are removed.
@@ -290,15 +290,15 @@ impl Mnpp {
             self.links.iter().filter(|(_, link)| !wanted.contains(&link.name)).map(|(id, _)| *id).collect();
         for id in left {
             self.links.remove(&id);
-            self.agenda.drop(&id);
+            self.agenda.cancel(&id);
         }
         let links = &self.links;
         let accepted = &self.config.accepted;
         let allowed = |network: Prefix| accepted.iter().any(|one| one.prefixes.iter().any(|p| p.covers(network)));
         let over = self.neighbours.take(|network, held| !allowed(network) || !links.contains_key(&held.router.link));
-        self.lose(now, over, Lost::Withdrawn, out);
+        self.lose(now, over, LossReason::Withdrawn, out);
         for id in self.links.keys() {
-            self.agenda.put(*id, now);
+            self.agenda.set(*id, now);
         }
     }
 
@@ -308,16 +308,16 @@ impl Mnpp {
             self.send(now, *id, 0, out);
         }
         let over = self.neighbours.take(|_, _| true);
-        self.lose(now, over, Lost::Withdrawn, out);
+        self.lose(now, over, LossReason::Withdrawn, out);
         if self.ruled {
-            let Rule { priority, source, destination, incoming, .. } = rule();
+            let PolicyRule { priority, source, destination, iif: incoming, .. } = rule();
             out.drop(Key::Rule(priority, source, destination, incoming));
         }
     }
 }
 
-fn rule() -> Rule {
-    Rule { priority: RULE, source: Prefix::ALL, destination: Prefix::ALL, incoming: None, table: TABLE }
+fn rule() -> PolicyRule {
+    PolicyRule { priority: RULE, source: Prefix::ALL, destination: Prefix::ALL, iif: None, table: TABLE }
 }
 
 impl Engine for Mnpp {
@@ -331,13 +331,13 @@ impl Engine for Mnpp {
             Input::Packet(packet) => self.take_packet(now, packet, out),
             Input::Neighbour(event) => self.take_neighbour(now, event, out),
             Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
-            Input::Order(Order::Mnpp(config)) => self.reload(now, config, out),
-            Input::Order(Order::Stop) => return self.stop(now, out),
+            Input::Command(Command::ReloadMnpp(config)) => self.reload(now, config, out),
+            Input::Command(Command::Stop) => return self.stop(now, out),
             Input::Outcome(outcome) => {
-                if let (Key::Route(TABLE, ..) | Key::Rule(RULE, ..) | Key::Shortcut(_), Some(why)) =
-                    (&outcome.key, &outcome.refused)
+                if let (Key::Route(TABLE, ..) | Key::Rule(RULE, ..) | Key::TunnelBypass(_), Some(why)) =
+                    (&outcome.key, &outcome.error)
                 {
-                    out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
+                    out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
                 }
             }
             _ => {}

@@ -26,8 +26,8 @@ pub struct Router {
 /// The neighbour routers and their networks.
 #[derive(Debug, Default)]
 pub struct Neighbours {
-    routers: few::Map<Router, Heard>,
-    networks: few::Map<Prefix, Held>,
+    routers: few::VecMap<Router, Heard>,
+    networks: few::VecMap<Prefix, Held>,
 }
 
 /// The state of a neighbour router.

@@ -8,8 +8,8 @@ use super::{Mnpp, trust};
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Order;
-use crate::contract::config::mnpp::{Acceptance, MnppConfig};
+use crate::contract::command::Command;
+use crate::contract::config::mnpp::{AcceptanceRule, MnppConfig};
 use crate::contract::config::nemo::SharedKey;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Packet};
@@ -49,7 +49,7 @@ pub fn scenario(data: &[u8]) {
             _ => world.reload(choice),
         }
     }
-    world.feed(&Input::Order(Order::Stop));
+    world.feed(&Input::Command(Command::Stop));
     assert!(world.held.is_empty(), "something stays behind");
     assert_eq!(world.engine.deadline(), None, "does not end");
 }
@@ -71,14 +71,14 @@ fn config(choice: u8) -> MnppConfig {
         interfaces: ["gn0".to_owned()].into(),
         announced: Prefix::new(ALLOWED, 40).into_iter().collect(),
         key: (choice & 4 == 0).then(key),
-        accepted: accepted.map(|(_, key)| Acceptance { key, prefixes: prefixes.clone() }).collect(),
+        accepted: accepted.map(|(_, key)| AcceptanceRule { key, prefixes: prefixes.clone() }).collect(),
         interval: Duration::from_millis(200 + u64::from(choice) * 10),
     }
 }
 
 impl World {
     fn new() -> World {
-        let engine = Mnpp::new(config(3), Entropy::from_number(1));
+        let engine = Mnpp::new(config(3), Entropy::seed_from_u64(1));
         let mut world = World { engine, now: Time::from_micros(1), held: BTreeSet::new() };
         world.feed(&Input::Clock(Clock { unix_micros: UNIX }));
         world.link(true);
@@ -150,12 +150,12 @@ impl World {
         let own = LinkAddress([2, 0, 0, 0, 0, 1]);
         let (link, name) = (LINK, "gn0".to_owned());
         self.feed(&Input::Link(LinkEvent { link, name, address: Some(own), up, mtu: 1398 }));
-        let (address, state) = (own.link_local(), AddressState::Assigned);
+        let (address, state) = (own.link_local(), AddressState::Preferred);
         self.feed(&Input::Address(AddressEvent { link, address, state }));
     }
 
     fn reload(&mut self, choice: u8) {
-        self.feed(&Input::Order(Order::Mnpp(Box::new(config(choice)))));
+        self.feed(&Input::Command(Command::ReloadMnpp(Box::new(config(choice)))));
     }
 
     fn wait(&mut self, span: Duration) {
@@ -174,15 +174,15 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::scenario;
-    use crate::play;
+    use crate::fuzz_inputs;
 
     #[test]
     fn the_committed_corpus_passes() {
-        play::every_file("../fuzz/corpus/mnpp", scenario);
+        fuzz_inputs::run_files("../fuzz/corpus/mnpp", scenario);
     }
 
     #[test]
     fn arbitrary_octets_pass() {
-        play::every_seed(3_000, 400, scenario);
+        fuzz_inputs::run_seeds(3_000, 400, scenario);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::neighbours::MAX_ROUTERS;
 use super::*;
-use crate::contract::config::mnpp::Acceptance;
+use crate::contract::config::mnpp::AcceptanceRule;
 use crate::contract::config::mnpp::MnppConfig;
 use crate::contract::config::nemo::SharedKey;
 use crate::contract::input::{AddressState, Clock};
@@ -29,7 +29,7 @@ fn config(number: u8) -> MnppConfig {
         interfaces: ["gn0".to_owned()].into(),
         announced: vec![network(number)],
         key: Some(key(300)),
-        accepted: vec![Acceptance { key: Some(key(300)), prefixes: vec!["2001:db8::/32".parse().unwrap()] }],
+        accepted: vec![AcceptanceRule { key: Some(key(300)), prefixes: vec!["2001:db8::/32".parse().unwrap()] }],
         interval: Duration::from_secs(1),
     }
 }
@@ -38,7 +38,7 @@ fn config(number: u8) -> MnppConfig {
 struct Car {
     engine: Mnpp,
     number: u8,
-    routes: BTreeMap<Prefix, Target>,
+    routes: BTreeMap<Prefix, NextHop>,
     /// Networks led past tunnels.
     shortcuts: BTreeSet<Prefix>,
     neighbours: usize,
@@ -48,7 +48,7 @@ struct Car {
 
 impl Car {
     fn new(config: MnppConfig, number: u8) -> Car {
-        let engine = Mnpp::new(config, Entropy::from_number(number.into()));
+        let engine = Mnpp::new(config, Entropy::seed_from_u64(number.into()));
         let (routes, shortcuts, drops) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
         Car { engine, number, routes, shortcuts, neighbours: 0, rules: 0, drops }
     }
@@ -70,7 +70,7 @@ impl Street {
             let index = street.cars.len() - 1;
             street.feed(index, &Input::Clock(Clock { unix_micros: UNIX }));
             street.up(index, true);
-            let (address, state) = (mac(number).link_local(), AddressState::Assigned);
+            let (address, state) = (mac(number).link_local(), AddressState::Preferred);
             street.feed(index, &Input::Address(AddressEvent { link: LINK, address, state }));
         }
         street
@@ -106,8 +106,8 @@ impl Street {
                 routes.insert(route.destination, route.target);
             }
             Output::Drop(Key::Route(_, prefix, ..)) => assert!(routes.remove(&prefix).is_some(), "{prefix} twice"),
-            Output::Put(Item::Shortcut(prefix)) => assert!(shortcuts.insert(prefix), "{prefix} twice"),
-            Output::Drop(Key::Shortcut(prefix)) => assert!(shortcuts.remove(&prefix), "{prefix} twice"),
+            Output::Put(Item::TunnelBypass(prefix)) => assert!(shortcuts.insert(prefix), "{prefix} twice"),
+            Output::Drop(Key::TunnelBypass(prefix)) => assert!(shortcuts.remove(&prefix), "{prefix} twice"),
             Output::Put(Item::Neighbour(_)) => *neighbours += 1,
             Output::Drop(Key::Neighbour(..)) => *neighbours -= 1,
             Output::Put(Item::Rule(_)) => *rules += 1,
@@ -160,7 +160,7 @@ fn forged(config: MnppConfig, unix_micros: u64) -> Packet {
     street.feed(0, &Input::Clock(Clock { unix_micros }));
     street.up(0, true);
     let address = mac(9).link_local();
-    street.feed(0, &Input::Address(AddressEvent { link: LINK, address, state: AddressState::Assigned }));
+    street.feed(0, &Input::Address(AddressEvent { link: LINK, address, state: AddressState::Preferred }));
     street.sent.remove(0)
 }
 
@@ -168,7 +168,7 @@ fn forged(config: MnppConfig, unix_micros: u64) -> Packet {
 fn two_that_meet_reach_one_another_directly_until_they_part() {
     let mut street = Street::pair();
     assert_eq!((street.routes(0), street.routes(1)), (vec![network(2)], vec![network(1)]));
-    let target = Target::Gateway { link: LINK, router: mac(2).link_local() };
+    let target = NextHop::Gateway { link: LINK, router: mac(2).link_local() };
     assert_eq!(street.cars[0].routes[&network(2)], target);
     assert_eq!((street.cars[0].neighbours, street.cars[0].rules), (1, 1));
     street.run(Duration::from_secs(60));
@@ -195,7 +195,7 @@ fn whoever_comes_is_answered_at_once() {
 #[test]
 fn a_farewell_and_a_lost_link_end_all() {
     let mut street = Street::pair();
-    street.feed(1, &Input::Order(Order::Stop));
+    street.feed(1, &Input::Command(Command::Stop));
     street.run(Duration::ZERO);
     assert!(street.routes(0).is_empty() && street.routes(1).is_empty());
     assert_eq!(street.cars[1].rules, 0);
@@ -243,7 +243,7 @@ fn nothing_is_believed_by_default_nor_without_the_key() {
 
 #[test]
 fn who_asks_for_it_by_name_believes_without_keys_but_only_what_is_listed() {
-    let listed = Acceptance { key: None, prefixes: vec![network(9)] };
+    let listed = AcceptanceRule { key: None, prefixes: vec![network(9)] };
     let mut street = Street::of(vec![MnppConfig { accepted: vec![listed], ..config(1) }]);
     let announced = vec![network(8), network(9)];
     street.feed(0, &Input::Packet(forged(MnppConfig { key: None, announced, ..config(9) }, UNIX)));
@@ -296,16 +296,16 @@ fn a_network_stays_with_whom_it_is_and_ours_is_nobody_elses() {
 fn what_is_no_longer_accepted_goes_when_it_is_read_anew() {
     let mut street = Street::pair();
     let strict = MnppConfig { accepted: Vec::new(), ..config(1) };
-    street.feed(0, &Input::Order(Order::Mnpp(Box::new(strict))));
+    street.feed(0, &Input::Command(Command::ReloadMnpp(Box::new(strict))));
     assert!(street.routes(0).is_empty());
-    street.feed(0, &Input::Order(Order::Mnpp(Box::new(config(1)))));
+    street.feed(0, &Input::Command(Command::ReloadMnpp(Box::new(config(1)))));
     street.run(Duration::from_millis(1100));
     assert_eq!(street.routes(0), [network(2)]);
 }
 
 #[test]
 fn more_routers_than_fit_are_refused() {
-    let open = Acceptance { key: None, prefixes: vec!["2001:db8::/32".parse().unwrap()] };
+    let open = AcceptanceRule { key: None, prefixes: vec!["2001:db8::/32".parse().unwrap()] };
     let mut street = Street::of(vec![MnppConfig { accepted: vec![open], ..config(1) }]);
     for number in 0..MAX_ROUTERS as u32 + 8 {
         let source = Ipv6Addr::from_bits(mac(9).link_local().to_bits() ^ u128::from(number) << 32);

@@ -1,7 +1,7 @@
 //! Authentication of announcements: an announcement is proved by a shared key, and each key is accepted for some
 //! prefixes.
 
-use crate::contract::config::mnpp::{Acceptance, MnppConfig};
+use crate::contract::config::mnpp::{AcceptanceRule, MnppConfig};
 use crate::contract::report::DropReason;
 use core::time::Duration;
 use hmac::{Hmac, Mac};
@@ -18,7 +18,7 @@ pub const WINDOW: Duration = Duration::from_secs(5);
 /// The acceptances that apply to an announcement.
 #[derive(Debug)]
 pub struct Trust<'a> {
-    claims: Vec<&'a Acceptance>,
+    claims: Vec<&'a AcceptanceRule>,
     /// When the proof was made, Unix microseconds; `None` without a proof.
     pub unix_micros: Option<u64>,
 }
@@ -31,7 +31,7 @@ impl<'a> Trust<'a> {
         announcement: &Announcement,
         now: Option<u64>,
     ) -> Result<Trust<'a>, DropReason> {
-        let of_key = |spi: Option<u32>| -> Vec<&Acceptance> {
+        let of_key = |spi: Option<u32>| -> Vec<&AcceptanceRule> {
             config.accepted.iter().filter(|one| one.key.as_ref().map(|key| key.spi) == spi).collect()
         };
         let Some((proof, claims)) =
@@ -43,8 +43,8 @@ impl<'a> Trust<'a> {
                 if announcement.proof.is_some() { DropReason::NoAssociation } else { DropReason::NotAuthenticated };
             return if claims.is_empty() { Err(reason) } else { Ok(Trust { claims, unix_micros: None }) };
         };
-        let proves = |one: &&Acceptance| one.key.as_ref().is_some_and(|key| verify(&key.secret, datagram, &proof));
-        let claims: Vec<&Acceptance> = claims.into_iter().filter(proves).collect();
+        let proves = |one: &&AcceptanceRule| one.key.as_ref().is_some_and(|key| verify(&key.secret, datagram, &proof));
+        let claims: Vec<&AcceptanceRule> = claims.into_iter().filter(proves).collect();
         if claims.is_empty() {
             return Err(DropReason::BadAuthenticator);
         }

@@ -20,14 +20,14 @@ const TWO_HOURS: Duration = Duration::from_secs(7200);
 /// The routers of one link and their prefixes.
 #[derive(Debug, Clone, Default)]
 pub struct Advertised {
-    routers: few::Map<Ipv6Addr, Router>,
+    routers: few::VecMap<Ipv6Addr, Router>,
 }
 
 #[derive(Debug, Clone)]
 struct Router {
     expires: Time,
     reachable: bool,
-    prefixes: few::Map<Prefix, Lifetimes>,
+    prefixes: few::VecMap<Prefix, Lifetimes>,
 }
 
 /// Lifetimes of a prefix.
@@ -48,7 +48,7 @@ impl Advertised {
         if !room && let Some(oldest) = self.routers.iter().min_by_key(|(_, known)| known.expires).map(|(at, _)| *at) {
             self.routers.remove(&oldest);
         }
-        let new = Router { expires: now, reachable: true, prefixes: few::Map::new() };
+        let new = Router { expires: now, reachable: true, prefixes: few::VecMap::new() };
         let known = self.routers.entry(router).or_insert(new);
         known.reachable = true;
         known.expires = now + Duration::from_secs(message.lifetime.into());

@@ -29,7 +29,7 @@ pub(super) struct Link {
     pub(super) up: bool,
     pub(super) mtu: u32,
     /// Usable addresses; the time from which the kernel's deprecated state counts, if it is set.
-    pub(super) addresses: few::Map<Ipv6Addr, Option<Time>>,
+    pub(super) addresses: few::VecMap<Ipv6Addr, Option<Time>>,
     pub(super) advertised: Advertised,
     /// Router of a static default route.
     static_router: Option<Ipv6Addr>,
@@ -52,7 +52,7 @@ impl Link {
             name: event.name.clone(),
             up: false,
             mtu: event.mtu,
-            addresses: few::Map::new(),
+            addresses: few::VecMap::new(),
             advertised: Advertised::default(),
             static_router: None,
             solicit_at: Time::ZERO,
@@ -91,7 +91,7 @@ impl Link {
     }
 
     pub(super) fn take_route(&mut self, event: &RouteEvent) {
-        if event.stands {
+        if event.present {
             self.static_router = Some(event.router);
         } else if self.static_router == Some(event.router) {
             self.static_router = None;
@@ -136,4 +136,4 @@ impl Link {
 }
 
 /// The interfaces of a host.
-pub(super) type Links = few::Map<LinkId, Link>;
+pub(super) type Links = few::VecMap<LinkId, Link>;

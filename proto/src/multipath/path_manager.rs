@@ -8,11 +8,11 @@ use crate::access::neighbour;
 use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::multipath::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
-use crate::contract::input::{Input, LinkEvent, Outcome, Packet, SubflowChange, SubflowEvent};
-use crate::contract::item::{Endpoint, EndpointFlags, EndpointLimits, Item, Key};
+use crate::contract::input::{Input, LinkEvent, Outcome, Packet, SubflowEventKind, SubflowEvent};
+use crate::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits, Item, Key};
 use crate::contract::report::{DropReason, Report};
 use crate::contract::view::{EndpointView, LinkView, View};
 use core::time::Duration;
@@ -46,11 +46,11 @@ pub struct PathManager {
     config: PathManagerConfig,
     links: Links,
     /// The endpoints put to the host.
-    held: few::Map<Ipv6Addr, Held>,
+    held: few::VecMap<Ipv6Addr, Held>,
     /// Addresses that become endpoints no earlier than this.
-    waiting: few::Map<Ipv6Addr, Time>,
+    waiting: few::VecMap<Ipv6Addr, Time>,
     /// Current recreation interval of endpoints without subflows.
-    patience: few::Map<Ipv6Addr, Duration>,
+    patience: few::VecMap<Ipv6Addr, Duration>,
     subflows: Subflows,
     routes: SourceRoutes,
     limits: Limits,
@@ -61,7 +61,7 @@ pub struct PathManager {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Held {
-    endpoint: Endpoint,
+    endpoint: MptcpEndpoint,
     since: Time,
     /// Since when connections exist and none has a subflow from it.
     unused_since: Option<Time>,
@@ -72,7 +72,7 @@ struct Held {
 /// An address with a working route.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
-    endpoint: Endpoint,
+    endpoint: MptcpEndpoint,
     deprecated: bool,
     home: bool,
 }
@@ -89,7 +89,7 @@ impl Candidate {
 enum Limits {
     /// No endpoint exists yet that needs them.
     Unset,
-    Put(EndpointLimits),
+    Put(MptcpLimits),
     Refused {
         until: Time,
     },
@@ -101,9 +101,9 @@ impl PathManager {
         PathManager {
             config,
             links: Links::new(),
-            held: few::Map::new(),
-            waiting: few::Map::new(),
-            patience: few::Map::new(),
+            held: few::VecMap::new(),
+            waiting: few::VecMap::new(),
+            patience: few::VecMap::new(),
             subflows: Subflows::default(),
             routes: SourceRoutes::default(),
             limits: Limits::Unset,
@@ -133,11 +133,11 @@ impl PathManager {
                     link.advertised.put_reachable(event.address, event.reachable);
                 }
             }
-            Input::Order(Order::Stop) => self.stopped = true,
-            Input::Order(Order::PathManager(config)) => self.config = config.as_ref().clone(),
+            Input::Command(Command::Stop) => self.stopped = true,
+            Input::Command(Command::ReloadPathManager(config)) => self.config = config.as_ref().clone(),
             Input::Tick
             | Input::Clock(_)
-            | Input::Order(_)
+            | Input::Command(_)
             | Input::Flow(_)
             | Input::Activity(_)
             | Input::Frame(_)
@@ -179,12 +179,12 @@ impl PathManager {
 
     /// The host refused an item: schedules the next attempt.
     fn take_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
-        let Some(why) = &outcome.refused else { return };
+        let Some(why) = &outcome.error else { return };
         match &outcome.key {
-            Key::EndpointLimits if matches!(self.limits, Limits::Put(_)) => {
+            Key::MptcpLimits if matches!(self.limits, Limits::Put(_)) => {
                 self.limits = Limits::Refused { until: now + AGAIN };
             }
-            Key::Endpoint(address) if self.held.remove(address).is_some() => {
+            Key::MptcpEndpoint(address) if self.held.remove(address).is_some() => {
                 self.waiting.insert(*address, now + AGAIN);
                 // Removes what a partly failed put may have left.
                 out.drop(outcome.key.clone());
@@ -192,14 +192,14 @@ impl PathManager {
             key if self.routes.refuse(now, key) => {}
             _ => return,
         }
-        out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
+        out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
     }
 
     fn take_subflow(&mut self, event: &SubflowEvent, out: &mut Outbox) {
         if !self.subflows.take(event) {
             out.report(Report::TableFull { table: "connections".to_owned(), limit: subflow::MAX_CONNECTIONS });
         }
-        if event.change == SubflowChange::Opened {
+        if event.kind == SubflowEventKind::SubflowEstablished {
             self.patience.remove(event.local.ip());
         }
         let backup = self.held.get(event.local.ip()).is_some_and(|held| held.endpoint.flags.backup);
@@ -216,16 +216,16 @@ impl PathManager {
     }
 
     /// The usable addresses, one for each prefix of a link.
-    fn candidates(&self, now: Time) -> few::Map<Ipv6Addr, Candidate> {
-        let mut best: few::Map<(LinkId, Prefix), Candidate> = few::Map::new();
+    fn candidates(&self, now: Time) -> few::VecMap<Ipv6Addr, Candidate> {
+        let mut best: few::VecMap<(LinkId, Prefix), Candidate> = few::VecMap::new();
         for (id, link) in self.used_links() {
             for &address in link.addresses.keys() {
                 let Some(route) = link.find(now, address) else { continue };
                 let home = self.is_home(address);
                 let signal = if home { self.config.signal_home } else { self.config.signal_care_of };
                 let deprecated = route.deprecated;
-                let flags = EndpointFlags { signal, subflow: true, backup: home || deprecated };
-                let candidate = Candidate { endpoint: Endpoint { address, link: id, flags }, deprecated, home };
+                let flags = MptcpEndpointFlags { signal, subflow: true, backup: home || deprecated };
+                let candidate = Candidate { endpoint: MptcpEndpoint { address, link: id, flags }, deprecated, home };
                 let rank = |one: &Candidate| (one.deprecated, !self.held.contains_key(&one.endpoint.address));
                 // One address of a prefix is one path: the installed one stays, otherwise the lowest address is used.
                 let place = best.entry((id, route.prefix)).or_insert(candidate);
@@ -235,7 +235,7 @@ impl PathManager {
             }
         }
         // The kernel has one endpoint for an address, whatever the interface.
-        let mut found = few::Map::new();
+        let mut found = few::VecMap::new();
         for candidate in best.into_values() {
             found.entry(candidate.endpoint.address).or_insert(candidate);
         }
@@ -243,7 +243,7 @@ impl PathManager {
     }
 
     /// Whether a deprecated endpoint can go: another one exists, and all connections use it or had time to.
-    fn is_replaced(&self, now: Time, address: Ipv6Addr, candidates: &few::Map<Ipv6Addr, Candidate>) -> bool {
+    fn is_replaced(&self, now: Time, address: Ipv6Addr, candidates: &few::VecMap<Ipv6Addr, Candidate>) -> bool {
         let preferred = |at: &Ipv6Addr| candidates.get(at).is_some_and(|candidate| !candidate.deprecated);
         let others = || self.held.iter().filter(|(at, _)| **at != address && preferred(at));
         let addresses: Vec<Ipv6Addr> = others().map(|(at, _)| *at).collect();
@@ -254,7 +254,7 @@ impl PathManager {
 
     /// Puts and drops endpoints until the host has the wanted ones.
     fn converge(&mut self, now: Time, out: &mut Outbox) {
-        let mut wanted = if self.stopped { few::Map::new() } else { self.candidates(now) };
+        let mut wanted = if self.stopped { few::VecMap::new() } else { self.candidates(now) };
         self.revive(now, &wanted, out);
         let old: Vec<Ipv6Addr> = self.held.keys().copied().collect();
         for address in old {
@@ -282,12 +282,12 @@ impl PathManager {
         self.note_use(now);
     }
 
-    fn add(&mut self, now: Time, endpoint: Endpoint, out: &mut Outbox) {
-        let Endpoint { address, link, flags } = endpoint;
+    fn add(&mut self, now: Time, endpoint: MptcpEndpoint, out: &mut Outbox) {
+        let MptcpEndpoint { address, link, flags } = endpoint;
         self.waiting.remove(&address);
         self.held.insert(address, Held { endpoint, since: now, unused_since: None, left_since: None });
         self.put_limits(now, out);
-        out.put(Item::Endpoint(endpoint));
+        out.put(Item::MptcpEndpoint(endpoint));
         out.report(Report::EndpointUp { link, address, backup: flags.backup });
     }
 
@@ -298,8 +298,8 @@ impl PathManager {
         held.left_since = candidate.is_left().then(|| held.left_since.unwrap_or(now));
         if held.endpoint != endpoint {
             held.endpoint = endpoint;
-            out.put(Item::Endpoint(endpoint));
-            let Endpoint { address, link, flags } = endpoint;
+            out.put(Item::MptcpEndpoint(endpoint));
+            let MptcpEndpoint { address, link, flags } = endpoint;
             out.report(Report::EndpointUp { link, address, backup: flags.backup });
         }
     }
@@ -307,13 +307,13 @@ impl PathManager {
     fn give_up(&mut self, now: Time, address: Ipv6Addr, pause: Duration, out: &mut Outbox) {
         if let Some(held) = self.held.remove(&address) {
             self.waiting.insert(address, now + pause);
-            out.drop(Key::Endpoint(address));
+            out.drop(Key::MptcpEndpoint(address));
             out.report(Report::EndpointDown { link: held.endpoint.link, address });
         }
     }
 
     /// Recreates endpoints without subflows while connections exist.
-    fn revive(&mut self, now: Time, wanted: &few::Map<Ipv6Addr, Candidate>, out: &mut Outbox) {
+    fn revive(&mut self, now: Time, wanted: &few::VecMap<Ipv6Addr, Candidate>, out: &mut Outbox) {
         self.patience.retain(|address, _| wanted.contains_key(address));
         let tired: Vec<Ipv6Addr> =
             self.held.keys().filter(|at| self.revived_at(**at).is_some_and(|it| it <= now)).copied().collect();
@@ -339,8 +339,8 @@ impl PathManager {
 
     /// Puts the path manager limits, if endpoints exist and the limits differ.
     fn put_limits(&mut self, now: Time, out: &mut Outbox) {
-        let PathManagerConfig { subflows, accepted, .. } = self.config;
-        let wanted = EndpointLimits { subflows, accepted };
+        let PathManagerConfig { subflows, add_addr_accepted: accepted, .. } = self.config;
+        let wanted = MptcpLimits { subflows, add_addr_accepted: accepted };
         let due = match self.limits {
             Limits::Unset => !self.held.is_empty(),
             Limits::Put(limits) => limits != wanted,
@@ -348,7 +348,7 @@ impl PathManager {
         };
         if due {
             self.limits = Limits::Put(wanted);
-            out.put(Item::EndpointLimits(wanted));
+            out.put(Item::MptcpLimits(wanted));
         }
     }
 
@@ -357,14 +357,14 @@ impl PathManager {
             link.advertised.expire(now);
             if self.config.interfaces.contains(&link.name) && link.ask(now) {
                 out.transmit(neighbour::router_solicitation(*id, None));
-                out.report(Report::Solicited { link: *id });
+                out.report(Report::RouterSolicitationSent { link: *id });
             }
         }
     }
 
     /// Puts the source-specific default routes.
     fn route_by_source(&mut self, now: Time, out: &mut Outbox) {
-        let mut wanted = few::Map::new();
+        let mut wanted = few::VecMap::new();
         if self.config.source_routing && !self.stopped {
             for (id, link) in self.used_links() {
                 let found = link.addresses.keys().filter_map(|address| link.find(now, *address));
@@ -402,7 +402,7 @@ impl Engine for PathManager {
         self.converge(now, out);
         if self.stopped && self.limits != Limits::Unset {
             self.limits = Limits::Unset;
-            out.drop(Key::EndpointLimits);
+            out.drop(Key::MptcpLimits);
         }
     }
 
@@ -428,7 +428,7 @@ impl Engine for PathManager {
             let addresses = self.held.values().filter(|held| held.endpoint.link == id);
             view.links.push(LinkView {
                 last_error: None,
-                since: None,
+                error_age: None,
                 name: link.name.clone(),
                 role: "mnn".to_owned(),
                 up: link.up,

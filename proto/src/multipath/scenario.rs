@@ -4,16 +4,16 @@
 
 use super::PathManager;
 use super::path_manager::MAX_ENDPOINTS;
-use crate::base::ids::{LinkId, Token};
+use crate::base::ids::{LinkId, MptcpToken};
 use crate::base::time::Time;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::multipath::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
-    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowChange,
+    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowEventKind,
     SubflowEvent,
 };
-use crate::contract::item::{Endpoint, EndpointLimits, Item, Key, Target};
+use crate::contract::item::{MptcpEndpoint, MptcpLimits, Item, Key, NextHop};
 use crate::contract::output::Output;
 use core::time::Duration;
 use roam6_wire::icmp6::{self, Message, NeighbourOption, RouterAdvertisement};
@@ -48,7 +48,7 @@ pub fn scenario(data: &[u8]) {
         world.act(action, choice, &mut reader);
     }
     world.come_to_rest();
-    world.feed(Input::Order(Order::Stop));
+    world.feed(Input::Command(Command::Stop));
     assert!(world.endpoints.is_empty() && world.routes.is_empty() && world.limits.is_none(), "something is left");
     assert!(world.manager.deadline().is_none(), "does not end");
 }
@@ -77,10 +77,10 @@ struct World {
     config: PathManagerConfig,
     now: Time,
     links: BTreeMap<LinkId, Link>,
-    endpoints: BTreeMap<Ipv6Addr, Endpoint>,
-    routes: BTreeMap<Prefix, Target>,
-    limits: Option<EndpointLimits>,
-    tokens: BTreeSet<Token>,
+    endpoints: BTreeMap<Ipv6Addr, MptcpEndpoint>,
+    routes: BTreeMap<Prefix, NextHop>,
+    limits: Option<MptcpLimits>,
+    tokens: BTreeSet<MptcpToken>,
     /// Puts that are to be refused from now on.
     refusing: u8,
 }
@@ -127,9 +127,9 @@ impl World {
 
     fn tell_address(&mut self, link: LinkId, address: Ipv6Addr, action: u8) {
         let state = match action >> 4 & 3 {
-            0 => AddressState::Gone,
+            0 => AddressState::Removed,
             1 => AddressState::Deprecated,
-            2 => AddressState::Assigned,
+            2 => AddressState::Preferred,
             _ => AddressState::Tentative,
         };
         self.introduce(link);
@@ -196,30 +196,30 @@ impl World {
         if let Some(link) = self.links.get_mut(&link) {
             link.static_router = stands.then_some(router);
         }
-        self.feed(Input::Route(RouteEvent { link, router, stands }));
+        self.feed(Input::Route(RouteEvent { link, router, present: stands }));
     }
 
     fn tell_subflow(&mut self, change: u8, choice: u8) {
         let change = match change % 8 {
-            0..=2 => SubflowChange::Opened,
-            3 => SubflowChange::Closed,
-            4 => SubflowChange::Disconnected,
-            5 => SubflowChange::Changed,
-            _ => SubflowChange::Connected,
+            0..=2 => SubflowEventKind::SubflowEstablished,
+            3 => SubflowEventKind::SubflowClosed,
+            4 => SubflowEventKind::ConnectionClosed,
+            5 => SubflowEventKind::PriorityChanged,
+            _ => SubflowEventKind::ConnectionEstablished,
         };
-        let token = Token(u32::from(choice % 4));
+        let token = MptcpToken(u32::from(choice % 4));
         match change {
-            SubflowChange::Disconnected => drop(self.tokens.remove(&token)),
+            SubflowEventKind::ConnectionClosed => drop(self.tokens.remove(&token)),
             _ => drop(self.tokens.insert(token)),
         }
         let local = SocketAddrV6::new(address(u16::from(choice / 4) % PREFIXES, choice >> 6), 1, 0, 0);
         let remote = SocketAddrV6::new(router(9), 2, 0, 0);
-        self.feed(Input::Subflow(SubflowEvent { token, change, local, remote, error: 0 }));
+        self.feed(Input::Subflow(SubflowEvent { token, kind: change, local, remote, error: 0 }));
     }
 
     fn reload(&mut self, choice: u8) {
         self.config = config(choice);
-        self.feed(Input::Order(Order::PathManager(Box::new(self.config.clone()))));
+        self.feed(Input::Command(Command::ReloadPathManager(Box::new(self.config.clone()))));
     }
 
     /// The engine hears of a link before it hears anything of it.
@@ -271,8 +271,8 @@ impl World {
         self.refusing = self.refusing.saturating_sub(1);
         match item {
             _ if refused.is_some() => {}
-            Item::EndpointLimits(limits) => self.limits = Some(limits),
-            Item::Endpoint(endpoint) => {
+            Item::MptcpLimits(limits) => self.limits = Some(limits),
+            Item::MptcpEndpoint(endpoint) => {
                 let (home, path) = (self.is_home(endpoint.address), self.find(&endpoint));
                 let deprecated = path.is_some_and(|deprecated| deprecated);
                 assert_eq!(endpoint.flags.backup, home || deprecated, "{endpoint:?}");
@@ -282,13 +282,13 @@ impl World {
             Item::Route(route) => drop(self.routes.insert(route.source, route.target)),
             other => panic!("{other:?}"),
         }
-        Input::Outcome(Outcome { key, refused })
+        Input::Outcome(Outcome { key, error: refused })
     }
 
     fn drop(&mut self, key: &Key) {
         match key {
-            Key::EndpointLimits => self.limits = None,
-            Key::Endpoint(address) => drop(self.endpoints.remove(address)),
+            Key::MptcpLimits => self.limits = None,
+            Key::MptcpEndpoint(address) => drop(self.endpoints.remove(address)),
             Key::Route(_, _, source, _) => drop(self.routes.remove(source)),
             other => panic!("{other:?}"),
         }
@@ -299,7 +299,7 @@ impl World {
     }
 
     /// Whether an address works by a router that is there, and then whether it is deprecated.
-    fn find(&self, endpoint: &Endpoint) -> Option<bool> {
+    fn find(&self, endpoint: &MptcpEndpoint) -> Option<bool> {
         let link = self.links.get(&endpoint.link).filter(|link| link.up)?;
         let deprecated = link.addresses.get(&endpoint.address)?.is_some_and(|from| from <= self.now);
         let there = link.routers.values().filter(|router| !router.unreachable && router.expires > self.now);
@@ -313,7 +313,7 @@ impl World {
     }
 
     /// No endpoint without an address, a route and the right flags.
-    fn judge(&self, endpoint: &Endpoint) {
+    fn judge(&self, endpoint: &MptcpEndpoint) {
         assert!(self.config.interfaces.contains(&name(endpoint.link)), "{endpoint:?} on another's interface");
         let deprecated = self.find(endpoint).unwrap_or_else(|| panic!("{endpoint:?} does not work"));
         let home = self.is_home(endpoint.address);
@@ -327,8 +327,8 @@ impl World {
         self.refusing = 0;
         for token in std::mem::take(&mut self.tokens) {
             let nowhere = SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0);
-            let change = SubflowChange::Disconnected;
-            let event = SubflowEvent { token, change, local: nowhere, remote: nowhere, error: 0 };
+            let change = SubflowEventKind::ConnectionClosed;
+            let event = SubflowEvent { token, kind: change, local: nowhere, remote: nowhere, error: 0 };
             self.feed(Input::Subflow(event));
         }
         self.wait(SETTLED);
@@ -337,7 +337,7 @@ impl World {
         let mut all = BTreeSet::new();
         for (id, link) in self.links.iter().filter(|(id, _)| self.config.interfaces.contains(&name(**id))) {
             for &address in link.addresses.keys() {
-                let endpoint = Endpoint { address, link: *id, flags: Default::default() };
+                let endpoint = MptcpEndpoint { address, link: *id, flags: Default::default() };
                 let found = self.find(&endpoint).is_some_and(|deprecated| !deprecated || self.is_home(address));
                 if found && all.insert(address) {
                     expected.extend(Prefix::new(address, 64).map(|prefix| (prefix, *id)));
@@ -361,7 +361,7 @@ fn config(seed: u8) -> PathManagerConfig {
         signal_home: seed & 16 != 0,
         signal_care_of: seed & 32 != 0,
         subflows: u32::from(seed % 9),
-        accepted: 0,
+        add_addr_accepted: 0,
         source_routing: seed & 64 != 0,
     }
 }

@@ -6,7 +6,7 @@ use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Key, Route, Table, Target};
+use crate::contract::item::{Item, Key, Route, RouteTable, NextHop};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
@@ -16,14 +16,14 @@ const METRIC: u32 = 512;
 /// The source-specific default routes of this host's prefixes.
 #[derive(Debug, Default)]
 pub(crate) struct SourceRoutes {
-    held: few::Map<Prefix, (LinkId, Ipv6Addr)>,
+    held: few::VecMap<Prefix, (LinkId, Ipv6Addr)>,
     /// Refused routes, and when each is put again.
-    refused: few::Map<Prefix, Time>,
+    refused: few::VecMap<Prefix, Time>,
 }
 
 impl SourceRoutes {
     /// Puts and drops routes until the host has `wanted`: for each prefix its interface and router.
-    pub(crate) fn converge(&mut self, now: Time, wanted: &few::Map<Prefix, (LinkId, Ipv6Addr)>, out: &mut Outbox) {
+    pub(crate) fn converge(&mut self, now: Time, wanted: &few::VecMap<Prefix, (LinkId, Ipv6Addr)>, out: &mut Outbox) {
         self.refused.retain(|prefix, until| *until > now && wanted.contains_key(prefix));
         self.held.retain(|prefix, _| {
             let stays = wanted.contains_key(prefix);
@@ -37,8 +37,8 @@ impl SourceRoutes {
                 continue;
             }
             self.held.insert(source, (link, router));
-            let target = Target::Gateway { link, router };
-            let (table, destination, metric) = (Table::MAIN, Prefix::ALL, METRIC);
+            let target = NextHop::Gateway { link, router };
+            let (table, destination, metric) = (RouteTable::MAIN, Prefix::ALL, METRIC);
             out.put(Item::Route(Route { table, destination, source, metric, target, mtu: None }));
         }
     }
@@ -58,5 +58,5 @@ impl SourceRoutes {
 }
 
 fn key(source: Prefix) -> Key {
-    Key::Route(Table::MAIN, Prefix::ALL, source, METRIC)
+    Key::Route(RouteTable::MAIN, Prefix::ALL, source, METRIC)
 }

@@ -1,8 +1,8 @@
 //! Connections and the local addresses of their subflows, as the kernel reports them (RFC 8684).
 
 use crate::base::few;
-use crate::base::ids::Token;
-use crate::contract::input::{SubflowChange, SubflowEvent};
+use crate::base::ids::MptcpToken;
+use crate::contract::input::{SubflowEventKind, SubflowEvent};
 use crate::contract::report::Report;
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6};
@@ -15,7 +15,7 @@ pub const MAX_SUBFLOWS: usize = 32;
 /// The connections of this host.
 #[derive(Debug, Default)]
 pub(super) struct Subflows {
-    connections: BTreeMap<Token, few::Set<(SocketAddrV6, SocketAddrV6)>>,
+    connections: BTreeMap<MptcpToken, few::VecSet<(SocketAddrV6, SocketAddrV6)>>,
     /// Some connections were not recorded.
     incomplete: bool,
 }
@@ -23,15 +23,15 @@ pub(super) struct Subflows {
 impl Subflows {
     /// Processes an event of the kernel; `false` the first time that the table is full.
     pub(super) fn take(&mut self, event: &SubflowEvent) -> bool {
-        let SubflowEvent { token, change, local, remote, .. } = *event;
+        let SubflowEvent { token, kind: change, local, remote, .. } = *event;
         match change {
-            SubflowChange::Disconnected => drop(self.connections.remove(&token)),
-            SubflowChange::Closed => {
+            SubflowEventKind::ConnectionClosed => drop(self.connections.remove(&token)),
+            SubflowEventKind::SubflowClosed => {
                 if let Some(subflows) = self.connections.get_mut(&token) {
                     subflows.remove(&(local, remote));
                 }
             }
-            SubflowChange::Connected | SubflowChange::Opened | SubflowChange::Changed => {
+            SubflowEventKind::ConnectionEstablished | SubflowEventKind::SubflowEstablished | SubflowEventKind::PriorityChanged => {
                 let room = self.connections.contains_key(&token) || self.connections.len() < MAX_CONNECTIONS;
                 if !room {
                     return !std::mem::replace(&mut self.incomplete, true);
@@ -61,18 +61,18 @@ impl Subflows {
     }
 }
 
-fn has(subflows: &few::Set<(SocketAddrV6, SocketAddrV6)>, addresses: &[Ipv6Addr]) -> bool {
+fn has(subflows: &few::VecSet<(SocketAddrV6, SocketAddrV6)>, addresses: &[Ipv6Addr]) -> bool {
     subflows.iter().any(|(local, _)| addresses.contains(local.ip()))
 }
 
 /// The report of an event; `backup` is the endpoint's own flag, because the kernel reports the peer's only.
 pub(super) fn report(event: &SubflowEvent, backup: bool) -> Report {
-    let SubflowEvent { token, change, local, remote, error } = *event;
+    let SubflowEvent { token, kind: change, local, remote, error } = *event;
     match change {
-        SubflowChange::Connected => Report::SubflowUp { token, local, remote, backup, first: true },
-        SubflowChange::Opened => Report::SubflowUp { token, local, remote, backup, first: false },
-        SubflowChange::Changed => Report::SubflowChanged { token, local, remote },
-        SubflowChange::Closed => Report::SubflowDown { token, local, remote, error },
-        SubflowChange::Disconnected => Report::Disconnected { token },
+        SubflowEventKind::ConnectionEstablished => Report::SubflowUp { token, local, remote, backup, first: true },
+        SubflowEventKind::SubflowEstablished => Report::SubflowUp { token, local, remote, backup, first: false },
+        SubflowEventKind::PriorityChanged => Report::SubflowPriorityChanged { token, local, remote },
+        SubflowEventKind::SubflowClosed => Report::SubflowDown { token, local, remote, error },
+        SubflowEventKind::ConnectionClosed => Report::ConnectionClosed { token },
     }
 }

@@ -2,17 +2,17 @@
 
 use super::path_manager::MAX_ENDPOINTS;
 use super::*;
-use crate::base::ids::{LinkId, Token};
+use crate::base::ids::{LinkId, MptcpToken};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::multipath::PathManagerConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
-    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowChange,
+    AddressEvent, AddressState, Input, LinkEvent, NeighbourEvent, Outcome, Packet, RouteEvent, SubflowEventKind,
     SubflowEvent,
 };
-use crate::contract::item::{Endpoint, Item, Key, Table, Target};
+use crate::contract::item::{MptcpEndpoint, Item, Key, RouteTable, NextHop};
 use crate::contract::output::Output;
 use crate::contract::report::Report;
 use core::time::Duration;
@@ -35,9 +35,9 @@ fn ip(text: &str) -> Ipv6Addr {
 struct Bench {
     manager: PathManager,
     now: Time,
-    held: BTreeMap<Ipv6Addr, Endpoint>,
+    held: BTreeMap<Ipv6Addr, MptcpEndpoint>,
     limits: bool,
-    routes: BTreeMap<Prefix, Target>,
+    routes: BTreeMap<Prefix, NextHop>,
     solicited: usize,
     reports: Vec<Report>,
 }
@@ -57,7 +57,7 @@ impl Bench {
             signal_home: false,
             signal_care_of: true,
             subflows: 8,
-            accepted: 0,
+            add_addr_accepted: 0,
             source_routing: false,
         }
     }
@@ -67,13 +67,13 @@ impl Bench {
         self.manager.handle(self.now, input, &mut out);
         for output in out.drain() {
             match output {
-                Output::Put(Item::Endpoint(endpoint)) => {
+                Output::Put(Item::MptcpEndpoint(endpoint)) => {
                     assert!(self.limits, "limits come first");
                     self.held.insert(endpoint.address, endpoint);
                 }
-                Output::Put(Item::EndpointLimits(_)) => self.limits = true,
-                Output::Drop(Key::Endpoint(address)) => assert!(self.held.remove(&address).is_some()),
-                Output::Drop(Key::EndpointLimits) => self.limits = false,
+                Output::Put(Item::MptcpLimits(_)) => self.limits = true,
+                Output::Drop(Key::MptcpEndpoint(address)) => assert!(self.held.remove(&address).is_some()),
+                Output::Drop(Key::MptcpLimits) => self.limits = false,
                 Output::Put(Item::Route(route)) => drop(self.routes.insert(route.source, route.target)),
                 Output::Drop(Key::Route(_, _, source, _)) => assert!(self.routes.remove(&source).is_some()),
                 Output::Transmit(_) => self.solicited += 1,
@@ -102,10 +102,10 @@ impl Bench {
     }
 
     /// The kernel tells of a subflow of a connection.
-    fn subflow(&mut self, token: u32, local: &str, change: SubflowChange) {
+    fn subflow(&mut self, token: u32, local: &str, change: SubflowEventKind) {
         let end = |address, port| SocketAddrV6::new(ip(address), port, 0, 0);
         let (local, remote) = (end(local, 1000), end("2001:db8:c::1", 443));
-        self.feed(&Input::Subflow(SubflowEvent { token: Token(token), change, local, remote, error: 0 }));
+        self.feed(&Input::Subflow(SubflowEvent { token: MptcpToken(token), kind: change, local, remote, error: 0 }));
     }
 
     fn address(&mut self, link: LinkId, address: &str, state: AddressState) {
@@ -132,7 +132,7 @@ impl Bench {
 
     /// Address by address: `b` for backup, `s` for signal.
     fn held(&self) -> Vec<String> {
-        let show = |endpoint: &Endpoint| {
+        let show = |endpoint: &MptcpEndpoint| {
             let flags = endpoint.flags;
             assert!(flags.subflow);
             let [backup, signal] =
@@ -147,9 +147,9 @@ impl Bench {
 fn inside() -> Bench {
     let mut bench = Bench::new();
     bench.link(LAN, true);
-    bench.address(LAN, HOME, AddressState::Assigned);
-    bench.address(LAN, CARE_OF, AddressState::Assigned);
-    bench.address(LAN, "fe80::5", AddressState::Assigned);
+    bench.address(LAN, HOME, AddressState::Preferred);
+    bench.address(LAN, CARE_OF, AddressState::Preferred);
+    bench.address(LAN, "fe80::5", AddressState::Preferred);
     bench.advertise(LAN, 600, &[("2001:db8:f00::/64", 600, 1200), ("2001:db8:a00::/64", 600, 1200)]);
     bench.wait(1000);
     assert_eq!(bench.held(), ["2001:db8:a00::5 s", "2001:db8:f00::5 b"]);
@@ -164,13 +164,13 @@ fn an_address_waits_for_its_route_and_for_that_to_settle() {
     bench.advertise(LAN, 600, &[("2001:db8:a00::/64", 600, 1200)]);
     bench.wait(5000);
     assert!(bench.held().is_empty() && !bench.limits, "still tentative");
-    bench.address(LAN, CARE_OF, AddressState::Assigned);
+    bench.address(LAN, CARE_OF, AddressState::Preferred);
     bench.wait(199);
     assert!(bench.held().is_empty());
     bench.wait(1);
     assert_eq!(bench.held(), ["2001:db8:a00::5 s"]);
 
-    bench.address(WIFI, "2001:db8:b00::5", AddressState::Assigned);
+    bench.address(WIFI, "2001:db8:b00::5", AddressState::Preferred);
     bench.wait(5000);
     assert_eq!(bench.held().len(), 1, "no router there");
 }
@@ -181,17 +181,17 @@ const MOVED: [(&str, u32, u32); 3] =
 #[test]
 fn a_move_keeps_the_old_for_connections_that_have_nothing_else_yet() {
     let mut bench = inside();
-    bench.subflow(1, HOME, SubflowChange::Connected);
-    bench.subflow(1, CARE_OF, SubflowChange::Opened);
-    bench.subflow(2, CARE_OF, SubflowChange::Connected);
+    bench.subflow(1, HOME, SubflowEventKind::ConnectionEstablished);
+    bench.subflow(1, CARE_OF, SubflowEventKind::SubflowEstablished);
+    bench.subflow(2, CARE_OF, SubflowEventKind::ConnectionEstablished);
     bench.advertise(LAN, 600, &[("2001:db8:f00::/64", 600, 1200), ("2001:db8:a00::/64", 600, 1200)]);
     bench.wait(5000);
     bench.advertise(LAN, 600, &MOVED);
     assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "at once");
-    bench.address(LAN, "2001:db8:b00::5", AddressState::Assigned);
+    bench.address(LAN, "2001:db8:b00::5", AddressState::Preferred);
     bench.wait(200);
     assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:b00::5 s", "2001:db8:f00::5 b"]);
-    bench.subflow(2, "2001:db8:b00::5", SubflowChange::Opened);
+    bench.subflow(2, "2001:db8:b00::5", SubflowEventKind::SubflowEstablished);
     assert_eq!(bench.held(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"], "every connection has another");
     bench.wait(300_000);
     assert_eq!(bench.held(), ["2001:db8:b00::5 s", "2001:db8:f00::5 b"]);
@@ -201,8 +201,8 @@ fn a_move_keeps_the_old_for_connections_that_have_nothing_else_yet() {
 fn what_was_left_goes_when_the_way_home_is_there_again_and_not_before() {
     let told = |home: u32| [("2001:db8:f00::/64", home, 1200), ("2001:db8:a00::/64", 0, 0)];
     let mut bench = inside();
-    bench.subflow(1, HOME, SubflowChange::Connected);
-    bench.subflow(1, CARE_OF, SubflowChange::Opened);
+    bench.subflow(1, HOME, SubflowEventKind::ConnectionEstablished);
+    bench.subflow(1, CARE_OF, SubflowEventKind::SubflowEstablished);
     // The kernel tells of each address, before and after the advertisement.
     bench.address(LAN, CARE_OF, AddressState::Deprecated);
     bench.wait(5);
@@ -212,7 +212,7 @@ fn what_was_left_goes_when_the_way_home_is_there_again_and_not_before() {
     bench.wait(500);
     assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:f00::5 b"], "no way to tell the peer");
     bench.advertise(LAN, 600, &told(600));
-    bench.address(LAN, HOME, AddressState::Assigned);
+    bench.address(LAN, HOME, AddressState::Preferred);
     assert_eq!(bench.held(), ["2001:db8:f00::5 b"], "the peer hears of it by the tunnel");
 }
 
@@ -221,7 +221,7 @@ fn an_address_of_the_mobile_network_is_a_backup_though_it_is_deprecated() {
     let mut bench = Bench::new();
     bench.link(LAN, true);
     bench.address(LAN, HOME, AddressState::Deprecated);
-    bench.address(LAN, CARE_OF, AddressState::Assigned);
+    bench.address(LAN, CARE_OF, AddressState::Preferred);
     bench.advertise(LAN, 600, &[("2001:db8:f00::/64", 0, 1200), ("2001:db8:a00::/64", 600, 1200)]);
     bench.wait(9_000);
     assert_eq!(bench.held(), ["2001:db8:a00::5 s", "2001:db8:f00::5 b"]);
@@ -231,11 +231,11 @@ fn an_address_of_the_mobile_network_is_a_backup_though_it_is_deprecated() {
 fn a_connection_that_does_not_move_is_not_waited_for_for_long() {
     let mut bench = inside();
     bench.wait(60_000);
-    bench.subflow(2, CARE_OF, SubflowChange::Connected);
-    bench.address(LAN, HOME, AddressState::Gone);
+    bench.subflow(2, CARE_OF, SubflowEventKind::ConnectionEstablished);
+    bench.address(LAN, HOME, AddressState::Removed);
     bench.advertise(LAN, 600, &MOVED);
     assert_eq!(bench.held(), ["2001:db8:a00::5 b s"], "there is nothing else");
-    bench.address(LAN, "2001:db8:b00::5", AddressState::Assigned);
+    bench.address(LAN, "2001:db8:b00::5", AddressState::Preferred);
     bench.wait(7_000);
     assert_eq!(bench.held(), ["2001:db8:a00::5 b s", "2001:db8:b00::5 s"]);
     bench.wait(1_500);
@@ -243,14 +243,14 @@ fn a_connection_that_does_not_move_is_not_waited_for_for_long() {
     bench.address(LAN, "2001:db8:b00::5", AddressState::Deprecated);
     bench.wait(60_000);
     assert_eq!(bench.held(), ["2001:db8:b00::5 b s"], "better than nothing");
-    bench.address(LAN, "2001:db8:b00::5", AddressState::Assigned);
+    bench.address(LAN, "2001:db8:b00::5", AddressState::Preferred);
     assert_eq!(bench.held(), ["2001:db8:b00::5 s"]);
 }
 
 #[test]
 fn an_endpoint_no_connection_uses_is_made_anew_ever_more_seldom() {
     let mut bench = inside();
-    bench.subflow(1, HOME, SubflowChange::Connected);
+    bench.subflow(1, HOME, SubflowEventKind::ConnectionEstablished);
     bench.wait(9_900);
     assert_eq!(bench.held().len(), 2);
     bench.wait(200);
@@ -262,12 +262,12 @@ fn an_endpoint_no_connection_uses_is_made_anew_ever_more_seldom() {
     bench.wait(2_000);
     assert_eq!(bench.held().len(), 1);
     bench.wait(2_000);
-    bench.subflow(1, CARE_OF, SubflowChange::Opened);
+    bench.subflow(1, CARE_OF, SubflowEventKind::SubflowEstablished);
     bench.advertise(LAN, 1800, &[("2001:db8:f00::/64", 9000, 9000), ("2001:db8:a00::/64", 9000, 9000)]);
     bench.wait(1_000_000);
     assert_eq!(bench.held().len(), 2, "it is used");
     bench.advertise(LAN, 1800, &[("2001:db8:f00::/64", 9000, 9000), ("2001:db8:a00::/64", 9000, 9000)]);
-    bench.subflow(1, CARE_OF, SubflowChange::Closed);
+    bench.subflow(1, CARE_OF, SubflowEventKind::SubflowClosed);
     bench.wait(10_500);
     assert_eq!(bench.held().len(), 1, "the peer ended it; the kernel would leave it at that");
 }
@@ -276,8 +276,8 @@ fn an_endpoint_no_connection_uses_is_made_anew_ever_more_seldom() {
 fn a_default_route_made_by_hand_is_as_good_as_an_advertisement() {
     let mut bench = Bench::new();
     bench.link(LAN, true);
-    bench.address(LAN, CARE_OF, AddressState::Assigned);
-    let route = |stands| Input::Route(RouteEvent { link: LAN, router: ip(ROUTER), stands });
+    bench.address(LAN, CARE_OF, AddressState::Preferred);
+    let route = |stands| Input::Route(RouteEvent { link: LAN, router: ip(ROUTER), present: stands });
     bench.feed(&route(true));
     bench.wait(300);
     assert_eq!(bench.held(), ["2001:db8:a00::5 s"]);
@@ -291,29 +291,29 @@ fn each_prefix_leaves_by_its_own_router_if_wanted() {
     assert!(bench.routes.is_empty());
     let mut config = Bench::config();
     config.source_routing = true;
-    bench.feed(&Input::Order(Order::PathManager(Box::new(config.clone()))));
-    let gateway = Target::Gateway { link: LAN, router: ip(ROUTER) };
+    bench.feed(&Input::Command(Command::ReloadPathManager(Box::new(config.clone()))));
+    let gateway = NextHop::Gateway { link: LAN, router: ip(ROUTER) };
     let prefix = |text: &str| -> Prefix { text.parse().unwrap() };
     let both = [(prefix("2001:db8:a00::/64"), gateway), (prefix("2001:db8:f00::/64"), gateway)];
     assert_eq!(bench.routes, both.into());
-    let key = Key::Route(Table::MAIN, Prefix::ALL, prefix("2001:db8:a00::/64"), 512);
-    bench.feed(&Input::Outcome(Outcome { key, refused: Some("no".to_owned()) }));
-    assert!(bench.reports.iter().any(|report| matches!(report, Report::Failed { .. })));
+    let key = Key::Route(RouteTable::MAIN, Prefix::ALL, prefix("2001:db8:a00::/64"), 512);
+    bench.feed(&Input::Outcome(Outcome { key, error: Some("no".to_owned()) }));
+    assert!(bench.reports.iter().any(|report| matches!(report, Report::ItemRefused { .. })));
     bench.wait(61_000);
     assert_eq!(bench.routes, both.into(), "tried again");
     bench.link(LAN, false);
     assert!(bench.routes.is_empty());
     config.interfaces = Default::default();
-    bench.feed(&Input::Order(Order::PathManager(Box::new(config))));
+    bench.feed(&Input::Command(Command::ReloadPathManager(Box::new(config))));
     assert!(bench.held().is_empty());
 }
 
 #[test]
 fn what_goes_is_dropped_at_once_and_comes_back_after_a_pause() {
     let mut bench = inside();
-    bench.address(LAN, CARE_OF, AddressState::Gone);
+    bench.address(LAN, CARE_OF, AddressState::Removed);
     assert_eq!(bench.held(), ["2001:db8:f00::5 b"], "the kernel itself would keep it");
-    bench.address(LAN, CARE_OF, AddressState::Assigned);
+    bench.address(LAN, CARE_OF, AddressState::Preferred);
     bench.wait(1900);
     assert_eq!(bench.held().len(), 1, "the kernel is still closing");
     bench.wait(200);
@@ -339,10 +339,10 @@ fn a_router_that_does_not_answer_takes_its_prefixes_along() {
 #[test]
 fn one_address_of_a_prefix_is_enough_and_stays() {
     let mut bench = inside();
-    bench.address(LAN, "2001:db8:a00::4", AddressState::Assigned);
+    bench.address(LAN, "2001:db8:a00::4", AddressState::Preferred);
     bench.wait(5000);
     assert_eq!(bench.held(), ["2001:db8:a00::5 s", "2001:db8:f00::5 b"]);
-    bench.address(LAN, CARE_OF, AddressState::Gone);
+    bench.address(LAN, CARE_OF, AddressState::Removed);
     bench.wait(500);
     assert_eq!(bench.held(), ["2001:db8:a00::4 s", "2001:db8:f00::5 b"]);
 }
@@ -353,7 +353,7 @@ fn two_uplinks_are_two_paths() {
     for (link, address, prefix) in [(LAN, CARE_OF, "2001:db8:a00::/64"), (WIFI, "2001:db8:b00::5", "2001:db8:b00::/64")]
     {
         bench.link(link, true);
-        bench.address(link, address, AddressState::Assigned);
+        bench.address(link, address, AddressState::Preferred);
         bench.advertise(link, 600, &[(prefix, 600, 1200)]);
     }
     bench.wait(500);
@@ -366,8 +366,8 @@ fn two_uplinks_are_two_paths() {
 fn what_the_host_refuses_is_put_again_later() {
     let mut bench = inside();
     let refused = Some("no room".to_owned());
-    bench.feed(&Input::Outcome(Outcome { key: Key::Endpoint(ip(CARE_OF)), refused }));
-    assert!(bench.reports.iter().any(|report| matches!(report, Report::Failed { .. })));
+    bench.feed(&Input::Outcome(Outcome { key: Key::MptcpEndpoint(ip(CARE_OF)), error: refused }));
+    assert!(bench.reports.iter().any(|report| matches!(report, Report::ItemRefused { .. })));
     assert_eq!(bench.held().len(), 1);
     bench.wait(59_000);
     assert_eq!(bench.held().len(), 1);
@@ -378,7 +378,7 @@ fn what_the_host_refuses_is_put_again_later() {
 #[test]
 fn an_end_in_good_order_leaves_nothing() {
     let mut bench = inside();
-    bench.feed(&Input::Order(Order::Stop));
+    bench.feed(&Input::Command(Command::Stop));
     assert!(bench.held.is_empty() && !bench.limits && bench.manager.deadline().is_none());
     bench.advertise(LAN, 600, &[("2001:db8:a00::/64", 600, 1200)]);
     assert!(bench.held.is_empty());
@@ -398,7 +398,7 @@ fn it_asks_for_routers_more_and_more_rarely_until_one_is_heard() {
 #[test]
 fn there_are_never_too_many_and_none_without_its_address() {
     for seed in 0..200 {
-        let mut chance = Entropy::from_number(seed);
+        let mut chance = Entropy::seed_from_u64(seed);
         let mut bench = Bench::new();
         let mut assigned = std::collections::BTreeSet::new();
         for _ in 0..300 {
@@ -408,11 +408,11 @@ fn there_are_never_too_many_and_none_without_its_address() {
             match chance.below(8) {
                 0 => bench.link(link, chance.below(4) > 0),
                 1 | 2 => {
-                    bench.address(link, &address, AddressState::Assigned);
+                    bench.address(link, &address, AddressState::Preferred);
                     assigned.insert((link, ip(&address)));
                 }
                 3 => {
-                    bench.address(link, &address, AddressState::Gone);
+                    bench.address(link, &address, AddressState::Removed);
                     assigned.remove(&(link, ip(&address)));
                 }
                 4 | 5 => {
@@ -421,24 +421,24 @@ fn there_are_never_too_many_and_none_without_its_address() {
                 }
                 6 => {
                     let held = bench.held.keys().next().copied();
-                    let key = held.map_or(Key::EndpointLimits, Key::Endpoint);
-                    bench.feed(&Input::Outcome(Outcome { key, refused: Some("so".to_owned()) }));
+                    let key = held.map_or(Key::MptcpLimits, Key::MptcpEndpoint);
+                    bench.feed(&Input::Outcome(Outcome { key, error: Some("so".to_owned()) }));
                 }
                 _ => bench.wait(chance.below(100_000)),
             }
             assert!(bench.held.iter().all(|(address, held)| assigned.contains(&(held.link, *address))));
         }
-        bench.feed(&Input::Order(Order::Stop));
+        bench.feed(&Input::Command(Command::Stop));
         assert!(bench.held.is_empty());
     }
 }
 
 #[test]
 fn the_corpus_holds() {
-    crate::play::every_file("../fuzz/corpus/path_manager", scenario::scenario);
+    crate::fuzz_inputs::run_files("../fuzz/corpus/path_manager", scenario::scenario);
 }
 
 #[test]
 fn whatever_happens() {
-    crate::play::every_seed(3_000, 400, scenario::scenario);
+    crate::fuzz_inputs::run_seeds(3_000, 400, scenario::scenario);
 }

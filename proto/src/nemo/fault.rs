@@ -2,7 +2,7 @@
 //! each time it shows, however many of them somebody provokes.
 
 use crate::base::time::Time;
-use crate::base::token_bucket::Limiter;
+use crate::base::token_bucket::TokenBucket;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
@@ -28,13 +28,13 @@ pub(super) struct Fault {
 pub(super) struct Faults<K> {
     known: BTreeMap<K, Fault>,
     limit: usize,
-    limiter: Limiter,
+    limiter: TokenBucket,
 }
 
 impl<K: Ord + Copy> Faults<K> {
     /// None yet.
     pub(super) fn new(limit: usize) -> Faults<K> {
-        Faults { known: BTreeMap::new(), limit, limiter: Limiter::new(BURST, INTERVAL) }
+        Faults { known: BTreeMap::new(), limit, limiter: TokenBucket::new(BURST, INTERVAL) }
     }
 
     /// The fault with `key`, if there is one.

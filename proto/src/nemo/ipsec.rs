@@ -5,7 +5,7 @@ use crate::crypto::esp;
 use roam6_wire::{Malformed, Why};
 
 /// Why a packet that [`esp::SecurityAssociation::open`] refused is dropped.
-pub(super) fn refusal(malformed: &Malformed) -> DropReason {
+pub(super) fn drop_reason(malformed: &Malformed) -> DropReason {
     match malformed {
         Malformed { what: esp::SPI, .. } => DropReason::NoAssociation,
         Malformed { why: Why::Checksum, .. } => DropReason::BadAuthenticator,

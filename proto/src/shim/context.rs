@@ -5,10 +5,10 @@ use super::proof::Announcement;
 use super::watch::Watch;
 use super::wish::{Homing, Wish};
 use crate::base::ids::LinkId;
-use crate::base::ids::{ContextId, Pair};
+use crate::base::ids::{ContextId, AddressPair};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::input::Amount;
+use crate::contract::input::TrafficCount;
 use core::hash::{Hash, Hasher};
 use core::time::Duration;
 use roam6_wire::shim6::{Method, Nonce, Preference, Tag};
@@ -56,7 +56,7 @@ pub(super) struct Context {
     /// State received from the peer; until then the data plane has no entry.
     pub(super) peer: Option<Peer>,
     /// Lp(local) and Lp(peer): the current locator pair.
-    pub(super) path: Pair,
+    pub(super) path: AddressPair,
     /// The uplink of a local ULID that is no locator.
     pub(super) link: LinkId,
     /// Ls(local) as the peer has acknowledged it.
@@ -64,7 +64,7 @@ pub(super) struct Context {
     /// An Update Request that the peer has not acknowledged.
     pub(super) update: Option<Box<Update>>,
     /// An R2 that waits until the data plane has installed the context.
-    pub(super) owed: Option<Box<(Pair, Nonce)>>,
+    pub(super) owed: Option<Box<(AddressPair, Nonce)>>,
     /// Send and Keepalive Timer.
     pub(super) watch: Watch,
     /// Round-trip time measured by the last exploration; 0 before the first.
@@ -80,7 +80,7 @@ pub(super) struct Context {
     /// The idle check has requested a sample.
     pub(super) doubted: bool,
     /// Traffic out and in, as last reported by the data plane.
-    pub(super) carried: (Amount, Amount),
+    pub(super) carried: (TrafficCount, TrafficCount),
 }
 
 /// A handshake under way.
@@ -91,7 +91,7 @@ pub(super) struct Opening {
     /// Our nonce.
     pub(super) nonce: Nonce,
     /// The locators in use.
-    pub(super) locators: Pair,
+    pub(super) locators: AddressPair,
     /// Transmissions of this step's message.
     pub(super) tries: u32,
     /// Restarts with a new I1.
@@ -227,7 +227,7 @@ impl Contexts {
     /// None.
     pub(super) fn new(entropy: &Entropy) -> Contexts {
         Contexts {
-            secret: entropy.beside().bits(),
+            secret: entropy.independent().next_u64(),
             slots: BTreeMap::new(),
             by_name: BTreeSet::new(),
             by_peer_tag: BTreeSet::new(),
@@ -325,7 +325,7 @@ impl Contexts {
     /// A tag that no context has (RFC 5533 §7.1), with unused low bits.
     pub(super) fn new_tag(&self, entropy: &mut Entropy) -> Tag {
         loop {
-            let tag = Tag::of_low(entropy.bits());
+            let tag = Tag::of_low(entropy.next_u64());
             if !self.slots.contains_key(&Slot::of(tag)) {
                 return tag;
             }
@@ -335,7 +335,7 @@ impl Contexts {
     /// A nonce that no handshake has.
     pub(super) fn new_nonce(&self, entropy: &mut Entropy) -> Nonce {
         loop {
-            let nonce = Nonce(entropy.bits() as u32);
+            let nonce = Nonce(entropy.next_u64() as u32);
             if !self.by_nonce.contains_key(&nonce) {
                 return nonce;
             }

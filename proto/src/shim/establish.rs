@@ -5,7 +5,7 @@ use super::hear::{Heard, Said, drop_packet};
 use super::proof::{Claim, Disbelief};
 use super::validator::Subject;
 use super::{NO_ANSWER_HOLD, Shim, Timer};
-use crate::base::ids::{ContextId, Pair};
+use crate::base::ids::{ContextId, AddressPair};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::report::{DropReason, Report};
@@ -75,7 +75,7 @@ impl Shim {
         opening.tries = opening.tries.saturating_add(1);
         let locators = opening.locators;
         self.send(locators, &message, out);
-        self.agenda.put(Timer::Retransmit(slot), now + spread(pause, chance));
+        self.agenda.set(Timer::Retransmit(slot), now + spread(pause, chance));
     }
 
     pub(super) fn hear_i1(
@@ -181,7 +181,7 @@ impl Shim {
             context.opening.as_ref().is_some_and(|opening| opening.step == Step::I1 && context.peer.is_none())
         }) {
             self.contexts.settle(slot);
-            self.agenda.drop(&Timer::Retransmit(slot));
+            self.agenda.cancel(&Timer::Retransmit(slot));
         }
         self.accept(now, slot, peer, path, out);
         if let Some(context) = self.contexts.get(slot) {
@@ -213,7 +213,7 @@ impl Shim {
         }
         peer.responder_nonce = former.and_then(|former| former.responder_nonce);
         self.contexts.settle(slot);
-        self.agenda.drop(&Timer::Retransmit(slot));
+        self.agenda.cancel(&Timer::Retransmit(slot));
         self.accept(now, slot, peer, heard.path, out);
     }
 
@@ -239,7 +239,7 @@ impl Shim {
     }
 
     /// Answers a message with an unknown context tag by R1bis (RFC 5533 §7.17).
-    pub(super) fn miss(&mut self, now: Time, path: Pair, tag: Tag, out: &mut Outbox) {
+    pub(super) fn miss(&mut self, now: Time, path: AddressPair, tag: Tag, out: &mut Outbox) {
         if !self.complaints.take(now) {
             return drop_packet(DropReason::RateLimited, path.peer, "no context", out);
         }
@@ -328,7 +328,7 @@ impl Shim {
     }
 
     /// The context is established; `proven` is a pair on which both directions have just worked.
-    fn accept(&mut self, now: Time, slot: Slot, peer: Peer, proven: Pair, out: &mut Outbox) {
+    fn accept(&mut self, now: Time, slot: Slot, peer: Peer, proven: AddressPair, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         let news = context.peer.is_none();
         context.active = context.active.max(now);
@@ -337,10 +337,10 @@ impl Shim {
         }
         // The handshake has carried our current locators.
         context.update = None;
-        self.agenda.drop(&Timer::Update(slot));
+        self.agenda.cancel(&Timer::Update(slot));
         if let Some(search) = &mut context.search {
             search.exploration.hurry();
-            self.agenda.put(Timer::Probe(slot), now);
+            self.agenda.set(Timer::Probe(slot), now);
         }
         let (id, path, count) = (context.id, context.path, peer.locators.len());
         self.contexts.put_peer(slot, peer);
@@ -368,7 +368,7 @@ impl Shim {
     }
 
     /// Sends an R2 (RFC 5533 §7.14).
-    fn grant(&mut self, slot: Slot, path: Pair, nonce: Nonce, out: &mut Outbox) {
+    fn grant(&mut self, slot: Slot, path: AddressPair, nonce: Nonce, out: &mut Outbox) {
         let keepalive = self.keepalive_options();
         let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return };
         let known = self.announcement(ulid);
@@ -376,7 +376,7 @@ impl Shim {
         let options = known.options.iter().cloned().chain(keepalive).collect();
         context.known = known;
         context.update = None;
-        self.agenda.drop(&Timer::Update(slot));
+        self.agenda.cancel(&Timer::Update(slot));
         let tag = context.tag;
         self.send(path, &Message::R2 { tag, nonce, options }, out);
     }
@@ -438,8 +438,8 @@ fn message(context: &Context, keepalive: Vec<ShimOption>) -> Option<Message> {
 }
 
 /// ULID-pair and Forked Instance options, where the packet's addresses do not identify the context.
-fn naming(id: &ContextId, locators: Pair) -> Vec<ShimOption> {
-    let Pair { local: sender, peer: receiver } = id.ulids;
+fn naming(id: &ContextId, locators: AddressPair) -> Vec<ShimOption> {
+    let AddressPair { local: sender, peer: receiver } = id.ulids;
     let ulids = (id.ulids != locators).then_some(ShimOption::Ulids { sender, receiver });
     let fork = (id.fork.0 != 0).then_some(ShimOption::Fork(id.fork));
     ulids.into_iter().chain(fork).collect()

@@ -1,7 +1,7 @@
 //! Locator pair exploration: order of the pairs, probe records and their evaluation (RFC 5534 §4.2, §4.3).
 
 use crate::base::few;
-use crate::base::ids::Pair;
+use crate::base::ids::AddressPair;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use core::time::Duration;
@@ -58,9 +58,9 @@ pub(super) struct Exploration {
     /// Start of the exploration.
     pub(super) since: Time,
     /// The pair that failed, if any did.
-    failed: Option<Pair>,
+    failed: Option<AddressPair>,
     /// The pairs not yet probed in this round; the next one is last.
-    round: Vec<Pair>,
+    round: Vec<AddressPair>,
     probes: u32,
     interval: Duration,
     sent: VecDeque<ProbeRecord>,
@@ -71,7 +71,7 @@ pub(super) struct Exploration {
 
 impl Exploration {
     /// Starts an exploration because `failed` no longer works.
-    pub(super) fn new(now: Time, failed: Option<Pair>) -> Exploration {
+    pub(super) fn new(now: Time, failed: Option<AddressPair>) -> Exploration {
         Exploration {
             since: now,
             failed,
@@ -100,17 +100,17 @@ impl Exploration {
     /// failed pair last.
     pub(super) fn next(
         &mut self,
-        pairs: few::Map<Pair, Rank>,
-        wanted: Option<Pair>,
+        pairs: few::VecMap<AddressPair, Rank>,
+        wanted: Option<AddressPair>,
         entropy: &mut Entropy,
-    ) -> Option<Pair> {
+    ) -> Option<AddressPair> {
         if let Some(wanted) = wanted.filter(|wanted| self.probes < INITIAL_PROBES && pairs.contains_key(wanted)) {
             return Some(wanted);
         }
         self.round.retain(|pair| pairs.contains_key(pair));
         if self.round.is_empty() {
-            let key = |(pair, rank): (&Pair, &Rank)| {
-                (rank.last, self.shared(*pair), rank.dislike, rank.lot(entropy.bits()), *pair)
+            let key = |(pair, rank): (&AddressPair, &Rank)| {
+                (rank.last, self.shared(*pair), rank.dislike, rank.lot(entropy.next_u64()), *pair)
             };
             let mut order: Vec<_> = pairs.iter().map(key).collect();
             order.sort_unstable();
@@ -120,8 +120,8 @@ impl Exploration {
     }
 
     /// Records a probe on `pair`. Returns the Probe Sent records for the message, this one first.
-    pub(super) fn send(&mut self, now: Time, pair: Pair, entropy: &mut Entropy) -> Vec<ProbeRecord> {
-        let nonce = Nonce(entropy.bits() as u32);
+    pub(super) fn send(&mut self, now: Time, pair: AddressPair, entropy: &mut Entropy) -> Vec<ProbeRecord> {
+        let nonce = Nonce(entropy.next_u64() as u32);
         let record = ProbeRecord { source: pair.local, destination: pair.peer, nonce, data: 0 };
         remember(&mut self.sent, record);
         remember(&mut self.times, now);
@@ -153,7 +153,7 @@ impl Exploration {
 
     /// The pair to use, of those whose probes the peer has `reported`: `wanted`, else `present`, else the one probed
     /// last.
-    pub(super) fn choose(&self, reported: &[ProbeRecord], wanted: Option<Pair>, present: Pair) -> Option<Pair> {
+    pub(super) fn choose(&self, reported: &[ProbeRecord], wanted: Option<AddressPair>, present: AddressPair) -> Option<AddressPair> {
         let came = |record: &&ProbeRecord| reported.contains(record);
         let pairs = || self.sent.iter().rev().filter(came).map(pair_of);
         let wanted = pairs().find(|pair| wanted == Some(*pair));
@@ -167,13 +167,13 @@ impl Exploration {
     }
 
     /// Number of addresses that `pair` shares with the failed pair.
-    fn shared(&self, pair: Pair) -> u8 {
+    fn shared(&self, pair: AddressPair) -> u8 {
         self.failed.map_or(0, |failed| u8::from(pair.local == failed.local) + u8::from(pair.peer == failed.peer))
     }
 }
 
-fn pair_of(record: &ProbeRecord) -> Pair {
-    Pair { local: record.source, peer: record.destination }
+fn pair_of(record: &ProbeRecord) -> AddressPair {
+    AddressPair { local: record.source, peer: record.destination }
 }
 
 fn remember<T>(records: &mut VecDeque<T>, record: T) {
@@ -187,23 +187,23 @@ fn remember<T>(records: &mut VecDeque<T>, record: T) {
 mod tests {
     use super::*;
 
-    fn pair(local: u16, peer: u16) -> Pair {
+    fn pair(local: u16, peer: u16) -> AddressPair {
         let address = |host, number| format!("2001:db8:{number:x}::{host}").parse().unwrap();
-        Pair { local: address(1, local), peer: address(2, peer) }
+        AddressPair { local: address(1, local), peer: address(2, peer) }
     }
 
-    fn pairs() -> few::Map<Pair, Rank> {
+    fn pairs() -> few::VecMap<AddressPair, Rank> {
         (0..3).flat_map(|local| (0..3).map(move |peer| (pair(local, peer), Rank::default()))).collect()
     }
 
     #[test]
     fn pairs_that_share_nothing_with_the_failed_one_come_first_and_it_comes_last() {
-        let mut orders = few::Set::new();
+        let mut orders = few::VecSet::new();
         for seed in 0..20 {
-            let mut entropy = Entropy::from_number(seed);
+            let mut entropy = Entropy::seed_from_u64(seed);
             let mut exploration = Exploration::new(Time::ZERO, Some(pair(0, 0)));
-            let order: Vec<Pair> = (0..9).map(|_| exploration.next(pairs(), None, &mut entropy).unwrap()).collect();
-            let disjoint = |pair: &Pair| pair.local != self::pair(0, 0).local && pair.peer != self::pair(0, 0).peer;
+            let order: Vec<AddressPair> = (0..9).map(|_| exploration.next(pairs(), None, &mut entropy).unwrap()).collect();
+            let disjoint = |pair: &AddressPair| pair.local != self::pair(0, 0).local && pair.peer != self::pair(0, 0).peer;
             assert!(order[..4].iter().all(disjoint));
             assert!(!order[4..].iter().any(disjoint));
             assert_eq!(order[8], pair(0, 0));
@@ -214,18 +214,18 @@ mod tests {
 
     #[test]
     fn what_does_not_work_is_tried_after_the_rest_and_what_is_wanted_before() {
-        let mut entropy = Entropy::from_number(1);
+        let mut entropy = Entropy::seed_from_u64(1);
         let mut exploration = Exploration::new(Time::ZERO, None);
         let wanted = Some(pair(2, 2));
         let last = Rank { last: true, ..Rank::default() };
-        let some = few::Map::from([(pair(1, 1), last), (pair(2, 1), Rank::default()), (pair(2, 2), Rank::default())]);
+        let some = few::VecMap::from([(pair(1, 1), last), (pair(2, 1), Rank::default()), (pair(2, 2), Rank::default())]);
         for _ in 0..INITIAL_PROBES {
             assert_eq!(exploration.next(some.clone(), wanted, &mut entropy), wanted);
             exploration.pause(&mut entropy);
         }
         let rest: Vec<_> = (0..3).filter_map(|_| exploration.next(some.clone(), wanted, &mut entropy)).collect();
         assert_eq!(rest.last(), Some(&pair(1, 1)));
-        assert_eq!(exploration.next(few::Map::new(), wanted, &mut entropy), None);
+        assert_eq!(exploration.next(few::VecMap::new(), wanted, &mut entropy), None);
     }
 
     #[test]
@@ -237,12 +237,12 @@ mod tests {
             2 => Rank::of(preference(0, 10, 0), preference(0, 0, 0)),
             _ => Rank::of(preference(Preference::TRANSIENT, 0, 0), preference(0, 0, 0)),
         };
-        let pairs: few::Map<Pair, Rank> = (0..4).map(|number| (pair(number, number), rank(number))).collect();
-        let mut entropy = Entropy::from_number(1);
+        let pairs: few::VecMap<AddressPair, Rank> = (0..4).map(|number| (pair(number, number), rank(number))).collect();
+        let mut entropy = Entropy::seed_from_u64(1);
         let mut first = 0;
         for _ in 0..1000 {
             let mut exploration = Exploration::new(Time::ZERO, None);
-            let order: Vec<Pair> = (0..4).filter_map(|_| exploration.next(pairs.clone(), None, &mut entropy)).collect();
+            let order: Vec<AddressPair> = (0..4).filter_map(|_| exploration.next(pairs.clone(), None, &mut entropy)).collect();
             assert_eq!(order[2..], [pair(2, 2), pair(3, 3)]);
             first += u32::from(order[0] == pair(0, 0));
         }
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn intervals_grow_after_four_probes_up_to_a_minute() {
-        let mut entropy = Entropy::from_number(1);
+        let mut entropy = Entropy::seed_from_u64(1);
         let mut exploration = Exploration::new(Time::ZERO, None);
         let pauses: Vec<u128> = (0..30).map(|_| exploration.pause(&mut entropy).as_millis()).collect();
         assert!(pauses[..3].iter().all(|pause| (400..=600).contains(pause)));
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn only_a_probe_of_ours_that_came_through_decides() {
-        let mut entropy = Entropy::from_number(1);
+        let mut entropy = Entropy::seed_from_u64(1);
         let mut exploration = Exploration::new(Time::ZERO, None);
         let first = exploration.send(Time::ZERO, pair(0, 0), &mut entropy)[0];
         let second = exploration.send(Time::ZERO, pair(1, 1), &mut entropy);
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(exploration.choose(&[first, second[0]], wanted, pair(1, 1)), wanted);
         for _ in 0..40 {
             exploration.send(Time::ZERO, pair(2, 2), &mut entropy);
-            exploration.receive(ProbeRecord { nonce: Nonce(entropy.bits() as u32), ..first });
+            exploration.receive(ProbeRecord { nonce: Nonce(entropy.next_u64() as u32), ..first });
         }
         assert_eq!((exploration.sent.len(), exploration.received().len()), (REMEMBERED, TOLD));
     }

@@ -2,7 +2,7 @@
 
 use super::Shim;
 use super::context::Slot;
-use crate::base::ids::{ContextId, Pair};
+use crate::base::ids::{ContextId, AddressPair};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Packet;
@@ -17,7 +17,7 @@ use std::net::Ipv6Addr;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heard<'a> {
     /// The packet's addresses: ours is `local`, the sender's `peer`.
-    pub(super) path: Pair,
+    pub(super) path: AddressPair,
     /// The receiving interface.
     pub(super) link: crate::base::ids::LinkId,
     /// The whole packet.
@@ -30,7 +30,7 @@ pub(super) struct Heard<'a> {
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Said<'a> {
     pub(super) validator: Option<&'a [u8]>,
-    pub(super) ulids: Option<Pair>,
+    pub(super) ulids: Option<AddressPair>,
     pub(super) fork: Fork,
     pub(super) list: Option<&'a LocatorList>,
     pub(super) preferences: Option<(u32, &'a [Preference])>,
@@ -48,7 +48,7 @@ impl<'a> Said<'a> {
             match option {
                 ShimOption::Validator(validator) => said.validator = Some(validator),
                 ShimOption::Ulids { sender, receiver } => {
-                    said.ulids = Some(Pair { local: *receiver, peer: *sender });
+                    said.ulids = Some(AddressPair { local: *receiver, peer: *sender });
                 }
                 ShimOption::Fork(fork) => said.fork = *fork,
                 ShimOption::Locators(list) => said.list = Some(list),
@@ -70,7 +70,7 @@ impl<'a> Said<'a> {
     }
 
     /// The context that the message names: by the ULID-pair option, else by the packet's addresses.
-    pub(super) fn id(&self, path: Pair) -> ContextId {
+    pub(super) fn id(&self, path: AddressPair) -> ContextId {
         ContextId { ulids: self.ulids.unwrap_or(path), fork: self.fork }
     }
 }
@@ -81,7 +81,7 @@ impl Shim {
         match datagram.protocol {
             protocol::ICMPV6 => self.hear_icmp(now, packet, &datagram, out),
             shim6::PROTOCOL => {
-                let path = Pair { local: datagram.destination, peer: datagram.source };
+                let path = AddressPair { local: datagram.destination, peer: datagram.source };
                 // A router also receives packets for other destinations.
                 if self.uplinks.find(path.local).is_some() && super::uplinks::is_global(path.peer) {
                     let heard = Heard { path, link: packet.link, packet: &packet.bytes, at: datagram.payload_at };
@@ -172,7 +172,7 @@ impl Shim {
     }
 
     /// The context of CT(local), if the source address is one of the peer's (RFC 5533 §12.4).
-    fn of_context(&mut self, tag: Tag, path: Pair) -> Option<Slot> {
+    fn of_context(&mut self, tag: Tag, path: AddressPair) -> Option<Slot> {
         let slot = self.contexts.find_tag(tag)?;
         let context = self.contexts.get(slot)?;
         // Until the peer has sent its locators, only its ULID is a valid source.
@@ -180,7 +180,7 @@ impl Shim {
         known.then_some(slot)
     }
 
-    fn of_context_or_miss(&mut self, now: Time, tag: Tag, path: Pair, out: &mut Outbox) -> Option<Slot> {
+    fn of_context_or_miss(&mut self, now: Time, tag: Tag, path: AddressPair, out: &mut Outbox) -> Option<Slot> {
         let Some(slot) = self.of_context(tag, path) else {
             self.miss(now, path, tag, out);
             return None;

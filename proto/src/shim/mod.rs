@@ -24,17 +24,17 @@ mod wish;
 
 use crate::base::few;
 use crate::base::ids::LinkId;
-use crate::base::ids::{ContextId, Pair};
+use crate::base::ids::{ContextId, AddressPair};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::base::timers::Agenda;
-use crate::base::token_bucket::Limiter;
-use crate::contract::command::Order;
+use crate::base::timers::TimerQueue;
+use crate::base::token_bucket::TokenBucket;
+use crate::contract::command::Command;
 use crate::contract::config::shim::ShimConfig;
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, FlowEvent, Input, LinkEvent, Outcome};
-use crate::contract::item::{Item, Key, MOST_LOCATORS, Shimmed};
-use crate::contract::output::{Sample, Transmit, Via};
+use crate::contract::item::{Item, Key, MAX_LOCATORS, ShimUplink};
+use crate::contract::output::{ActivityQuery, Transmit, Via};
 use crate::contract::report::Report;
 use crate::contract::view::View;
 use addresses::{Addresses, Around};
@@ -71,11 +71,11 @@ pub struct Shim {
     identities: Identities,
     contexts: Contexts,
     validators: Validators,
-    agenda: Agenda<Timer>,
+    agenda: TimerQueue<Timer>,
     /// Peers without Shim6: end of the holddown, and its reason.
-    refusals: few::Map<Ipv6Addr, (Time, &'static str)>,
-    verifications: Limiter,
-    complaints: Limiter,
+    refusals: few::VecMap<Ipv6Addr, (Time, &'static str)>,
+    verifications: TokenBucket,
+    complaints: TokenBucket,
     room: room::Room,
     state: Life,
 }
@@ -121,14 +121,14 @@ impl Shim {
             validators: Validators::new(&mut entropy),
             contexts: Contexts::new(&entropy),
             verifications: budget(&config),
-            complaints: Limiter::new(COMPLAINTS.0, COMPLAINTS.1),
+            complaints: TokenBucket::new(COMPLAINTS.0, COMPLAINTS.1),
             config,
             entropy,
             uplinks: Uplinks::default(),
             addresses: Addresses::default(),
             identities: Identities::default(),
-            agenda: Agenda::new(),
-            refusals: few::Map::new(),
+            agenda: TimerQueue::new(),
+            refusals: few::VecMap::new(),
             room: room::Room::default(),
             state: Life::New,
         }
@@ -152,8 +152,8 @@ impl Shim {
 
     fn put_trigger(&self, out: &mut Outbox) {
         match self.config.trigger {
-            Some(trigger) => out.put(Item::Trigger(trigger)),
-            None => out.drop(Key::Trigger),
+            Some(trigger) => out.put(Item::ContextTrigger(trigger)),
+            None => out.drop(Key::ContextTrigger),
         }
     }
 
@@ -162,7 +162,7 @@ impl Shim {
             return;
         }
         if !self.uplinks.ids().any(|known| known == event.link) {
-            out.put(Item::Shimmed(Shimmed { link: event.link }));
+            out.put(Item::ShimUplink(ShimUplink { link: event.link }));
         }
         if self.config.addresses.is_some() {
             self.addresses.take_link(now, event, out);
@@ -199,8 +199,8 @@ impl Shim {
             self.prove_anew(now, out);
         }
         match self.addresses.deadline(now) {
-            Some(at) => self.agenda.put(Timer::Addresses, at),
-            None => self.agenda.drop(&Timer::Addresses),
+            Some(at) => self.agenda.set(Timer::Addresses, at),
+            None => self.agenda.cancel(&Timer::Addresses),
         }
     }
 
@@ -211,20 +211,20 @@ impl Shim {
     }
 
     fn take_outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
-        if let Some(why) = &outcome.refused {
-            out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
+        if let Some(why) = &outcome.error {
+            out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
             match &outcome.key {
-                Key::Shimmed(link) => self.agenda.put(Timer::Shimmed(*link), now + RETRY),
-                Key::Trigger => self.agenda.put(Timer::Trigger, now + RETRY),
+                Key::ShimUplink(link) => self.agenda.set(Timer::Shimmed(*link), now + RETRY),
+                Key::ContextTrigger => self.agenda.set(Timer::Trigger, now + RETRY),
                 key if self.addresses.refuse(now, key, out) => {}
-                Key::Context(id) => {
+                Key::ShimContext(id) => {
                     if let Some(slot) = self.contexts.find(id) {
                         self.end(slot, "refused by the host", out);
                     }
                 }
                 _ => {}
             }
-        } else if let Key::Context(id) = &outcome.key
+        } else if let Key::ShimContext(id) = &outcome.key
             && let Some(slot) = self.contexts.find(id)
         {
             self.pay(now, slot, out);
@@ -233,7 +233,7 @@ impl Shim {
 
     /// A flow has reached the trigger: starts a handshake, unless the peer is excluded or in holddown.
     fn take_flow(&mut self, now: Time, flow: &FlowEvent, out: &mut Outbox) {
-        let Pair { local, peer } = flow.pair;
+        let AddressPair { local, peer } = flow.pair;
         let id = ContextId { ulids: flow.pair, fork: Fork::NONE };
         let held = self.refusals.get(&peer).is_some_and(|(until, _)| *until > now);
         let ours = self.uplinks.find(local).is_some();
@@ -248,7 +248,7 @@ impl Shim {
     }
 
     /// A context before its handshake.
-    fn create(&mut self, now: Time, id: ContextId, link: LinkId, path: Pair) -> Slot {
+    fn create(&mut self, now: Time, id: ContextId, link: LinkId, path: AddressPair) -> Slot {
         let tag = self.contexts.new_tag(&mut self.entropy);
         let known = self.announcement(id.ulids.local);
         let slot = self.contexts.put(Context {
@@ -270,7 +270,7 @@ impl Shim {
             doubted: false,
             carried: Default::default(),
         });
-        self.agenda.put(Timer::Idle(slot), now + self.config.idle_timeout);
+        self.agenda.set(Timer::Idle(slot), now + self.config.idle_timeout);
         slot
     }
 
@@ -283,15 +283,15 @@ impl Shim {
         if !from.contains(&context.id.ulids.peer) {
             from.push(context.id.ulids.peer);
         }
-        from.truncate(MOST_LOCATORS);
-        out.put(Item::Context(crate::contract::item::Context {
+        from.truncate(MAX_LOCATORS);
+        out.put(Item::ShimContext(crate::contract::item::ShimContext {
             id: context.id,
             locators: context.path,
             link,
             next_hop: self.uplinks.router(now, link),
             tag_in: context.tag,
             tag_out: peer.tag,
-            from,
+            allowed_sources: from,
         }));
         self.plan_return(now, slot);
     }
@@ -302,10 +302,10 @@ impl Shim {
         for timer in
             [Timer::Retransmit, Timer::Update, Timer::Watch, Timer::Probe, Timer::Wish, Timer::Return, Timer::Idle]
         {
-            self.agenda.drop(&timer(slot));
+            self.agenda.cancel(&timer(slot));
         }
         if context.stands() {
-            out.drop(Key::Context(context.id));
+            out.drop(Key::ShimContext(context.id));
             out.report(Report::ContextDown { context: context.id, why: why.to_owned() });
         }
     }
@@ -317,31 +317,31 @@ impl Shim {
             first.map(|first| self.refusals.remove(&first));
         }
         self.refusals.insert(peer, (now + hold, why));
-        out.report(Report::NoShim { peer, why: why.to_owned() });
+        out.report(Report::ShimUnavailable { peer, why: why.to_owned() });
     }
 
     fn sample(&self, context: ContextId, out: &mut Outbox) {
-        out.sample(Sample { context, tell_sent: true, tell_received: true });
+        out.query_activity(ActivityQuery { context, notify_sent: true, notify_received: true });
     }
 
-    fn send(&self, path: Pair, message: &Message, out: &mut Outbox) {
+    fn send(&self, path: AddressPair, message: &Message, out: &mut Outbox) {
         let header = Header::new(path.local, path.peer);
         let bytes = ip6::emit(&header, shim6::PROTOCOL, &message.emit());
         let via = self.uplinks.find(path.local).map_or(Via::Route, Via::Link);
         out.transmit(Transmit { via, bytes });
     }
 
-    fn obey(&mut self, now: Time, order: &Order, out: &mut Outbox) {
+    fn obey(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
-            Order::Shim(config) => self.reload(now, config, out),
-            Order::UsePath { ulids, fork, path } => self.use_path(now, *ulids, *fork, *path, out),
-            Order::EndContext(id) => {
+            Command::ReloadShim(config) => self.reload(now, config, out),
+            Command::SwitchPath { ulids, fork, path } => self.use_path(now, *ulids, *fork, *path, out),
+            Command::DeleteContext(id) => {
                 if let Some(slot) = self.contexts.find(id) {
                     self.end(slot, "ended by the operator", out);
                 }
             }
-            Order::Recall(records) => self.addresses.recall(records),
-            Order::Stop => self.stop(out),
+            Command::RestoreJournal(records) => self.addresses.recall(records),
+            Command::Stop => self.stop(out),
             _ => {}
         }
     }
@@ -356,8 +356,8 @@ impl Shim {
         }
         let left = self.uplinks.retain(&self.config.interfaces);
         for link in &left {
-            out.drop(Key::Shimmed(*link));
-            self.agenda.drop(&Timer::Shimmed(*link));
+            out.drop(Key::ShimUplink(*link));
+            self.agenda.cancel(&Timer::Shimmed(*link));
         }
         self.addresses.drop_links(&left, out);
         if (former.addresses, former.identities) != (self.config.addresses, self.config.identities.clone()) {
@@ -372,22 +372,22 @@ impl Shim {
 
     fn stop(&mut self, out: &mut Outbox) {
         for (_, context) in self.contexts.iter().filter(|(_, context)| context.stands()) {
-            out.drop(Key::Context(context.id));
+            out.drop(Key::ShimContext(context.id));
         }
         if self.config.trigger.is_some() {
-            out.drop(Key::Trigger);
+            out.drop(Key::ContextTrigger);
         }
         for link in self.uplinks.ids() {
-            out.drop(Key::Shimmed(link));
+            out.drop(Key::ShimUplink(link));
         }
         self.addresses.leave(out);
         self.contexts = Contexts::new(&self.entropy);
-        self.agenda = Agenda::new();
+        self.agenda = TimerQueue::new();
         self.state = Life::Stopped;
     }
 
     fn expire(&mut self, now: Time, out: &mut Outbox) {
-        while let Some(timer) = self.agenda.expire(now) {
+        while let Some(timer) = self.agenda.pop_expired(now) {
             match timer {
                 Timer::Retransmit(slot) => self.retransmit(now, slot, out),
                 Timer::Update(slot) => self.send_update(now, slot, out),
@@ -399,7 +399,7 @@ impl Shim {
                 // `handle` updates addresses after every input.
                 Timer::Addresses => {}
                 Timer::Announce => self.announce(now),
-                Timer::Shimmed(link) => out.put(Item::Shimmed(Shimmed { link })),
+                Timer::Shimmed(link) => out.put(Item::ShimUplink(ShimUplink { link })),
                 Timer::Trigger => self.put_trigger(out),
             }
         }
@@ -422,7 +422,7 @@ impl Engine for Shim {
             Input::Outcome(outcome) => self.take_outcome(now, outcome, out),
             Input::Flow(flow) => self.take_flow(now, flow, out),
             Input::Activity(activity) => self.take_activity(now, activity, out),
-            Input::Order(order) => self.obey(now, order, out),
+            Input::Command(order) => self.obey(now, order, out),
             Input::Tick | Input::Clock(_) | Input::Route(_) | Input::Subflow(_) => {}
             Input::Frame(_) | Input::Fix(_) => {}
         }
@@ -441,7 +441,7 @@ impl Engine for Shim {
     }
 }
 
-fn budget(config: &ShimConfig) -> Limiter {
+fn budget(config: &ShimConfig) -> TokenBucket {
     let rate = config.verifications_per_second.max(1);
-    Limiter::new(rate, Duration::from_secs(1) / rate)
+    TokenBucket::new(rate, Duration::from_secs(1) / rate)
 }

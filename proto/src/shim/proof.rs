@@ -3,9 +3,9 @@
 use crate::base::few;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::base::token_bucket::Limiter;
+use crate::base::token_bucket::TokenBucket;
 use crate::contract::config::shim::Identity;
-use crate::contract::item::MOST_LOCATORS;
+use crate::contract::item::MAX_LOCATORS;
 use crate::crypto::cga::Parameters;
 use crate::crypto::hba;
 use crate::crypto::signature::{self, PrivateKey};
@@ -38,7 +38,7 @@ pub(super) struct Announcement {
 pub(super) struct Identities {
     own: Vec<Own>,
     /// Cache of announcements for the current lists: all contexts of one ULID share one.
-    announced: few::Map<Ipv6Addr, Arc<Announcement>>,
+    announced: few::VecMap<Ipv6Addr, Arc<Announcement>>,
 }
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Identities {
             }
             Own { is_set: hba::prefixes(&parameters).is_some(), parameters, key, list: None }
         });
-        (Identities { own: own.collect(), announced: few::Map::new() }, complaints)
+        (Identities { own: own.collect(), announced: few::VecMap::new() }, complaints)
     }
 
     /// Builds and signs the lists of `locators`, once for all peers.
@@ -115,10 +115,10 @@ impl Own {
             };
         let provable =
             locators.iter().filter_map(|(locator, preference)| Some((method(*locator)?, *locator, *preference)));
-        let mut all: Vec<_> = provable.take(MOST_LOCATORS).collect();
+        let mut all: Vec<_> = provable.take(MAX_LOCATORS).collect();
         // HBA locators come first, because the last ones are dropped if the message is too long.
         all.sort_by_key(|(method, ..)| *method);
-        let generation = entropy.bits() as u32;
+        let generation = entropy.next_u64() as u32;
         self.list = loop {
             let locators = all.iter().map(|(method, locator, _)| (*method, *locator)).collect();
             let list = LocatorList { generation, locators };
@@ -201,7 +201,7 @@ impl Claim<'_> {
     ///
     /// # Errors
     /// The first check that fails.
-    pub(super) fn check(&self, now: Time, budget: &mut Limiter) -> Result<(), Disbelief> {
+    pub(super) fn check(&self, now: Time, budget: &mut TokenBucket) -> Result<(), Disbelief> {
         let parameters = match self.parameters.map(Parameters::parse) {
             None => None,
             Some(parsed) => Some(parsed.map_err(|_| Disbelief::Parameters)?),
@@ -211,7 +211,7 @@ impl Claim<'_> {
         }
         let Some(list) = self.list else { return Ok(()) };
         let parameters = parameters.ok_or(Disbelief::Parameters)?;
-        if list.locators.len() > MOST_LOCATORS {
+        if list.locators.len() > MAX_LOCATORS {
             return Err(Disbelief::TooMany);
         }
         let mut signed_at = None;
@@ -262,8 +262,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn budget() -> Limiter {
-        Limiter::new(2, Duration::from_secs(1))
+    fn budget() -> TokenBucket {
+        TokenBucket::new(2, Duration::from_secs(1))
     }
 
     /// A set of two prefixes, with a key of its own or without.
@@ -282,11 +282,11 @@ mod tests {
         let (mut identities, complaints) = Identities::new(&[identity]);
         assert!(complaints.is_empty());
         let all = [&addresses, extra].concat().into_iter().map(|address| (address, Preference::default()));
-        identities.put(&all.collect::<Vec<_>>(), &mut Entropy::from_number(1));
+        identities.put(&all.collect::<Vec<_>>(), &mut Entropy::seed_from_u64(1));
         (identities.announce(addresses[0]), addresses[0])
     }
 
-    fn check(options: &[ShimOption], ulid: Ipv6Addr, budget: &mut Limiter) -> Result<(), Disbelief> {
+    fn check(options: &[ShimOption], ulid: Ipv6Addr, budget: &mut TokenBucket) -> Result<(), Disbelief> {
         let mut claim = Claim { ulid, parameters: None, list: None, signature: None };
         for option in options {
             match option {
@@ -359,7 +359,7 @@ mod tests {
     fn many_locators_leave_room_for_the_rest_of_the_message() {
         let extra: Vec<Ipv6Addr> = (0..40).map(|index| ip(&format!("2001:db8:{index:x}::9"))).collect();
         let (signed, ulid) = announced(Some(rsa_key()), &extra);
-        assert_eq!(signed.locators.len(), MOST_LOCATORS);
+        assert_eq!(signed.locators.len(), MAX_LOCATORS);
         assert_eq!(check(&signed.options, ulid, &mut budget()), Ok(()));
         let message = Message::UpdateRequest { tag: Tag::of_low(0), nonce: Nonce(0), options: signed.options.clone() };
         assert!(message.emit().len() <= MOST_OCTETS);

@@ -4,7 +4,7 @@ use super::context::{Context, PeerLocator, Search, Slot};
 use super::exploration::{Exploration, Rank};
 use super::{ANSWER, Shim, Timer, wish};
 use crate::base::few;
-use crate::base::ids::Pair;
+use crate::base::ids::AddressPair;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::Activity;
@@ -24,31 +24,31 @@ impl Shim {
             return;
         };
         self.sample(id, out);
-        self.agenda.put(Timer::Watch(slot), now + ANSWER);
+        self.agenda.set(Timer::Watch(slot), now + ANSWER);
     }
 
     /// Ends a context that is no longer in use (RFC 5533 §9).
     pub(super) fn doubt(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         if !context.stands() && context.opening.is_some() {
-            return self.agenda.put(Timer::Idle(slot), now + self.config.idle_timeout);
+            return self.agenda.set(Timer::Idle(slot), now + self.config.idle_timeout);
         }
         let id = context.id;
         if core::mem::replace(&mut context.doubted, true) {
             return self.end(slot, "idle", out);
         }
         self.sample(id, out);
-        self.agenda.put(Timer::Idle(slot), now + ANSWER);
+        self.agenda.set(Timer::Idle(slot), now + ANSWER);
     }
 
     pub(super) fn take_activity(&mut self, now: Time, activity: &Activity, out: &mut Outbox) {
         let Some(slot) = self.contexts.find(&activity.context) else { return };
         let idle_timeout = self.config.idle_timeout;
-        let works = |path: Pair| self.uplinks.works(path.local);
+        let works = |path: AddressPair| self.uplinks.works(path.local);
         let Some(context) = self.contexts.get(slot) else { return };
         context.active =
-            context.active.max(activity.sent.unwrap_or_default()).max(activity.received.unwrap_or_default());
-        context.carried = (activity.out, activity.into);
+            context.active.max(activity.last_sent.unwrap_or_default()).max(activity.last_received.unwrap_or_default());
+        context.carried = (activity.tx, activity.rx);
         if core::mem::take(&mut context.doubted) && context.active + idle_timeout <= now {
             return self.end(slot, "idle", out);
         }
@@ -58,8 +58,8 @@ impl Shim {
             context.search.as_ref().filter(|search| !search.hears).map(|search| search.exploration.since);
         let in_use = context.active + RECENT > now;
         let lost = context.search.is_none() && !usable(context, works(context.path));
-        self.agenda.put(Timer::Idle(slot), idle_at.max(now + Duration::from_millis(1)));
-        if exploring_since.is_some_and(|since| activity.received > Some(since)) {
+        self.agenda.set(Timer::Idle(slot), idle_at.max(now + Duration::from_millis(1)));
+        if exploring_since.is_some_and(|since| activity.last_received > Some(since)) {
             self.hear_something(now, slot, out);
         } else if lost && in_use {
             self.explore(now, slot, "a locator of the current pair is gone", out);
@@ -73,7 +73,7 @@ impl Shim {
         let Some(context) = self.contexts.get(slot) else { return };
         let Some(keepalive) = context.peer.as_ref().map(|peer| peer.keepalive.into()) else { return };
         if context.search.as_ref().is_some_and(|search| !search.hears) {
-            return self.agenda.drop(&Timer::Watch(slot));
+            return self.agenda.cancel(&Timer::Watch(slot));
         }
         if context.watch.silence_at(send_timeout).is_some_and(|at| at <= now) {
             return self.explore(now, slot, "nothing is heard", out);
@@ -93,8 +93,8 @@ impl Shim {
         let keepalive_at = context.watch.keepalive_at(keepalive).filter(|_| context.search.is_none());
         let silence_at = context.watch.silence_at(send_timeout);
         match silence_at.into_iter().chain(keepalive_at).min() {
-            Some(at) => self.agenda.put(Timer::Watch(slot), at.max(now)),
-            None => self.agenda.drop(&Timer::Watch(slot)),
+            Some(at) => self.agenda.set(Timer::Watch(slot), at.max(now)),
+            None => self.agenda.cancel(&Timer::Watch(slot)),
         }
     }
 
@@ -143,7 +143,7 @@ impl Shim {
                 out.report(Report::PathLost { context: id, path, why: why.to_owned() });
             }
         }
-        self.agenda.drop(&Timer::Watch(slot));
+        self.agenda.cancel(&Timer::Watch(slot));
         self.sample(id, out);
         self.probe(now, slot, None, out);
     }
@@ -157,13 +157,13 @@ impl Shim {
     }
 
     /// Sends a probe by `way`, or else by the next pair of the exploration, and sets the Probe timer.
-    fn probe(&mut self, now: Time, slot: Slot, way: Option<Pair>, out: &mut Outbox) {
+    fn probe(&mut self, now: Time, slot: Slot, way: Option<AddressPair>, out: &mut Outbox) {
         let pairs = self.pairs(slot);
         let Some(context) = self.contexts.get(slot) else { return };
         let wanted = wish::wanted(context);
         let (Some(search), Some(peer)) = (&mut context.search, &context.peer) else { return };
         let pause = search.exploration.pause(&mut self.entropy);
-        self.agenda.put(Timer::Probe(slot), now + pause);
+        self.agenda.set(Timer::Probe(slot), now + pause);
         let way = way.filter(|way| pairs.contains_key(way));
         let Some(pair) = way.or_else(|| search.exploration.next(pairs, wanted, &mut self.entropy)) else { return };
         let state = if search.hears { ProbeState::InboundOk } else { ProbeState::Exploring };
@@ -176,7 +176,7 @@ impl Shim {
         self.set_watch(now, slot);
     }
 
-    pub(super) fn hear_probe(&mut self, now: Time, slot: Slot, path: Pair, probe: &Probe, out: &mut Outbox) {
+    pub(super) fn hear_probe(&mut self, now: Time, slot: Slot, path: AddressPair, probe: &Probe, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         // A peer that probes has something to send.
         context.active = now;
@@ -226,8 +226,8 @@ impl Shim {
     }
 
     /// Enters the state Operational, with another pair if one was chosen.
-    pub(super) fn settle_path(&mut self, now: Time, slot: Slot, chosen: Option<Pair>, since: Time, out: &mut Outbox) {
-        self.agenda.drop(&Timer::Probe(slot));
+    pub(super) fn settle_path(&mut self, now: Time, slot: Slot, chosen: Option<AddressPair>, since: Time, out: &mut Outbox) {
+        self.agenda.cancel(&Timer::Probe(slot));
         let Some(context) = self.contexts.get(slot) else { return };
         let (id, former) = (context.id, context.path);
         let path = chosen.unwrap_or(former);
@@ -235,11 +235,11 @@ impl Shim {
             context.path = path;
             self.put_context(now, slot, out);
             if self.contexts.get(slot).is_some_and(|context| context.update.is_some()) {
-                self.agenda.put(Timer::Update(slot), now);
+                self.agenda.set(Timer::Update(slot), now);
             }
             out.report(Report::PathChanged { context: id, path, after: now.since(since) });
         } else if chosen.is_some() {
-            out.report(Report::PathWorks { context: id, path });
+            out.report(Report::PathRecovered { context: id, path });
         }
         self.settle_wish(now, slot, former);
     }
@@ -258,12 +258,12 @@ impl Shim {
 
     /// Our locators or the peer's have changed: explores if the current pair is no longer valid.
     pub(super) fn reconsider(&mut self, now: Time, slot: Slot, out: &mut Outbox) {
-        let works = |path: Pair| self.uplinks.works(path.local);
+        let works = |path: AddressPair| self.uplinks.works(path.local);
         let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return };
         let works = works(context.path);
         if let Some(search) = &mut context.search {
             search.exploration.hurry();
-            self.agenda.put(Timer::Probe(slot), now);
+            self.agenda.set(Timer::Probe(slot), now);
         } else if !usable(context, works) {
             // The data plane knows whether the context is in use.
             let id = context.id;
@@ -274,8 +274,8 @@ impl Shim {
     /// All candidate pairs with their ranks. A pair is a last resort if the peer has flagged its locator as broken, if
     /// the peer does not know our locator yet, or for a ULID that the peer does not list: there a peer that has lost
     /// the context answers with R1bis (RFC 5533 §7.17).
-    pub(super) fn pairs(&mut self, slot: Slot) -> few::Map<Pair, Rank> {
-        let mut pairs = few::Map::new();
+    pub(super) fn pairs(&mut self, slot: Slot) -> few::VecMap<AddressPair, Rank> {
+        let mut pairs = few::VecMap::new();
         let Some(ulid) = self.contexts.get(slot).map(|context| context.id.ulids.local) else { return pairs };
         let new = self.announcement(ulid);
         let Some(context) = self.contexts.get(slot) else { return pairs };
@@ -288,9 +288,9 @@ impl Shim {
                 let unlisted = Rank { last: true, ..Rank::of(ours, Preference::default()) };
                 let pair = |remote: &PeerLocator| {
                     let rank = Rank { last: last || remote.is_broken(), ..Rank::of(ours, remote.preference) };
-                    (Pair { local, peer: remote.address }, rank)
+                    (AddressPair { local, peer: remote.address }, rank)
                 };
-                pairs.insert(Pair { local, peer: context.id.ulids.peer }, unlisted);
+                pairs.insert(AddressPair { local, peer: context.id.ulids.peer }, unlisted);
                 pairs.extend(peer.locators.iter().map(pair));
             }
         }
@@ -298,11 +298,11 @@ impl Shim {
     }
 
     /// The pair for transmission number `tries` of a message: the current one first, then all others in turn.
-    pub(super) fn way_to(&mut self, slot: Slot, tries: u32) -> Option<Pair> {
+    pub(super) fn way_to(&mut self, slot: Slot, tries: u32) -> Option<AddressPair> {
         let pairs = self.pairs(slot);
         let path = self.contexts.get(slot)?.path;
         let others = pairs.keys().filter(|pair| **pair != path);
-        let all: Vec<Pair> = pairs.contains_key(&path).then_some(path).into_iter().chain(others.copied()).collect();
+        let all: Vec<AddressPair> = pairs.contains_key(&path).then_some(path).into_iter().chain(others.copied()).collect();
         all.get(usize::try_from(tries).ok()?.checked_rem(all.len())?).copied()
     }
 

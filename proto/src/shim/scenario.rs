@@ -3,17 +3,17 @@
 use super::Shim;
 use crate::base::few;
 use crate::base::ids::LinkId;
-use crate::base::ids::Pair;
+use crate::base::ids::AddressPair;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Order;
-use crate::contract::config::shim::{AddressPolicy, Proof};
-use crate::contract::config::shim::{Identity, PeerRules, ShimConfig, UplinkPreference};
+use crate::contract::command::Command;
+use crate::contract::config::shim::{AddressGeneration, Proof};
+use crate::contract::config::shim::{Identity, PeerFilter, ShimConfig, UplinkPreference};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{
-    Activity, AddressEvent, AddressState, Amount, FlowEvent, Input, LinkEvent, Outcome, Packet,
+    Activity, AddressEvent, AddressState, TrafficCount, FlowEvent, Input, LinkEvent, Outcome, Packet,
 };
-use crate::contract::item::{Context, Item, Key, MOST_LOCATORS, Plan, Trigger};
+use crate::contract::item::{ShimContext, Item, Key, MAX_LOCATORS, Plan, ContextTrigger};
 use crate::contract::output::Output;
 use crate::contract::view::View;
 use crate::crypto::cga::Sec;
@@ -46,8 +46,8 @@ pub fn scenario(data: &[u8]) {
             None => world.wait(Duration::from_millis(u64::from(choice) * u64::from(choice) / 4)),
         }
     }
-    world.feed(&Input::Order(Order::Stop));
-    let left: Vec<&Key> = world.plan.iter().map(|(key, _)| key).filter(|key| !matches!(key, Key::Record(_))).collect();
+    world.feed(&Input::Command(Command::Stop));
+    let left: Vec<&Key> = world.plan.iter().map(|(key, _)| key).filter(|key| !matches!(key, Key::JournalRecord(_))).collect();
     assert!(left.is_empty(), "stopped, yet it holds {left:?}");
 }
 
@@ -58,7 +58,7 @@ struct World {
     ours: Vec<Ipv6Addr>,
     theirs: Vec<Ipv6Addr>,
     parameters: Vec<u8>,
-    heard: VecDeque<(Pair, Message)>,
+    heard: VecDeque<(AddressPair, Message)>,
 }
 
 impl World {
@@ -66,7 +66,7 @@ impl World {
         let (config, ours) = config(seed);
         let (identity, theirs) = identity(0xb, 9);
         let mut world = World {
-            shim: Shim::new(config, Entropy::from_number(seed.into())),
+            shim: Shim::new(config, Entropy::seed_from_u64(seed.into())),
             now: Time::ZERO,
             plan: Plan::new(),
             ours,
@@ -76,7 +76,7 @@ impl World {
         };
         for index in 0..2 {
             world.feed(&link(index, true));
-            world.feed(&world.address(index, AddressState::Assigned));
+            world.feed(&world.address(index, AddressState::Preferred));
         }
         world
     }
@@ -84,11 +84,11 @@ impl World {
     /// What happens next; `None`: time passes.
     fn cause(&mut self, action: u8, choice: u8, reader: &mut Reader<'_>) -> Option<Input> {
         let detail = if action % 12 > 8 { 0 } else { reader.u8().unwrap_or_default() };
-        let path = Pair { local: self.ours(choice), peer: self.theirs(choice >> 2) };
+        let path = AddressPair { local: self.ours(choice), peer: self.theirs(choice >> 2) };
         Some(match action % 12 {
             0 => link(choice & 1, choice & 6 != 6),
             1 => {
-                let states = [AddressState::Assigned, AddressState::Gone, AddressState::Assigned];
+                let states = [AddressState::Preferred, AddressState::Removed, AddressState::Preferred];
                 self.address(choice & 1, *states.get(usize::from(detail % 3))?)
             }
             2 => Input::Flow(FlowEvent { pair: path, link: LinkId(1), packets: 9, octets: 3000, since: Time::ZERO }),
@@ -103,12 +103,12 @@ impl World {
             8 => Input::Activity(self.activity(choice, detail)?),
             9 => {
                 let key = self.plan.iter().nth(usize::from(choice >> 1)).map(|(key, _)| key.clone())?;
-                Input::Outcome(Outcome { key, refused: (choice & 1 == 0).then(|| "refused".to_owned()) })
+                Input::Outcome(Outcome { key, error: (choice & 1 == 0).then(|| "refused".to_owned()) })
             }
-            10 => Input::Order(match choice % 4 {
-                0 => Order::EndContext(self.context(choice)?.id),
-                1 => Order::Shim(Box::new(config(choice).0)),
-                2 => Order::UsePath { ulids: None, fork: Fork(u32::from(choice >> 7)), path },
+            10 => Input::Command(match choice % 4 {
+                0 => Command::DeleteContext(self.context(choice)?.id),
+                1 => Command::ReloadShim(Box::new(config(choice).0)),
+                2 => Command::SwitchPath { ulids: None, fork: Fork(u32::from(choice >> 7)), path },
                 _ => return self.address_verdict(choice >> 2),
             }),
             _ => return None,
@@ -174,7 +174,7 @@ impl World {
                 Message::R1bis { packet_tag, responder_nonce: nonce, options }
             }
             _ => {
-                let path = Pair { local: self.ours(detail), peer: self.theirs(detail >> 1) };
+                let path = AddressPair { local: self.ours(detail), peer: self.theirs(detail >> 1) };
                 let sent = vec![record(path, u32::from(detail))];
                 let (tag, state) = (tag?, state(detail));
                 Message::Probe(Probe { tag, state, sent, received: Vec::new(), options: Vec::new() })
@@ -205,8 +205,8 @@ impl World {
         let (sent, received) = (ago(choice & 3), ago(choice >> 2 & 3));
         let unanswered = sent.filter(|sent| received.is_none_or(|received| received < *sent));
         let unreturned = received.filter(|received| sent.is_none_or(|sent| sent < *received));
-        let (out, into) = (Amount::default(), Amount::default());
-        Some(Activity { context, sent, received, unanswered, unreturned, out, into })
+        let (out, into) = (TrafficCount::default(), TrafficCount::default());
+        Some(Activity { context, last_sent: sent, last_received: received, unanswered_since: unanswered, unreturned_since: unreturned, tx: out, rx: into })
     }
 
     fn feed(&mut self, input: &Input) {
@@ -222,26 +222,26 @@ impl World {
                 }
                 Output::Drop(key) => drop(self.plan.drop(&key)),
                 Output::Transmit(transmit) => self.remember(&transmit.bytes),
-                Output::Sample(sample) => assert!(self.plan.find(&Key::Context(sample.context)).is_some()),
+                Output::ActivityQuery(sample) => assert!(self.plan.find(&Key::ShimContext(sample.context)).is_some()),
                 Output::Report(_) | Output::Frame(_) => {}
             }
         }
         self.shim.view(self.now, &mut View::default());
-        let contexts = self.plan.iter().filter(|(key, _)| matches!(key, Key::Context(_)));
+        let contexts = self.plan.iter().filter(|(key, _)| matches!(key, Key::ShimContext(_)));
         assert!(contexts.count() <= MAX_CONTEXTS);
     }
 
     /// Packets go nowhere the peer has not proved to be.
     fn check(&self, item: &Item) {
-        if let Item::Context(context) = item {
-            let all = context.from.iter().chain([&context.locators.peer]);
+        if let Item::ShimContext(context) = item {
+            let all = context.allowed_sources.iter().chain([&context.locators.peer]);
             for address in all {
                 assert!(
                     self.theirs.contains(address) || *address == context.id.ulids.peer,
                     "{address} is not the peer's"
                 );
             }
-            assert!(context.from.len() <= MOST_LOCATORS);
+            assert!(context.allowed_sources.len() <= MAX_LOCATORS);
         }
     }
 
@@ -254,7 +254,7 @@ impl World {
         let message = Message::parse(datagram.payload);
         assert!(message.is_ok(), "it cannot be read back: {message:?}");
         self.heard
-            .extend(message.map(|message| (Pair { local: datagram.source, peer: datagram.destination }, message)));
+            .extend(message.map(|message| (AddressPair { local: datagram.source, peer: datagram.destination }, message)));
         if self.heard.len() > MEMORY {
             self.heard.pop_front();
         }
@@ -272,7 +272,7 @@ impl World {
         self.now = until;
     }
 
-    fn packet(&self, path: Pair, message: &Message) -> Input {
+    fn packet(&self, path: AddressPair, message: &Message) -> Input {
         let bytes = ip6::emit(&Header::new(path.peer, path.local), shim6::PROTOCOL, &message.emit());
         Input::Packet(Packet { link: LinkId(1), sender: None, bytes })
     }
@@ -309,7 +309,7 @@ impl World {
         let given: Vec<_> = given.collect();
         let (link, address) = *given.get(usize::from(choice >> 2).checked_rem(given.len())?)?;
         let states =
-            [AddressState::Tentative, AddressState::Assigned, AddressState::Duplicated, AddressState::Assigned];
+            [AddressState::Tentative, AddressState::Preferred, AddressState::DadFailed, AddressState::Preferred];
         let state = *states.get(usize::from(choice & 3))?;
         Some(Input::Address(AddressEvent { link, address, state }))
     }
@@ -319,12 +319,12 @@ impl World {
         Input::Address(AddressEvent { link, address: self.ours(index), state })
     }
 
-    fn context(&self, choice: u8) -> Option<&Context> {
-        let contexts: Vec<&Context> = self
+    fn context(&self, choice: u8) -> Option<&ShimContext> {
+        let contexts: Vec<&ShimContext> = self
             .plan
             .iter()
             .filter_map(|(_, item)| match item {
-                Item::Context(context) => Some(context),
+                Item::ShimContext(context) => Some(context),
                 _ => None,
             })
             .collect();
@@ -351,7 +351,7 @@ fn state(detail: u8) -> ProbeState {
     }
 }
 
-fn record(path: Pair, nonce: u32) -> ProbeRecord {
+fn record(path: AddressPair, nonce: u32) -> ProbeRecord {
     ProbeRecord { source: path.peer, destination: path.local, nonce: Nonce(nonce), data: 0 }
 }
 
@@ -377,10 +377,10 @@ fn config(seed: u8) -> (ShimConfig, Vec<Ipv6Addr>) {
     let worse = UplinkPreference { priority: seed, weight: 1, transient: seed & 4 == 0 };
     let config = ShimConfig {
         interfaces: ["if0", "if1"].map(str::to_owned).into(),
-        addresses: (seed & 32 != 0).then_some(AddressPolicy { proof: Proof::Hba, sec }),
-        preferences: if seed & 8 == 0 { few::Map::new() } else { [("if1".to_owned(), worse)].into() },
-        trigger: (seed & 1 == 0).then(Trigger::default),
-        peers: PeerRules { skip_eui64: seed & 2 == 0, ..PeerRules::default() },
+        addresses: (seed & 32 != 0).then_some(AddressGeneration { proof: Proof::Hba, sec }),
+        preferences: if seed & 8 == 0 { few::VecMap::new() } else { [("if1".to_owned(), worse)].into() },
+        trigger: (seed & 1 == 0).then(ContextTrigger::default),
+        peers: PeerFilter { skip_eui64: seed & 2 == 0, ..PeerFilter::default() },
         max_contexts: MAX_CONTEXTS,
         send_timeout: Duration::from_millis(100 + u64::from(seed) * 20),
         return_after: (seed & 16 == 0).then_some(Duration::from_secs(3)),

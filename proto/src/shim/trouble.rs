@@ -3,7 +3,7 @@
 use super::context::Slot;
 use super::hear::{Heard, drop_packet};
 use super::{NO_SUPPORT_HOLD, Shim};
-use crate::base::ids::Pair;
+use crate::base::ids::AddressPair;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::output::{Transmit, Via};
@@ -131,7 +131,7 @@ impl Shim {
         datagram: &Datagram<'_>,
         mut head: [u8; ICMP_HEADER],
         quote: &Quote<'_>,
-        ulids: Pair,
+        ulids: AddressPair,
         out: &mut Outbox,
     ) {
         let Quoted::Payload(header) = quote.shim else { return };
@@ -158,7 +158,7 @@ impl Shim {
 /// The invoking packet of an ICMPv6 error.
 struct Quote<'a> {
     /// Its addresses.
-    path: Pair,
+    path: AddressPair,
     /// Its IPv6 header.
     header: &'a [u8; HEADER_LENGTH],
     shim: Quoted<'a>,
@@ -179,13 +179,13 @@ impl<'a> Quote<'a> {
         if header.first()? >> 4 != 6 || *header.get(6)? != shim6::PROTOCOL {
             return None;
         }
-        let path = Pair { local: address(8)?, peer: address(24)? };
+        let path = AddressPair { local: address(8)?, peer: address(24)? };
         let shim = PayloadHeader::parse(rest).map_or(Quoted::Control(rest), Quoted::Payload);
         Some(Quote { path, header, shim, rest: rest.get(PAYLOAD_LENGTH..)? })
     }
 
     /// The packet with its ULIDs and without the payload header.
-    fn as_sent(&self, shim: PayloadHeader, ulids: Pair) -> Vec<u8> {
+    fn as_sent(&self, shim: PayloadHeader, ulids: AddressPair) -> Vec<u8> {
         let mut packet = self.header.to_vec();
         if let [_, _, _, _, high, low, next, ..] = packet.as_mut_slice() {
             let length = u16::from_be_bytes([*high, *low]).saturating_sub(PAYLOAD_LENGTH as u16);

@@ -21,7 +21,7 @@ const APART: Duration = Duration::from_millis(1);
 impl Shim {
     /// An address or an interface was added or removed.
     pub(super) fn locators_changed(&mut self, now: Time, out: &mut Outbox) {
-        self.agenda.put(Timer::Announce, now + SETTLE);
+        self.agenda.set(Timer::Announce, now + SETTLE);
         let slots: Vec<Slot> = self.contexts.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
             self.reconsider(now, slot, out);
@@ -68,9 +68,9 @@ impl Shim {
         if (&told.locators, &told.preferences) == (&new.locators, &new.preferences) {
             return false;
         }
-        let nonce = Nonce(self.entropy.bits() as u32);
+        let nonce = Nonce(self.entropy.next_u64() as u32);
         context.update = Some(Box::new(Update { nonce, new, tries: 0 }));
-        self.agenda.put(Timer::Update(slot), at);
+        self.agenda.set(Timer::Update(slot), at);
         true
     }
 
@@ -85,7 +85,7 @@ impl Shim {
         let Some(context) = self.contexts.get(slot) else { return };
         let (Some(update), Some(peer)) = (&mut context.update, &context.peer) else { return };
         let pause = (TIMEOUT.0 * 2u32.saturating_pow(update.tries.min(8))).min(TIMEOUT.1);
-        self.agenda.put(Timer::Update(slot), now + spread(pause, chance));
+        self.agenda.set(Timer::Update(slot), now + spread(pause, chance));
         let Some(path) = path else { return };
         update.tries = update.tries.saturating_add(1);
         let options = update.new.options.iter().cloned().chain(keepalive).collect();
@@ -151,10 +151,10 @@ impl Shim {
         context.watch.hear(now);
         if let Some(update) = context.update.take_if(|update| update.nonce == nonce) {
             context.known = Arc::clone(&update.new);
-            self.agenda.drop(&Timer::Update(slot));
+            self.agenda.cancel(&Timer::Update(slot));
             if let Some(search) = &mut context.search {
                 search.exploration.hurry();
-                self.agenda.put(Timer::Probe(slot), now);
+                self.agenda.set(Timer::Probe(slot), now);
             }
         }
         self.set_watch(now, slot);

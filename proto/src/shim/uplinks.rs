@@ -17,7 +17,7 @@ const MOST_ADDRESSES: usize = 32;
 /// All interfaces that the configuration names and the host has.
 #[derive(Debug, Default)]
 pub(super) struct Uplinks {
-    links: few::Map<LinkId, Uplink>,
+    links: few::VecMap<LinkId, Uplink>,
 }
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ struct Uplink {
     up: bool,
     mtu: u32,
     advertised: Advertised,
-    addresses: few::Set<Ipv6Addr>,
+    addresses: few::VecSet<Ipv6Addr>,
 }
 
 impl Uplinks {
@@ -39,7 +39,7 @@ impl Uplinks {
             up: !event.up,
             mtu: event.mtu,
             advertised: Advertised::default(),
-            addresses: few::Set::new(),
+            addresses: few::VecSet::new(),
         };
         let link = self.links.entry(event.link).or_insert_with(fresh);
         (link.mtu, link.own) = (event.mtu, event.address);
@@ -50,12 +50,12 @@ impl Uplinks {
     pub(super) fn put_address(&mut self, event: &AddressEvent) -> bool {
         let Some(link) = self.links.get_mut(&event.link) else { return false };
         match event.state {
-            AddressState::Assigned | AddressState::Deprecated => {
+            AddressState::Preferred | AddressState::Deprecated => {
                 let room = link.addresses.len() < MOST_ADDRESSES;
                 room && is_global(event.address) && link.addresses.insert(event.address)
             }
             AddressState::Tentative => false,
-            AddressState::Duplicated | AddressState::Gone => link.addresses.remove(&event.address),
+            AddressState::DadFailed | AddressState::Removed => link.addresses.remove(&event.address),
         }
     }
 
@@ -74,10 +74,10 @@ impl Uplinks {
     }
 
     /// Removes the interfaces that are not in `kept`, and returns them.
-    pub(super) fn retain(&mut self, kept: &few::Set<String>) -> Vec<LinkId> {
+    pub(super) fn retain(&mut self, kept: &few::VecSet<String>) -> Vec<LinkId> {
         let (stay, go) = core::mem::take(&mut self.links).into_iter().partition(|(_, link)| kept.contains(&link.name));
         self.links = stay;
-        let go: few::Map<LinkId, Uplink> = go;
+        let go: few::VecMap<LinkId, Uplink> = go;
         go.into_keys().collect()
     }
 
@@ -109,7 +109,7 @@ impl Uplinks {
     }
 
     /// The configured preference for an address, by its interface.
-    pub(super) fn preference(&self, address: Ipv6Addr, of: &few::Map<String, UplinkPreference>) -> Preference {
+    pub(super) fn preference(&self, address: Ipv6Addr, of: &few::VecMap<String, UplinkPreference>) -> Preference {
         let link = self.links.values().find(|link| link.addresses.contains(&address));
         link.and_then(|link| of.get(&link.name)).map_or(Preference::default(), |preference| preference.emit())
     }

@@ -1,6 +1,6 @@
 //! Responder validators: a keyed hash in place of per-initiator state (RFC 5533 §7.10.1, §7.17.1).
 
-use crate::base::ids::Pair;
+use crate::base::ids::AddressPair;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use core::time::Duration;
@@ -23,9 +23,9 @@ pub(super) enum Subject {
         /// The initiator's context tag.
         tag: Tag,
         /// ULIDs, ours as `local`.
-        ulids: Pair,
+        ulids: AddressPair,
         /// Of the packet, as we see them.
-        locators: Pair,
+        locators: AddressPair,
         /// Forked instance.
         fork: Fork,
     },
@@ -34,7 +34,7 @@ pub(super) enum Subject {
         /// The unknown tag.
         tag: Tag,
         /// Of the packet, as we see them.
-        locators: Pair,
+        locators: AddressPair,
     },
 }
 
@@ -52,7 +52,7 @@ impl Validators {
     /// Starts with a random secret.
     pub(super) fn new(entropy: &mut Entropy) -> Validators {
         let mut validators =
-            Validators { secret: [0; 32], former: [0; 32], rotated: Time::ZERO, base: entropy.bits() as u32 };
+            Validators { secret: [0; 32], former: [0; 32], rotated: Time::ZERO, base: entropy.next_u64() as u32 };
         entropy.fill(&mut validators.secret);
         entropy.fill(&mut validators.former);
         validators
@@ -116,13 +116,13 @@ fn hasher(secret: &[u8; 32], nonce: Nonce, subject: Subject) -> Option<Hmac<Sha2
 mod tests {
     use super::*;
 
-    fn pair(local: &str, peer: &str) -> Pair {
-        Pair { local: local.parse().unwrap(), peer: peer.parse().unwrap() }
+    fn pair(local: &str, peer: &str) -> AddressPair {
+        AddressPair { local: local.parse().unwrap(), peer: peer.parse().unwrap() }
     }
 
     #[test]
     fn a_validator_proves_its_subject_for_half_a_minute() {
-        let mut entropy = Entropy::from_number(1);
+        let mut entropy = Entropy::seed_from_u64(1);
         let ulids = pair("2001:db8::1", "2001:db8::2");
         let first = Subject::First { tag: Tag::of_low(7), ulids, locators: ulids, fork: Fork::NONE };
         for start in [0, 59, 60, 119u64] {

@@ -1,7 +1,7 @@
 //! The operator's view of contexts, uplinks and timers.
 
 use super::{Shim, Timer};
-use crate::base::ids::Pair;
+use crate::base::ids::AddressPair;
 use crate::base::time::Time;
 use crate::contract::view::{ContextView, LinkView, TimerView, View};
 use roam6_wire::shim6::Method;
@@ -20,7 +20,7 @@ impl Shim {
                 .known
                 .locators
                 .iter()
-                .flat_map(|local| locators.iter().map(|locator| Pair { local: *local, peer: locator.address }));
+                .flat_map(|local| locators.iter().map(|locator| AddressPair { local: *local, peer: locator.address }));
             view.contexts.push(ContextView {
                 context: context.id,
                 state: context.state().to_owned(),
@@ -33,13 +33,13 @@ impl Shim {
                 peer: locators.iter().map(|locator| (locator.address, method(locator.method).to_owned())).collect(),
                 paths: paths.collect(),
                 idle: now.since(context.active),
-                out: context.carried.0,
-                into: context.carried.1,
+                tx: context.carried.0,
+                rx: context.carried.1,
             });
         }
         view.links.extend(self.uplinks.iter().map(|(link, name, up, mtu, addresses)| LinkView {
             last_error: None,
-            since: None,
+            error_age: None,
             name: name.to_owned(),
             role: "shim".to_owned(),
             up,

@@ -27,7 +27,7 @@ pub(super) struct Watch {
 impl Watch {
     /// Updates both timers by a sample of the data plane.
     pub(super) fn put(&mut self, activity: &Activity) {
-        let Activity { sent, received, unanswered, unreturned, .. } = *activity;
+        let Activity { last_sent: sent, last_received: received, unanswered_since: unanswered, unreturned_since: unreturned, .. } = *activity;
         self.received = self.received.max(received);
         self.waits_since = running(self.waits_since, (sent, unanswered), (received, self.heard));
         self.owes_since = running(self.owes_since, (received, unreturned), (sent, self.said));
@@ -107,8 +107,8 @@ fn running(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ids::{ContextId, Pair};
-    use crate::contract::input::Amount;
+    use crate::base::ids::{ContextId, AddressPair};
+    use crate::contract::input::TrafficCount;
     use roam6_wire::shim6::Fork;
 
     const TIMEOUT: Duration = Duration::from_secs(15);
@@ -119,16 +119,16 @@ mod tests {
 
     /// The sample for packets sent (`>`) and received (`<`) at these seconds.
     fn activity(packets: &[(char, u64)]) -> Activity {
-        let ulids = Pair { local: "2001:db8::1".parse().unwrap(), peer: "2001:db8::2".parse().unwrap() };
+        let ulids = AddressPair { local: "2001:db8::1".parse().unwrap(), peer: "2001:db8::2".parse().unwrap() };
         let context = ContextId { ulids, fork: Fork::NONE };
-        let (out, into) = (Amount::default(), Amount::default());
-        let mut told = Activity { context, sent: None, received: None, unanswered: None, unreturned: None, out, into };
+        let (out, into) = (TrafficCount::default(), TrafficCount::default());
+        let mut told = Activity { context, last_sent: None, last_received: None, unanswered_since: None, unreturned_since: None, tx: out, rx: into };
         for (direction, second) in packets {
             let time = Some(at(*second));
             if *direction == '>' {
-                (told.sent, told.unanswered, told.unreturned) = (time, told.unanswered.or(time), None);
+                (told.last_sent, told.unanswered_since, told.unreturned_since) = (time, told.unanswered_since.or(time), None);
             } else {
-                (told.received, told.unreturned, told.unanswered) = (time, told.unreturned.or(time), None);
+                (told.last_received, told.unreturned_since, told.unanswered_since) = (time, told.unreturned_since.or(time), None);
             }
         }
         told

@@ -6,7 +6,7 @@
 use super::context::{Context, Slot};
 use super::reach::RECENT;
 use super::{Shim, Timer};
-use crate::base::ids::{ContextId, Pair};
+use crate::base::ids::{ContextId, AddressPair};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::report::Report;
@@ -29,7 +29,7 @@ const MOST_DOUBLINGS: u32 = 6;
 #[derive(Debug)]
 pub(super) struct Wish {
     /// The target pair.
-    pub(super) path: Pair,
+    pub(super) path: AddressPair,
     why: Why,
     since: Time,
     sent: Vec<Nonce>,
@@ -63,7 +63,7 @@ pub(super) struct Homing {
 }
 
 impl Wish {
-    fn new(now: Time, path: Pair, why: Why) -> Wish {
+    fn new(now: Time, path: AddressPair, why: Why) -> Wish {
         Wish { path, why, since: now, sent: Vec::new(), came: Vec::new() }
     }
 
@@ -82,9 +82,9 @@ impl Shim {
     /// Starts a switch to `path` by order of the operator: of the contexts of these ULIDs, or of all that have the
     /// pair. With a fork only packets of sockets with its mark are switched; the fork is created if need be
     /// (RFC 5533 §5.15.7).
-    pub(super) fn use_path(&mut self, now: Time, ulids: Option<Pair>, fork: Fork, path: Pair, out: &mut Outbox) {
+    pub(super) fn use_path(&mut self, now: Time, ulids: Option<AddressPair>, fork: Fork, path: AddressPair, out: &mut Outbox) {
         // An order does not wait for the update delay.
-        if self.agenda.find(&Timer::Announce).is_some() {
+        if self.agenda.deadline_of(&Timer::Announce).is_some() {
             self.list_locators();
         }
         let meant = |id: &ContextId| id.fork == Fork::NONE && ulids.is_none_or(|ulids| ulids == id.ulids);
@@ -103,7 +103,7 @@ impl Shim {
         }
     }
 
-    fn take_by_hand(&mut self, now: Time, slot: Slot, path: Pair, out: &mut Outbox) {
+    fn take_by_hand(&mut self, now: Time, slot: Slot, path: AddressPair, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot) else { return };
         if context.path == path {
             context.homing.by_hand = true;
@@ -113,7 +113,7 @@ impl Shim {
     }
 
     /// Switches the fork of a context; a new fork starts with the current pair of its parent.
-    fn take_by_fork(&mut self, now: Time, slot: Slot, fork: Fork, path: Pair, out: &mut Outbox) {
+    fn take_by_fork(&mut self, now: Time, slot: Slot, fork: Fork, path: AddressPair, out: &mut Outbox) {
         let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return };
         let (id, link, present) = (ContextId { fork, ..context.id }, context.link, context.path);
         if let Some(forked) = self.contexts.find(&id) {
@@ -136,7 +136,7 @@ impl Shim {
         match &mut context.search {
             Some(search) => {
                 search.exploration.hurry();
-                self.agenda.put(Timer::Probe(slot), now);
+                self.agenda.set(Timer::Probe(slot), now);
             }
             None => self.ask_for(now, slot, out),
         }
@@ -150,13 +150,13 @@ impl Shim {
         if wish.sent.len() >= PROBES || !pairs.contains_key(&wish.path) {
             return self.give_up(now, slot, out);
         }
-        let (path, nonce) = (wish.path, Nonce(self.entropy.bits() as u32));
+        let (path, nonce) = (wish.path, Nonce(self.entropy.next_u64() as u32));
         wish.sent.push(nonce);
         let pause = if wish.sent.len() < PROBES { INTERVAL } else { LAST };
         let record = ProbeRecord { source: path.local, destination: path.peer, nonce, data: 0 };
         let (state, sent) = (ProbeState::InboundOk, vec![record]);
         let probe = Probe { tag: peer.tag, state, sent, received: Vec::new(), options: Vec::new() };
-        self.agenda.put(Timer::Wish(slot), now + pause);
+        self.agenda.set(Timer::Wish(slot), now + pause);
         self.send(path, &Message::Probe(probe), out);
     }
 
@@ -186,14 +186,14 @@ impl Shim {
         let (path, since) = (wish.path, wish.since);
         if wish.why == Why::Check {
             context.wish = None;
-            self.agenda.drop(&Timer::Wish(slot));
+            self.agenda.cancel(&Timer::Wish(slot));
         } else {
             self.settle_path(now, slot, Some(path), since, out);
         }
     }
 
     /// An exploration or a switch has ended.
-    pub(super) fn settle_wish(&mut self, now: Time, slot: Slot, former: Pair) {
+    pub(super) fn settle_wish(&mut self, now: Time, slot: Slot, former: AddressPair) {
         let Some(context) = self.contexts.get(slot).filter(|context| context.stands()) else { return };
         let path = context.path;
         let fulfilled = context.wish.take_if(|wish| wish.path == path);
@@ -202,12 +202,12 @@ impl Shim {
         }
         match &mut context.wish {
             // The switch waited for the exploration; one with a running timer continues.
-            Some(wish) if self.agenda.find(&Timer::Wish(slot)).is_none() => {
+            Some(wish) if self.agenda.deadline_of(&Timer::Wish(slot)).is_none() => {
                 wish.sent.clear();
-                self.agenda.put(Timer::Wish(slot), now);
+                self.agenda.set(Timer::Wish(slot), now);
             }
             Some(_) => {}
-            None => self.agenda.drop(&Timer::Wish(slot)),
+            None => self.agenda.cancel(&Timer::Wish(slot)),
         }
     }
 
@@ -219,15 +219,15 @@ impl Shim {
             if core::mem::take(&mut context.homing.away) {
                 context.homing.returned = Some(now);
             }
-            return self.agenda.drop(&Timer::Return(slot));
+            return self.agenda.cancel(&Timer::Return(slot));
         }
         if !core::mem::replace(&mut context.homing.away, true) {
             let returned = context.homing.returned.take();
             let soon = returned.is_some_and(|at| now.since(at) < 2 * pause * 2u32.pow(context.homing.lost));
             context.homing.lost = if soon { (context.homing.lost + 1).min(MOST_DOUBLINGS) } else { 0 };
         }
-        if self.agenda.find(&Timer::Return(slot)).is_none() {
-            self.agenda.put(Timer::Return(slot), now + pause * 2u32.pow(context.homing.lost));
+        if self.agenda.deadline_of(&Timer::Return(slot)).is_none() {
+            self.agenda.set(Timer::Return(slot), now + pause * 2u32.pow(context.homing.lost));
         }
     }
 
@@ -245,10 +245,10 @@ impl Shim {
     }
 
     /// The pair of least cost; among equals the ULIDs, which need no payload header, then the current pair.
-    fn favourite(&mut self, slot: Slot) -> Option<Pair> {
+    fn favourite(&mut self, slot: Slot) -> Option<AddressPair> {
         let pairs = self.pairs(slot);
         let context = self.contexts.get(slot)?;
-        let liked = |(pair, rank): &(Pair, super::exploration::Rank)| {
+        let liked = |(pair, rank): &(AddressPair, super::exploration::Rank)| {
             (rank.dislike, *pair != context.id.ulids, *pair != context.path, *pair)
         };
         pairs.into_iter().filter(|(_, rank)| !rank.last).min_by_key(liked).map(|(pair, _)| pair)
@@ -256,6 +256,6 @@ impl Shim {
 }
 
 /// The pair that an exploration is to probe first.
-pub(super) fn wanted(context: &Context) -> Option<Pair> {
+pub(super) fn wanted(context: &Context) -> Option<AddressPair> {
     context.wish.as_ref().map(|wish| wish.path)
 }

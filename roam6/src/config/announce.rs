@@ -5,7 +5,7 @@ use crate::config::check;
 use crate::config::duration::Span;
 use crate::config::source::Review;
 use core::time::Duration;
-use roam6_proto::contract::config::facilities::{Announcement, Served, Way};
+use roam6_proto::contract::config::facilities::{Announcement, OfferedService, RoutingAdvertisement};
 use roam6_proto::contract::config::facilities::{MAX_ANNOUNCED, MAX_APPLICATION, MAX_CONTEXT, MAX_NAME};
 use roam6_wire::Prefix;
 use serde::Deserialize;
@@ -72,9 +72,9 @@ pub(crate) fn settle(written: &Spanned<Section>, review: &mut Review<'_>) -> Ann
     }
 }
 
-fn service(table: &ServiceTable, review: &mut Review<'_>) -> Served {
+fn service(table: &ServiceTable, review: &mut Review<'_>) -> OfferedService {
     check::within(Some(&table.application), "application", 0..=MAX_APPLICATION, review);
-    Served {
+    OfferedService {
         application: *table.application.get_ref(),
         address: table.address,
         port: table.port,
@@ -82,7 +82,7 @@ fn service(table: &ServiceTable, review: &mut Review<'_>) -> Served {
     }
 }
 
-fn routing(table: &RoutingTable, review: &mut Review<'_>) -> Way {
+fn routing(table: &RoutingTable, review: &mut Review<'_>) -> RoutingAdvertisement {
     check::ipv6([table.prefix.get_ref()], table.prefix.span(), review);
     check::duration(table.lifetime.as_ref(), "lifetime", LIFETIMES, review);
     let addresses = table.dns.iter().map(|dns| (dns, "dns")).chain([(&table.gateway, "gateway")]);
@@ -93,7 +93,7 @@ fn routing(table: &RoutingTable, review: &mut Review<'_>) -> Way {
     if let Some(more) = table.dns.get(MAX_DNS) {
         review.blame(more.span(), format!("more than {MAX_DNS} servers"), "a message has no room for more");
     }
-    Way {
+    RoutingAdvertisement {
         prefix: *table.prefix.get_ref(),
         gateway: *table.gateway.get_ref(),
         dns: table.dns.iter().map(|dns| *dns.get_ref()).collect(),

@@ -27,8 +27,8 @@ pub(crate) fn interface(name: &Spanned<String>, review: &mut Review<'_>) {
 }
 
 /// Names of interfaces, one at least.
-pub(crate) fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> few::Set<String> {
-    let mut names = few::Set::new();
+pub(crate) fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> few::VecSet<String> {
+    let mut names = few::VecSet::new();
     for name in written.get_ref() {
         interface(name, review);
         if !names.insert(name.get_ref().clone()) {

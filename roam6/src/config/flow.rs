@@ -4,8 +4,8 @@ use super::spanned::Spanned;
 use crate::config::check;
 use crate::config::source::Review;
 use roam6_proto::base::few;
-use roam6_proto::contract::config::flow::{FlowRule, Selector};
-use roam6_proto::contract::config::nemo::{Sharing, Uplink};
+use roam6_proto::contract::config::flow::{FlowRule, FlowSelector};
+use roam6_proto::contract::config::nemo::{LoadSharing, UplinkConfig};
 use roam6_wire::{Bid, Prefix};
 use serde::{Deserialize, Deserializer, de::Error};
 
@@ -28,18 +28,18 @@ pub(crate) struct Flow {
 /// Checks the flows and makes rules of them; the order in the file is their priority.
 pub(crate) fn settle(
     flows: Vec<Spanned<Flow>>,
-    uplinks: &[Uplink],
-    sharing: Sharing,
+    uplinks: &[UplinkConfig],
+    sharing: LoadSharing,
     review: &mut Review<'_>,
 ) -> Vec<FlowRule> {
-    if let (Some(flow), Sharing::Single) = (flows.first(), sharing) {
+    if let (Some(flow), LoadSharing::Single) = (flows.first(), sharing) {
         let hint = "add a second uplink, and sharing = \"standby\" or \"weights\"";
         review.blame(flow.span(), "a flow needs several uplinks registered at once", hint);
     }
     if let Some(flow) = flows.get(MAX_FLOWS) {
         review.blame(flow.span(), format!("more than {MAX_FLOWS} flows"), "merge some");
     }
-    let mut ids = few::Set::new();
+    let mut ids = few::VecSet::new();
     let mut rules = Vec::new();
     for (flow, position) in flows.iter().take(MAX_FLOWS).zip(1_u16..) {
         let id = flow.get_ref().id.as_ref().map_or(position, |id| *id.get_ref());
@@ -61,7 +61,7 @@ struct FlowNumber {
     priority: u16,
 }
 
-fn rule(flow: &Spanned<Flow>, number: FlowNumber, uplinks: &[Uplink], review: &mut Review<'_>) -> Option<FlowRule> {
+fn rule(flow: &Spanned<Flow>, number: FlowNumber, uplinks: &[UplinkConfig], review: &mut Review<'_>) -> Option<FlowRule> {
     let flow = flow.get_ref();
     let name = flow.uplink.get_ref();
     let Some(bid) = uplinks.iter().find(|uplink| uplink.interface == *name).map(|uplink| uplink.bid) else {
@@ -73,8 +73,8 @@ fn rule(flow: &Spanned<Flow>, number: FlowNumber, uplinks: &[Uplink], review: &m
     Some(FlowRule { id: number.id, priority: number.priority, selector: selector(flow), bid: Bid(bid.0) })
 }
 
-fn selector(flow: &Flow) -> Selector {
-    Selector {
+fn selector(flow: &Flow) -> FlowSelector {
+    FlowSelector {
         source: flow.correspondent,
         destination: flow.inside,
         protocol: flow.protocol.as_ref().map(|protocol| protocol.0),

@@ -13,7 +13,7 @@ use core::time::Duration;
 use roam6_proto::Fix;
 use roam6_proto::base::few;
 use roam6_proto::contract::config::facilities::{Announcement, FacilitiesConfig};
-use roam6_proto::contract::config::geo::{GeoConfig, InArea, Mib, NonArea, Reach, VirtualLink};
+use roam6_proto::contract::config::geo::{GeoConfig, AreaForwarding, Mib, NonAreaForwarding, LinkScope, VirtualLink};
 use roam6_proto::geo::geometry;
 use roam6_wire::geo::{Area, Place, Shape, Station, TrafficClass};
 use serde::Deserialize;
@@ -85,9 +85,9 @@ pub(crate) struct Section {
     neighbour_lifetime: Option<Spanned<Span>>,
     hop_limit: Option<Spanned<u8>>,
     lifetime: Option<Spanned<Span>>,
-    forwarding: Option<NonArea>,
+    forwarding: Option<NonAreaForwarding>,
     recovery: Option<bool>,
-    area_forwarding: Option<InArea>,
+    area_forwarding: Option<AreaForwarding>,
     range: Option<Spanned<u32>>,
     max_area: Option<Spanned<u32>>,
     packet_data_rate: Option<Spanned<u32>>,
@@ -210,7 +210,7 @@ fn mib(section: &Section, review: &mut Review<'_>) -> Mib {
     }
 }
 
-fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> few::Set<String> {
+fn interfaces(written: &Spanned<Vec<Spanned<String>>>, review: &mut Review<'_>) -> few::VecSet<String> {
     for name in written.get_ref() {
         check::interface(name, review);
     }
@@ -294,16 +294,16 @@ fn facilities(table: &Spanned<FacilitiesTable>, review: &mut Review<'_>) -> Opti
     // Casts of floats saturate.
     let length = tenths(length, "length", 102.1).map(|tenths| tenths as u16);
     let width = tenths(width, "width", 6.0).map(|tenths| tenths as u8);
-    Some(FacilitiesConfig { station_id: *station_id, aware: *cam != Some(false), length, width, announcement: None })
+    Some(FacilitiesConfig { station_id: *station_id, send_cams: *cam != Some(false), length, width, announcement: None })
 }
 
 fn link(table: &LinkTable, max_area: u32, review: &mut Review<'_>) -> Option<VirtualLink> {
     check::interface(&table.name, review);
     let name = table.name.get_ref().clone();
     let reach = match (&table.around, &table.hops, &table.area) {
-        (Some(radius), None, None) if *radius.get_ref() > 0 => Some(Reach::Around(*radius.get_ref())),
-        (None, Some(hops), None) if *hops.get_ref() > 0 => Some(Reach::Hops(*hops.get_ref())),
-        (None, None, Some(written)) => area(written.get_ref()).map(Reach::Area),
+        (Some(radius), None, None) if *radius.get_ref() > 0 => Some(LinkScope::Around(*radius.get_ref())),
+        (None, Some(hops), None) if *hops.get_ref() > 0 => Some(LinkScope::Hops(*hops.get_ref())),
+        (None, None, Some(written)) => area(written.get_ref()).map(LinkScope::Area),
         _ => None,
     };
     if reach.is_none() {
@@ -323,11 +323,11 @@ fn link(table: &LinkTable, max_area: u32, review: &mut Review<'_>) -> Option<Vir
 }
 
 /// Nothing is sent to an area larger than `max_area`, in square metres: neither is neighbour discovery.
-fn size(name: &str, reach: Reach, span: Range<usize>, max_area: u32, review: &mut Review<'_>) {
+fn size(name: &str, reach: LinkScope, span: Range<usize>, max_area: u32, review: &mut Review<'_>) {
     let size = match reach {
-        Reach::Area(area) => geometry::size(&area),
-        Reach::Around(radius) => PI * f64::from(radius).powi(2),
-        Reach::Hops(_) => return,
+        LinkScope::Area(area) => geometry::size(&area),
+        LinkScope::Around(radius) => PI * f64::from(radius).powi(2),
+        LinkScope::Hops(_) => return,
     };
     let most = f64::from(max_area);
     if size <= most {

@@ -6,7 +6,7 @@ use crate::config::duration::Span;
 use crate::config::prefix_table::{Home, Mobile, Rows};
 use crate::config::source::{Problem, Review, Source};
 use core::time::Duration;
-use roam6_proto::contract::config::nemo::{HomeAgentConfig, Ipv4Pool, Ipv4Service, PrefixTable};
+use roam6_proto::contract::config::nemo::{HomeAgentConfig, Ipv4Pool, DsmipService, PrefixTable};
 use roam6_proto::nemo::ipv4::KEEPALIVE as DEFAULT_KEEPALIVE;
 use roam6_wire::{Ipv4End, Prefix};
 use serde::Deserialize;
@@ -93,7 +93,7 @@ struct Inline {
 impl HomeAgent {
     /// Takes over the prefix table of `other`, and where to read it anew. All else needs a restart.
     pub(crate) fn adopt_table(&mut self, other: HomeAgent) {
-        self.config.table = other.config.table;
+        self.config.prefix_table = other.config.prefix_table;
         self.table_file = other.table_file;
         self.refused = other.refused;
         self.inline = other.inline;
@@ -107,14 +107,14 @@ impl HomeAgent {
 
     fn read_table(mut self) -> Result<HomeAgent, Vec<Problem>> {
         let Some(path) = self.table_file.clone() else {
-            (self.config.table, self.refused) = (self.inline.table.clone(), self.inline.refused.clone());
+            (self.config.prefix_table, self.refused) = (self.inline.table.clone(), self.inline.refused.clone());
             return Ok(self);
         };
         let mut rows = Rows::new(Home::of(&self.config), &self.inline.table);
         let told = rows.read(&path)?;
         let (table, refused) = rows.finish(&path);
         self.refused = self.inline.refused.iter().cloned().chain(refused).collect();
-        self.config.table = Arc::new(table);
+        self.config.prefix_table = Arc::new(table);
         self.is_empty_on_purpose = told.is_empty_on_purpose;
         Ok(self)
     }
@@ -123,7 +123,7 @@ impl HomeAgent {
     /// so, and while a row is refused, those of `former` that are missing stay. Says how many these are.
     pub(crate) fn succeed(mut self, former: &HomeAgent) -> Result<(HomeAgent, usize), Vec<Problem>> {
         let rows_of_file =
-            |agent: &HomeAgent| agent.config.table.rows.len().saturating_sub(agent.inline.table.rows.len());
+            |agent: &HomeAgent| agent.config.prefix_table.rows.len().saturating_sub(agent.inline.table.rows.len());
         let before = rows_of_file(former);
         if let Some(path) = self.table_file.as_ref().filter(|_| before > 0 && self.refused.is_empty())
             && rows_of_file(&self) == 0
@@ -135,10 +135,10 @@ impl HomeAgent {
         if self.refused.is_empty() || former.config.home_prefixes != self.config.home_prefixes {
             return Ok((self, 0));
         }
-        let mut rows = Rows::new(Home::of(&self.config), &self.config.table);
-        let kept = former.config.table.rows.iter().filter(|row| rows.keep(row)).count();
+        let mut rows = Rows::new(Home::of(&self.config), &self.config.prefix_table);
+        let kept = former.config.prefix_table.rows.iter().filter(|row| rows.keep(row)).count();
         let (table, _) = rows.finish(Path::new(""));
-        self.config.table = Arc::new(table);
+        self.config.prefix_table = Arc::new(table);
         Ok((self, kept))
     }
 }
@@ -216,7 +216,7 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
     let mut config = HomeAgentConfig {
         address,
         home_prefixes,
-        table: Arc::default(),
+        prefix_table: Arc::default(),
         max_lifetime: section.max_lifetime.map_or(Duration::from_secs(3600), |span| span.get_ref().0),
         refresh_advice: section.refresh_advice.map(|span| span.get_ref().0),
         multiple_care_of: section.multiple_care_of.unwrap_or(true),
@@ -224,7 +224,7 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
         max_bindings: section.max_bindings.map_or(DEFAULT_BINDINGS, |count| *count.get_ref()),
         duplicate_detection: section.duplicate_detection.map_or(home_link.is_some(), |on| *on.get_ref()),
         preference: section.preference,
-        advertise: section.advertise.map(|span| span.get_ref().0),
+        advertisement_interval: section.advertise.map(|span| span.get_ref().0),
         path_mtu: section.path_mtu.map_or(1500, |mtu| *mtu.get_ref()),
         ipv4: section.ipv4.map(|table| ipv4(&table, review)),
         ipv4_pool: section.ipv4_pool.and_then(|table| ipv4_pool(&table, review)),
@@ -239,7 +239,7 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
     section.mobile.into_iter().for_each(|row| rows.add(row, review.source));
     let (table, refused) = rows.finish(review.source.path());
     let inline = Inline { table: Arc::new(table), refused };
-    config.table = inline.table.clone();
+    config.prefix_table = inline.table.clone();
     let agent = HomeAgent { config, table_file, refused: Vec::new(), inline, is_empty_on_purpose: false };
     match agent.clone().read_table() {
         Ok(agent) => agent,
@@ -251,11 +251,11 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> HomeAgent {
 }
 
 /// Uplinks that have IPv4 only. A NAT's mapping of UDP lives for 30 s at least with the worst of them (RFC 4787 §4.3).
-fn ipv4(table: &Ipv4Table, review: &mut Review<'_>) -> Ipv4Service {
+fn ipv4(table: &Ipv4Table, review: &mut Review<'_>) -> DsmipService {
     check::unicast4(&table.address, "[home_agent.ipv4] address", review);
     check::duration(table.keepalive.as_ref(), "keepalive", KEEPALIVE, review);
     let keepalive = table.keepalive.as_ref().map_or(DEFAULT_KEEPALIVE, |span| span.get_ref().0);
-    Ipv4Service { address: *table.address.get_ref(), keepalive, force_udp: table.force_udp.unwrap_or(true) }
+    DsmipService { address: *table.address.get_ref(), keepalive, force_udp: table.force_udp.unwrap_or(true) }
 }
 
 /// IPv4 prefixes for who asks for one.

@@ -4,7 +4,7 @@ use super::spanned::Spanned;
 use crate::config::key::{HINT_SPI, MIN_SPI};
 use crate::config::source::Review;
 use roam6_proto::base::hex;
-use roam6_proto::contract::config::nemo::SecurityPair;
+use roam6_proto::contract::config::nemo::SecurityAssociationPair;
 use roam6_proto::crypto::esp::{Integrity, SecurityAssociation};
 use serde::Deserialize;
 
@@ -27,10 +27,10 @@ struct Association {
 }
 
 /// Checks the table; `None` after a problem was remembered.
-pub(crate) fn settle(table: &Ipsec, review: &mut Review<'_>) -> Option<SecurityPair> {
+pub(crate) fn settle(table: &Ipsec, review: &mut Review<'_>) -> Option<SecurityAssociationPair> {
     let to_home_agent = association(&table.to_home_agent, table.integrity, review);
     let to_mobile = association(&table.to_mobile, table.integrity, review);
-    Some(SecurityPair { to_home_agent: to_home_agent?, to_mobile: to_mobile? })
+    Some(SecurityAssociationPair { to_home_agent: to_home_agent?, to_mobile_router: to_mobile? })
 }
 
 fn association(written: &Association, integrity: Integrity, review: &mut Review<'_>) -> Option<SecurityAssociation> {

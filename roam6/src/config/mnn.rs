@@ -42,7 +42,7 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> PathManagerCo
         signal_home: section.signal_home,
         signal_care_of: section.signal_care_of,
         subflows: section.subflows.map_or(MAX_SUBFLOWS, Spanned::into_inner),
-        accepted: section.accepted.map_or(DEFAULT_ACCEPTED, Spanned::into_inner),
+        add_addr_accepted: section.accepted.map_or(DEFAULT_ACCEPTED, Spanned::into_inner),
         source_routing: section.source_routing,
     }
 }

@@ -8,7 +8,7 @@ use crate::config::key;
 use crate::config::source::Review;
 use core::time::Duration;
 use roam6_proto::base::few;
-use roam6_proto::contract::config::mnpp::{Acceptance, MnppConfig};
+use roam6_proto::contract::config::mnpp::{AcceptanceRule, MnppConfig};
 use roam6_proto::contract::config::nemo::{Authentication, MobileRouterConfig, SharedKey};
 use roam6_wire::Prefix;
 use roam6_wire::mnpp::MAX_NETWORKS;
@@ -49,7 +49,7 @@ enum Unproved {
 
 /// What other tables say, for what this one leaves out.
 pub(crate) struct Usual {
-    interfaces: few::Set<String>,
+    interfaces: few::VecSet<String>,
     announced: Vec<Prefix>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn settle(section: Spanned<Section>, usual: Usual, review: &mut Revie
     MnppConfig { interfaces, announced, key, accepted, interval }
 }
 
-fn acceptance(table: Spanned<AcceptTable>, review: &mut Review<'_>) -> Acceptance {
+fn acceptance(table: Spanned<AcceptTable>, review: &mut Review<'_>) -> AcceptanceRule {
     let span = table.span();
     let table = table.into_inner();
     check::ipv6(table.prefixes.get_ref(), table.prefixes.span(), review);
@@ -104,7 +104,7 @@ fn acceptance(table: Spanned<AcceptTable>, review: &mut Review<'_>) -> Acceptanc
         review.blame(table.prefixes.span(), "no prefixes", hint);
     }
     let key = proof(table.key_file.as_ref(), table.auth.as_ref(), span, review);
-    Acceptance { key, prefixes: table.prefixes.into_inner() }
+    AcceptanceRule { key, prefixes: table.prefixes.into_inner() }
 }
 
 /// A key, or the word that none is wanted; one of the two must be written.

@@ -10,8 +10,8 @@ use crate::config::source::Review;
 use core::time::Duration;
 use roam6_proto::base::few;
 use roam6_proto::contract::config::nemo::{
-    Authentication, CareOfPrefixes, DuplicateDetection, HomeNetwork, Ingress, MobileRouterConfig, Prefer, PrefixMode,
-    Probe, Share, Sharing, StaticAddress, Uplink,
+    Authentication, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, MobileRouterConfig, PrefixPreference, PrefixMode,
+    ProbeConfig, PrefixSharing, LoadSharing, StaticAddress, UplinkConfig,
 };
 use roam6_wire::{Bid, DomainName, HomeAddress, Prefix};
 use serde::Deserialize;
@@ -41,9 +41,9 @@ pub(crate) struct Section {
     key_file: Option<Spanned<PathBuf>>,
     ipsec: Option<Spanned<Ipsec>>,
     lifetime: Option<Spanned<Span>>,
-    sharing: Option<Spanned<Sharing>>,
+    sharing: Option<Spanned<LoadSharing>>,
     home_and_away: Option<Spanned<bool>>,
-    duplicate_detection: Option<DuplicateDetection>,
+    duplicate_detection: Option<DadMode>,
     #[serde(default)]
     probe: ProbeTable,
     #[serde(default)]
@@ -82,8 +82,8 @@ struct IngressTable {
 struct CareOfTable {
     delegation: Option<bool>,
     length: Option<Spanned<u8>>,
-    share: Option<Share>,
-    prefer: Option<Prefer>,
+    share: Option<PrefixSharing>,
+    prefer: Option<PrefixPreference>,
 }
 
 #[derive(Default, Deserialize)]
@@ -104,7 +104,7 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
     let uplinks = uplinks(&section, span.clone(), review);
     let sharing = sharing(section.sharing.as_ref(), &uplinks, review);
     let home_and_away = section.home_and_away.as_ref().is_some_and(|both| *both.get_ref());
-    if let Some(both) = section.home_and_away.as_ref().filter(|_| home_and_away && sharing == Sharing::Single) {
+    if let Some(both) = section.home_and_away.as_ref().filter(|_| home_and_away && sharing == LoadSharing::Single) {
         let hint = "choose sharing = \"standby\" or \"weights\", or leave home_and_away out";
         review.blame(both.span(), "home_and_away needs several care-of addresses", hint);
     }
@@ -122,19 +122,19 @@ pub(crate) fn settle(section: Spanned<Section>, review: &mut Review<'_>) -> Opti
     Some(MobileRouterConfig {
         home_address: HomeAddress(section.home_address.into_inner()),
         home_prefix: section.home_prefix.into_inner(),
-        home: section.home.unwrap_or_default(),
+        home_network: section.home.unwrap_or_default(),
         home_agents: section.home_agents.into_iter().map(Spanned::into_inner).collect(),
         home_agents_ipv4: section.home_agents_ipv4.into_iter().map(Spanned::into_inner).collect(),
         prefixes: section.prefixes.into_inner().into_iter().map(Spanned::into_inner).collect(),
         dynamic_ipv4: section.dynamic_ipv4.map(Spanned::into_inner),
-        mode: section.mode.unwrap_or(PrefixMode::Explicit),
+        prefix_mode: section.mode.unwrap_or(PrefixMode::Explicit),
         authentication,
         lifetime: section.lifetime.map_or(Duration::from_secs(600), |span| span.get_ref().0),
         uplinks,
-        sharing,
+        load_sharing: sharing,
         home_and_away,
         ingress,
-        duplicate_detection: section.duplicate_detection.unwrap_or(DuplicateDetection::Optimistic),
+        duplicate_detection: section.duplicate_detection.unwrap_or(DadMode::Optimistic),
         probe,
         flows,
         care_of_prefixes,
@@ -189,13 +189,13 @@ fn check_prefixes(section: &Section, review: &mut Review<'_>) {
     }
 }
 
-fn uplinks(section: &Section, span: std::ops::Range<usize>, review: &mut Review<'_>) -> Vec<Uplink> {
+fn uplinks(section: &Section, span: std::ops::Range<usize>, review: &mut Review<'_>) -> Vec<UplinkConfig> {
     let hint = "add a [[mobile_router.uplink]] table with interface = \"wlan0\"";
     if section.uplink.is_empty() {
         review.blame(span, "no uplink: the mobile router could never leave home", hint);
     }
-    let shared = section.sharing.as_ref().is_some_and(|sharing| *sharing.get_ref() == Sharing::Weights);
-    let (mut names, mut bids) = (few::Set::new(), few::Set::new());
+    let shared = section.sharing.as_ref().is_some_and(|sharing| *sharing.get_ref() == LoadSharing::Weighted);
+    let (mut names, mut bids) = (few::VecSet::new(), few::VecSet::new());
     let mut uplinks = Vec::new();
     for (uplink, position) in section.uplink.iter().zip(1_u8..) {
         let table = uplink.get_ref();
@@ -218,7 +218,7 @@ fn uplinks(section: &Section, span: std::ops::Range<usize>, review: &mut Review<
             let hint = "add [mobile_router.care_of_prefixes], or remove the line";
             review.blame(written.span(), "care_of_prefix means nothing without care-of prefixes", hint);
         }
-        uplinks.push(Uplink {
+        uplinks.push(UplinkConfig {
             interface,
             bid: Bid(bid),
             priority,
@@ -269,19 +269,19 @@ fn static_address(table: &UplinkTable, section: &Section, review: &mut Review<'_
     Some(StaticAddress { address: host, prefix, gateway: router })
 }
 
-fn sharing(written: Option<&Spanned<Sharing>>, uplinks: &[Uplink], review: &mut Review<'_>) -> Sharing {
+fn sharing(written: Option<&Spanned<LoadSharing>>, uplinks: &[UplinkConfig], review: &mut Review<'_>) -> LoadSharing {
     let Some(written) = written else {
-        return if uplinks.len() > 1 { Sharing::Standby } else { Sharing::Single };
+        return if uplinks.len() > 1 { LoadSharing::Standby } else { LoadSharing::Single };
     };
-    if *written.get_ref() == Sharing::Weights && uplinks.iter().all(|uplink| uplink.weight == 0) {
+    if *written.get_ref() == LoadSharing::Weighted && uplinks.iter().all(|uplink| uplink.weight == 0) {
         review.blame(written.span(), "all uplinks have weight 0", "give at least one uplink a weight");
     }
     *written.get_ref()
 }
 
-fn ingress(section: &Section, review: &mut Review<'_>) -> Vec<Ingress> {
-    let mut names: few::Set<&String> = section.uplink.iter().map(|up| up.get_ref().interface.get_ref()).collect();
-    let mut prefixes = few::Set::new();
+fn ingress(section: &Section, review: &mut Review<'_>) -> Vec<IngressConfig> {
+    let mut names: few::VecSet<&String> = section.uplink.iter().map(|up| up.get_ref().interface.get_ref()).collect();
+    let mut prefixes = few::VecSet::new();
     let mut ingress = Vec::new();
     for table in section.ingress.iter().take(MAX_LIST) {
         let (name, prefix) = (table.interface.get_ref(), *table.prefix.get_ref());
@@ -304,7 +304,7 @@ fn ingress(section: &Section, review: &mut Review<'_>) -> Vec<Ingress> {
         let advertise = table.advertise.as_ref().map_or(Duration::from_secs(10), |span| span.get_ref().0);
         let dns = table.dns.as_deref().map(|servers| resolvers(servers, review));
         let search = table.search.as_deref().map(|domains| search_domains(domains, review));
-        ingress.push(Ingress { interface: name.clone(), prefix, advertise, dns, search });
+        ingress.push(IngressConfig { interface: name.clone(), prefix, advertisement_interval: advertise, dns, search_domains: search });
     }
     if let Some(table) = section.ingress.get(MAX_LIST) {
         review.blame(table.interface.span(), format!("more than {MAX_LIST} ingress interfaces"), "list fewer");
@@ -346,16 +346,16 @@ fn search_domains(domains: &[Spanned<String>], review: &mut Review<'_>) -> Vec<D
     names
 }
 
-fn probe(table: ProbeTable, review: &mut Review<'_>) -> Option<Probe> {
+fn probe(table: ProbeTable, review: &mut Review<'_>) -> Option<ProbeConfig> {
     let bounds = Duration::from_millis(10)..=Duration::from_secs(3600);
     check::duration(table.interval.as_ref(), "interval", bounds, review);
     check::within(table.lost.as_ref(), "lost", 1..=1000, review);
     check::within(table.recovered.as_ref(), "recovered", 1..=1000, review);
-    let usual = Probe::default();
-    table.enabled.unwrap_or(true).then(|| Probe {
+    let usual = ProbeConfig::default();
+    table.enabled.unwrap_or(true).then(|| ProbeConfig {
         interval: table.interval.map_or(usual.interval, |span| span.get_ref().0),
-        lost: table.lost.map_or(usual.lost, Spanned::into_inner),
-        recovered: table.recovered.map_or(usual.recovered, Spanned::into_inner),
+        down_after: table.lost.map_or(usual.down_after, Spanned::into_inner),
+        up_after: table.recovered.map_or(usual.up_after, Spanned::into_inner),
     })
 }
 
@@ -364,26 +364,26 @@ const DELEGATED: std::ops::RangeInclusive<u8> = 20..=64;
 
 fn care_of_prefixes(
     table: Option<Spanned<CareOfTable>>,
-    uplinks: &[Uplink],
-    ingress: &[Ingress],
+    uplinks: &[UplinkConfig],
+    ingress: &[IngressConfig],
     review: &mut Review<'_>,
-) -> Option<CareOfPrefixes> {
+) -> Option<CareOfPrefixConfig> {
     let table = table?;
     let span = table.span();
     let table = table.into_inner();
     check::within(table.length.as_ref(), "length", DELEGATED, review);
-    let (delegation, share) = (table.delegation.unwrap_or(true), table.share.unwrap_or(Share::Proxy));
+    let (delegation, share) = (table.delegation.unwrap_or(true), table.share.unwrap_or(PrefixSharing::NdProxy));
     if ingress.is_empty() {
         let hint = "add a [[mobile_router.ingress]] table, or remove this one";
         review.blame(span.clone(), "no ingress interface whose nodes could use a care-of prefix", hint);
     }
-    if !delegation && share == Share::Never {
+    if !delegation && share == PrefixSharing::Never {
         let hint = "set delegation = true or share = \"proxy\", or remove the table";
         review.blame(span.clone(), "no way to come by a care-of prefix", hint);
     }
     if !uplinks.is_empty() && uplinks.iter().all(|uplink| !uplink.care_of_prefix) {
         review.blame(span, "every uplink has care_of_prefix = false", "remove it from one, or remove this table");
     }
-    let prefer = table.prefer.unwrap_or(Prefer::Home);
-    Some(CareOfPrefixes { delegation, length: table.length.map_or(0, Spanned::into_inner), share, prefer })
+    let prefer = table.prefer.unwrap_or(PrefixPreference::Home);
+    Some(CareOfPrefixConfig { delegation, length: table.length.map_or(0, Spanned::into_inner), share, prefer })
 }

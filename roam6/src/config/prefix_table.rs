@@ -7,7 +7,7 @@ use crate::config::ipsec::Ipsec;
 use crate::config::key::{Keying, Method};
 use crate::config::source::{Problem, Problems, Review, Source};
 use roam6_proto::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
-use roam6_proto::contract::item::MOST_PREFIX_LENGTHS;
+use roam6_proto::contract::item::MAX_PREFIX_LENGTHS;
 use roam6_wire::{HomeAddress, Prefix};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,7 +203,7 @@ impl<'a> Rows<'a> {
             }
         }
         if let Some(prefix) = self.exceeding(&prefixes) {
-            let what = format!("prefix {prefix}: more than {MOST_PREFIX_LENGTHS} prefix lengths in the table");
+            let what = format!("prefix {prefix}: more than {MAX_PREFIX_LENGTHS} prefix lengths in the table");
             review.blame(written, what, "use a length that other rows have, or a second home agent");
         }
         let keying = Keying { auth: row.auth, key_file: row.key_file, spi: row.spi, key: row.key, ipsec: row.ipsec };
@@ -261,7 +261,7 @@ impl<'a> Rows<'a> {
 
     /// The first of `prefixes` that has a length which the host cannot tell apart beside those of the rows before it.
     fn exceeding(&self, prefixes: &[Prefix]) -> Option<Prefix> {
-        let mut room = MOST_PREFIX_LENGTHS.saturating_sub(self.lengths.len());
+        let mut room = MAX_PREFIX_LENGTHS.saturating_sub(self.lengths.len());
         let mut added = BTreeSet::new();
         for prefix in prefixes.iter().filter(|prefix| !self.lengths.contains(&prefix.length())) {
             if added.insert(prefix.length()) {

@@ -7,9 +7,9 @@ use crate::config::source::{Problem, Review};
 use crate::identity;
 use core::time::Duration;
 use roam6_proto::base::few;
-use roam6_proto::contract::config::shim::{AddressPolicy, Proof, SHORTEST_SEND_TIMEOUT};
-use roam6_proto::contract::config::shim::{Identity, PeerRules, ShimConfig, UplinkPreference};
-use roam6_proto::contract::item::Trigger;
+use roam6_proto::contract::config::shim::{AddressGeneration, Proof, SHORTEST_SEND_TIMEOUT};
+use roam6_proto::contract::config::shim::{Identity, PeerFilter, ShimConfig, UplinkPreference};
+use roam6_proto::contract::item::ContextTrigger;
 use roam6_proto::crypto::cga::Sec;
 use roam6_wire::Prefix;
 use serde::Deserialize;
@@ -45,7 +45,7 @@ pub(crate) struct Section {
     #[serde(default)]
     peers: PeersTable,
     #[serde(default)]
-    preferences: few::Map<String, Spanned<PreferenceTable>>,
+    preferences: few::VecMap<String, Spanned<PreferenceTable>>,
     addresses: Option<Spanned<AddressTable>>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> ShimConfig {
         addresses: addresses(section.addresses, &identities, review),
         interfaces,
         trigger: trigger(section.trigger, review),
-        peers: PeerRules {
+        peers: PeerFilter {
             only: plain(section.peers.only),
             except: plain(section.peers.except),
             skip_eui64: section.peers.skip_eui64,
@@ -137,24 +137,24 @@ pub(crate) fn settle(section: Section, review: &mut Review<'_>) -> ShimConfig {
 }
 
 /// What is not written is as usual; but who writes a threshold wants that one, and not the usual ones beside it.
-fn trigger(table: TriggerTable, review: &mut Review<'_>) -> Option<Trigger> {
+fn trigger(table: TriggerTable, review: &mut Review<'_>) -> Option<ContextTrigger> {
     for (span, name) in [(&table.age, "age"), (&table.idle, "idle"), (&table.again, "again")] {
         check::duration(span.as_ref(), name, Duration::from_secs(1)..=IDLE.1, review);
     }
-    let usual = Trigger::default();
+    let usual = ContextTrigger::default();
     let span = |span: &Option<Spanned<Span>>| span.as_ref().map(|span| span.get_ref().0);
     let written = table.octets.is_some() || table.packets.is_some() || table.age.is_some();
     let thresholds = (table.octets, table.packets, span(&table.age));
     let (octets, packets, age) = if written { thresholds } else { (usual.octets, usual.packets, usual.age) };
-    let (idle, again) = (span(&table.idle).unwrap_or(usual.idle), span(&table.again).unwrap_or(usual.again));
-    (table.enabled != Some(false)).then_some(Trigger { octets, packets, age, idle, again })
+    let (idle, again) = (span(&table.idle).unwrap_or(usual.idle_timeout), span(&table.again).unwrap_or(usual.repeat_after));
+    (table.enabled != Some(false)).then_some(ContextTrigger { octets, packets, age, idle_timeout: idle, repeat_after: again })
 }
 
 fn preferences(
-    written: few::Map<String, Spanned<PreferenceTable>>,
-    interfaces: &few::Set<String>,
+    written: few::VecMap<String, Spanned<PreferenceTable>>,
+    interfaces: &few::VecSet<String>,
     review: &mut Review<'_>,
-) -> few::Map<String, UplinkPreference> {
+) -> few::VecMap<String, UplinkPreference> {
     for (name, table) in &written {
         if !interfaces.contains(name) {
             let what = format!("preferences of {name}, which is no interface of the shim");
@@ -173,7 +173,7 @@ fn addresses(
     written: Option<Spanned<AddressTable>>,
     identities: &[Identity],
     review: &mut Review<'_>,
-) -> Option<AddressPolicy> {
+) -> Option<AddressGeneration> {
     let written = written?;
     let AddressTable { proof, sec } = *written.get_ref();
     if proof != Proof::Hba && identities.iter().all(|identity| identity.private_key.is_empty()) {
@@ -186,7 +186,7 @@ fn addresses(
             "write 0 or 1; make sets of sec 2 ahead with `roam6 hba generate`, and write their files into identities";
         review.blame(written.span(), what, hint);
     }
-    Some(AddressPolicy { proof, sec: Sec::new(sec)? })
+    Some(AddressGeneration { proof, sec: Sec::new(sec)? })
 }
 
 fn identities(files: &[Spanned<PathBuf>], review: &mut Review<'_>) -> Vec<Identity> {

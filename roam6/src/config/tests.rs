@@ -122,7 +122,7 @@ fn both_roles_fit_in_one_file() {
 #[test]
 fn a_virtual_home_network_has_no_home_link() {
     use roam6_proto::contract::config::nemo::HomeNetwork;
-    let home = |text: &str| read(text).unwrap().mobile_router.unwrap().home;
+    let home = |text: &str| read(text).unwrap().mobile_router.unwrap().home_network;
     assert_eq!(home(MR), HomeNetwork::Physical);
     let with = |line: &str| MR.replacen("prefixes =", &format!("{line}\nprefixes ="), 1);
     assert_eq!(home(&with("home = \"physical\"")), HomeNetwork::Physical);
@@ -311,7 +311,7 @@ fn an_uplink_may_have_an_address_of_its_own_and_nodes_resolvers_of_the_operator_
     assert_eq!((set.address.to_string(), set.gateway.to_string()), ("2001:db8:5::5".into(), "2001:db8:5::1".into()));
     assert_eq!(set.prefix.to_string(), "2001:db8:5::/64");
     assert_eq!(router.ingress[0].dns, Some(vec!["2001:db8:1::53".parse().unwrap()]));
-    assert_eq!(router.ingress[0].search, Some(vec!["example.org".parse().unwrap()]));
+    assert_eq!(router.ingress[0].search_domains, Some(vec!["example.org".parse().unwrap()]));
     let plain = read(MR).unwrap().mobile_router.unwrap();
     assert_eq!(plain.uplinks[0].address, None);
 }
@@ -327,7 +327,7 @@ fn a_mobile_network_node_is_a_role_alone_and_must_make_sense() {
     let config = read(MNN).unwrap();
     assert_eq!(config.roles().len(), 1);
     let mnn = config.mnn.unwrap();
-    assert_eq!((mnn.subflows, mnn.accepted, mnn.source_routing), (8, 4, false));
+    assert_eq!((mnn.subflows, mnn.add_addr_accepted, mnn.source_routing), (8, 4, false));
     let cases = [
         ("wlan0", "eth0", "r.toml:2:23: interface eth0 is written twice; remove one"),
         (
@@ -398,7 +398,7 @@ fn a_row_may_have_a_second_shared_key() {
         HA.replace("auth = \"none\"\n", &keys)
     };
     let config = read(&row(&format!("spi = 301\nkey = \"{second}\"\n"))).unwrap();
-    let table = config.home_agent.unwrap().config.table.clone();
+    let table = config.home_agent.unwrap().config.prefix_table.clone();
     assert_eq!(table.rows[0].shared_keys().map(|key| key.spi).collect::<Vec<_>>(), [300, 301]);
     let wrong = |text: &str| read(text).unwrap_err().join("\n");
     let same = wrong(&row(&format!("spi = 300\nkey = \"{first}\"\n")));

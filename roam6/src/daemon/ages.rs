@@ -1,7 +1,7 @@
 //! Age of each MPTCP subflow: the kernel does not record it, so it is derived from subflow events.
 
 use roam6_linux::mptcp::diag::Connections;
-use roam6_proto::base::ids::Token;
+use roam6_proto::base::ids::MptcpToken;
 use roam6_proto::{Report, Time};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ const MAX_SUBFLOWS: usize = 16_384;
 /// Start times of subflows.
 #[derive(Debug, Default)]
 pub(super) struct Ages {
-    began: BTreeMap<(Token, SocketAddr, SocketAddr), Time>,
+    began: BTreeMap<(MptcpToken, SocketAddr, SocketAddr), Time>,
 }
 
 impl Ages {
@@ -25,7 +25,7 @@ impl Ages {
             Report::SubflowDown { token, local, remote, .. } => {
                 self.began.remove(&(token, local.into(), remote.into()));
             }
-            Report::Disconnected { token } => self.began.retain(|(of, _, _), _| *of != token),
+            Report::ConnectionClosed { token } => self.began.retain(|(of, _, _), _| *of != token),
             _ => {}
         }
     }
@@ -39,7 +39,7 @@ impl Ages {
     pub(super) fn tell(&self, now: Time, connections: &mut Connections) {
         for connection in &mut connections.connections {
             for subflow in &mut connection.subflows {
-                let began = self.began.get(&(Token(connection.token), subflow.local, subflow.remote));
+                let began = self.began.get(&(MptcpToken(connection.token), subflow.local, subflow.remote));
                 subflow.age_seconds = began.map(|began| now.since(*began).as_secs());
             }
         }

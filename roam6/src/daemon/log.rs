@@ -32,9 +32,9 @@ pub(crate) struct Log {
     journal: bool,
     least: Level,
     began: Time,
-    counts: few::Map<&'static str, u32>,
+    counts: few::VecMap<&'static str, u32>,
     /// For each drop reason: time of the last warning, and the number of drops since.
-    drops: few::Map<DropReason, (Time, u64)>,
+    drops: few::VecMap<DropReason, (Time, u64)>,
 }
 
 impl Log {
@@ -42,7 +42,7 @@ impl Log {
     /// discarded.
     pub(crate) fn to_stderr(least: Level) -> Log {
         let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-        Log { journal, least, began: Time::ZERO, counts: few::Map::new(), drops: few::Map::new() }
+        Log { journal, least, began: Time::ZERO, counts: few::VecMap::new(), drops: few::VecMap::new() }
     }
 
     /// Writes one line.
@@ -139,21 +139,21 @@ fn micros(clock: ClockId) -> u64 {
 
 fn level(report: &Report) -> Level {
     match report {
-        Report::Failed { .. } | Report::Duplicate { .. } | Report::TableFull { .. } => Level::Error,
+        Report::ItemRefused { .. } | Report::DuplicateAddress { .. } | Report::TableFull { .. } => Level::Error,
         Report::Notice { .. }
-        | Report::Refused { .. }
+        | Report::UpdateRejected { .. }
         | Report::Unbound { .. }
         | Report::PathDown { .. }
         | Report::Fault { .. }
         | Report::BindingError { .. } => Level::Warning,
-        Report::Dropped { .. } | Report::Solicited { .. } | Report::UpdateSent { .. } | Report::AckReceived { .. } => {
+        Report::Dropped { .. } | Report::RouterSolicitationSent { .. } | Report::UpdateSent { .. } | Report::AcknowledgementReceived { .. } => {
             Level::Debug
         }
-        Report::Echo { .. }
+        Report::EchoReply { .. }
         | Report::SubflowUp { .. }
-        | Report::SubflowChanged { .. }
+        | Report::SubflowPriorityChanged { .. }
         | Report::SubflowDown { .. }
-        | Report::Disconnected { .. } => Level::Debug,
+        | Report::ConnectionClosed { .. } => Level::Debug,
         _ => Level::Info,
     }
 }

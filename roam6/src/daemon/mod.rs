@@ -31,8 +31,8 @@ use roam6_linux::memory::Text;
 use roam6_linux::mptcp::diag;
 use roam6_linux::{Host, Interest, Ready, Wake};
 use roam6_proto::base::few;
-use roam6_proto::base::ids::{ContextId, Pair};
-use roam6_proto::{Clock, Engine, Input, Node, Order, Outbox, Output, Report, Time};
+use roam6_proto::base::ids::{ContextId, AddressPair};
+use roam6_proto::{Clock, Engine, Input, Node, Command, Outbox, Output, Report, Time};
 use roam6_wire::shim6::Fork;
 use server::{Asked, ClientId, Reactor, Server};
 use showing::{Form, Showing};
@@ -128,7 +128,7 @@ struct Daemon {
 struct Voice {
     log: Log,
     clock: (Time, Clock),
-    counters: few::Map<String, u64>,
+    counters: few::VecMap<String, u64>,
     ages: Ages,
     names: Names,
 }
@@ -151,7 +151,7 @@ impl Daemon {
         let recorder = options.record.as_ref().map(|path| Recorder::begin(path, &roles, seed)).transpose()?;
         let mut daemon = Daemon {
             voice: Voice::new(options.level),
-            node: Node::of_roles(&roles, seed),
+            node: Node::from_roles(&roles, seed),
             options,
             config,
             host,
@@ -181,7 +181,7 @@ impl Daemon {
     /// Starts the roles: the clock first, then the journal of the previous run, then the current state of the kernel.
     fn begin(&mut self) -> Result<(), Failure> {
         let now = self.host.now();
-        let mut recall = Some(Input::Order(Order::Recall(self.host.take_recalled())));
+        let mut recall = Some(Input::Command(Command::RestoreJournal(self.host.take_recalled())));
         let mut inputs = VecDeque::new();
         for wake in self.host.wait(Some(now))? {
             match wake {
@@ -200,7 +200,7 @@ impl Daemon {
         }
         let at = inputs.back().map_or(now, |(at, _)| *at);
         inputs.extend(recall.map(|recall| (at, recall)));
-        inputs.push_back((at, Input::Order(Order::Begin)));
+        inputs.push_back((at, Input::Command(Command::JournalRestored)));
         self.begun = true;
         self.feed(inputs);
         self.tell_positions();
@@ -217,7 +217,7 @@ impl Daemon {
 
     /// Removes kernel state of a previous run once the roles no longer need it.
     fn settle(&mut self) -> Result<(), Failure> {
-        if !self.settled && self.node.is_settled() {
+        if !self.settled && self.node.takeover_complete() {
             self.settled = true;
             self.host.settle()?;
         }
@@ -286,7 +286,7 @@ impl Daemon {
         self.say(Level::Info, "stopping");
         // The de-registrations are not waited for. Roles that have not been started send none.
         if self.begun {
-            self.feed([(self.host.now(), Input::Order(Order::Stop))].into());
+            self.feed([(self.host.now(), Input::Command(Command::Stop))].into());
         }
         let cleaned = self.host.clean();
         let _ = std::fs::remove_file(crate::control::socket_path(&self.config.run_dir));
@@ -366,16 +366,16 @@ impl Daemon {
                 };
                 self.server.answer(client, &answer, now, &mut self.host);
             }
-            Asked::Control(Request::Unbind(home_address)) => self.obey(client, Order::Unbind(home_address), now),
+            Asked::Control(Request::Unbind(home_address)) => self.obey(client, Command::DeleteBinding(home_address), now),
             Asked::Control(Request::UsePath { context, mark, path }) => {
                 let fork = mark.map_or(Fork::NONE, Fork);
-                self.obey(client, Order::UsePath { ulids: context, fork, path }, now);
+                self.obey(client, Command::SwitchPath { ulids: context, fork, path }, now);
             }
-            Asked::Control(Request::EndContext(ulids)) => self.obey(client, Order::EndContext(unforked(ulids)), now),
-            Asked::Control(Request::Ask(question)) => self.obey(client, Order::Ask(*question), now),
-            Asked::Control(Request::PutArea(destination)) => self.obey(client, Order::PutArea(destination), now),
-            Asked::Control(Request::Denm(order)) => self.obey(client, Order::Denm(*order), now),
-            Asked::Control(Request::DropArea(address)) => self.obey(client, Order::DropArea(address), now),
+            Asked::Control(Request::EndContext(ulids)) => self.obey(client, Command::DeleteContext(unforked(ulids)), now),
+            Asked::Control(Request::Ask(question)) => self.obey(client, Command::SendEchoRequest(*question), now),
+            Asked::Control(Request::PutArea(destination)) => self.obey(client, Command::AddGeoDestination(destination), now),
+            Asked::Control(Request::Denm(order)) => self.obey(client, Command::Denm(*order), now),
+            Asked::Control(Request::DropArea(address)) => self.obey(client, Command::RemoveGeoDestination(address), now),
             Asked::Metrics => match self.recent_metrics(now) {
                 Some(page) => self.hand_out(client, Form::Metrics, page, now),
                 None => self.show(client, Form::Metrics),
@@ -383,8 +383,8 @@ impl Daemon {
         }
     }
 
-    fn obey(&mut self, client: ClientId, order: Order, now: Time) {
-        self.feed([(now, Input::Order(order))].into());
+    fn obey(&mut self, client: ClientId, order: Command, now: Time) {
+        self.feed([(now, Input::Command(order))].into());
         self.server.answer(client, &Answer::Done, now, &mut self.host);
     }
 
@@ -410,7 +410,7 @@ impl Daemon {
 }
 
 /// The context of these ULIDs for packets without a mark.
-fn unforked(ulids: Pair) -> ContextId {
+fn unforked(ulids: AddressPair) -> ContextId {
     ContextId { ulids, fork: Fork::NONE }
 }
 
@@ -418,7 +418,7 @@ impl Voice {
     fn new(least: Level) -> Voice {
         let clock = (Time::ZERO, Clock { unix_micros: log::wall_clock() });
         let (ages, names) = (Ages::default(), Names::default());
-        Voice { log: Log::to_stderr(least), clock, counters: few::Map::new(), ages, names }
+        Voice { log: Log::to_stderr(least), clock, counters: few::VecMap::new(), ages, names }
     }
 
     fn unix_micros(&self, now: Time) -> u64 {

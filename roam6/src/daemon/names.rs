@@ -10,7 +10,7 @@ const NUMBERED: &str = "link ";
 
 /// Interface names by index, from the kernel's link events.
 #[derive(Debug, Default)]
-pub(crate) struct Names(few::Map<LinkId, String>);
+pub(crate) struct Names(few::VecMap<LinkId, String>);
 
 impl Names {
     /// Learns the name from a link event. The name of a removed interface is kept, because reports about it follow.
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_log_line_names_the_interface() {
-        let report = Report::Solicited { link: LinkId(20) };
+        let report = Report::RouterSolicitationSent { link: LinkId(20) };
         assert_eq!(names().name_links(&report.to_string()), "wlan0: asked for routers");
         assert_eq!(names().name_links("packet not sent by link 20: no route"), "packet not sent by wlan0: no route");
     }

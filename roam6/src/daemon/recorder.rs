@@ -28,7 +28,7 @@ impl Recorder {
             |error: std::io::Error| format!("--record {}: {error}; name a file that does not exist", path.display());
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(what)?;
         let mut recorder = Recorder { file: BufWriter::new(file), size: 0 };
-        recorder.line(case::head(roles, seed).trim_end()).map_err(what)?;
+        recorder.line(case::header(roles, seed).trim_end()).map_err(what)?;
         Ok(recorder)
     }
 

@@ -9,7 +9,7 @@ use crate::config::{self, Config};
 use crate::daemon::errand::Errand;
 use crate::daemon::table_watch::TableWatch;
 use core::time::Duration;
-use roam6_proto::{Input, Order, Time};
+use roam6_proto::{Input, Command, Time};
 
 /// A reload that takes longer is logged.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -114,14 +114,14 @@ impl Daemon {
     }
 
     fn adopt_table(&mut self, agent: HomeAgent, kept: usize) {
-        let table = agent.config.table.clone();
+        let table = agent.config.prefix_table.clone();
         self.say(Level::Info, &format!("prefix table reloaded: {} mobile routers", table.rows.len()));
         self.tell_refused(&agent, kept);
         if let Some(old) = &mut self.config.home_agent {
             old.adopt_table(agent);
         }
         self.hear_esp();
-        self.order(Order::PrefixTable(table));
+        self.order(Command::ReloadPrefixTable(table));
     }
 
     /// Logs the rejected rows of the prefix table, and how many rows remain in effect that the file no longer has (`kept`).
@@ -133,7 +133,7 @@ impl Daemon {
             let what = "former rows are kept: a file with a rejected row removes none";
             self.say(Level::Warning, &format!("prefix table: {kept} {what}"));
         }
-        if agent.config.table.rows.is_empty() {
+        if agent.config.prefix_table.rows.is_empty() {
             let hint = "add mobile routers with `roam6 enroll`";
             self.say(
                 Level::Warning,
@@ -175,14 +175,14 @@ impl Daemon {
                 }
             }
             // Even if nothing changed: a mobile router that all home agents have refused registers again at once.
-            self.order(Order::MobileRouter(Box::new(router)));
+            self.order(Command::ReloadMobileRouter(Box::new(router)));
         }
         if let (Some(old), Some(mnn)) = (&self.config.mnn, new.mnn)
             && *old != mnn
         {
             self.config.mnn = Some(mnn.clone());
             // The role needs its new configuration before the link events of the new interfaces arrive.
-            self.order(Order::PathManager(Box::new(mnn)));
+            self.order(Command::ReloadPathManager(Box::new(mnn)));
             if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
                 self.say(Level::Error, &error.to_string());
             }
@@ -192,7 +192,7 @@ impl Daemon {
         {
             self.config.shim = Some(shim.clone());
             // As above.
-            self.order(Order::Shim(Box::new(shim)));
+            self.order(Command::ReloadShim(Box::new(shim)));
             if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
                 self.say(Level::Error, &error.to_string());
             }
@@ -205,7 +205,7 @@ impl Daemon {
         {
             self.config.mnpp = Some(mnpp.clone());
             // As above.
-            self.order(Order::Mnpp(Box::new(mnpp)));
+            self.order(Command::ReloadMnpp(Box::new(mnpp)));
             if let Err(error) = self.host.use_interfaces(interfaces(&self.config)) {
                 self.say(Level::Error, &error.to_string());
             }
@@ -215,13 +215,13 @@ impl Daemon {
     }
 
     fn adopt_agent(&mut self, agent: HomeAgent, kept: usize, former: &HomeAgent) {
-        let table = agent.config.table.clone();
+        let table = agent.config.prefix_table.clone();
         self.tell_refused(&agent, kept);
         if let Some(old) = &mut self.config.home_agent {
             old.adopt_table(agent);
         }
-        if former.config.table != table {
-            self.order(Order::PrefixTable(table));
+        if former.config.prefix_table != table {
+            self.order(Command::ReloadPrefixTable(table));
         }
         self.watch_table();
     }
@@ -232,7 +232,7 @@ impl Daemon {
             return;
         }
         self.config.geo = self.config.geo.take().map(|old| old.announcing(announcement.clone()));
-        self.order(Order::Announce(announcement.map(Box::new)));
+        self.order(Command::ReloadAnnouncement(announcement.map(Box::new)));
     }
 
     fn hear_esp(&self) {
@@ -241,8 +241,8 @@ impl Daemon {
         }
     }
 
-    fn order(&mut self, order: Order) {
-        self.feed([(self.host.now(), Input::Order(order))].into());
+    fn order(&mut self, order: Command) {
+        self.feed([(self.host.now(), Input::Command(order))].into());
     }
 
     fn complain(&self, problems: &[Problem]) {
@@ -263,7 +263,7 @@ fn fixed_changes(old: &Config, new: &Config) -> Vec<&'static str> {
     let agent = |config: &Config| {
         config.home_agent.clone().map(|agent| {
             let mut settings = agent.config;
-            settings.table = Default::default();
+            settings.prefix_table = Default::default();
             settings
         })
     };

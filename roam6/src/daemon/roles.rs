@@ -14,7 +14,7 @@ const DEVICE: &str = "nemo0";
 const MORE_TUNNELS: u32 = 64;
 
 /// The interfaces that the roles use.
-pub(super) fn interfaces(config: &Config) -> few::Set<String> {
+pub(super) fn interfaces(config: &Config) -> few::VecSet<String> {
     let home_link = config.home_agent.iter().filter_map(|agent| agent.config.home_link.clone());
     let router = config.mobile_router.iter();
     let uplinks = router.clone().flat_map(|router| router.uplinks.iter().map(|uplink| uplink.interface.clone()));
@@ -53,13 +53,13 @@ pub(super) fn names(config: &Config) -> String {
 
 /// Whether mobility messages may arrive in ESP.
 pub(super) fn use_esp(config: &Config) -> bool {
-    let rows = config.home_agent.iter().flat_map(|agent| agent.config.table.rows.iter().map(|row| &row.authentication));
+    let rows = config.home_agent.iter().flat_map(|agent| agent.config.prefix_table.rows.iter().map(|row| &row.authentication));
     let router = config.mobile_router.iter().map(|router| &router.authentication);
     rows.chain(router).any(|authentication| matches!(authentication, Authentication::Ipsec(_)))
 }
 
 /// Addresses of the roles in UDP/IPv4 encapsulation (RFC 5555); empty unless the configuration enables it.
-fn carried(config: &Config) -> few::Set<Ipv6Addr> {
+fn carried(config: &Config) -> few::VecSet<Ipv6Addr> {
     let agent = config.home_agent.iter().filter(|agent| agent.config.ipv4.is_some()).map(|agent| agent.config.address);
     let router = config.mobile_router.iter().filter(|router| !router.home_agents_ipv4.is_empty());
     agent.chain(router.map(|router| router.home_address.0)).collect()

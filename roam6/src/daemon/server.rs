@@ -58,7 +58,7 @@ pub(crate) struct Server {
     base: u32,
     control: UnixListener,
     metrics: Option<TcpListener>,
-    clients: few::Map<u32, Client>,
+    clients: few::VecMap<u32, Client>,
     next: u32,
     resting_until: Option<Time>,
 }
@@ -110,7 +110,7 @@ impl Server {
         if let Some(listener) = &metrics {
             reactor.watch(listener.as_fd(), base + METRICS, LISTEN)?;
         }
-        Ok(Server { base, control, metrics, clients: few::Map::new(), next: FIRST_CLIENT, resting_until: None })
+        Ok(Server { base, control, metrics, clients: few::VecMap::new(), next: FIRST_CLIENT, resting_until: None })
     }
 
     /// Whether a token is one of this server's.

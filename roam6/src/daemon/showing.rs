@@ -69,7 +69,7 @@ impl Daemon {
             Some(gathering) => gathering,
             None => self.begin_to_gather(now),
         };
-        gathering.last = self.node.view_piece(now, gathering.last, &mut gathering.state.view);
+        gathering.last = self.node.view_page(now, gathering.last, &mut gathering.state.view);
         if gathering.last.is_some() {
             self.showing.gathering = Some(gathering);
             return;

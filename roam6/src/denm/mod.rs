@@ -5,7 +5,7 @@ pub(crate) mod words;
 use crate::client::{Failure, order, print, view};
 use crate::control::Request;
 use crate::geo::words::area;
-use roam6_proto::contract::config::facilities::{DenmOrder, Event, EventName};
+use roam6_proto::contract::config::facilities::{DenmRequest, DenmEvent, EventId};
 use roam6_proto::contract::view::LdmEventView;
 use roam6_wire::geo::Place;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(crate) fn run(verb: &Denm) -> ExitCode {
     done.unwrap_or_else(Failure::tell)
 }
 
-fn event(tell: &Tell) -> Result<Event, String> {
+fn event(tell: &Tell) -> Result<DenmEvent, String> {
     let place = match tell.at.as_deref() {
         Some([latitude, longitude]) => {
             let place = Place::of_degrees(*latitude, *longitude);
@@ -36,7 +36,7 @@ fn event(tell: &Tell) -> Result<Event, String> {
         }
         _ => None,
     };
-    Ok(Event {
+    Ok(DenmEvent {
         tag: std::process::id(),
         cause: (tell.cause, tell.sub),
         quality: tell.quality,
@@ -48,9 +48,9 @@ fn event(tell: &Tell) -> Result<Event, String> {
 }
 
 /// The daemon lists the event with its tag if it has accepted it; otherwise its log has the reason.
-fn send(event: Event, socket: &Path) -> Result<ExitCode, Failure> {
+fn send(event: DenmEvent, socket: &Path) -> Result<ExitCode, Failure> {
     let tag = event.tag;
-    let done = give(DenmOrder::Trigger(event), socket);
+    let done = give(DenmRequest::Trigger(event), socket);
     if done != ExitCode::SUCCESS {
         return Ok(done);
     }
@@ -63,23 +63,23 @@ fn send(event: Event, socket: &Path) -> Result<ExitCode, Failure> {
 }
 
 /// A station can update only its own events.
-fn update(name: EventName, event: Event, socket: &Path) -> Result<ExitCode, Failure> {
+fn update(name: EventId, event: DenmEvent, socket: &Path) -> Result<ExitCode, Failure> {
     let is_own = events(socket)?.iter().any(|event| event.name == name && event.tag.is_some());
     match is_own {
-        true => Ok(give(DenmOrder::Update(name, event), socket)),
+        true => Ok(give(DenmRequest::Update(name, event), socket)),
         false => Err(unknown(name, "of this station")),
     }
 }
 
-fn cancel(name: EventName, socket: &Path) -> Result<ExitCode, Failure> {
+fn cancel(name: EventId, socket: &Path) -> Result<ExitCode, Failure> {
     let is_known = events(socket)?.iter().any(|event| event.name == name);
     match is_known {
-        true => Ok(give(DenmOrder::Terminate(name), socket)),
+        true => Ok(give(DenmRequest::Terminate(name), socket)),
         false => Err(unknown(name, "that is known")),
     }
 }
 
-fn give(what: DenmOrder, socket: &Path) -> ExitCode {
+fn give(what: DenmRequest, socket: &Path) -> ExitCode {
     order(&Request::Denm(Box::new(what)), socket)
 }
 
@@ -89,6 +89,6 @@ fn events(socket: &Path) -> Result<Vec<LdmEventView>, Failure> {
     ldm.station.map(|_| ldm.events).ok_or_else(|| Failure::Refused(why.to_owned()))
 }
 
-fn unknown(name: EventName, which: &str) -> Failure {
+fn unknown(name: EventId, which: &str) -> Failure {
     Failure::Refused(format!("{name} is not an event {which}; `roam6 show ldm` lists the events"))
 }

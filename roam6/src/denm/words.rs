@@ -4,7 +4,7 @@ use crate::command_line::Socket;
 use crate::config::duration;
 use clap::{Args, Subcommand};
 use core::time::Duration;
-use roam6_proto::contract::config::facilities::EventName;
+use roam6_proto::contract::config::facilities::EventId;
 
 /// The subcommands of `roam6 denm`.
 #[derive(Subcommand)]
@@ -17,7 +17,7 @@ pub(crate) enum Denm {
     Update {
         /// The event's name, STATION/NUMBER
         #[arg(value_parser = event)]
-        event: EventName,
+        event: EventId,
         #[command(flatten)]
         tell: Tell,
     },
@@ -26,7 +26,7 @@ pub(crate) enum Denm {
     Cancel {
         /// The event's name, STATION/NUMBER
         #[arg(value_parser = event)]
-        event: EventName,
+        event: EventId,
         #[command(flatten)]
         socket: Socket,
     },
@@ -118,10 +118,10 @@ fn cause(text: &str) -> Result<u8, String> {
         .ok_or_else(|| "unknown cause; `roam6 denm send --help` lists the causes".to_owned())
 }
 
-fn event(text: &str) -> Result<EventName, String> {
+fn event(text: &str) -> Result<EventId, String> {
     let read = || {
         let (station, sequence) = text.split_once('/')?;
-        Some(EventName { station: station.parse().ok()?, sequence: sequence.parse().ok()? })
+        Some(EventId { station: station.parse().ok()?, sequence: sequence.parse().ok()? })
     };
     read().ok_or_else(|| "not the name of an event; write STATION/NUMBER, as 3735928559/0".to_owned())
 }

@@ -6,7 +6,7 @@ use crate::geo::target::Target;
 use crate::geo::words::Ping;
 use crate::render::table::Table;
 use core::time::Duration;
-use roam6_proto::contract::config::geo::{Probe, Question};
+use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
 use roam6_proto::geo::geometry;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::Place;
@@ -49,13 +49,13 @@ pub(crate) fn ping(words: &Ping, target: Target) -> Result<ExitCode, Failure> {
     Ok(if sum.stations.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn question(words: &Ping, target: Target) -> Question {
+fn question(words: &Ping, target: Target) -> EchoRequest {
     let spread = match target {
         Target::Station(_) => Duration::ZERO,
         Target::Area(_) => Duration::from_millis(words.spread),
     };
-    let probe = Probe { identifier: 0, sequence: 0 };
-    Question { probe, to: target.to(), octets: words.size, hops: words.hops, trace: false, spread }
+    let probe = EchoId { identifier: 0, sequence: 0 };
+    EchoRequest { id: probe, to: target.to(), octets: words.size, hops: words.hops, trace: false, spread }
 }
 
 fn tell(echo: &Echo, own: Option<Place>, json: bool) {

@@ -3,7 +3,7 @@
 use crate::client::{Failure, ask, connect, view};
 use crate::control::{Answer, Request};
 use core::time::Duration;
-use roam6_proto::contract::config::geo::{Probe, Question};
+use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
 use roam6_proto::contract::view::PositionView;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -97,9 +97,9 @@ impl Questions {
     ///
     /// # Errors
     /// The daemon does not run or has refused the request.
-    pub(crate) fn ask(&self, sequence: u32, question: Question) -> Result<(), Failure> {
-        let probe = Probe { identifier: self.identifier, sequence };
-        match ask(&Request::Ask(Box::new(Question { probe, ..question })), &self.socket)? {
+    pub(crate) fn ask(&self, sequence: u32, question: EchoRequest) -> Result<(), Failure> {
+        let probe = EchoId { identifier: self.identifier, sequence };
+        match ask(&Request::Ask(Box::new(EchoRequest { id: probe, ..question })), &self.socket)? {
             Answer::Done => Ok(()),
             answer => Err(Failure::unexpected(answer)),
         }

@@ -1,6 +1,6 @@
 //! Stations and areas on the command line.
 
-use roam6_proto::contract::config::geo::To;
+use roam6_proto::contract::config::geo::TransportType;
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{self, GeoAddress, Place, Station};
 use std::fmt;
@@ -31,10 +31,10 @@ impl Target {
     }
 
     /// The destination as the engine takes it.
-    pub(crate) fn to(self) -> To {
+    pub(crate) fn to(self) -> TransportType {
         match self {
-            Target::Station(mid) => To::Station(GeoAddress::new(Station::UNKNOWN, mid)),
-            Target::Area(area) => To::AllIn(area),
+            Target::Station(mid) => TransportType::GeoUnicast(GeoAddress::new(Station::UNKNOWN, mid)),
+            Target::Area(area) => TransportType::GeoBroadcast(area),
         }
     }
 }

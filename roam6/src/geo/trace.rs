@@ -6,7 +6,7 @@ use crate::geo::questions::{Echo, Questions, Told, within};
 use crate::geo::target::Target;
 use crate::geo::words::Trace;
 use core::time::Duration;
-use roam6_proto::contract::config::geo::{Probe, Question};
+use roam6_proto::contract::config::geo::{EchoId, EchoRequest};
 use roam6_proto::geo::geometry;
 use roam6_wire::geo::Place;
 use serde_json::json;
@@ -20,9 +20,9 @@ use std::time::Instant;
 pub(crate) fn trace(words: &Trace, target: Target) -> Result<ExitCode, Failure> {
     let (mut questions, position) = Questions::begin(&words.socket.path())?;
     for hops in 1..=words.hops {
-        let probe = Probe { identifier: 0, sequence: 0 };
+        let probe = EchoId { identifier: 0, sequence: 0 };
         let (spread, hops_most) = (Duration::ZERO, Some(hops));
-        let question = Question { probe, to: target.to(), octets: 0, hops: hops_most, trace: true, spread };
+        let question = EchoRequest { id: probe, to: target.to(), octets: 0, hops: hops_most, trace: true, spread };
         questions.ask(hops.into(), question)?;
         let until = within(words.timeout);
         let echo = await_answer(&mut questions, hops, until)?;

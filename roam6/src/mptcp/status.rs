@@ -65,7 +65,7 @@ fn text(status: &Status) -> String {
     }
     let limits = status.limits;
     let _ =
-        writeln!(text, "additional subflows: {}; accepted addresses of a peer: {}", limits.subflows, limits.accepted);
+        writeln!(text, "additional subflows: {}; accepted addresses of a peer: {}", limits.subflows, limits.add_addr_accepted);
     if status.receive_buffer < ROOM {
         let _ = writeln!(
             text,
@@ -89,16 +89,16 @@ fn text(status: &Status) -> String {
 mod tests {
     use super::*;
     use roam6_linux::mptcp::status::Status;
-    use roam6_proto::contract::item::{Endpoint, EndpointFlags, EndpointLimits};
+    use roam6_proto::contract::item::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
 
     #[test]
     fn it_says_why_connections_are_plain_tcp() {
-        let flags = EndpointFlags { subflow: true, backup: true, signal: false };
-        let endpoint = Endpoint { address: "2001:db8::5".parse().unwrap(), link: roam6_proto::LinkId(2), flags };
+        let flags = MptcpEndpointFlags { subflow: true, backup: true, signal: false };
+        let endpoint = MptcpEndpoint { address: "2001:db8::5".parse().unwrap(), link: roam6_proto::LinkId(2), flags };
         let status = Status {
             enabled: true,
             settings: [("path_manager".to_owned(), "kernel".to_owned())].into(),
-            limits: EndpointLimits { subflows: 8, accepted: 4 },
+            limits: MptcpLimits { subflows: 8, add_addr_accepted: 4 },
             receive_buffer: 131_072,
             endpoints: vec![endpoint],
             counters: [("MPCapableFallbackSYNACK".to_owned(), 3), ("MPTCPRetrans".to_owned(), 9)].into(),

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn interfaces_are_named_statuses_explained_and_ipv4_ends_written_as_such() {
-        let report = Report::CareOfGone {
+        let report = Report::CareOfRemoved {
             link: roam6_proto::LinkId(20),
             bid: roam6_wire::Bid(1),
             address: "::105f:ffff:c0a8:10a".parse().unwrap(),

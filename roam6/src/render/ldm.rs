@@ -76,7 +76,7 @@ fn event(row: &LdmEventView) -> Value {
 mod tests {
     use super::*;
     use core::time::Duration;
-    use roam6_proto::contract::config::facilities::EventName;
+    use roam6_proto::contract::config::facilities::EventId;
     use roam6_wire::geo::Area;
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
         let place = Place::of_degrees(48.5, 11.25).unwrap();
         let mut state = State::default();
         state.view.ldm.events.push(LdmEventView {
-            name: EventName { station: 7, sequence: 1 },
+            name: EventId { station: 7, sequence: 1 },
             tag: None,
             cause: 94,
             sub_cause: 2,

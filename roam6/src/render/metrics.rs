@@ -78,7 +78,7 @@ impl Page {
     }
 
     fn sums<'a>(&mut self, name: &'static str, help: &str, rows: impl Iterator<Item = (&'a str, &'a str)>) {
-        let mut sums: few::Map<(&str, &str), u64> = few::Map::new();
+        let mut sums: few::VecMap<(&str, &str), u64> = few::VecMap::new();
         for row in rows {
             let sum = sums.entry(row).or_default();
             *sum = sum.saturating_add(1);
@@ -90,7 +90,7 @@ impl Page {
     }
 
     fn paths(&mut self, state: &State) {
-        let mut sums: few::Map<&str, u64> = few::Map::new();
+        let mut sums: few::VecMap<&str, u64> = few::VecMap::new();
         for row in &state.view.tunnels {
             let sum = sums.entry(&row.state).or_default();
             *sum = sum.saturating_add(1);

@@ -3,7 +3,7 @@
 use crate::config::duration::human;
 use crate::control::State;
 use crate::render::table::Table;
-use roam6_proto::contract::config::facilities::Way;
+use roam6_proto::contract::config::facilities::RoutingAdvertisement;
 use roam6_proto::contract::view::{AnnouncementView, ServiceView};
 
 /// Announcement by announcement: its services, then its way to the Internet.
@@ -37,7 +37,7 @@ fn service(service: &ServiceView) -> (String, String) {
     (what, at.join(", "))
 }
 
-fn way(way: &Way) -> (String, String) {
+fn way(way: &RoutingAdvertisement) -> (String, String) {
     let dns: String = way.dns.iter().map(|dns| format!(", dns {dns}")).collect();
     let lifetime = human(way.lifetime);
     ("the Internet".to_owned(), format!("{} by {} for {lifetime}{dns}", way.prefix, way.gateway))
@@ -61,7 +61,7 @@ mod tests {
             context: None,
         };
         let other = ServiceView { application: 36, channel: Some(180), address: None, ..service.clone() };
-        let routing = Way {
+        let routing = RoutingAdvertisement {
             prefix: "2001:db8:9::/64".parse().unwrap(),
             gateway: "fe80::1".parse().unwrap(),
             dns: vec!["2001:db8::53".parse().unwrap()],

@@ -4,7 +4,7 @@ use crate::config::duration::human;
 use crate::render::table::Table;
 use core::time::Duration;
 use roam6_linux::mptcp::diag::{Connection, Connections, State, Subflow};
-use roam6_proto::contract::item::EndpointFlags;
+use roam6_proto::contract::item::MptcpEndpointFlags;
 
 /// All connections.
 pub(crate) fn table(connections: &Connections) -> Table {
@@ -29,7 +29,7 @@ pub(crate) fn table(connections: &Connections) -> Table {
 }
 
 /// What an endpoint is for.
-pub(crate) fn endpoint_use(flags: EndpointFlags) -> String {
+pub(crate) fn endpoint_use(flags: MptcpEndpointFlags) -> String {
     let words = [(flags.signal, "signal"), (flags.subflow, "subflow"), (flags.backup, "backup")];
     let words: Vec<&str> = words.into_iter().filter(|(on, _)| *on).map(|(_, word)| word).collect();
     words.join(", ")

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::config::duration::human;
-use roam6_proto::contract::config::nemo::{Authentication, CareOfPrefixes, Prefer, Share, Uplink};
+use roam6_proto::contract::config::nemo::{Authentication, CareOfPrefixConfig, PrefixPreference, PrefixSharing, UplinkConfig};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -18,9 +18,9 @@ fn text(config: &Config) -> String {
         let link =
             config.home_link.as_deref().map_or("a virtual home network".to_owned(), |link| format!("home link {link}"));
         let _ = writeln!(text, "  home agent {}, {link}, for {}", config.address, list(&config.home_prefixes));
-        let open = config.table.rows.iter().filter(|row| row.authentication == Authentication::None).count();
+        let open = config.prefix_table.rows.iter().filter(|row| row.authentication == Authentication::None).count();
         let warning = if open == 0 { String::new() } else { format!(", {open} of them without authentication") };
-        let _ = writeln!(text, "    {} mobile routers{warning}", config.table.rows.len());
+        let _ = writeln!(text, "    {} mobile routers{warning}", config.prefix_table.rows.len());
         if let Some(pool) = config.ipv4_pool {
             let _ = writeln!(text, "    IPv4 prefixes of length {} for them from {}", pool.length, pool.prefix);
         }
@@ -40,7 +40,7 @@ fn text(config: &Config) -> String {
             let _ = writeln!(text, "    uplink {name}: bid {bid}, priority {priority}, weight {}", uplink.weight);
         }
         for ingress in &router.ingress {
-            let every = human(ingress.advertise);
+            let every = human(ingress.advertisement_interval);
             let _ = writeln!(text, "    ingress {}: {}, advertised every {every}", ingress.interface, ingress.prefix);
         }
         if let Some(care_of) = &router.care_of_prefixes {
@@ -58,7 +58,7 @@ fn text(config: &Config) -> String {
             let _ = writeln!(text, "    IPv6 by {}", links.join(" and "));
         }
         if let Some(facilities) = &geo.config.facilities {
-            let what = if facilities.aware { "makes itself known, and tells of events" } else { "tells of events" };
+            let what = if facilities.send_cams { "makes itself known, and tells of events" } else { "tells of events" };
             let _ = writeln!(text, "    {what}");
         }
         if let Some(announcement) = geo.announcement() {
@@ -84,7 +84,7 @@ fn text(config: &Config) -> String {
         let home = if mnn.home_prefixes.is_empty() { "no home prefix".to_owned() } else { list(&mnn.home_prefixes) };
         let _ = writeln!(text, "  mobile network node on {}, {home}", names.join(", "));
         let routing = if mnn.source_routing { ", each by its source's router" } else { "" };
-        let _ = writeln!(text, "    {} subflows, {} addresses of a peer{routing}", mnn.subflows, mnn.accepted);
+        let _ = writeln!(text, "    {} subflows, {} addresses of a peer{routing}", mnn.subflows, mnn.add_addr_accepted);
     }
     if let Some(shim) = &config.shim {
         let names: Vec<&str> = shim.interfaces.iter().map(String::as_str).collect();
@@ -95,16 +95,16 @@ fn text(config: &Config) -> String {
     text
 }
 
-fn care_of_prefixes(config: &CareOfPrefixes, uplinks: &[Uplink]) -> String {
+fn care_of_prefixes(config: &CareOfPrefixConfig, uplinks: &[UplinkConfig]) -> String {
     let how = match (config.delegation, config.share) {
-        (true, Share::Proxy) => "by delegation, else the visited link's shared",
-        (true, Share::Never) => "by delegation only",
+        (true, PrefixSharing::NdProxy) => "by delegation, else the visited link's shared",
+        (true, PrefixSharing::Never) => "by delegation only",
         (false, _) => "the visited link's shared",
     };
     let preferred = match config.prefer {
-        Prefer::Home => "the mobile network's",
-        Prefer::CareOf => "the care-of prefixes",
-        Prefer::Either => "either",
+        PrefixPreference::Home => "the mobile network's",
+        PrefixPreference::CareOf => "the care-of prefixes",
+        PrefixPreference::Either => "either",
     };
     let left_out: Vec<&str> =
         uplinks.iter().filter(|uplink| !uplink.care_of_prefix).map(|uplink| uplink.interface.as_str()).collect();
@@ -125,16 +125,16 @@ fn document(config: &Config) -> serde_json::Value {
             "address": agent.config.address,
             "home_prefixes": agent.config.home_prefixes,
             "home_link": agent.config.home_link,
-            "mobile_routers": agent.config.table.rows.len(),
+            "mobile_routers": agent.config.prefix_table.rows.len(),
         })),
         "mobile_router": config.mobile_router.as_ref().map(|router| json!({
             "home_address": router.home_address,
             "home_agents": router.home_agents,
             "prefixes": router.prefixes,
             "dynamic_ipv4": router.dynamic_ipv4,
-            "mode": router.mode,
+            "mode": router.prefix_mode,
             "authenticated": router.authentication != Authentication::None,
-            "sharing": router.sharing,
+            "sharing": router.load_sharing,
             "uplinks": router.uplinks,
             "ingress": router.ingress,
             "care_of_prefixes": router.care_of_prefixes,

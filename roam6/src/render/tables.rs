@@ -25,7 +25,7 @@ pub(crate) fn bindings(state: &State) -> Table {
             row.role.clone(),
             row.state.clone(),
         ]);
-        note(&mut table, &row.home_address.to_string(), &row.last_error, row.since);
+        note(&mut table, &row.home_address.to_string(), &row.last_error, row.error_age);
     }
     table
 }
@@ -43,7 +43,7 @@ pub(crate) fn links(state: &State) -> Table {
             list(&row.addresses),
             row.state.clone(),
         ]);
-        note(&mut table, &row.name, &row.last_error, row.since);
+        note(&mut table, &row.name, &row.last_error, row.error_age);
     }
     table
 }
@@ -127,7 +127,7 @@ pub(crate) fn prefixes(state: &State) -> Table {
             row.ingress.clone(),
             row.role.clone(),
             row.uplink.clone().unwrap_or_default(),
-            row.of.map(|of| of.to_string()).unwrap_or_default(),
+            row.part_of.map(|of| of.to_string()).unwrap_or_default(),
             row.valid.map_or_else(|| "forever".to_owned(), human),
             row.state.clone(),
         ]);
@@ -162,8 +162,8 @@ pub(crate) fn contexts(state: &State) -> Table {
             row.context.ulids.peer.to_string(),
             path,
             format!("{}x{}", row.local.len(), row.peer.len()),
-            row.out.octets.to_string(),
-            row.into.octets.to_string(),
+            row.tx.octets.to_string(),
+            row.rx.octets.to_string(),
             human(row.idle),
             row.reachability.clone(),
             row.state.clone(),
@@ -297,7 +297,7 @@ HOME ADDRESS     BID  CARE-OF        HOME AGENT     PREFIXES           SEQ  REMA
         let binding = &mut state.view.bindings[0];
         binding.refused_prefixes = std::mem::take(&mut binding.prefixes);
         binding.last_error = Some("refuses: 142 (not authorised for prefix)".to_owned());
-        binding.since = Some(Duration::from_secs(72));
+        binding.error_age = Some(Duration::from_secs(72));
         let text = bindings(&state).render(Paint::Plain);
         assert!(text.contains(" 2001:db8:100::/56(refused) "), "{text}");
         assert!(text.ends_with("2001:db8:1::100: refuses: 142 (not authorised for prefix) (for 1m12s)\n"), "{text}");

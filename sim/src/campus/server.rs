@@ -3,10 +3,10 @@
 use super::trace::{Flow, Trace};
 use core::cmp::Reverse;
 use core::time::Duration;
-use roam6_proto::base::ids::{ContextId, Pair};
+use roam6_proto::base::ids::{ContextId, AddressPair};
 use roam6_proto::contract::config::shim::ShimConfig;
-use roam6_proto::contract::input::{Activity, AddressEvent, AddressState, Amount, FlowEvent, LinkEvent, Packet};
-use roam6_proto::contract::item::Trigger;
+use roam6_proto::contract::input::{Activity, AddressEvent, AddressState, TrafficCount, FlowEvent, LinkEvent, Packet};
+use roam6_proto::contract::item::ContextTrigger;
 use roam6_proto::shim::Shim;
 use roam6_proto::{Engine, Entropy, Input, Key, LinkId, Outbox, Outcome, Output, Time};
 use roam6_wire::ip6::{self, Datagram, Header};
@@ -66,7 +66,7 @@ struct Conversation {
 struct Server {
     shim: Shim,
     now: Time,
-    trigger: Trigger,
+    trigger: ContextTrigger,
     conversations: BTreeMap<u32, Conversation>,
     /// Peers with a report due, by time.
     due: BinaryHeap<Reverse<(Time, u32)>>,
@@ -78,15 +78,15 @@ impl Server {
         let interfaces = ["u0".to_owned()].into();
         let config = ShimConfig { interfaces, idle_timeout, max_contexts: usize::MAX, ..ShimConfig::default() };
         let mut server = Server {
-            shim: Shim::new(config, Entropy::from_number(1)),
+            shim: Shim::new(config, Entropy::seed_from_u64(1)),
             now: Time::ZERO,
-            trigger: Trigger::default(),
+            trigger: ContextTrigger::default(),
             conversations: BTreeMap::new(),
             due: BinaryHeap::new(),
             tally: Tally::default(),
         };
         server.feed(Input::Link(LinkEvent { link: LINK, name: "u0".to_owned(), address: None, up: true, mtu: 1500 }));
-        let state = AddressState::Assigned;
+        let state = AddressState::Preferred;
         server.feed(Input::Address(AddressEvent { link: LINK, address: SERVER, state }));
         server
     }
@@ -113,7 +113,7 @@ impl Server {
 
     /// A flow begins: its packets count towards the trigger, as in the data plane.
     fn begin(&mut self, flow: Flow) {
-        let (limit, age, idle) = (self.trigger.octets, self.trigger.age, self.trigger.idle);
+        let (limit, age, idle) = (self.trigger.octets, self.trigger.age, self.trigger.idle_timeout);
         let conversation = self.conversations.entry(flow.peer).or_default();
         if conversation.until + idle < flow.begin {
             // Whether it has a context, the engine alone knows.
@@ -137,14 +137,14 @@ impl Server {
 
     /// The data plane reports a flow, unless it has a context or was reported recently.
     fn tell(&mut self, peer: u32) {
-        let (now, again) = (self.now, self.trigger.again);
+        let (now, again) = (self.now, self.trigger.repeat_after);
         let Some(conversation) = self.conversations.get_mut(&peer) else { return };
         if conversation.has_context || conversation.told.is_some_and(|told| now < told + again) {
             return;
         }
         conversation.told = Some(now);
         let (octets, since) = (conversation.octets, conversation.since);
-        let pair = Pair { local: SERVER, peer: address(peer) };
+        let pair = AddressPair { local: SERVER, peer: address(peer) };
         self.feed(Input::Flow(FlowEvent { pair, link: LINK, packets: 1, octets, since }));
     }
 
@@ -169,16 +169,16 @@ impl Server {
         match output {
             Output::Transmit(transmit) => reply(&transmit.bytes),
             Output::Put(item) => {
-                if let Key::Context(id) = item.key() {
+                if let Key::ShimContext(id) = item.key() {
                     self.note(id, true);
                 }
-                Some(Input::Outcome(Outcome { key: item.key(), refused: None }))
+                Some(Input::Outcome(Outcome { key: item.key(), error: None }))
             }
-            Output::Drop(Key::Context(id)) => {
+            Output::Drop(Key::ShimContext(id)) => {
                 self.note(id, false);
                 None
             }
-            Output::Sample(sample) => Some(Input::Activity(self.activity(sample.context))),
+            Output::ActivityQuery(sample) => Some(Input::Activity(self.activity(sample.context))),
             _ => None,
         }
     }
@@ -196,8 +196,8 @@ impl Server {
     fn activity(&self, context: ContextId) -> Activity {
         let conversation = number(context.ulids.peer).and_then(|peer| self.conversations.get(&peer));
         let last = conversation.map(|conversation| conversation.until.min(self.now));
-        let (out, into) = (Amount::default(), Amount::default());
-        Activity { context, sent: last, received: last, unanswered: None, unreturned: None, out, into }
+        let (out, into) = (TrafficCount::default(), TrafficCount::default());
+        Activity { context, last_sent: last, last_received: last, unanswered_since: None, unreturned_since: None, tx: out, rx: into }
     }
 }
 

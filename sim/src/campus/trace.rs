@@ -53,12 +53,12 @@ pub struct Trace {
 impl Trace {
     /// The flows of this seed.
     pub fn new(shape: Shape, seed: u64) -> Trace {
-        Trace { shape, dice: Entropy::from_number(seed), seconds: 0.0 }
+        Trace { shape, dice: Entropy::seed_from_u64(seed), seconds: 0.0 }
     }
 
     /// Between 0 and 1, neither included.
     fn chance(&mut self) -> f64 {
-        ((self.dice.bits() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
+        ((self.dice.next_u64() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
     }
 
     /// Normally distributed (Box and Muller).

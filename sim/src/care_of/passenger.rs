@@ -194,7 +194,7 @@ impl Passenger {
     }
 
     fn item(&self, address: Ipv6Addr) -> Item {
-        Item::Address(Address { link: self.seat.link, address, prefix_length: 128, preferred: true, detect: false })
+        Item::Address(Address { link: self.seat.link, address, prefix_length: 128, preferred: true, dad: false })
     }
 
     /// Sends a neighbour solicitation for `target`.

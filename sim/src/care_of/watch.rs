@@ -9,7 +9,7 @@ use crate::map::{self, Map, Mobile};
 use crate::medium::MediumId;
 use crate::world::Fact;
 use core::time::Duration;
-use roam6_proto::contract::item::Target;
+use roam6_proto::contract::item::NextHop;
 use roam6_proto::{LinkId, Time};
 use roam6_wire::Prefix;
 use std::collections::BTreeMap;
@@ -123,7 +123,7 @@ impl Watch {
             let header = Header { source, destination: map.peer(), next: UDP, hop_limit: 64 };
             let target = map.world.host(host).kernel.route(&header, Some(map::INSIDE_INTERFACE), |_| true);
             let name = &map.world.host(host).name;
-            let Some(Target::Gateway { link, .. }) = target else {
+            let Some(NextHop::Gateway { link, .. }) = target else {
                 return Err(format!("{name} advertises {prefix}, which leads to {target:?}"));
             };
             let medium = map.world.host(host).interfaces.get(&link).and_then(|interface| interface.medium);

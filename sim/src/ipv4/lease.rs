@@ -5,7 +5,7 @@ use crate::map::{DEFAULT_METRIC, route};
 use crate::medium::{MediumId, Port};
 use crate::world::{Event, World};
 use core::time::Duration;
-use roam6_proto::contract::item::Target;
+use roam6_proto::contract::item::NextHop;
 use roam6_proto::{Item, LinkId};
 use roam6_wire::Prefix;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -62,5 +62,5 @@ impl World {
 
 /// Each interface has a metric of its own.
 fn default_route(link: LinkId, router: Ipv6Addr) -> Item {
-    route(everything(), DEFAULT_METRIC + link.0, Target::Gateway { link, router })
+    route(everything(), DEFAULT_METRIC + link.0, NextHop::Gateway { link, router })
 }

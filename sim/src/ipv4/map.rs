@@ -6,7 +6,7 @@ use crate::datagram::{Header, UDP};
 use crate::host::HostId;
 use crate::map::{self, DEFAULT_METRIC, Map, address_item, route};
 use crate::medium::MediumId;
-use roam6_proto::contract::item::Target;
+use roam6_proto::contract::item::NextHop;
 use roam6_wire::{Ipv4End, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -31,10 +31,10 @@ impl Map {
         let (home_router, home_link) = self.home_router;
         let home = Ipv6Addr::from_bits(agent_address(0).to_ipv6_mapped().to_bits() & !0xff);
         let home = Prefix::new(home, 120).unwrap_or(Prefix::ALL);
-        self.world.host_mut(home_router).kernel.fix(route(home, DEFAULT_METRIC, Target::Link(home_link)));
+        self.world.host_mut(home_router).kernel.fix(route(home, DEFAULT_METRIC, NextHop::OnLink(home_link)));
         let way =
             Header { source: Ipv6Addr::UNSPECIFIED, destination: map::agent_address(0), next: UDP, hop_limit: 64 };
-        let there = self.world.host(self.core).kernel.route(&way, None, |_| true).unwrap_or(Target::Unreachable);
+        let there = self.world.host(self.core).kernel.route(&way, None, |_| true).unwrap_or(NextHop::Unreachable);
         self.world.host_mut(self.core).kernel.fix(route(home, DEFAULT_METRIC, there));
         for (index, agent) in (0..).zip(self.agents.clone()) {
             let address = address_item(agent.link, agent_address(index).to_ipv6_mapped(), 128);
@@ -60,17 +60,17 @@ impl Map {
         let host = self.world.host_mut(access.host);
         host.kernel.fix(address_item(access.link, router.to_ipv6_mapped(), 112));
         host.nat = provision.translated.then(|| Nat::new(access.link, public));
-        host.kernel.fix(route(Prefix::host(public.to_ipv6_mapped()), DEFAULT_METRIC, Target::Unreachable));
+        host.kernel.fix(route(Prefix::host(public.to_ipv6_mapped()), DEFAULT_METRIC, NextHop::Unreachable));
         if !provision.ipv6 {
             host.birth = map::idle();
             self.ipv4_only.push(medium);
         }
         let known =
             if provision.translated { Prefix::host(public.to_ipv6_mapped()) } else { inside.unwrap_or(Prefix::ALL) };
-        let back = Target::Gateway { link: access.core_link, router: access.address };
+        let back = NextHop::Gateway { link: access.core_link, router: access.address };
         self.world.host_mut(self.core).kernel.fix(route(known, DEFAULT_METRIC, back));
         // Whatever else is of IPv4 is not to go round in circles.
-        self.world.host_mut(self.core).kernel.fix(route(everything(), DEFAULT_METRIC, Target::Unreachable));
+        self.world.host_mut(self.core).kernel.fix(route(everything(), DEFAULT_METRIC, NextHop::Unreachable));
     }
 
     /// The routers with a NAT.

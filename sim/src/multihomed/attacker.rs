@@ -29,7 +29,7 @@ pub struct Attacker {
 impl Attacker {
     /// An attacker whose choices follow from `seed`.
     pub fn new(seed: u64) -> Attacker {
-        Attacker { chance: Entropy::from_number(seed ^ 0xa77ac), overheard: VecDeque::new() }
+        Attacker { chance: Entropy::seed_from_u64(seed ^ 0xa77ac), overheard: VecDeque::new() }
     }
 
     /// Overhears handshakes, and now and then injects a packet into a medium.
@@ -120,11 +120,11 @@ impl Attacker {
     }
 
     fn tag(&mut self) -> Tag {
-        Tag::of_low(self.chance.bits())
+        Tag::of_low(self.chance.next_u64())
     }
 
     fn nonce(&mut self) -> Nonce {
-        Nonce(self.chance.bits() as u32)
+        Nonce(self.chance.next_u64() as u32)
     }
 
     fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {

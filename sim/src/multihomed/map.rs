@@ -13,9 +13,9 @@ use crate::talker::{Talk, Talker, Tally};
 use crate::world::{Happening, World};
 use core::time::Duration;
 use roam6_proto::base::hex;
-use roam6_proto::base::ids::Pair;
+use roam6_proto::base::ids::AddressPair;
 use roam6_proto::contract::config::shim::{Identity, ShimConfig};
-use roam6_proto::contract::item::{Address, Route, Rule, Table, Target, Trigger};
+use roam6_proto::contract::item::{Address, Route, PolicyRule, RouteTable, NextHop, ContextTrigger};
 use roam6_proto::crypto::cga::{Parameters, Sec};
 use roam6_proto::crypto::hba::{self, KeyField};
 use roam6_proto::crypto::signature::PrivateKey;
@@ -76,7 +76,7 @@ pub struct Conversation {
     /// The receiver.
     pub to: usize,
     /// The ULIDs, as the sender sees them.
-    pub ulids: Pair,
+    pub ulids: AddressPair,
     /// Whether it has traffic.
     pub talks: bool,
     /// The traffic sent.
@@ -169,7 +169,7 @@ impl Map {
                 let ulid = |host: usize| addresses.get(host).and_then(|(addresses, _, _)| addresses.first()).copied();
                 let (Some(local), Some(peer)) = (ulid(from), ulid(to)) else { continue };
                 let tally = Rc::default();
-                let ulids = Pair { local, peer };
+                let ulids = AddressPair { local, peer };
                 self.talks.push(Conversation { from, to, ulids, talks: interval.is_some(), tally });
             }
         }
@@ -206,8 +206,8 @@ impl Map {
     }
 
     /// The events that restore the path between the ULIDs of two hosts.
-    pub fn mend_ulids(&self, from: usize, to: usize, ulids: Pair) -> Vec<Happening> {
-        let Pair { local, peer } = ulids;
+    pub fn mend_ulids(&self, from: usize, to: usize, ulids: AddressPair) -> Vec<Happening> {
+        let AddressPair { local, peer } = ulids;
         let mut mended = vec![Happening::Cut(local, peer, false), Happening::Cut(peer, local, false)];
         for host in [from, to].into_iter().filter_map(|host| self.hosts.get(host)) {
             for (link, medium, address) in host.uplinks.iter().take(1) {
@@ -244,7 +244,7 @@ impl Map {
     ) -> (Talk, Rc<RefCell<Tally>>, Rc<RefCell<Tally>>) {
         let find = |from, to| self.talks.iter().find(|talk| talk.from == from && talk.to == to);
         let (there, back) = (find(from, to), find(to, from));
-        let ulids = there.map_or(Pair { local: Ipv6Addr::UNSPECIFIED, peer: Ipv6Addr::UNSPECIFIED }, |talk| talk.ulids);
+        let ulids = there.map_or(AddressPair { local: Ipv6Addr::UNSPECIFIED, peer: Ipv6Addr::UNSPECIFIED }, |talk| talk.ulids);
         let tally = |talk: Option<&Conversation>| talk.map(|talk| Rc::clone(&talk.tally)).unwrap_or_default();
         let interval = interval.unwrap_or(NEVER);
         (Talk { own: ulids.local, peer: ulids.peer, interval }, tally(there), tally(back))
@@ -266,7 +266,7 @@ impl Map {
         self.roles.push((role.clone(), seed_of(seed, 1)));
         let mut host = Host::new(&format!("h{index}"), move |life| {
             let seed = seed_of(seed, life);
-            let shim = Node::of_roles(core::slice::from_ref(&role), seed);
+            let shim = Node::from_roles(core::slice::from_ref(&role), seed);
             let talking = |(talk, mine, others): &Side| {
                 Talker::new(Talk { ..*talk }, mine, others).beginning(clock.get(), talk.interval == NEVER)
             };
@@ -301,10 +301,10 @@ impl Map {
         let core = self.core;
         let host = self.world.host_mut(core);
         let link = host.add_interface(&format!("to-h{index}-{uplink}"), unit);
-        host.kernel.fix(Item::Address(Address { link, address, prefix_length: 64, preferred: true, detect: false }));
+        host.kernel.fix(Item::Address(Address { link, address, prefix_length: 64, preferred: true, dad: false }));
         if uplink == 0 {
             let elsewhere = self::prefix(index, usize::from(ELSEWHERE));
-            host.kernel.fix(route(Table::MAIN, elsewhere, Target::Link(link)));
+            host.kernel.fix(route(RouteTable::MAIN, elsewhere, NextHop::OnLink(link)));
         }
         self.world.plug(core, link, Some(medium));
         address
@@ -324,7 +324,7 @@ fn seed_of(mut seed: [u8; 32], life: u32) -> [u8; 32] {
 
 /// A configuration that detects a loss after two seconds, and a conversation after 500 octets.
 pub fn config() -> ShimConfig {
-    let trigger = Trigger { octets: Some(512), age: Some(Duration::from_secs(5)), ..Trigger::default() };
+    let trigger = ContextTrigger { octets: Some(512), age: Some(Duration::from_secs(5)), ..ContextTrigger::default() };
     let send_timeout = Duration::from_secs(2);
     ShimConfig { trigger: Some(trigger), send_timeout, return_after: None, ..ShimConfig::default() }
 }
@@ -377,19 +377,19 @@ pub fn key(index: usize) -> Vec<u8> {
 }
 
 fn address_item(link: LinkId, address: Ipv6Addr) -> Item {
-    Item::Address(Address { link, address, prefix_length: 128, preferred: true, detect: false })
+    Item::Address(Address { link, address, prefix_length: 128, preferred: true, dad: false })
 }
 
-fn route(table: Table, destination: Prefix, target: Target) -> Item {
+fn route(table: RouteTable, destination: Prefix, target: NextHop) -> Item {
     Item::Route(Route { table, destination, source: Prefix::ALL, metric: 1024, target, mtu: None })
 }
 
 /// Source routing: packets from `source` use this uplink.
 fn source_route(host: &mut Host, uplink: usize, (link, router): (LinkId, Ipv6Addr), source: Prefix) {
     let number = 100 + u32::try_from(uplink).unwrap_or(0);
-    let rule = Rule { priority: number, source, destination: Prefix::ALL, incoming: None, table: Table(number) };
+    let rule = PolicyRule { priority: number, source, destination: Prefix::ALL, iif: None, table: RouteTable(number) };
     host.kernel.fix(Item::Rule(rule));
-    host.kernel.fix(route(Table(number), Prefix::ALL, Target::Gateway { link, router }));
+    host.kernel.fix(route(RouteTable(number), Prefix::ALL, NextHop::Gateway { link, router }));
 }
 
 #[cfg(test)]

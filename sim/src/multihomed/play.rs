@@ -200,7 +200,7 @@ impl Play {
         Ok(())
     }
 
-    fn context(&self, host: usize, ulids: roam6_proto::base::ids::Pair) -> Option<ContextView> {
+    fn context(&self, host: usize, ulids: roam6_proto::base::ids::AddressPair) -> Option<ContextView> {
         let host = self.scenario.map.hosts.get(host)?;
         let world = &self.scenario.map.world;
         let view = world.host(host.host).view(world.now());
@@ -208,6 +208,6 @@ impl Play {
     }
 }
 
-fn turned(pair: roam6_proto::base::ids::Pair) -> roam6_proto::base::ids::Pair {
-    roam6_proto::base::ids::Pair { local: pair.peer, peer: pair.local }
+fn turned(pair: roam6_proto::base::ids::AddressPair) -> roam6_proto::base::ids::AddressPair {
+    roam6_proto::base::ids::AddressPair { local: pair.peer, peer: pair.local }
 }

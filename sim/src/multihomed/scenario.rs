@@ -56,7 +56,7 @@ impl Scenario {
     pub fn new(seed: u64) -> Scenario {
         let kinds = [Kind::Lossy, Kind::Outages, Kind::Uplinks, Kind::Crashes, Kind::Moves, Kind::Hostile, Kind::Storm];
         let kind = kinds.get(usize::try_from(seed % 7).unwrap_or(0)).copied().unwrap_or(Kind::Storm);
-        let mut author = Author { chance: Entropy::from_number(seed ^ 0x5533), script: Vec::new(), forgetful: false };
+        let mut author = Author { chance: Entropy::seed_from_u64(seed ^ 0x5533), script: Vec::new(), forgetful: false };
         let map = author.settle(seed, kind);
         author.write(kind, &map);
         let calm = Duration::from_millis(QUIET + FAULTS);

@@ -1,7 +1,7 @@
 //! Stateless address autoconfiguration of a host's kernel (RFC 4861 §6.3.4, RFC 4862 §5.5.3).
 
 use core::time::Duration;
-use roam6_proto::contract::item::{Address, Route, Table, Target};
+use roam6_proto::contract::item::{Address, Route, RouteTable, NextHop};
 use roam6_proto::{Item, Key, LinkId, Outbox, Time};
 use roam6_wire::icmp6::{Message, NeighbourOption};
 use roam6_wire::ip6::{Datagram, protocol};
@@ -113,12 +113,12 @@ impl Autoconf {
     }
 
     fn item(&self, address: Ipv6Addr) -> Item {
-        Item::Address(Address { link: self.link, address, prefix_length: 64, preferred: true, detect: false })
+        Item::Address(Address { link: self.link, address, prefix_length: 64, preferred: true, dad: false })
     }
 
     fn route(&self, router: Ipv6Addr) -> Item {
-        let target = Target::Gateway { link: self.link, router };
-        let (table, destination, source) = (Table::MAIN, Prefix::ALL, Prefix::ALL);
+        let target = NextHop::Gateway { link: self.link, router };
+        let (table, destination, source) = (RouteTable::MAIN, Prefix::ALL, Prefix::ALL);
         Item::Route(Route { table, destination, source, metric: METRIC, target, mtu: None })
     }
 }

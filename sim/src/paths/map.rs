@@ -12,7 +12,7 @@ use crate::router::link_local;
 use crate::world::World;
 use core::time::Duration;
 use roam6_proto::contract::config::multipath::PathManagerConfig;
-use roam6_proto::contract::item::{Address, Route, Table, Target};
+use roam6_proto::contract::item::{Address, Route, RouteTable, NextHop};
 use roam6_proto::role::Role;
 use roam6_proto::{Engine, Entropy, Input, Item, LinkId, Outbox, Time, View};
 use roam6_wire::{LinkAddress, Prefix};
@@ -72,10 +72,10 @@ impl Map {
         let up = interface(&mut lender, "core", 2);
         let serves = interface(&mut lender, INTERFACE, 3);
         let (core_address, lender_address) = (link_local(own(&core, down)), link_local(own(&lender, up)));
-        lender.kernel.fix(route(Prefix::ALL, Target::Gateway { link: up, router: core_address }));
+        lender.kernel.fix(route(Prefix::ALL, NextHop::Gateway { link: up, router: core_address }));
         for number in 0..=VISITED {
-            lender.kernel.fix(route(prefix(number), Target::Link(serves)));
-            core.kernel.fix(route(prefix(number), Target::Gateway { link: down, router: lender_address }));
+            lender.kernel.fix(route(prefix(number), NextHop::OnLink(serves)));
+            core.kernel.fix(route(prefix(number), NextHop::Gateway { link: down, router: lender_address }));
         }
         let address = own(&lender, serves);
         lender.birth = Box::new(move |_| Box::new(Lender::new(serves, address, schedule.clone())));
@@ -85,7 +85,7 @@ impl Map {
             let known: Rc<RefCell<Known>> = Rc::default();
             let medium = world.add_medium(&format!("peer {number}"), calm());
             let there = interface(&mut core, &format!("peer{number}"), 10 + number);
-            core.kernel.fix(route(Prefix::host(peer(number)), Target::Link(there)));
+            core.kernel.fix(route(Prefix::host(peer(number)), NextHop::OnLink(there)));
             peers.push((peer(number), Rc::clone(&known)));
             ends.push((number, medium, there, link_local(own(&core, there)), known));
         }
@@ -102,9 +102,9 @@ impl Map {
                 address: peer(number),
                 prefix_length: 128,
                 preferred: true,
-                detect: false,
+                dad: false,
             }));
-            host.kernel.fix(route(Prefix::ALL, Target::Gateway { link, router }));
+            host.kernel.fix(route(Prefix::ALL, NextHop::Gateway { link, router }));
             let host = world.add_host(host);
             world.plug(host, link, Some(medium));
             world.plug(core, there, Some(medium));
@@ -141,8 +141,8 @@ fn add_node(
     let shown = Rc::clone(&kernel);
     host.birth = Box::new(move |_| -> Brain {
         let mut bytes = [0; 32];
-        Entropy::from_number(1).fill(&mut bytes);
-        let engine = roam6_proto::Node::of_roles(&[Role::PathManager(config())], bytes);
+        Entropy::seed_from_u64(1).fill(&mut bytes);
+        let engine = roam6_proto::Node::from_roles(&[Role::PathManager(config())], bytes);
         Box::new(Node::new(engine, &kernel, link, home))
     });
     let node = world.add_host(host);
@@ -157,7 +157,7 @@ fn config() -> PathManagerConfig {
         signal_home: false,
         signal_care_of: false,
         subflows: 8,
-        accepted: 0,
+        add_addr_accepted: 0,
         source_routing: false,
     }
 }
@@ -179,7 +179,7 @@ fn peer(number: u16) -> Ipv6Addr {
 fn interface(host: &mut Host, name: &str, unit: u16) -> LinkId {
     let link = host.add_interface(name, unit);
     let address = link_local(own(host, link));
-    host.kernel.fix(Item::Address(Address { link, address, prefix_length: 128, preferred: true, detect: false }));
+    host.kernel.fix(Item::Address(Address { link, address, prefix_length: 128, preferred: true, dad: false }));
     link
 }
 
@@ -187,6 +187,6 @@ fn own(host: &Host, link: LinkId) -> LinkAddress {
     host.interfaces.get(&link).map_or(LinkAddress([0; 6]), |interface| interface.address)
 }
 
-fn route(destination: Prefix, target: Target) -> Item {
-    Item::Route(Route { table: Table::MAIN, destination, source: Prefix::ALL, metric: METRIC, target, mtu: None })
+fn route(destination: Prefix, target: NextHop) -> Item {
+    Item::Route(Route { table: RouteTable::MAIN, destination, source: Prefix::ALL, metric: METRIC, target, mtu: None })
 }

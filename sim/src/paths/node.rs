@@ -37,9 +37,9 @@ impl<E: Engine> Node<E> {
 
     fn state(&self, now: Time, address: Ipv6Addr) -> AddressState {
         match self.kernel.borrow().autoconf.preferred(now, address) {
-            Some(true) => AddressState::Assigned,
+            Some(true) => AddressState::Preferred,
             Some(false) => AddressState::Deprecated,
-            None => AddressState::Gone,
+            None => AddressState::Removed,
         }
     }
 
@@ -54,9 +54,9 @@ impl<E: Engine> Node<E> {
                 let event = kernel.sockets.hear(now, &packet.bytes);
                 told.push_back(event.map_or_else(|| input.clone(), Input::Subflow));
             }
-            Input::Outcome(outcome) if outcome.refused.is_some() => {
+            Input::Outcome(outcome) if outcome.error.is_some() => {
                 if !kernel.autoconf.again(&outcome.key, out) {
-                    if let Key::Endpoint(address) = outcome.key {
+                    if let Key::MptcpEndpoint(address) = outcome.key {
                         told.extend(kernel.sockets.drop(address, out).into_iter().map(Input::Subflow));
                     }
                     told.push_front(input.clone());
@@ -81,12 +81,12 @@ impl<E: Engine> Node<E> {
     fn obey(&self, now: Time, output: &Output, out: &mut Outbox) -> Vec<SubflowEvent> {
         let mut kernel = self.kernel.borrow_mut();
         match output {
-            Output::Put(Item::Endpoint(endpoint)) => {
+            Output::Put(Item::MptcpEndpoint(endpoint)) => {
                 kernel.changes += 1;
                 kernel.sockets.put(now, *endpoint);
                 Vec::new()
             }
-            Output::Drop(Key::Endpoint(address)) => {
+            Output::Drop(Key::MptcpEndpoint(address)) => {
                 kernel.changes += 1;
                 kernel.sockets.drop(*address, out)
             }
@@ -112,7 +112,7 @@ impl<E: Engine> Engine for Node<E> {
                     Output::Drop(key) => out.drop(key),
                     Output::Transmit(transmit) => out.transmit(transmit),
                     Output::Report(report) => out.report(report),
-                    Output::Frame(_) | Output::Sample(_) => {}
+                    Output::Frame(_) | Output::ActivityQuery(_) => {}
                 }
             }
         }

@@ -6,7 +6,7 @@ use super::scenario::Scenario;
 use crate::failure::{Failure, Family};
 use crate::world::Fact;
 use core::time::Duration;
-use roam6_proto::contract::item::Endpoint;
+use roam6_proto::contract::item::MptcpEndpoint;
 use roam6_proto::{Item, Time};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -112,7 +112,7 @@ impl Play {
         let map = &self.scenario.map;
         let now = map.world.now();
         for (_, item) in map.world.host(map.node).kernel.plan().iter() {
-            let Item::Endpoint(endpoint) = item else { continue };
+            let Item::MptcpEndpoint(endpoint) = item else { continue };
             // What has just ended by itself is known as soon as the engine is asked again.
             if let Err(why) = self.judge(now, endpoint)
                 && self.judge(now - LATE, endpoint).is_err()
@@ -123,7 +123,7 @@ impl Play {
         Ok(())
     }
 
-    fn judge(&self, now: Time, endpoint: &Endpoint) -> Result<(), &'static str> {
+    fn judge(&self, now: Time, endpoint: &MptcpEndpoint) -> Result<(), &'static str> {
         let map = &self.scenario.map;
         let autoconf = &map.kernel.borrow().autoconf;
         let Some(preferred) = autoconf.preferred(now, endpoint.address) else { return Err("no address") };

@@ -103,7 +103,7 @@ impl Scenario {
 impl Story {
     fn begin(seed: u64) -> Story {
         let mut story = Story {
-            chance: Entropy::from_number(seed ^ 0x9a75),
+            chance: Entropy::seed_from_u64(seed ^ 0x9a75),
             now: 0,
             offer: Offer::new(),
             there: Vec::new(),

@@ -3,9 +3,9 @@
 
 use super::message::{Kind, Message};
 use core::time::Duration;
-use roam6_proto::base::ids::Token;
-use roam6_proto::contract::input::{SubflowChange, SubflowEvent};
-use roam6_proto::contract::item::Endpoint;
+use roam6_proto::base::ids::MptcpToken;
+use roam6_proto::contract::input::{SubflowEventKind, SubflowEvent};
+use roam6_proto::contract::item::MptcpEndpoint;
 use roam6_proto::{Outbox, Time};
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6};
@@ -27,7 +27,7 @@ pub struct Sockets {
     /// The source address of new connections.
     home: Ipv6Addr,
     connections: Vec<Connection>,
-    endpoints: BTreeMap<Ipv6Addr, (u8, Endpoint)>,
+    endpoints: BTreeMap<Ipv6Addr, (u8, MptcpEndpoint)>,
     next: Time,
 }
 
@@ -83,7 +83,7 @@ impl Sockets {
     }
 
     /// An address becomes an endpoint, or changes its flags.
-    pub fn put(&mut self, now: Time, endpoint: Endpoint) {
+    pub fn put(&mut self, now: Time, endpoint: MptcpEndpoint) {
         let free = (1..=u8::MAX).find(|id| self.endpoints.values().all(|(used, _)| used != id)).unwrap_or(u8::MAX);
         let id = self.endpoints.get(&endpoint.address).map_or(free, |(id, _)| *id);
         if self.endpoints.insert(endpoint.address, (id, endpoint)).is_some() {
@@ -102,7 +102,7 @@ impl Sockets {
         let mut events = Vec::new();
         for (number, connection) in self.connections.iter_mut().enumerate() {
             let Some(flow) = connection.flows.remove(&address) else { continue };
-            events.push(connection.event(number, address, SubflowChange::Closed));
+            events.push(connection.event(number, address, SubflowEventKind::SubflowClosed));
             let other = connection.flows.iter().find(|(_, other)| other.state == State::Open);
             if let Some((other, _)) = other {
                 out.transmit(connection.message(number, Kind::Remove, flow.id).send(*other, connection.peer));
@@ -128,7 +128,7 @@ impl Sockets {
                         connection.flows.entry(*address).or_insert_with(|| Flow::new(*id, false, now));
                     }
                 }
-                if first { SubflowChange::Connected } else { SubflowChange::Opened }
+                if first { SubflowEventKind::ConnectionEstablished } else { SubflowEventKind::SubflowEstablished }
             }
             Kind::Acknowledged => {
                 flow.waiting = None;
@@ -137,7 +137,7 @@ impl Sockets {
             }
             Kind::Reset => {
                 connection.flows.remove(&local);
-                SubflowChange::Closed
+                SubflowEventKind::SubflowClosed
             }
             _ => return None,
         };
@@ -157,7 +157,7 @@ impl Sockets {
             if !connection.flows.is_empty() {
                 connection.alone_since = None;
             } else if *connection.alone_since.get_or_insert(now) + GIVES_UP <= now && connection.begun {
-                events.push(connection.event(number, home, SubflowChange::Disconnected));
+                events.push(connection.event(number, home, SubflowEventKind::ConnectionClosed));
                 connection.begun = false;
             }
             if connection.flows.is_empty() && !connection.begun && has_home && paced {
@@ -197,10 +197,10 @@ impl Connection {
         Message { connection: u8::try_from(number).unwrap_or(u8::MAX), kind, id, sequence: self.sequence }
     }
 
-    fn event(&self, number: usize, local: Ipv6Addr, change: SubflowChange) -> SubflowEvent {
+    fn event(&self, number: usize, local: Ipv6Addr, change: SubflowEventKind) -> SubflowEvent {
         let end = |address| SocketAddrV6::new(address, 9000, 0, 0);
-        let token = Token(u32::try_from(number).unwrap_or(u32::MAX));
-        SubflowEvent { token, change, local: end(local), remote: end(self.peer), error: 0 }
+        let token = MptcpToken(u32::try_from(number).unwrap_or(u32::MAX));
+        SubflowEvent { token, kind: change, local: end(local), remote: end(self.peer), error: 0 }
     }
 
     fn join(&mut self, now: Time, number: usize, out: &mut Outbox) {
@@ -221,7 +221,7 @@ impl Connection {
     }
 
     /// Sends data by the best subflow, and by the others now and then.
-    fn say(&mut self, now: Time, number: usize, endpoints: &BTreeMap<Ipv6Addr, (u8, Endpoint)>, out: &mut Outbox) {
+    fn say(&mut self, now: Time, number: usize, endpoints: &BTreeMap<Ipv6Addr, (u8, MptcpEndpoint)>, out: &mut Outbox) {
         let backup = |address: &Ipv6Addr| endpoints.get(address).is_some_and(|(_, endpoint)| endpoint.flags.backup);
         let open = self.flows.iter().filter(|(_, flow)| flow.state == State::Open);
         let stale = |flow: &Flow| flow.waiting.is_some_and(|since| since + STALE <= now);

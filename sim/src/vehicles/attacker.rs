@@ -37,7 +37,7 @@ pub struct Attacker {
 impl Attacker {
     /// An attacker that sends as `id`; its choices follow from `seed`.
     pub fn new(id: StationId, seed: u64) -> Attacker {
-        let chance = Entropy::from_number(seed ^ 0xa77ac);
+        let chance = Entropy::seed_from_u64(seed ^ 0xa77ac);
         Attacker { id, chance, overheard: VecDeque::new(), number: 1 << 63, sequence: 0 }
     }
 

@@ -4,7 +4,7 @@
 use super::world::{Cause, Step, World, address, owner};
 use crate::radio::StationId;
 use crate::track::distance;
-use roam6_proto::contract::config::geo::{InArea, Mib, To};
+use roam6_proto::contract::config::geo::{AreaForwarding, Mib, TransportType};
 use roam6_proto::geo::geometry;
 use roam6_proto::geo::lookup::MAX_LOOKUPS;
 use roam6_proto::geo::router::EVERYBODY;
@@ -29,7 +29,7 @@ pub struct Witness {
     /// With the remaining hops of a packet in perimeter mode, which may pass again with fewer; and whether it was sent
     /// to one station inside its area before it is broadcast (§F.4).
     sent: BTreeSet<(StationId, u32, PacketKey, Option<u8>, bool)>,
-    asked: BTreeMap<u64, (StationId, To)>,
+    asked: BTreeMap<u64, (StationId, TransportType)>,
     /// Payload numbers that were sent by their source.
     begun: BTreeSet<u64>,
     /// Frames sent.
@@ -43,7 +43,7 @@ pub fn number(payload: &[u8]) -> Option<u64> {
 
 impl Witness {
     /// A station is requested to send the payload `number`.
-    pub fn asked(&mut self, number: u64, by: StationId, to: To) {
+    pub fn asked(&mut self, number: u64, by: StationId, to: TransportType) {
         self.asked.insert(number, (by, to));
     }
 
@@ -75,7 +75,7 @@ impl Witness {
             let packet = Packet::parse(&frame.bytes).map_err(|error| format!("it sends what is none: {error}"))?;
             let Some(key) = key(&packet) else { continue };
             let left = detour(&frame.bytes).map(|_| packet.remaining);
-            let handed = mib.in_area == InArea::Advanced && frame.destination != EVERYBODY;
+            let handed = mib.in_area == AreaForwarding::Advanced && frame.destination != EVERYBODY;
             if !self.sent.insert((step.by, step.life, key, left, handed)) {
                 return Err(format!("sends {key:?} again"));
             }
@@ -127,16 +127,16 @@ impl Witness {
         }
         let Some((by, to)) = self.asked.get(&number) else { return Ok(()) };
         let is_meant = match to {
-            To::Station(station) => owner(station.mid) == Some(step.by),
-            To::AllIn(area) | To::AnyIn(area) => {
+            TransportType::GeoUnicast(station) => owner(station.mid) == Some(step.by),
+            TransportType::GeoBroadcast(area) | TransportType::GeoAnycast(area) => {
                 let wider = roam6_wire::geo::Area { a: area.a + STALE as u16, b: area.b + STALE as u16, ..*area };
                 world.place(step.by).is_some_and(|place| geometry::holds(&wider, world.on_earth(place)))
             }
-            To::Neighbours => {
+            TransportType::SingleHop => {
                 let apart = world.place(step.by).zip(world.place(*by)).map(|(one, other)| distance(one, other));
                 apart.is_some_and(|apart| apart <= world.radio_spec().range + STALE)
             }
-            To::Hops(_) => true,
+            TransportType::TopologyBroadcast(_) => true,
         };
         if is_meant { Ok(()) } else { Err(format!("hands up payload {number}, which was for {to:?}")) }
     }

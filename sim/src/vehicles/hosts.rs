@@ -7,8 +7,8 @@ use crate::failure::{Failure, Family};
 use crate::radio::{Audience, Radio, RadioSpec, StationId};
 use crate::track::Track;
 use core::time::Duration;
-use roam6_proto::contract::config::geo::Reach;
-use roam6_proto::contract::config::geo::{GeoConfig, InArea, Mib, VirtualLink};
+use roam6_proto::contract::config::geo::LinkScope;
+use roam6_proto::contract::config::geo::{GeoConfig, AreaForwarding, Mib, VirtualLink};
 use roam6_proto::contract::input::{AddressEvent, AddressState};
 use roam6_proto::geo::GeoStation;
 use roam6_proto::geo::geometry::{Offset, Plane};
@@ -105,7 +105,7 @@ fn packet(protocol: u8, source: Ipv6Addr, destination: Ipv6Addr, payload: &[u8])
 
 impl Street {
     fn new(seed: u64) -> Street {
-        let mut entropy = Entropy::from_number(seed ^ 0x1b6);
+        let mut entropy = Entropy::seed_from_u64(seed ^ 0x1b6);
         let spec = RadioSpec { range: RANGE, sure: RANGE, ..RadioSpec::default() };
         let (radio, hosts) = (Radio::new(spec, seed), BTreeMap::new());
         let mut street = Street { now: Time::from_micros(1), radio, hosts, entropy: entropy.fork() };
@@ -119,8 +119,8 @@ impl Street {
     }
 
     fn add(&mut self, id: StationId, place: Offset) {
-        let area = |radius| Reach::Area(Area::circle(MIDDLE, radius));
-        let reaches = [area(1_700), area(1_600), Reach::Around(1_500), Reach::Hops(5)];
+        let area = |radius| LinkScope::Area(Area::circle(MIDDLE, radius));
+        let reaches = [area(1_700), area(1_600), LinkScope::Around(1_500), LinkScope::Hops(5)];
         let link = |(number, reach)| VirtualLink {
             name: format!("gn{number}"),
             reach,
@@ -132,7 +132,7 @@ impl Street {
             station: Station::PASSENGER_CAR,
             virtual_links: (0..).zip(reaches).map(link).collect(),
             facilities: None,
-            mib: Mib { in_area: InArea::Simple, ..Mib::default() },
+            mib: Mib { in_area: AreaForwarding::Simple, ..Mib::default() },
         };
         let station = GeoStation::new(config, self.entropy.fork());
         let (neighbours, requests, answers) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
@@ -147,7 +147,7 @@ impl Street {
             let link = LinkId(FIRST + number);
             self.feed(id, &event(link.0, format!("gn{number}")));
             for address in [link_local(id), global(id, number)] {
-                self.feed(id, &Input::Address(AddressEvent { link, address, state: AddressState::Assigned }));
+                self.feed(id, &Input::Address(AddressEvent { link, address, state: AddressState::Preferred }));
             }
         }
         let place = Plane::at(MIDDLE).place(place);

@@ -11,7 +11,7 @@ use crate::radio::StationId;
 use core::fmt;
 use core::time::Duration;
 use roam6_proto::Time;
-use roam6_proto::contract::config::geo::{InArea, To};
+use roam6_proto::contract::config::geo::{AreaForwarding, TransportType};
 use roam6_proto::geo::Request;
 use roam6_proto::geo::geometry::{self, Offset};
 use roam6_wire::geo::{Area, TrafficClass};
@@ -81,7 +81,7 @@ struct Play {
 struct Promise {
     number: u64,
     by: StationId,
-    to: To,
+    to: TransportType,
     /// All of them must receive it.
     all: BTreeSet<StationId>,
     /// One of them must receive it, if there is any.
@@ -180,7 +180,7 @@ impl Play {
         let there: BTreeSet<StationId> =
             world.places().into_iter().filter(|(_, place)| place.east > 1_990.0).map(|(id, _)| id).collect();
         let mut promises = Vec::new();
-        for to in [To::AllIn(area), To::AnyIn(area), To::AllIn(area)] {
+        for to in [TransportType::GeoBroadcast(area), TransportType::GeoAnycast(area), TransportType::GeoBroadcast(area)] {
             let request = Request {
                 class: TrafficClass(0x80),
                 lifetime: Some(Duration::from_secs(600)),
@@ -189,7 +189,7 @@ impl Play {
             // Station 1 is nearest to the water.
             let by = StationId(1);
             let number = self.ask(by, request)?;
-            let (all, any) = if matches!(to, To::AllIn(_)) {
+            let (all, any) = if matches!(to, TransportType::GeoBroadcast(_)) {
                 (there.clone(), BTreeSet::new())
             } else {
                 (BTreeSet::new(), there.clone())
@@ -211,17 +211,17 @@ impl Play {
     }
 
     /// The stations that must receive it, and those of which one must.
-    fn owed(&self, graph: &Graph, by: StationId, to: &To) -> (BTreeSet<StationId>, BTreeSet<StationId>) {
+    fn owed(&self, graph: &Graph, by: StationId, to: &TransportType) -> (BTreeSet<StationId>, BTreeSet<StationId>) {
         let nobody = BTreeSet::new;
         match to {
-            To::Station(station) => {
+            TransportType::GeoUnicast(station) => {
                 let Some(id) = owner(station.mid).filter(|id| *id != by && self.meet(graph, by, *id)) else {
                     return (nobody(), nobody());
                 };
                 ([id].into(), nobody())
             }
-            To::Neighbours => (graph.near(by).iter().copied().collect(), nobody()),
-            To::Hops(hops) => {
+            TransportType::SingleHop => (graph.near(by).iter().copied().collect(), nobody()),
+            TransportType::TopologyBroadcast(hops) => {
                 let flood = graph.flood(by, |_| true);
                 (
                     flood
@@ -232,8 +232,8 @@ impl Play {
                     nobody(),
                 )
             }
-            To::AllIn(area) => (self.spread(graph, by, area).unwrap_or_default(), nobody()),
-            To::AnyIn(area) => {
+            TransportType::GeoBroadcast(area) => (self.spread(graph, by, area).unwrap_or_default(), nobody()),
+            TransportType::GeoAnycast(area) => {
                 (nobody(), self.entry(graph, by, area).map(|entry| self.inside(graph, area, entry)).unwrap_or_default())
             }
         }
@@ -269,7 +269,7 @@ impl Play {
         let entry = self.entry(graph, by, area)?;
         let is_in = |id: StationId| graph.place(id).is_some_and(|place| self.is_in(area, place, -1.0));
         let inside = || graph.stations().filter(|id| is_in(*id));
-        if self.scenario.mib.in_area != InArea::Simple {
+        if self.scenario.mib.in_area != AreaForwarding::Simple {
             // Who is farther away on the one side may keep still the only one who reaches somebody on the other (§F.3).
             let east = |id: StationId| graph.place(id).map_or(0.0, |place| place.east);
             let wide = graph.stations().filter(|id| graph.place(*id).is_some_and(|place| self.is_in(area, place, 1.0)));

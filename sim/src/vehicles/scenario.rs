@@ -5,7 +5,7 @@ use crate::radio::{RadioSpec, StationId};
 use crate::track::Track;
 use core::fmt;
 use core::time::Duration;
-use roam6_proto::contract::config::geo::{InArea, Mib, NonArea, To};
+use roam6_proto::contract::config::geo::{AreaForwarding, Mib, NonAreaForwarding, TransportType};
 use roam6_proto::geo::Request;
 use roam6_proto::geo::geometry::Offset;
 use roam6_proto::{Entropy, Time};
@@ -117,7 +117,7 @@ impl Scenario {
     /// The world of `seed`.
     pub fn new(seed: u64) -> Scenario {
         let kind = KINDS.get(usize::try_from(seed % 10).unwrap_or(0)).copied().unwrap_or(Kind::Storm);
-        let mut author = Author { chance: Entropy::from_number(seed ^ 0x8947), next: 1 };
+        let mut author = Author { chance: Entropy::seed_from_u64(seed ^ 0x8947), next: 1 };
         // Where all stand still: who moves may come to be nearer than where a gap began, on a way it was passed before.
         let recovery = matches!(kind, Kind::Row | Kind::Plane) && (seed / 10).is_multiple_of(2);
         let mib = Mib { recovery, ..author.mib(kind) };
@@ -156,14 +156,14 @@ impl Author {
         } else if !kind.has_shores() {
             // On a plane whoever is first may keep still the only one who hears somebody (§F.3).
             mib.in_area = match self.below(4) {
-                0 | 1 if kind.is_line() => InArea::Contention,
-                2 if kind.is_line() => InArea::Advanced,
-                _ => InArea::Simple,
+                0 | 1 if kind.is_line() => AreaForwarding::Contention,
+                2 if kind.is_line() => AreaForwarding::Advanced,
+                _ => AreaForwarding::Simple,
             };
-            mib.non_area = if kind.is_line() && self.one_in(3) { NonArea::Contention } else { NonArea::Greedy };
+            mib.non_area = if kind.is_line() && self.one_in(3) { NonAreaForwarding::Contention } else { NonAreaForwarding::Greedy };
         }
         if kind.is_hostile() || kind.has_shores() || !kind.is_line() {
-            mib.in_area = InArea::Simple;
+            mib.in_area = AreaForwarding::Simple;
         }
         if self.one_in(4) {
             mib.beacon_hops = 3;
@@ -254,7 +254,7 @@ impl Author {
     }
 
     /// A request with a payload of its own number.
-    pub fn request(&mut self, to: To) -> Request {
+    pub fn request(&mut self, to: TransportType) -> Request {
         let mut payload = self.next.to_be_bytes().to_vec();
         self.next += 1;
         payload.resize(8 + usize::try_from(self.below(200)).unwrap_or(0), 0x55);
@@ -263,13 +263,13 @@ impl Author {
     }
 
     /// A random destination.
-    pub fn to(&mut self, world: &World, stations: u32) -> To {
+    pub fn to(&mut self, world: &World, stations: u32) -> TransportType {
         match self.below(8) {
-            0..=2 => To::Station(geo_address(self.station(stations))),
-            3 | 4 => To::AllIn(self.area(world, stations)),
-            5 => To::AnyIn(self.area(world, stations)),
-            6 => To::Hops(u8::try_from(1 + self.below(10)).unwrap_or(1)),
-            _ => To::Neighbours,
+            0..=2 => TransportType::GeoUnicast(geo_address(self.station(stations))),
+            3 | 4 => TransportType::GeoBroadcast(self.area(world, stations)),
+            5 => TransportType::GeoAnycast(self.area(world, stations)),
+            6 => TransportType::TopologyBroadcast(u8::try_from(1 + self.below(10)).unwrap_or(1)),
+            _ => TransportType::SingleHop,
         }
     }
 

@@ -9,7 +9,7 @@ use roam6_proto::geo::geometry::{Offset, Plane};
 use roam6_proto::geo::request::Refused;
 use roam6_proto::geo::router::EVERYBODY;
 use roam6_proto::geo::{Request, Router};
-use roam6_proto::{Agenda, Clock, DropReason, Entropy, Fix, Frame, LinkEvent, LinkId, Outbox, Output, Report, Time};
+use roam6_proto::{TimerQueue, Clock, DropReason, Entropy, Fix, Frame, LinkEvent, LinkId, Outbox, Output, Report, Time};
 use roam6_wire::LinkAddress;
 use roam6_wire::geo::{GeoAddress, Place, Station};
 use std::collections::{BTreeMap, VecDeque};
@@ -33,7 +33,7 @@ pub struct World {
     plane: Plane,
     radio: Radio<Rc<Frame>>,
     peers: BTreeMap<StationId, Peer>,
-    agenda: Agenda<Due>,
+    agenda: TimerQueue<Due>,
     /// Receptions not handled yet.
     received: VecDeque<(StationId, Rc<Frame>)>,
     entropy: Entropy,
@@ -110,9 +110,9 @@ impl World {
             plane: Plane::at(MIDDLE),
             radio: Radio::new(spec, seed),
             peers: BTreeMap::new(),
-            agenda: Agenda::new(),
+            agenda: TimerQueue::new(),
             received: VecDeque::new(),
-            entropy: Entropy::from_number(seed ^ 0x6e0),
+            entropy: Entropy::seed_from_u64(seed ^ 0x6e0),
             numbers_from_zero: (seed / 10).is_multiple_of(2),
         }
     }
@@ -164,7 +164,7 @@ impl World {
         self.peers.insert(id, Peer { router: None, life: 0, mib });
         self.switch_on(id);
         let first = self.now + Duration::from_micros(self.entropy.below(1_000_000));
-        self.agenda.put(Due::Fix(id), first);
+        self.agenda.set(Due::Fix(id), first);
     }
 
     /// Switches a station on, as a new instance without memory.
@@ -232,7 +232,7 @@ impl World {
                 self.received.extend(reception.by.into_iter().map(|id| (id, reception.frame.clone())));
                 continue;
             }
-            match self.agenda.expire(self.now) {
+            match self.agenda.pop_expired(self.now) {
                 Some(Due::Fix(id)) => self.tell_place(id),
                 Some(Due::Router(id)) => {
                     let step = self.act(id, Cause::Time, |router, now, out| {
@@ -253,7 +253,7 @@ impl World {
         if let Some(router) = self.peers.get_mut(&id).and_then(|peer| peer.router.as_mut()) {
             router.set_fix(now, fix);
         }
-        self.agenda.put(Due::Fix(id), now + FIX);
+        self.agenda.set(Due::Fix(id), now + FIX);
         self.schedule(id);
     }
 
@@ -301,8 +301,8 @@ impl World {
     fn schedule(&mut self, id: StationId) {
         let deadline = self.peers.get(&id).and_then(|peer| peer.router.as_ref()?.deadline());
         match deadline {
-            Some(at) => self.agenda.put(Due::Router(id), at.max(self.now)),
-            None => self.agenda.drop(&Due::Router(id)),
+            Some(at) => self.agenda.set(Due::Router(id), at.max(self.now)),
+            None => self.agenda.cancel(&Due::Router(id)),
         }
     }
 }

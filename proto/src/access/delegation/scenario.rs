@@ -63,7 +63,7 @@ struct World {
 
 impl World {
     fn new(seed: u8) -> World {
-        let mut entropy = Entropy::from_number(seed.into());
+        let mut entropy = Entropy::seed_from_u64(seed.into());
         let own = vec![prefix(0)];
         let interface = Interface { link: LinkId(2), source: SOURCE };
         let (duid, length) = (Duid::from_link_address(OWN), if seed & 1 == 0 { 0 } else { 56 });
@@ -256,15 +256,15 @@ fn prefix(number: u8) -> Prefix {
 #[cfg(test)]
 mod tests {
     use super::scenario;
-    use crate::play;
+    use crate::fuzz_inputs;
 
     #[test]
     fn the_committed_corpus_passes() {
-        play::every_file("../fuzz/corpus/delegation", scenario);
+        fuzz_inputs::run_files("../fuzz/corpus/delegation", scenario);
     }
 
     #[test]
     fn holds_for_every_seed() {
-        play::every_seed(3000, 400, scenario);
+        fuzz_inputs::run_seeds(3000, 400, scenario);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::base::few;
 use crate::base::ids::LinkId;
-use crate::contract::item::{Item, Route, Table, Target};
+use crate::contract::item::{Item, Route, RouteTable, NextHop};
 use roam6_wire::Prefix;
 use std::net::Ipv6Addr;
 
@@ -18,7 +18,7 @@ const SUBNET_LENGTH: u8 = 64;
 /// Which subnet each ingress interface has.
 #[derive(Debug, Clone, Default)]
 pub struct Subnets {
-    numbers: few::Map<LinkId, u32>,
+    numbers: few::VecMap<LinkId, u32>,
 }
 
 impl Subnets {
@@ -42,12 +42,12 @@ impl Subnets {
     /// The routes a delegated prefix needs: to each subnet, and nowhere for the rest.
     pub fn routes(&self, delegated: Prefix) -> Vec<Item> {
         let route = |destination, metric, target| {
-            let (table, source, mtu) = (Table::MAIN, Prefix::ALL, None);
+            let (table, source, mtu) = (RouteTable::MAIN, Prefix::ALL, None);
             Item::Route(Route { table, destination, source, metric, target, mtu })
         };
         let assigned = self.numbers.keys().filter_map(|link| Some((*link, self.find(*link, delegated)?)));
-        let subnets = assigned.map(|(link, subnet)| route(subnet, SUBNET_METRIC, Target::Link(link)));
-        let rest = route(delegated, UNASSIGNED_METRIC, Target::Unreachable);
+        let subnets = assigned.map(|(link, subnet)| route(subnet, SUBNET_METRIC, NextHop::OnLink(link)));
+        let rest = route(delegated, UNASSIGNED_METRIC, NextHop::Unreachable);
         std::iter::once(rest).chain(subnets).collect()
     }
 }
@@ -80,10 +80,10 @@ mod tests {
         let subnets = Subnets::of([Some(LinkId(3))]);
         let routes = subnets.routes(prefix("2001:db8:a00::/56"));
         let [Item::Route(rest), Item::Route(subnet)] = &routes[..] else { panic!("{routes:?}") };
-        assert_eq!((rest.target, rest.destination), (Target::Unreachable, prefix("2001:db8:a00::/56")));
-        assert_eq!((subnet.target, subnet.destination), (Target::Link(LinkId(3)), prefix("2001:db8:a00::/64")));
+        assert_eq!((rest.target, rest.destination), (NextHop::Unreachable, prefix("2001:db8:a00::/56")));
+        assert_eq!((subnet.target, subnet.destination), (NextHop::OnLink(LinkId(3)), prefix("2001:db8:a00::/64")));
         let whole = subnets.routes(prefix("2001:db8:a00::/64"));
-        let keys: few::Set<_> = whole.iter().map(Item::key).collect();
+        let keys: few::VecSet<_> = whole.iter().map(Item::key).collect();
         assert_eq!(keys.len(), 2, "a prefix that is one subnet has both routes, the better one first");
     }
 

@@ -34,7 +34,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let mut entropy = Entropy::from_number(8415);
+        let mut entropy = Entropy::seed_from_u64(8415);
         let duid = Duid::from_link_address(LinkAddress([2, 0, 0, 0, 0, 1]));
         let client = Client {
             duid,
@@ -306,7 +306,7 @@ fn answers_to_others_are_passed_over() {
 #[test]
 fn a_lossy_link_delays_and_does_not_prevent() {
     for seed in 0..200 {
-        let mut chance = Entropy::from_number(seed);
+        let mut chance = Entropy::seed_from_u64(seed);
         let mut bench = Bench::new();
         let (mut answered, mut delegated) = (0, 0);
         let end = Time::ZERO + seconds(20_000);

@@ -8,12 +8,12 @@ use serde::ser::{Serialize, Serializer};
 
 /// Values by key, in the order of the keys.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Map<K, V>(Vec<(K, V)>);
+pub struct VecMap<K, V>(Vec<(K, V)>);
 
-impl<K, V> Map<K, V> {
+impl<K, V> VecMap<K, V> {
     /// A map of nothing.
-    pub const fn new() -> Map<K, V> {
-        Map(Vec::new())
+    pub const fn new() -> VecMap<K, V> {
+        VecMap(Vec::new())
     }
 
     /// How many keys there are.
@@ -33,7 +33,7 @@ impl<K, V> Map<K, V> {
 
     /// All keys with their values.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&K, &V)> + DoubleEndedIterator + Clone {
-        self.0.iter().map(pair)
+        self.0.iter().map(as_refs)
     }
 
     /// All keys.
@@ -77,9 +77,9 @@ impl<K, V> Map<K, V> {
     }
 }
 
-impl<K: Ord, V> Map<K, V> {
+impl<K: Ord, V> VecMap<K, V> {
     /// Where `key` is, or where it belongs.
-    fn place<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
+    fn search<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
     where
         K: Borrow<Q>,
     {
@@ -91,7 +91,7 @@ impl<K: Ord, V> Map<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.place(key).is_ok()
+        self.search(key).is_ok()
     }
 
     /// The value of `key`.
@@ -99,7 +99,7 @@ impl<K: Ord, V> Map<K, V> {
     where
         K: Borrow<Q>,
     {
-        let at = self.place(key).ok()?;
+        let at = self.search(key).ok()?;
         self.0.get(at).map(|(_, value)| value)
     }
 
@@ -108,13 +108,13 @@ impl<K: Ord, V> Map<K, V> {
     where
         K: Borrow<Q>,
     {
-        let at = self.place(key).ok()?;
+        let at = self.search(key).ok()?;
         self.0.get_mut(at).map(|(_, value)| value)
     }
 
     /// Gives `key` the value and returns the one it had.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
-        match self.place(&key) {
+        match self.search(&key) {
             Ok(at) => self.0.get_mut(at).map(|(_, held)| core::mem::replace(held, value)),
             Err(at) => {
                 self.0.insert(at, (key, value));
@@ -128,13 +128,13 @@ impl<K: Ord, V> Map<K, V> {
     where
         K: Borrow<Q>,
     {
-        let at = self.place(key).ok()?;
+        let at = self.search(key).ok()?;
         Some(self.0.remove(at).1)
     }
 
     /// The place of `key`, to put a value there if it has none.
     pub fn entry(&mut self, key: K) -> Entry<'_, K, V> {
-        Entry { place: self.place(&key), entries: &mut self.0, key }
+        Entry { place: self.search(&key), entries: &mut self.0, key }
     }
 
     /// The keys within `range`, with their values.
@@ -149,7 +149,7 @@ impl<K: Ord, V> Map<K, V> {
             Bound::Excluded(after) => self.0.partition_point(|(key, _)| key < after),
             Bound::Unbounded => self.0.len(),
         };
-        self.0.get(begin..end).unwrap_or_default().iter().map(pair)
+        self.0.get(begin..end).unwrap_or_default().iter().map(as_refs)
     }
 }
 
@@ -196,43 +196,43 @@ impl<'a, K, V> Entry<'a, K, V> {
 }
 
 /// What an entry is to those who only look at it.
-fn pair<K, V>((key, value): &(K, V)) -> (&K, &V) {
+fn as_refs<K, V>((key, value): &(K, V)) -> (&K, &V) {
     (key, value)
 }
 
-impl<K, V> Default for Map<K, V> {
+impl<K, V> Default for VecMap<K, V> {
     fn default() -> Self {
-        Map::new()
+        VecMap::new()
     }
 }
 
-impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Map<K, V> {
+impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for VecMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }
 }
 
-impl<K: Ord, V> Extend<(K, V)> for Map<K, V> {
+impl<K: Ord, V> Extend<(K, V)> for VecMap<K, V> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, some: I) {
         some.into_iter().for_each(|(key, value)| drop(self.insert(key, value)));
     }
 }
 
-impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
+impl<K: Ord, V> FromIterator<(K, V)> for VecMap<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(some: I) -> Self {
-        let mut map = Map::new();
+        let mut map = VecMap::new();
         map.extend(some);
         map
     }
 }
 
-impl<K: Ord, V, const N: usize> From<[(K, V); N]> for Map<K, V> {
+impl<K: Ord, V, const N: usize> From<[(K, V); N]> for VecMap<K, V> {
     fn from(some: [(K, V); N]) -> Self {
-        Map::from_iter(some)
+        VecMap::from_iter(some)
     }
 }
 
-impl<K, V> IntoIterator for Map<K, V> {
+impl<K, V> IntoIterator for VecMap<K, V> {
     type Item = (K, V);
     type IntoIter = std::vec::IntoIter<(K, V)>;
 
@@ -241,16 +241,16 @@ impl<K, V> IntoIterator for Map<K, V> {
     }
 }
 
-impl<'a, K, V> IntoIterator for &'a Map<K, V> {
+impl<'a, K, V> IntoIterator for &'a VecMap<K, V> {
     type Item = (&'a K, &'a V);
     type IntoIter = core::iter::Map<core::slice::Iter<'a, (K, V)>, fn(&'a (K, V)) -> (&'a K, &'a V)>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter().map(pair)
+        self.0.iter().map(as_refs)
     }
 }
 
-impl<'a, K, V> IntoIterator for &'a mut Map<K, V> {
+impl<'a, K, V> IntoIterator for &'a mut VecMap<K, V> {
     type Item = (&'a K, &'a mut V);
     type IntoIter = core::iter::Map<core::slice::IterMut<'a, (K, V)>, fn(&'a mut (K, V)) -> (&'a K, &'a mut V)>;
 
@@ -259,23 +259,23 @@ impl<'a, K, V> IntoIterator for &'a mut Map<K, V> {
     }
 }
 
-impl<K: Serialize, V: Serialize> Serialize for Map<K, V> {
+impl<K: Serialize, V: Serialize> Serialize for VecMap<K, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
     }
 }
 
-impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Deserialize<'de> for Map<K, V> {
+impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Deserialize<'de> for VecMap<K, V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Reading(Map::new()))
+        deserializer.deserialize_map(MapVisitor(VecMap::new()))
     }
 }
 
 /// A map that is being read.
-struct Reading<K, V>(Map<K, V>);
+struct MapVisitor<K, V>(VecMap<K, V>);
 
-impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Visitor<'de> for Reading<K, V> {
-    type Value = Map<K, V>;
+impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Visitor<'de> for MapVisitor<K, V> {
+    type Value = VecMap<K, V>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a map")
@@ -296,9 +296,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_map_does_what_the_standard_one_does() {
-        let mut entropy = Entropy::from_number(1);
-        let (mut map, mut reference) = (Map::new(), BTreeMap::new());
+    fn vec_map_behaves_like_btree_map() {
+        let mut entropy = Entropy::seed_from_u64(1);
+        let (mut map, mut reference) = (VecMap::new(), BTreeMap::new());
         for value in 0..20_000_u64 {
             let key = entropy.below(64);
             match entropy.below(7) {
@@ -321,11 +321,11 @@ mod tests {
     }
 
     #[test]
-    fn a_map_is_written_and_read_as_the_standard_one() {
-        let map = Map::from([("b".to_owned(), 2), ("a".to_owned(), 1)]);
+    fn vec_map_serializes_like_btree_map() {
+        let map = VecMap::from([("b".to_owned(), 2), ("a".to_owned(), 1)]);
         let written = serde_json::to_string(&map).unwrap();
         assert_eq!(written, r#"{"a":1,"b":2}"#);
-        assert_eq!(serde_json::from_str::<Map<String, u8>>(&written).unwrap(), map);
-        assert!(serde_json::from_str::<Map<String, u8>>("[1]").is_err());
+        assert_eq!(serde_json::from_str::<VecMap<String, u8>>(&written).unwrap(), map);
+        assert!(serde_json::from_str::<VecMap<String, u8>>("[1]").is_err());
     }
 }

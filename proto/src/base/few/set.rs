@@ -1,6 +1,6 @@
 //! An ordered set of few values.
 
-use super::Map;
+use super::VecMap;
 use core::borrow::Borrow;
 use core::fmt;
 use core::ops::RangeBounds;
@@ -9,12 +9,12 @@ use serde::ser::{Serialize, Serializer};
 
 /// An ordered set in a sorted vector.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Set<T>(Map<T, ()>);
+pub struct VecSet<T>(VecMap<T, ()>);
 
-impl<T> Set<T> {
+impl<T> VecSet<T> {
     /// An empty set.
-    pub const fn new() -> Set<T> {
-        Set(Map::new())
+    pub const fn new() -> VecSet<T> {
+        VecSet(VecMap::new())
     }
 
     /// The number of values.
@@ -38,7 +38,7 @@ impl<T> Set<T> {
     }
 }
 
-impl<T: Ord> Set<T> {
+impl<T: Ord> VecSet<T> {
     /// Whether the set contains a value.
     pub fn contains<Q: Ord + ?Sized>(&self, one: &Q) -> bool
     where
@@ -66,42 +66,42 @@ impl<T: Ord> Set<T> {
     }
 
     /// The values that are not in `other`.
-    pub fn difference(&self, other: &Set<T>) -> impl Iterator<Item = &T> {
+    pub fn difference(&self, other: &VecSet<T>) -> impl Iterator<Item = &T> {
         self.iter().filter(|held| !other.contains(*held))
     }
 }
 
-impl<T> Default for Set<T> {
+impl<T> Default for VecSet<T> {
     fn default() -> Self {
-        Set::new()
+        VecSet::new()
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Set<T> {
+impl<T: fmt::Debug> fmt::Debug for VecSet<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter()).finish()
     }
 }
 
-impl<T: Ord> Extend<T> for Set<T> {
+impl<T: Ord> Extend<T> for VecSet<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, some: I) {
         self.0.extend(some.into_iter().map(|one| (one, ())));
     }
 }
 
-impl<T: Ord> FromIterator<T> for Set<T> {
+impl<T: Ord> FromIterator<T> for VecSet<T> {
     fn from_iter<I: IntoIterator<Item = T>>(some: I) -> Self {
-        Set(some.into_iter().map(|one| (one, ())).collect())
+        VecSet(some.into_iter().map(|one| (one, ())).collect())
     }
 }
 
-impl<T: Ord, const N: usize> From<[T; N]> for Set<T> {
+impl<T: Ord, const N: usize> From<[T; N]> for VecSet<T> {
     fn from(some: [T; N]) -> Self {
-        Set::from_iter(some)
+        VecSet::from_iter(some)
     }
 }
 
-impl<T> IntoIterator for Set<T> {
+impl<T> IntoIterator for VecSet<T> {
     type Item = T;
     type IntoIter = core::iter::Map<std::vec::IntoIter<(T, ())>, fn((T, ())) -> T>;
 
@@ -110,32 +110,32 @@ impl<T> IntoIterator for Set<T> {
     }
 }
 
-impl<'a, T> IntoIterator for &'a Set<T> {
+impl<'a, T> IntoIterator for &'a VecSet<T> {
     type Item = &'a T;
-    type IntoIter = core::iter::Map<<&'a Map<T, ()> as IntoIterator>::IntoIter, fn((&'a T, &'a ())) -> &'a T>;
+    type IntoIter = core::iter::Map<<&'a VecMap<T, ()> as IntoIterator>::IntoIter, fn((&'a T, &'a ())) -> &'a T>;
 
     fn into_iter(self) -> Self::IntoIter {
         (&self.0).into_iter().map(|(one, ())| one)
     }
 }
 
-impl<T: Serialize> Serialize for Set<T> {
+impl<T: Serialize> Serialize for VecSet<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
     }
 }
 
-impl<'de, T: Deserialize<'de> + Ord> Deserialize<'de> for Set<T> {
+impl<'de, T: Deserialize<'de> + Ord> Deserialize<'de> for VecSet<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(Reading(Set::new()))
+        deserializer.deserialize_seq(SetVisitor(VecSet::new()))
     }
 }
 
 /// Deserializes a set.
-struct Reading<T>(Set<T>);
+struct SetVisitor<T>(VecSet<T>);
 
-impl<'de, T: Deserialize<'de> + Ord> Visitor<'de> for Reading<T> {
-    type Value = Set<T>;
+impl<'de, T: Deserialize<'de> + Ord> Visitor<'de> for SetVisitor<T> {
+    type Value = VecSet<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list")
@@ -155,15 +155,15 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn what_is_told_of_a_set_is_what_the_standard_one_tells() {
+    fn vec_set_behaves_like_btree_set() {
         let some = ["b", "a", "c", "a"];
-        let (set, reference) = (Set::from(some), BTreeSet::from(some));
+        let (set, reference) = (VecSet::from(some), BTreeSet::from(some));
         assert!(set.iter().eq(&reference) && set.len() == reference.len());
         assert_eq!(format!("{set:?}"), format!("{reference:?}"));
         let written = serde_json::to_string(&set).unwrap();
         assert_eq!(written, serde_json::to_string(&reference).unwrap());
-        assert_eq!(serde_json::from_str::<Set<&str>>(&written).unwrap(), set);
-        let less = Set::from(["a", "d"]);
+        assert_eq!(serde_json::from_str::<VecSet<&str>>(&written).unwrap(), set);
+        let less = VecSet::from(["a", "d"]);
         assert!(set.difference(&less).eq(["b", "c"].iter()));
     }
 }

@@ -21,7 +21,8 @@ pub struct FacilitiesConfig {
     /// The station ID; `None`: random at each start.
     pub station_id: Option<u32>,
     /// Whether it sends CAMs; it always receives them.
-    pub aware: bool,
+    #[serde(rename = "aware")]
+    pub send_cams: bool,
     /// Vehicle length, 0.1 m; `None`: unknown.
     pub length: Option<u16>,
     /// Vehicle width, 0.1 m; `None`: unknown.
@@ -39,14 +40,14 @@ pub struct Announcement {
     /// Interval of SAMs, 100 ms to 5 s; announced as the repetition rate for 5 s.
     pub interval: Duration,
     /// The services, at most [`MAX_ANNOUNCED`].
-    pub services: Vec<Served>,
+    pub services: Vec<OfferedService>,
     /// Internet access by this station.
-    pub routing: Option<Way>,
+    pub routing: Option<RoutingAdvertisement>,
 }
 
 /// An announced service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Served {
+pub struct OfferedService {
     /// Its ITS-AID, at most [`MAX_APPLICATION`].
     pub application: u32,
     /// Its IPv6 address.
@@ -59,7 +60,7 @@ pub struct Served {
 
 /// A routing advertisement: Internet access without a Router Advertisement on the link (IEEE Std 1609.3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Way {
+pub struct RoutingAdvertisement {
     /// Prefix for address configuration.
     pub prefix: Prefix,
     /// Default router.
@@ -73,28 +74,28 @@ pub struct Way {
 /// A request of an application to the DEN basic service (EN 302 637-3 §6.1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum DenmOrder {
+pub enum DenmRequest {
     /// AppDENM_trigger: a new event.
-    Trigger(Event),
+    Trigger(DenmEvent),
     /// AppDENM_update: new data of an event.
-    Update(EventName, Event),
+    Update(EventId, DenmEvent),
     /// AppDENM_terminate: a cancellation by the originator, a negation by another station.
-    Terminate(EventName),
+    Terminate(EventId),
 }
 
-impl DenmOrder {
+impl DenmRequest {
     /// The destination area, if the request has one.
     pub fn area(&self) -> Option<&Area> {
         match self {
-            DenmOrder::Trigger(event) | DenmOrder::Update(_, event) => Some(&event.area),
-            DenmOrder::Terminate(_) => None,
+            DenmRequest::Trigger(event) | DenmRequest::Update(_, event) => Some(&event.area),
+            DenmRequest::Terminate(_) => None,
         }
     }
 }
 
 /// An event of a DENM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
+pub struct DenmEvent {
     /// A tag of the client, shown in the view.
     pub tag: u32,
     /// Cause code and sub cause code (TS 102 894-2 §A.10).
@@ -113,14 +114,14 @@ pub struct Event {
 
 /// Action ID of an event: the originating station and its sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct EventName {
+pub struct EventId {
     /// The originating station ID.
     pub station: u32,
     /// The sequence number.
     pub sequence: u16,
 }
 
-impl core::fmt::Display for EventName {
+impl core::fmt::Display for EventId {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}/{}", self.station, self.sequence)
     }

@@ -12,7 +12,7 @@ pub struct FlowRule {
     /// Priority: lower is matched first; unique, not 0.
     pub priority: u16,
     /// The packets of the flow.
-    pub selector: Selector,
+    pub selector: FlowSelector,
     /// Binding identifier of the path.
     pub bid: Bid,
 }
@@ -21,7 +21,7 @@ pub struct FlowRule {
 /// in the mobile network.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Selector {
+pub struct FlowSelector {
     /// Correspondent's prefix; `None` for any.
     pub source: Option<Prefix>,
     /// Prefix in the mobile network; `None` for any.

@@ -12,7 +12,7 @@ use std::net::Ipv6Addr;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeoConfig {
     /// Names of the interfaces with GeoNetworking; they may be added and removed at run time.
-    pub interfaces: few::Set<String>,
+    pub interfaces: few::VecSet<String>,
     /// Its station type.
     pub station: Station,
     /// Virtual links for IPv6.
@@ -30,7 +30,7 @@ pub struct VirtualLink {
     /// Name of its virtual interface.
     pub name: String,
     /// Destination of its multicast packets.
-    pub reach: Reach,
+    pub reach: LinkScope,
     /// The traffic class of its packets (EN 302 636-4-1 §9.7.5).
     #[serde(default = "ipv6_class")]
     pub class: TrafficClass,
@@ -51,7 +51,7 @@ fn ipv6_class() -> TrafficClass {
 /// Scope of the multicast packets of a virtual link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reach {
+pub enum LinkScope {
     /// GeoBroadcast to this area.
     Area(Area),
     /// GeoBroadcast to a circle around this station; radius in metres.
@@ -63,7 +63,7 @@ pub enum Reach {
 /// Non-area forwarding algorithms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum NonArea {
+pub enum NonAreaForwarding {
     /// Greedy forwarding (§E.2).
     Greedy,
     /// Contention-based forwarding (§E.3).
@@ -73,7 +73,7 @@ pub enum NonArea {
 /// Area forwarding algorithms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum InArea {
+pub enum AreaForwarding {
     /// Simple GeoBroadcast forwarding (§F.2).
     Simple,
     /// Contention-based forwarding (§F.3).
@@ -126,12 +126,12 @@ pub struct Mib {
     /// itsGnMaxGeoAreaSize, square metres.
     pub max_area_size: u32,
     /// itsGnNonAreaForwardingAlgorithm.
-    pub non_area: NonArea,
+    pub non_area: NonAreaForwarding,
     /// Whether greedy forwarding recovers from a local maximum by perimeter routing, instead of a broadcast, for packets
     /// without store-carry-forward. An extension.
     pub recovery: bool,
     /// itsGnAreaForwardingAlgorithm.
-    pub in_area: InArea,
+    pub in_area: AreaForwarding,
     /// itsGnCbfMinTime.
     pub cbf_min_time: Duration,
     /// itsGnCbfMaxTime.
@@ -173,9 +173,9 @@ impl Default for Mib {
             max_packet_data_rate: 100_000,
             packet_data_rate_beta: 90,
             max_area_size: 10_000_000,
-            non_area: NonArea::Greedy,
+            non_area: NonAreaForwarding::Greedy,
             recovery: false,
-            in_area: InArea::Contention,
+            in_area: AreaForwarding::Contention,
             cbf_min_time: milliseconds(1),
             cbf_max_time: milliseconds(100),
             cbf_sector_angle: 30,
@@ -200,26 +200,32 @@ pub struct GeoDestination {
 /// Packet transport type, with its destination (EN 302 636-4-1 annex J).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum To {
+pub enum TransportType {
     /// GeoUnicast to a station.
-    Station(GeoAddress),
+    #[serde(rename = "station")]
+    GeoUnicast(GeoAddress),
     /// GeoAnycast to an area.
-    AnyIn(Area),
+    #[serde(rename = "any_in")]
+    GeoAnycast(Area),
     /// GeoBroadcast to an area.
-    AllIn(Area),
+    #[serde(rename = "all_in")]
+    GeoBroadcast(Area),
     /// Topologically-scoped broadcast; number of hops.
-    Hops(u8),
+    #[serde(rename = "hops")]
+    TopologyBroadcast(u8),
     /// Single-hop broadcast.
-    Neighbours,
+    #[serde(rename = "neighbours")]
+    SingleHop,
 }
 
 /// An echo request to send.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Question {
+pub struct EchoRequest {
     /// Its identifier.
-    pub probe: Probe,
+    #[serde(rename = "probe")]
+    pub id: EchoId,
     /// Its destination.
-    pub to: To,
+    pub to: TransportType,
     /// Payload length, octets.
     pub octets: u16,
     /// Hop limit; `None` for the default.
@@ -232,7 +238,7 @@ pub struct Question {
 
 /// Identifies an echo request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Probe {
+pub struct EchoId {
     /// Identifier of the series.
     pub identifier: u32,
     /// Sequence number in the series.

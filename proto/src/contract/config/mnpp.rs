@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MnppConfig {
     /// Names of the interfaces; they may be added and removed at run time.
-    pub interfaces: few::Set<String>,
+    pub interfaces: few::VecSet<String>,
     /// Announced prefixes; may be empty.
     pub announced: Vec<Prefix>,
     /// The key that authenticates the announcements; `None`: not authenticated.
     pub key: Option<SharedKey>,
     /// Acceptance rules; if empty, no announcement is accepted.
-    pub accepted: Vec<Acceptance>,
+    pub accepted: Vec<AcceptanceRule>,
     /// Interval of announcements; their lifetime is three intervals.
     pub interval: Duration,
 }
 
 /// Prefixes that are accepted from the holders of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Acceptance {
+pub struct AcceptanceRule {
     /// The key of the sender; `None`: any sender.
     pub key: Option<SharedKey>,
     /// Accepted prefixes are within these.

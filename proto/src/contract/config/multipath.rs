@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathManagerConfig {
     /// Names of the interfaces whose addresses become endpoints; they may be added and removed at run time.
-    pub interfaces: few::Set<String>,
+    pub interfaces: few::VecSet<String>,
     /// Prefixes of the mobile network, reached through the tunnel: subflows from these are backups.
     pub home_prefixes: Vec<Prefix>,
     /// Whether addresses in the home prefixes are signalled to peers (ADD_ADDR).
@@ -18,7 +18,8 @@ pub struct PathManagerConfig {
     /// Maximum number of additional subflows of a connection, 0 to 8.
     pub subflows: u32,
     /// Maximum number of accepted addresses of a peer, 0 to 8.
-    pub accepted: u32,
+    #[serde(rename = "accepted")]
+    pub add_addr_accepted: u32,
     /// Whether the router is selected by the source prefix (RFC 8028 §3.1); needed if uplinks have different routers.
     #[serde(default)]
     pub source_routing: bool,

@@ -35,16 +35,17 @@ pub enum Authentication {
     /// MN-HA mobility message authentication option with timestamps against replay (RFC 4285).
     SharedKey(SharedKey),
     /// ESP in transport mode with manual keys (RFC 3776, RFC 4877 §4.3).
-    Ipsec(Box<SecurityPair>),
+    Ipsec(Box<SecurityAssociationPair>),
 }
 
 /// The two security associations of a mobile router and its home agent; the same at both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SecurityPair {
+pub struct SecurityAssociationPair {
     /// For Binding Updates.
     pub to_home_agent: SecurityAssociation,
     /// For Binding Acknowledgements and Binding Refresh Requests.
-    pub to_mobile: SecurityAssociation,
+    #[serde(rename = "to_mobile")]
+    pub to_mobile_router: SecurityAssociation,
 }
 
 /// A home agent.
@@ -57,7 +58,8 @@ pub struct HomeAgentConfig {
     /// Name of the interface on the home link; `None` for a virtual home network.
     pub home_link: Option<String>,
     /// The prefix table; shared, because it may be large.
-    pub table: Arc<PrefixTable>,
+    #[serde(rename = "table")]
+    pub prefix_table: Arc<PrefixTable>,
     /// Maximum lifetime of a binding.
     pub max_lifetime: Duration,
     /// Interval of the Binding Refresh Advice option; `None`: option not sent.
@@ -75,12 +77,13 @@ pub struct HomeAgentConfig {
     /// Preference in Home Agent Information (RFC 6275 §7.4).
     pub preference: u16,
     /// Maximum interval of Router Advertisements on the home link; `None`: not sent.
-    pub advertise: Option<Duration>,
+    #[serde(rename = "advertise")]
+    pub advertisement_interval: Option<Duration>,
     /// Initial path MTU to care-of addresses, octets.
     pub path_mtu: u32,
     /// Service for mobile routers with IPv4-only uplinks (RFC 5555); `None`: not served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ipv4: Option<Ipv4Service>,
+    pub ipv4: Option<DsmipService>,
     /// Pool of dynamic IPv4 prefixes for mobile routers without one in the prefix table (RFC 5555 §2.5); `None`: none are
     /// assigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,7 +92,7 @@ pub struct HomeAgentConfig {
 
 /// Service of a home agent for mobile routers with IPv4-only uplinks (RFC 5555).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ipv4Service {
+pub struct DsmipService {
     /// Its IPv4 address, where it receives Binding Updates on UDP port 4191.
     pub address: Ipv4Addr,
     /// NAT keepalive interval of mobile routers, whole seconds (RFC 5555 §5.4).
@@ -149,7 +152,8 @@ pub struct MobileRouterConfig {
     pub home_prefix: Prefix,
     /// Physical or virtual home network.
     #[serde(default, skip_serializing_if = "HomeNetwork::is_physical")]
-    pub home: HomeNetwork,
+    #[serde(rename = "home")]
+    pub home_network: HomeNetwork,
     /// Home agents, in order of preference. If empty, Dynamic Home Agent Address Discovery is used.
     pub home_agents: Vec<Ipv6Addr>,
     /// Their IPv4 addresses in the same order, for IPv4-only uplinks (RFC 5555); home agents without an entry have none.
@@ -162,30 +166,32 @@ pub struct MobileRouterConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dynamic_ipv4: Option<u8>,
     /// Prefix mode of Binding Updates (RFC 3963 §5.2).
-    pub mode: PrefixMode,
+    #[serde(rename = "mode")]
+    pub prefix_mode: PrefixMode,
     /// How messages are authenticated.
     pub authentication: Authentication,
     /// Requested lifetime.
     pub lifetime: Duration,
     /// Egress interfaces, in order of preference.
-    pub uplinks: Vec<Uplink>,
+    pub uplinks: Vec<UplinkConfig>,
     /// Load sharing among uplinks.
-    pub sharing: Sharing,
+    #[serde(rename = "sharing")]
+    pub load_sharing: LoadSharing,
     /// Whether other uplinks stay registered while one is attached to the home link, which then is an additional path
     /// (RFC 5648 §5.6); else returning home ends all bindings (§5.5.1).
     #[serde(default)]
     pub home_and_away: bool,
     /// Ingress interfaces.
-    pub ingress: Vec<Ingress>,
+    pub ingress: Vec<IngressConfig>,
     /// Duplicate Address Detection of care-of addresses.
-    pub duplicate_detection: DuplicateDetection,
+    pub duplicate_detection: DadMode,
     /// Path probing; `None`: a path fails only with its link or router.
-    pub probe: Option<Probe>,
+    pub probe: Option<ProbeConfig>,
     /// Flow bindings.
     pub flows: Vec<FlowRule>,
     /// Advertisement of prefixes of visited networks in the mobile network; `None`: only mobile network prefixes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub care_of_prefixes: Option<CareOfPrefixes>,
+    pub care_of_prefixes: Option<CareOfPrefixConfig>,
 }
 
 /// Type of the home network (RFC 4887 §3 and §4).
@@ -218,18 +224,19 @@ pub enum PrefixMode {
 /// Load sharing among uplinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sharing {
+pub enum LoadSharing {
     /// One care-of address at a time, without BID (RFC 3963).
     Single,
     /// All registered (RFC 5648); the best carries all traffic.
     Standby,
     /// All registered; flows are hashed over those of the best priority by weight.
-    Weights,
+    #[serde(rename = "weights")]
+    Weighted,
 }
 
 /// An egress interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Uplink {
+pub struct UplinkConfig {
     /// Its name.
     pub interface: String,
     /// Binding identifier, unique, not 0.
@@ -268,49 +275,52 @@ fn is_true(value: &bool) -> bool {
 
 /// An ingress interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ingress {
+pub struct IngressConfig {
     /// Its name.
     pub interface: String,
     /// Its /64: advertised; the mobile router uses the address with interface identifier 1.
     pub prefix: Prefix,
     /// Maximum interval of Router Advertisements.
-    pub advertise: Duration,
+    #[serde(rename = "advertise")]
+    pub advertisement_interval: Duration,
     /// Advertised recursive DNS servers (RFC 8106); `None`: those of the visited networks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<Vec<Ipv6Addr>>,
     /// Advertised DNS search domains (RFC 8106); `None`: those of the visited networks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub search: Option<Vec<DomainName>>,
+    #[serde(rename = "search")]
+    pub search_domains: Option<Vec<DomainName>>,
 }
 
 /// Care-of prefixes: prefixes of visited networks for nodes of the mobile network, whose packets bypass the tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CareOfPrefixes {
+pub struct CareOfPrefixConfig {
     /// Whether prefixes are requested by DHCPv6 prefix delegation (RFC 8415).
     pub delegation: bool,
     /// Requested prefix length (hint); 0: none.
     pub length: u8,
     /// Sharing of the on-link prefix without prefix delegation.
-    pub share: Share,
+    pub share: PrefixSharing,
     /// Preferred prefixes of nodes of the mobile network.
-    pub prefer: Prefer,
+    pub prefer: PrefixPreference,
 }
 
 /// Whether nodes of the mobile network may use the prefix of the visited link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Share {
+pub enum PrefixSharing {
     /// Not shared.
     Never,
     /// Shared by proxy neighbour discovery (RFC 4389); on a point-to-point link without a proxy (RFC 7278).
-    Proxy,
+    #[serde(rename = "proxy")]
+    NdProxy,
 }
 
 /// The prefix that is advertised as preferred if there are both kinds; addresses of the other are deprecated (RFC 4862
 /// §5.5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Prefer {
+pub enum PrefixPreference {
     /// The mobile network prefix: connections survive handovers.
     Home,
     /// The care-of prefix: connections use the direct path, and end with it unless they have several paths (MPTCP).
@@ -322,7 +332,7 @@ pub enum Prefer {
 /// Duplicate Address Detection of care-of addresses (RFC 4862 §5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum DuplicateDetection {
+pub enum DadMode {
     /// The address is used during the detection (RFC 4429).
     Optimistic,
     /// The address is used after the detection.
@@ -333,18 +343,20 @@ pub enum DuplicateDetection {
 
 /// Path probing: echo requests to the home agent through the tunnel, pinned to one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Probe {
+pub struct ProbeConfig {
     /// Interval of probes.
     pub interval: Duration,
     /// Consecutive unanswered probes before the path is down.
-    pub lost: u32,
+    #[serde(rename = "lost")]
+    pub down_after: u32,
     /// Consecutive answered probes before the path is up again; doubled with each failure (damping).
-    pub recovered: u32,
+    #[serde(rename = "recovered")]
+    pub up_after: u32,
 }
 
-impl Default for Probe {
+impl Default for ProbeConfig {
     /// Failure detection within 800 ms, recovery after 1 s.
-    fn default() -> Probe {
-        Probe { interval: Duration::from_millis(200), lost: 3, recovered: 5 }
+    fn default() -> ProbeConfig {
+        ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5 }
     }
 }

@@ -1,7 +1,7 @@
 //! Settings of Shim6: plain values, validated by the caller.
 
 use crate::base::few;
-use crate::contract::item::Trigger;
+use crate::contract::item::ContextTrigger;
 use crate::crypto::cga::{Parameters, Sec};
 use core::time::Duration;
 use roam6_wire::Prefix;
@@ -14,17 +14,17 @@ use std::net::Ipv6Addr;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShimConfig {
     /// Names of the uplinks; they may be added and removed at run time. Their global addresses are the local locators.
-    pub interfaces: few::Set<String>,
+    pub interfaces: few::VecSet<String>,
     /// Locator preferences by uplink name; uplinks without an entry have the default preference.
     #[serde(default, skip_serializing_if = "has_no_preferences")]
-    pub preferences: few::Map<String, UplinkPreference>,
+    pub preferences: few::VecMap<String, UplinkPreference>,
     /// Address generation on the uplinks; `None`: addresses are configured elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub addresses: Option<AddressPolicy>,
+    pub addresses: Option<AddressGeneration>,
     /// When a context is established; `None`: only by peers.
-    pub trigger: Option<Trigger>,
+    pub trigger: Option<ContextTrigger>,
     /// The peers with which contexts are established.
-    pub peers: PeerRules,
+    pub peers: PeerFilter,
     /// Maximum number of contexts. At the limit, contexts of the /64 with the most contexts are evicted first, and among
     /// those the least recently used of peers without a verified locator.
     pub max_contexts: usize,
@@ -41,7 +41,7 @@ pub struct ShimConfig {
     pub verifications_per_second: u32,
 }
 
-fn has_no_preferences(preferences: &few::Map<String, UplinkPreference>) -> bool {
+fn has_no_preferences(preferences: &few::VecMap<String, UplinkPreference>) -> bool {
     preferences.is_empty()
 }
 
@@ -66,7 +66,7 @@ impl UplinkPreference {
 
 /// Address generation in advertised prefixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AddressPolicy {
+pub struct AddressGeneration {
     /// The proof of ownership.
     pub proof: Proof,
     /// Sec value of addresses generated at run time, 0 or 1. Sets generated ahead may have a higher one.
@@ -82,12 +82,13 @@ pub enum Proof {
     /// Cryptographically generated addresses (RFC 3972).
     Cga,
     /// CGA-compatible hash-based addresses (RFC 5535 §5.1).
-    Both,
+    #[serde(rename = "both")]
+    CgaCompatibleHba,
 }
 
 /// Filter of the peers with which this host establishes contexts. Peers may establish contexts regardless.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PeerRules {
+pub struct PeerFilter {
     /// If not empty, only peers within these prefixes.
     pub only: Vec<Prefix>,
     /// No peers within these prefixes.
@@ -112,11 +113,11 @@ pub const SHORTEST_SEND_TIMEOUT: Duration = Duration::from_millis(100);
 impl Default for ShimConfig {
     fn default() -> ShimConfig {
         ShimConfig {
-            interfaces: few::Set::new(),
-            preferences: few::Map::new(),
+            interfaces: few::VecSet::new(),
+            preferences: few::VecMap::new(),
             addresses: None,
-            trigger: Some(Trigger::default()),
-            peers: PeerRules::default(),
+            trigger: Some(ContextTrigger::default()),
+            peers: PeerFilter::default(),
             max_contexts: 10_000,
             send_timeout: Duration::from_secs(15),
             return_after: Some(Duration::from_secs(60)),
@@ -127,7 +128,7 @@ impl Default for ShimConfig {
     }
 }
 
-impl PeerRules {
+impl PeerFilter {
     /// Whether this host establishes contexts with `peer`.
     pub fn allow(&self, peer: Ipv6Addr) -> bool {
         let inside = |prefixes: &[Prefix]| prefixes.iter().any(|prefix| prefix.contains(peer));
@@ -153,10 +154,10 @@ mod tests {
     fn a_peer_must_be_inside_and_not_outside() {
         let peer: Ipv6Addr = "2001:db8:1::ff:fe00:1".parse().unwrap();
         let (around, within) = (vec!["2001:db8::/32".parse().unwrap()], vec!["2001:db8:1::/64".parse().unwrap()]);
-        let rules = PeerRules { only: around.clone(), ..PeerRules::default() };
-        assert!(PeerRules::default().allow(peer) && rules.allow(peer));
-        assert!(!PeerRules { except: within.clone(), ..rules.clone() }.allow(peer));
-        assert!(!PeerRules { skip_eui64: true, ..rules }.allow(peer));
-        assert!(!PeerRules { only: within, ..PeerRules::default() }.allow("2001:db8:2::1".parse().unwrap()));
+        let rules = PeerFilter { only: around.clone(), ..PeerFilter::default() };
+        assert!(PeerFilter::default().allow(peer) && rules.allow(peer));
+        assert!(!PeerFilter { except: within.clone(), ..rules.clone() }.allow(peer));
+        assert!(!PeerFilter { skip_eui64: true, ..rules }.allow(peer));
+        assert!(!PeerFilter { only: within, ..PeerFilter::default() }.allow("2001:db8:2::1".parse().unwrap()));
     }
 }

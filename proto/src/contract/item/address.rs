@@ -8,11 +8,12 @@ use std::net::Ipv6Addr;
 
 /// A sysctl of one interface, or of all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct SysctlSetting {
     /// The interface; `None` for `conf.all`.
     pub link: Option<LinkId>,
     /// The sysctl.
-    pub knob: Knob,
+    #[serde(rename = "knob")]
+    pub sysctl: Sysctl,
     /// Its value.
     pub value: i32,
 }
@@ -20,7 +21,7 @@ pub struct Setting {
 /// The sysctls that roam6 sets; of `net.ipv6.conf.*` unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Knob {
+pub enum Sysctl {
     /// `forwarding`
     Forwarding,
     /// `accept_ra`. With `None` as the interface: interfaces that accept Router Advertisements continue to do so while the
@@ -53,12 +54,13 @@ pub struct Address {
     pub preferred: bool,
     /// The kernel performs Duplicate Address Detection (RFC 4862 §5.4); `false` for `nodad`.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub detect: bool,
+    #[serde(rename = "detect")]
+    pub dad: bool,
 }
 
 /// An anycast address on an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Anycast {
+pub struct AnycastAddress {
     /// The interface.
     pub link: LinkId,
     /// The address.
@@ -78,7 +80,7 @@ pub struct Neighbour {
 
 /// A proxy neighbour entry: this host answers Neighbour Solicitations for the address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Proxy {
+pub struct ProxyNeighbour {
     /// The link.
     pub link: LinkId,
     /// The address.
@@ -91,13 +93,15 @@ pub struct Proxy {
 /// with other source addresses are dropped with Destination Unreachable, code 5 (RFC 4443 §3.1). Neighbour discovery with
 /// this host is exempt, because the ICMPv6 error needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Guard {
+pub struct SourceFilter {
     /// The interface.
     pub link: LinkId,
     /// Permitted source prefixes.
-    pub sources: Vec<Prefix>,
+    #[serde(rename = "sources")]
+    pub allowed: Vec<Prefix>,
     /// Addresses of this host: not permitted, even within one of the permitted prefixes.
-    pub own: Vec<Ipv6Addr>,
+    #[serde(rename = "own")]
+    pub own_addresses: Vec<Ipv6Addr>,
 }
 
 /// A virtual Ethernet interface (TAP): what the host sends by it arrives as

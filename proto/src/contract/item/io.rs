@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A subscription to frames of one EtherType on an interface; also permits the engines to send such frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Heard {
+pub struct EthertypeSubscription {
     /// The interface.
     pub link: LinkId,
     /// The EtherType.
@@ -19,9 +19,10 @@ pub struct Heard {
 /// A UDP port of one interface that the engines answer: the kernel sends no Port Unreachable for it (RFC 4443 §3.1,
 /// code 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Port {
+pub struct UdpPortHold {
     /// The interface.
     pub link: LinkId,
     /// The port.
-    pub number: u16,
+    #[serde(rename = "number")]
+    pub port: u16,
 }

@@ -11,13 +11,13 @@ pub mod route;
 pub mod shim;
 pub mod tunnel;
 
-pub use address::{Address, Anycast, Guard, Knob, Neighbour, Proxy, Setting, VirtualInterface};
-pub use io::{Heard, Port};
-pub use mptcp::{Endpoint, EndpointFlags, EndpointLimits};
-pub use record::{AddressSetRecord, BindingRecord, LentRecord, Record, RecordKey, SequenceRecord};
-pub use route::{Route, Rule, Table, Target};
-pub use shim::{Context, MOST_LOCATORS, Shimmed, Trigger};
-pub use tunnel::{MOST_PREFIX_LENGTHS, Path, Tunnel, TunnelFlow, TunnelId};
+pub use address::{Address, AnycastAddress, SourceFilter, Sysctl, Neighbour, ProxyNeighbour, SysctlSetting, VirtualInterface};
+pub use io::{EthertypeSubscription, UdpPortHold};
+pub use mptcp::{MptcpEndpoint, MptcpEndpointFlags, MptcpLimits};
+pub use record::{HbaSetRecord, BindingRecord, CareOfPrefixRecord, JournalRecord, JournalKey, SequenceRecord};
+pub use route::{Route, PolicyRule, RouteTable, NextHop};
+pub use shim::{ShimContext, MAX_LOCATORS, ShimUplink, ContextTrigger};
+pub use tunnel::{MAX_PREFIX_LENGTHS, TunnelPath, Tunnel, TunnelFlow, TunnelId};
 
 use crate::base::ids::{ContextId, LinkId};
 use core::fmt;
@@ -31,44 +31,57 @@ use std::net::Ipv6Addr;
 #[serde(rename_all = "snake_case")]
 pub enum Item {
     /// A sysctl; its former value is restored when the item is removed.
-    Setting(Setting),
+    #[serde(rename = "setting")]
+    Sysctl(SysctlSetting),
     /// An address on an interface.
     Address(Address),
     /// An anycast address on an interface.
-    Anycast(Anycast),
+    Anycast(AnycastAddress),
     /// A permanent neighbour cache entry.
     Neighbour(Neighbour),
     /// A proxy neighbour entry (RFC 4861 §7.2.8).
-    Proxy(Proxy),
+    #[serde(rename = "proxy")]
+    ProxyNeighbour(ProxyNeighbour),
     /// Ingress filter of source addresses of an interface.
-    Guard(Guard),
+    #[serde(rename = "guard")]
+    SourceFilter(SourceFilter),
     /// A tunnel with its paths.
     Tunnel(Tunnel),
     /// A route.
     Route(Route),
     /// A routing policy rule.
-    Rule(Rule),
+    Rule(PolicyRule),
     /// A destination prefix that bypasses the tunnels: its packets use the routing tables. The fast path does not look up
     /// routes for packets that enter a tunnel, hence the explicit item.
-    Shortcut(Prefix),
+    #[serde(rename = "shortcut")]
+    TunnelBypass(Prefix),
     /// Limits of the kernel's MPTCP; the former limits are restored when the item is removed.
-    EndpointLimits(EndpointLimits),
+    #[serde(rename = "endpoint_limits")]
+    MptcpLimits(MptcpLimits),
     /// An endpoint of the kernel's MPTCP: a source address of subflows, or an address signalled to peers.
-    Endpoint(Endpoint),
+    #[serde(rename = "endpoint")]
+    MptcpEndpoint(MptcpEndpoint),
     /// A subscription to frames of one EtherType on an interface.
-    Heard(Heard),
+    #[serde(rename = "heard")]
+    EthertypeSubscription(EthertypeSubscription),
     /// A virtual interface (TAP) of the engines.
-    Virtual(VirtualInterface),
+    #[serde(rename = "virtual")]
+    VirtualInterface(VirtualInterface),
     /// A UDP port that the engines answer.
-    Port(Port),
+    #[serde(rename = "port")]
+    UdpPortHold(UdpPortHold),
     /// An uplink with the shim attached.
-    Shimmed(Shimmed),
+    #[serde(rename = "shimmed")]
+    ShimUplink(ShimUplink),
     /// Thresholds for the establishment of contexts.
-    Trigger(Trigger),
+    #[serde(rename = "trigger")]
+    ContextTrigger(ContextTrigger),
     /// A context of the shim.
-    Context(Context),
+    #[serde(rename = "context")]
+    ShimContext(ShimContext),
     /// A journal record, on disk and synced.
-    Record(Record),
+    #[serde(rename = "record")]
+    JournalRecord(JournalRecord),
 }
 
 /// The key of an item; its order is the order of installation.
@@ -76,7 +89,8 @@ pub enum Item {
 #[serde(rename_all = "snake_case")]
 pub enum Key {
     /// See [`Setting`].
-    Setting(Option<LinkId>, Knob),
+    #[serde(rename = "setting")]
+    Sysctl(Option<LinkId>, Sysctl),
     /// See [`Address`].
     Address(LinkId, Ipv6Addr),
     /// See [`Anycast`].
@@ -84,59 +98,71 @@ pub enum Key {
     /// See [`Neighbour`].
     Neighbour(LinkId, Ipv6Addr),
     /// See [`Proxy`].
-    Proxy(LinkId, Ipv6Addr),
+    #[serde(rename = "proxy")]
+    ProxyNeighbour(LinkId, Ipv6Addr),
     /// See [`Guard`].
-    Guard(LinkId),
+    #[serde(rename = "guard")]
+    SourceFilter(LinkId),
     /// See [`Tunnel`].
     Tunnel(TunnelId),
     /// See [`Route`].
-    Route(Table, Prefix, Prefix, u32),
+    Route(RouteTable, Prefix, Prefix, u32),
     /// See [`Rule`].
     Rule(u32, Prefix, Prefix, Option<String>),
     /// See [`Item::Shortcut`]. After routes and rules: packets take the tunnel until those are installed.
-    Shortcut(Prefix),
+    #[serde(rename = "shortcut")]
+    TunnelBypass(Prefix),
     /// See [`EndpointLimits`].
-    EndpointLimits,
+    #[serde(rename = "endpoint_limits")]
+    MptcpLimits,
     /// See [`Endpoint`]. In the kernel an endpoint address is unique across interfaces.
-    Endpoint(Ipv6Addr),
+    #[serde(rename = "endpoint")]
+    MptcpEndpoint(Ipv6Addr),
     /// See [`Heard`].
-    Heard(LinkId, u16),
+    #[serde(rename = "heard")]
+    EthertypeSubscription(LinkId, u16),
     /// See [`VirtualInterface`].
-    Virtual(String),
+    #[serde(rename = "virtual")]
+    VirtualInterface(String),
     /// See [`Port`].
-    Port(LinkId, u16),
+    #[serde(rename = "port")]
+    UdpPortHold(LinkId, u16),
     /// See [`Shimmed`].
-    Shimmed(LinkId),
+    #[serde(rename = "shimmed")]
+    ShimUplink(LinkId),
     /// See [`Trigger`].
-    Trigger,
+    #[serde(rename = "trigger")]
+    ContextTrigger,
     /// See [`Context`].
-    Context(ContextId),
+    #[serde(rename = "context")]
+    ShimContext(ContextId),
     /// See [`Record`].
-    Record(RecordKey),
+    #[serde(rename = "record")]
+    JournalRecord(JournalKey),
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Key::Setting(Some(link), knob) => write!(f, "setting {knob:?} of {link}"),
-            Key::Setting(None, knob) => write!(f, "setting {knob:?} of all interfaces"),
+            Key::Sysctl(Some(link), knob) => write!(f, "setting {knob:?} of {link}"),
+            Key::Sysctl(None, knob) => write!(f, "setting {knob:?} of all interfaces"),
             Key::Address(link, address) => write!(f, "address {address} on {link}"),
             Key::Anycast(link, address) => write!(f, "anycast address {address} on {link}"),
             Key::Neighbour(link, address) => write!(f, "neighbour {address} on {link}"),
-            Key::Proxy(link, address) => write!(f, "proxy for {address} on {link}"),
-            Key::Guard(link) => write!(f, "guard of {link}"),
+            Key::ProxyNeighbour(link, address) => write!(f, "proxy for {address} on {link}"),
+            Key::SourceFilter(link) => write!(f, "guard of {link}"),
             Key::Tunnel(TunnelId(number)) => write!(f, "tunnel {number}"),
-            Key::Route(Table(table), to, Prefix::ALL, metric) => {
+            Key::Route(RouteTable(table), to, Prefix::ALL, metric) => {
                 write!(f, "route to {to}, metric {metric}, in table {table}")
             }
-            Key::Route(Table(table), to, from, metric) => {
+            Key::Route(RouteTable(table), to, from, metric) => {
                 write!(f, "route to {to} from {from}, metric {metric}, in table {table}")
             }
-            Key::Shortcut(prefix) => write!(f, "shortcut to {prefix}"),
-            Key::Virtual(name) => write!(f, "interface {name}"),
-            Key::Port(link, number) => write!(f, "UDP port {number} on {link}"),
-            Key::Shimmed(link) => write!(f, "shim on {link}"),
-            Key::Context(context) => write!(f, "context {context}"),
+            Key::TunnelBypass(prefix) => write!(f, "shortcut to {prefix}"),
+            Key::VirtualInterface(name) => write!(f, "interface {name}"),
+            Key::UdpPortHold(link, number) => write!(f, "UDP port {number} on {link}"),
+            Key::ShimUplink(link) => write!(f, "shim on {link}"),
+            Key::ShimContext(context) => write!(f, "context {context}"),
             other => write!(f, "{other:?}"),
         }
     }
@@ -146,28 +172,28 @@ impl Item {
     /// The key of this item.
     pub fn key(&self) -> Key {
         match self {
-            Item::Setting(setting) => Key::Setting(setting.link, setting.knob),
+            Item::Sysctl(setting) => Key::Sysctl(setting.link, setting.sysctl),
             Item::Address(address) => Key::Address(address.link, address.address),
             Item::Anycast(anycast) => Key::Anycast(anycast.link, anycast.address),
             Item::Neighbour(neighbour) => Key::Neighbour(neighbour.link, neighbour.address),
-            Item::Proxy(proxy) => Key::Proxy(proxy.link, proxy.address),
-            Item::Guard(guard) => Key::Guard(guard.link),
+            Item::ProxyNeighbour(proxy) => Key::ProxyNeighbour(proxy.link, proxy.address),
+            Item::SourceFilter(guard) => Key::SourceFilter(guard.link),
             Item::Tunnel(tunnel) => Key::Tunnel(tunnel.id),
             Item::Route(route) => Key::Route(route.table, route.destination, route.source, route.metric),
-            Item::Rule(rule) => Key::Rule(rule.priority, rule.source, rule.destination, rule.incoming.clone()),
-            Item::Shortcut(to) => Key::Shortcut(*to),
-            Item::EndpointLimits(_) => Key::EndpointLimits,
-            Item::Endpoint(endpoint) => Key::Endpoint(endpoint.address),
-            Item::Heard(heard) => Key::Heard(heard.link, heard.ethertype),
-            Item::Virtual(interface) => Key::Virtual(interface.name.clone()),
-            Item::Port(port) => Key::Port(port.link, port.number),
-            Item::Shimmed(shimmed) => Key::Shimmed(shimmed.link),
-            Item::Trigger(_) => Key::Trigger,
-            Item::Context(context) => Key::Context(context.id),
-            Item::Record(Record::Binding(binding)) => Key::Record(RecordKey::Binding(binding.home_address)),
-            Item::Record(Record::Sequence(sequence)) => Key::Record(RecordKey::Sequence(sequence.home_address)),
-            Item::Record(Record::AddressSet(set)) => Key::Record(RecordKey::AddressSet(set.number)),
-            Item::Record(Record::Lent(lent)) => Key::Record(RecordKey::Lent(lent.prefix)),
+            Item::Rule(rule) => Key::Rule(rule.priority, rule.source, rule.destination, rule.iif.clone()),
+            Item::TunnelBypass(to) => Key::TunnelBypass(*to),
+            Item::MptcpLimits(_) => Key::MptcpLimits,
+            Item::MptcpEndpoint(endpoint) => Key::MptcpEndpoint(endpoint.address),
+            Item::EthertypeSubscription(heard) => Key::EthertypeSubscription(heard.link, heard.ethertype),
+            Item::VirtualInterface(interface) => Key::VirtualInterface(interface.name.clone()),
+            Item::UdpPortHold(port) => Key::UdpPortHold(port.link, port.port),
+            Item::ShimUplink(shimmed) => Key::ShimUplink(shimmed.link),
+            Item::ContextTrigger(_) => Key::ContextTrigger,
+            Item::ShimContext(context) => Key::ShimContext(context.id),
+            Item::JournalRecord(JournalRecord::Binding(binding)) => Key::JournalRecord(JournalKey::Binding(binding.home_address)),
+            Item::JournalRecord(JournalRecord::Sequence(sequence)) => Key::JournalRecord(JournalKey::Sequence(sequence.home_address)),
+            Item::JournalRecord(JournalRecord::HbaSet(set)) => Key::JournalRecord(JournalKey::HbaSet(set.number)),
+            Item::JournalRecord(JournalRecord::CareOfPrefix(lent)) => Key::JournalRecord(JournalKey::CareOfPrefix(lent.prefix)),
         }
     }
 }

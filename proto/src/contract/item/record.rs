@@ -13,36 +13,40 @@ use std::net::Ipv6Addr;
 /// A journal record. A later record of the same key replaces an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Record {
+pub enum JournalRecord {
     /// A binding that a home agent has acknowledged, or is about to acknowledge.
     Binding(BindingRecord),
     /// The last sequence number of a home address: sent by its mobile router, or accepted by a home agent that needs it
     /// after the binding has ended.
     Sequence(SequenceRecord),
     /// A set of hash-based addresses.
-    AddressSet(AddressSetRecord),
+    #[serde(rename = "address_set")]
+    HbaSet(HbaSetRecord),
     /// A prefix of a visited network that was advertised in the mobile network.
-    Lent(LentRecord),
+    #[serde(rename = "lent")]
+    CareOfPrefix(CareOfPrefixRecord),
 }
 
 /// The key of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RecordKey {
+pub enum JournalKey {
     /// See [`BindingRecord`].
     Binding(HomeAddress),
     /// See [`SequenceRecord`].
     Sequence(HomeAddress),
     /// See [`AddressSetRecord`].
-    AddressSet(u8),
+    #[serde(rename = "address_set")]
+    HbaSet(u8),
     /// See [`LentRecord`].
-    Lent(Prefix),
+    #[serde(rename = "lent")]
+    CareOfPrefix(Prefix),
 }
 
 /// A prefix of a visited network that was advertised in the mobile network: a later instance in another network deprecates
 /// it (RFC 9096 §3.5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LentRecord {
+pub struct CareOfPrefixRecord {
     /// The prefix.
     pub prefix: Prefix,
     /// Name of the ingress interface.
@@ -53,7 +57,7 @@ pub struct LentRecord {
 
 /// A set of hash-based addresses, whose generation is expensive (RFC 5535).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AddressSetRecord {
+pub struct HbaSetRecord {
     /// Its index in the store.
     pub number: u8,
     /// The CGA parameters of its addresses.
@@ -89,7 +93,8 @@ pub struct BindingRecord {
     pub link_local: bool,
     /// Its link-layer address on the home link, if one of `care_of` is the home address itself (RFC 5648 §5.6.3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_home: Option<LinkAddress>,
+    #[serde(rename = "at_home")]
+    pub home_link_address: Option<LinkAddress>,
 }
 
 /// The last sequence number used.

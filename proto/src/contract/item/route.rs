@@ -9,18 +9,18 @@ use std::net::Ipv6Addr;
 /// A routing table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Table(pub u32);
+pub struct RouteTable(pub u32);
 
-impl Table {
+impl RouteTable {
     /// The kernel's main table.
-    pub const MAIN: Table = Table(254);
+    pub const MAIN: RouteTable = RouteTable(254);
 }
 
 /// A route, with the route protocol number of roam6.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// The table.
-    pub table: Table,
+    pub table: RouteTable,
     /// Destination prefix.
     pub destination: Prefix,
     /// Source prefix (`from`); [`Prefix::ALL`] for any.
@@ -28,7 +28,7 @@ pub struct Route {
     /// Metric; lower is preferred.
     pub metric: u32,
     /// The next hop, or the type of the route.
-    pub target: Target,
+    pub target: NextHop,
     /// Path MTU, octets; `None` for the MTU of the device.
     pub mtu: Option<u32>,
 }
@@ -36,9 +36,10 @@ pub struct Route {
 /// The next hop of a route, or its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Target {
+pub enum NextHop {
     /// On-link.
-    Link(LinkId),
+    #[serde(rename = "link")]
+    OnLink(LinkId),
     /// By a router.
     Gateway {
         /// Output interface.
@@ -51,12 +52,13 @@ pub enum Target {
     /// Drop with Destination Unreachable.
     Unreachable,
     /// Drop silently (`blackhole`).
-    Discard,
+    #[serde(rename = "discard")]
+    Blackhole,
 }
 
 /// A routing policy rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct PolicyRule {
     /// Priority; lower is matched first.
     pub priority: u32,
     /// Source prefix.
@@ -65,7 +67,8 @@ pub struct Rule {
     pub destination: Prefix,
     /// Name of the input interface (`iif`), which need not exist yet; `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub incoming: Option<String>,
+    #[serde(rename = "incoming")]
+    pub iif: Option<String>,
     /// The table to look up.
-    pub table: Table,
+    pub table: RouteTable,
 }

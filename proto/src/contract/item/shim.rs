@@ -2,7 +2,7 @@
 
 use crate::base::ids::ContextId;
 use crate::base::ids::LinkId;
-use crate::base::ids::Pair;
+use crate::base::ids::AddressPair;
 use core::time::Duration;
 use roam6_wire::shim6::Tag;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use std::net::Ipv6Addr;
 
 /// An uplink with the shim attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shimmed {
+pub struct ShimUplink {
     /// The interface.
     pub link: LinkId,
 }
@@ -18,7 +18,7 @@ pub struct Shimmed {
 /// Thresholds for the establishment of a context: the first that traffic of an address pair exceeds. Link-local and
 /// multicast packets, Shim6 messages and neighbour discovery do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trigger {
+pub struct ContextTrigger {
     /// Octets in both directions.
     pub octets: Option<u64>,
     /// Packets in both directions.
@@ -26,15 +26,17 @@ pub struct Trigger {
     /// Time since the first packet, checked at each packet sent.
     pub age: Option<Duration>,
     /// Counters of an address pair are reset after so long without a packet sent.
-    pub idle: Duration,
+    #[serde(rename = "idle")]
+    pub idle_timeout: Duration,
     /// A reported address pair that still has no context is reported again after so long.
-    pub again: Duration,
+    #[serde(rename = "again")]
+    pub repeat_after: Duration,
 }
 
-impl Default for Trigger {
-    fn default() -> Trigger {
+impl Default for ContextTrigger {
+    fn default() -> ContextTrigger {
         let minute = Duration::from_secs(60);
-        Trigger { octets: Some(2048), packets: None, age: Some(minute), idle: minute, again: minute }
+        ContextTrigger { octets: Some(2048), packets: None, age: Some(minute), idle_timeout: minute, repeat_after: minute }
     }
 }
 
@@ -44,11 +46,11 @@ impl Default for Trigger {
 /// Replacement keeps the counters and loses no packet; a change of locators is signalled to the transport, so that it
 /// retransmits before its back-off ends. While the header is added the transport sees a path MTU reduced by 8 octets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Context {
+pub struct ShimContext {
     /// Its identifier.
     pub id: ContextId,
     /// Locator pair of packets sent. If equal to the ULIDs, packets are not rewritten.
-    pub locators: Pair,
+    pub locators: AddressPair,
     /// The uplink of `locators.local`.
     pub link: LinkId,
     /// Next hop on that link; `None`: by a lookup in the routing tables.
@@ -59,8 +61,9 @@ pub struct Context {
     pub tag_out: Tag,
     /// Accepted source addresses of packets with the local tag; others are passed to the engine unchanged. At most
     /// [`MOST_LOCATORS`].
-    pub from: Vec<Ipv6Addr>,
+    #[serde(rename = "from")]
+    pub allowed_sources: Vec<Ipv6Addr>,
 }
 
 /// Maximum number of locators of one side of a context.
-pub const MOST_LOCATORS: usize = 16;
+pub const MAX_LOCATORS: usize = 16;

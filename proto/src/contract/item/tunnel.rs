@@ -1,7 +1,7 @@
 //! Tunnels with their paths and flow rules.
 
 use crate::base::ids::LinkId;
-use crate::contract::config::flow::Selector;
+use crate::contract::config::flow::FlowSelector;
 use roam6_wire::Bid;
 use roam6_wire::Prefix;
 use serde::{Deserialize, Serialize};
@@ -23,18 +23,20 @@ pub struct Tunnel {
     /// Its identifier.
     pub id: TunnelId,
     /// Prefixes of the local side: all for a home agent, the mobile network for a mobile router.
-    pub near: Vec<Prefix>,
+    #[serde(rename = "near")]
+    pub local_prefixes: Vec<Prefix>,
     /// Prefixes of the remote side: home address and mobile network for a home agent, all for a mobile router.
-    pub far: Vec<Prefix>,
+    #[serde(rename = "far")]
+    pub remote_prefixes: Vec<Prefix>,
     /// The paths, best first. If empty, packets are dropped with Destination Unreachable.
-    pub paths: Vec<Path>,
+    pub paths: Vec<TunnelPath>,
     /// Flow bindings; the first match decides (RFC 6089).
     pub flows: Vec<TunnelFlow>,
 }
 
 /// One path of a tunnel: an outer header, or a direct neighbour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Path {
+pub struct TunnelPath {
     /// Binding identifier; 0 without multiple care-of addresses.
     pub bid: Bid,
     /// Local outer address.
@@ -58,10 +60,10 @@ pub struct Path {
 pub struct TunnelFlow {
     /// The packets, in the direction of encapsulation: their source is in the mobile network if `near` is the mobile
     /// network, and the correspondent if `far` is.
-    pub selector: Selector,
+    pub selector: FlowSelector,
     /// The path, by binding identifier; if the tunnel has no such path, the next rule applies.
     pub bid: Bid,
 }
 
 /// Maximum number of different prefix lengths on the remote side of all tunnels together.
-pub const MOST_PREFIX_LENGTHS: usize = 16;
+pub const MAX_PREFIX_LENGTHS: usize = 16;

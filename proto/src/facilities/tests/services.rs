@@ -2,7 +2,7 @@
 
 use super::super::services::{MAX_ANNOUNCEMENTS, MAX_OF_ONE};
 use super::*;
-use crate::contract::config::facilities::{Announcement, MAX_ANNOUNCED, Served, Way};
+use crate::contract::config::facilities::{Announcement, MAX_ANNOUNCED, OfferedService, RoutingAdvertisement};
 use core::net::Ipv6Addr;
 use roam6_wire::its::saem::Saem;
 
@@ -11,13 +11,13 @@ fn ip(text: &str) -> Ipv6Addr {
 }
 
 fn tolls() -> Announcement {
-    let served = Served {
+    let served = OfferedService {
         application: 540_801,
         address: Some(ip("2001:db8::1")),
         port: Some(8080),
         context: Some("lane 3".to_owned()),
     };
-    let routing = Way {
+    let routing = RoutingAdvertisement {
         prefix: "2001:db8:9::/64".parse().unwrap(),
         gateway: ip("fe80::1"),
         dns: vec![ip("2001:db8::53"), ip("2001:db8::54")],
@@ -44,9 +44,9 @@ fn what_is_served_is_told_each_interval_and_shown_by_who_hears_it() {
     unit.facilities.announce(Some(tolls()));
     let first = unit.turn(0);
     let request = announced(&first);
-    assert_eq!((request.to, request.class.0), (To::Neighbours, 3));
+    assert_eq!((request.to, request.class.0), (TransportType::SingleHop, 3));
     let told = car.hear(1, &unit, request);
-    assert_eq!(told, Some(Report::ServicesHeard { station: 1, services: 1, routing: true }));
+    assert_eq!(told, Some(Report::SamReceived { station: 1, services: 1, routing: true }));
     assert_eq!(car.hear(2, &unit, request), None, "nothing new");
 
     let mut view = car.view(501).services;
@@ -78,7 +78,7 @@ fn a_change_is_counted_and_told_at_once_but_not_within_a_tenth_of_a_second() {
     assert!(announcements(&unit.turn(609)).is_empty());
     let requests = unit.turn(610);
     assert_eq!(announcements(&requests)[0].sam.body.change_count.content, before + 2);
-    assert!(matches!(car.hear(611, &unit, announced(&requests)), Some(Report::ServicesHeard { .. })));
+    assert!(matches!(car.hear(611, &unit, announced(&requests)), Some(Report::SamReceived { .. })));
 
     for _ in 0..16 {
         unit.facilities.announce(None);
@@ -115,7 +115,7 @@ fn one_station_cannot_fill_the_table_and_a_full_one_keeps_what_it_has() {
         // Behind BTP, the header and the version: the number of the announcement.
         bytes[4 + 7] = announcement << 4;
         let told = car.hear(1, &unit, &Request { payload: bytes, ..request });
-        (matches!(told, Some(Report::ServicesHeard { .. })), car.facilities.services().iter().count())
+        (matches!(told, Some(Report::SamReceived { .. })), car.facilities.services().iter().count())
     };
     let of_one: Vec<bool> = (0..16).map(|announcement| heard(1, announcement).0).collect();
     assert_eq!(of_one.iter().filter(|taken| **taken).count(), MAX_OF_ONE);
@@ -132,7 +132,7 @@ fn all_that_can_be_announced_fits_in_a_packet() {
     let mut unit = Car::new(1);
     let mut all = tolls();
     all.name = Some("n".repeat(32));
-    let most = Served { application: 270_549_119, context: Some("c".repeat(31)), ..all.services[0].clone() };
+    let most = OfferedService { application: 270_549_119, context: Some("c".repeat(31)), ..all.services[0].clone() };
     all.services = vec![most; MAX_ANNOUNCED];
     unit.facilities.announce(Some(all));
     let requests = unit.turn(0);

@@ -27,8 +27,8 @@ fn peer() -> Ipv6Addr {
 
 /// gn0 and gn1 are bounded by areas, the larger one first; gn2 by metres around, gn3 by hops. As links 10 to 13.
 fn adaptation() -> Adaptation {
-    let area = |radius| Reach::Area(Area::circle(HERE, radius));
-    let reaches = [area(1_500), area(1_200), Reach::Around(1_000), Reach::Hops(3)];
+    let area = |radius| LinkScope::Area(Area::circle(HERE, radius));
+    let reaches = [area(1_500), area(1_200), LinkScope::Around(1_000), LinkScope::Hops(3)];
     let link =
         |(number, reach)| VirtualLink { name: format!("gn{number}"), reach, class: VirtualLink::CLASS, lifetime: None };
     let mut adaptation = Adaptation::new((0..).zip(reaches).map(link).collect());
@@ -36,7 +36,7 @@ fn adaptation() -> Adaptation {
         let link = LinkId(10 + number);
         adaptation.set_link(&format!("gn{number}"), Some(link));
         for address in [own(), ip(&format!("2001:db8:{number}::1"))] {
-            adaptation.set_address(&AddressEvent { link, address, state: AddressState::Assigned });
+            adaptation.set_address(&AddressEvent { link, address, state: AddressState::Preferred });
         }
     }
     adaptation
@@ -153,7 +153,7 @@ fn the_destination_address_tells_the_link() {
         assert_eq!(link_of(&mut adaptation, unicast(FAR), &packet), Some(10 + number));
     }
     let (link, address) = (LinkId(13), ip("2001:db8:3::1"));
-    adaptation.set_address(&AddressEvent { link, address, state: AddressState::Gone });
+    adaptation.set_address(&AddressEvent { link, address, state: AddressState::Removed });
     assert_eq!(link_of(&mut adaptation, unicast(FAR), &udp(peer(), address)), Some(12), "no longer there");
 }
 

@@ -2,7 +2,7 @@
 
 use super::{FLUSH, Router, Timer};
 use crate::base::time::Time;
-use crate::contract::config::geo::{InArea, NonArea};
+use crate::contract::config::geo::{AreaForwarding, NonAreaForwarding};
 use crate::contract::engine::Outbox;
 use crate::contract::report::DropReason;
 use crate::geo::contention::PacketId;
@@ -92,9 +92,9 @@ impl Router {
         let id = (self.address.mid, self.sequence);
         // Contention begins with everybody hearing the packet (§E.3).
         let step = match self.mib.non_area {
-            NonArea::Contention if self.stations.has_neighbours() || !class.store_carry_forward() => Step::Everywhere,
-            NonArea::Contention => Step::Keep,
-            NonArea::Greedy => self.advance(now, &target.goal, (id, class, None), &mut bytes),
+            NonAreaForwarding::Contention if self.stations.has_neighbours() || !class.store_carry_forward() => Step::Everywhere,
+            NonAreaForwarding::Contention => Step::Keep,
+            NonAreaForwarding::Greedy => self.advance(now, &target.goal, (id, class, None), &mut bytes),
         };
         self.take_step(now, step, target, None, bytes, out);
     }
@@ -102,14 +102,14 @@ impl Router {
     /// Forwards a packet of another station towards its goal.
     pub(super) fn pass_on(&mut self, now: Time, goal: Goal, mut passing: Passing, out: &mut Outbox) {
         let step = match (self.mib.non_area, goal) {
-            (NonArea::Greedy, _) => {
+            (NonAreaForwarding::Greedy, _) => {
                 let Passing { id, class, sender, ref mut bytes, .. } = passing;
                 self.advance(now, &goal, (id, class, Some(Origin { source: id.0, sender })), bytes)
             }
-            (NonArea::Contention, Goal::Station(_, place) | Goal::Place(place)) => {
+            (NonAreaForwarding::Contention, Goal::Station(_, place) | Goal::Place(place)) => {
                 self.contend(now, place, passing.sender)
             }
-            (NonArea::Contention, Goal::Everybody) => Step::Everywhere,
+            (NonAreaForwarding::Contention, Goal::Everybody) => Step::Everywhere,
         };
         self.take_step(now, step, passing.target(goal), Some(passing.id), passing.bytes, out);
     }
@@ -119,14 +119,14 @@ impl Router {
         if self.mib.recovery {
             set_detour(&mut passing.bytes, None);
         }
-        let is_advanced = self.mib.in_area == InArea::Advanced;
+        let is_advanced = self.mib.in_area == AreaForwarding::Advanced;
         let step = match self.mib.in_area {
-            InArea::Simple => Step::Everywhere,
-            InArea::Advanced if passing.was_handed => {
+            AreaForwarding::Simple => Step::Everywhere,
+            AreaForwarding::Advanced if passing.was_handed => {
                 self.hand_on(now, area, &passing, out);
                 Step::Contend(self.mib.cbf_max_time)
             }
-            InArea::Contention | InArea::Advanced => {
+            AreaForwarding::Contention | AreaForwarding::Advanced => {
                 Step::Contend(self.patience(self.distance_from(now, passing.sender)))
             }
         };
@@ -216,8 +216,8 @@ impl Router {
     /// Schedules the buffers for a new neighbour.
     pub(super) fn flush_soon(&mut self, now: Time) {
         let waits = !self.unicast.is_empty() || !self.broadcast.is_empty();
-        if waits && self.agenda.find(&Timer::Flush).is_none() {
-            self.agenda.put(Timer::Flush, now + FLUSH);
+        if waits && self.agenda.deadline_of(&Timer::Flush).is_none() {
+            self.agenda.set(Timer::Flush, now + FLUSH);
         }
     }
 

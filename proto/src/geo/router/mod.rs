@@ -19,7 +19,7 @@ use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::base::token_bucket::Limiter;
+use crate::base::token_bucket::TokenBucket;
 use crate::contract::config::geo::Mib;
 use crate::contract::engine::Outbox;
 use crate::contract::input::{Clock, Fix, Frame, LinkEvent};
@@ -51,7 +51,7 @@ pub struct Router {
     mib: Mib,
     address: GeoAddress,
     /// Interfaces that are up.
-    links: few::Map<LinkId, Interface>,
+    links: few::VecMap<LinkId, Interface>,
     ego: Ego,
     stations: Stations,
     sequence: u16,
@@ -60,15 +60,15 @@ pub struct Router {
     broadcast: Store<Goal>,
     contention: Contention,
     detours: Detours,
-    repeated: few::Map<u32, Repeated>,
+    repeated: few::VecMap<u32, Repeated>,
     next_repeated: u32,
-    agenda: few::Agenda<Timer>,
+    agenda: few::SmallTimerQueue<Timer>,
     entropy: Entropy,
     /// The previous address, after a duplicate was detected.
     given_up: Option<GivenUp>,
     own_positions: OwnPositions,
     /// Rate limit of LS replies.
-    replies: Limiter,
+    replies: TokenBucket,
     has_told_of_secured: bool,
 }
 
@@ -96,24 +96,24 @@ impl Router {
         Router {
             mib,
             address,
-            links: few::Map::new(),
+            links: few::VecMap::new(),
             ego: Ego::default(),
             stations: Stations::default(),
             // The standard begins with 0 (§8.3). By a random number, stations that tell copies by the number alone do not
             // take the packets of a station that has restarted for copies of those before.
-            sequence: (entropy.bits() & 0xffff) as u16,
+            sequence: (entropy.next_u64() & 0xffff) as u16,
             lookups: Lookups::default(),
             unicast,
             broadcast,
             contention,
             detours: Detours::default(),
-            repeated: few::Map::new(),
+            repeated: few::VecMap::new(),
             next_repeated: 0,
-            agenda: few::Agenda::default(),
+            agenda: few::SmallTimerQueue::default(),
             entropy,
             given_up: None,
             own_positions: OwnPositions::default(),
-            replies: Limiter::new(REPLIES.0, REPLIES.1),
+            replies: TokenBucket::new(REPLIES.0, REPLIES.1),
             has_told_of_secured: false,
         }
     }
@@ -230,7 +230,7 @@ impl Router {
                 }
             }
         }
-        while let Some(timer) = self.agenda.expire(now) {
+        while let Some(timer) = self.agenda.pop_expired(now) {
             match timer {
                 Timer::Beacon => self.beacon(now, out),
                 Timer::Sweep => self.sweep(now, out),
@@ -257,20 +257,20 @@ impl Router {
     fn keep_sweeping(&mut self, now: Time) {
         let is_waiting = !self.unicast.is_empty() || !self.broadcast.is_empty() || self.lookups.iter().next().is_some();
         let idle = self.stations.is_empty() && !is_waiting;
-        if !idle && self.agenda.find(&Timer::Sweep).is_none() {
-            self.agenda.put(Timer::Sweep, now + SWEEP);
+        if !idle && self.agenda.deadline_of(&Timer::Sweep).is_none() {
+            self.agenda.set(Timer::Sweep, now + SWEEP);
         }
     }
 
     fn beacon_soon(&mut self, now: Time) {
         let jitter = self.jitter();
-        self.agenda.put(Timer::Beacon, now + jitter / 4);
+        self.agenda.set(Timer::Beacon, now + jitter / 4);
     }
 
     /// Restarts the beacon timer, as each single-hop packet does (§10.3.6.2).
     fn restart_beacon(&mut self, now: Time) {
         let jitter = self.jitter();
-        self.agenda.put(Timer::Beacon, now + self.mib.beacon_timer + jitter);
+        self.agenda.set(Timer::Beacon, now + self.mib.beacon_timer + jitter);
     }
 
     fn jitter(&mut self) -> Duration {
@@ -287,7 +287,7 @@ impl Router {
     fn send_to(&self, hop: Hop, bytes: Vec<u8>, out: &mut Outbox) {
         if let Some(source) = self.link_address(hop.link) {
             let (link, destination) = (hop.link, hop.address);
-            out.frame(Frame { link, source, destination, ethertype: ETHERTYPE, bytes });
+            out.send_frame(Frame { link, source, destination, ethertype: ETHERTYPE, bytes });
         }
     }
 

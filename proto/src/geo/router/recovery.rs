@@ -19,7 +19,7 @@ const MAX_DETOURS: usize = 256;
 /// Packets in perimeter mode that this station has forwarded, and the remaining hop limit of each.
 #[derive(Debug, Default)]
 pub(super) struct Detours {
-    left: few::Map<PacketId, u8>,
+    left: few::VecMap<PacketId, u8>,
     order: VecDeque<PacketId>,
 }
 

@@ -4,7 +4,7 @@
 use super::forward::{Goal, Target};
 use super::{MAX_REPEATED, Repeated, Router, Timer};
 use crate::base::time::Time;
-use crate::contract::config::geo::To;
+use crate::contract::config::geo::TransportType;
 use crate::contract::engine::Outbox;
 use crate::contract::report::{DropReason, Report};
 use crate::geo::geometry;
@@ -23,7 +23,7 @@ impl Router {
             let number = self.next_repeated;
             self.next_repeated = number.wrapping_add(1);
             self.repeated.insert(number, Repeated { request: request.clone(), interval: repetition.interval, until });
-            self.agenda.put(Timer::Repeat(number), now + repetition.interval);
+            self.agenda.set(Timer::Repeat(number), now + repetition.interval);
         }
         self.send(now, request, out)
     }
@@ -33,7 +33,7 @@ impl Router {
         if has > most {
             return Err(Refused::TooLong { has, most });
         }
-        if let To::AnyIn(area) | To::AllIn(area) = &request.to {
+        if let TransportType::GeoAnycast(area) | TransportType::GeoBroadcast(area) = &request.to {
             let (has, most) = (geometry::size(area), f64::from(self.mib.max_area_size));
             if has > most {
                 return Err(Refused::AreaTooLarge { has, most });
@@ -55,7 +55,7 @@ impl Router {
         if ends {
             self.repeated.remove(&number);
         } else {
-            self.agenda.put(Timer::Repeat(number), next);
+            self.agenda.set(Timer::Repeat(number), next);
         }
         // A repetition that cannot be sent now is missed, as one that nobody hears is.
         if let Err(refused) = self.send(now, request, out) {
@@ -68,16 +68,16 @@ impl Router {
             return Err(Refused::NoLink);
         }
         match request.to {
-            To::Station(address) => self.send_to_station(now, address, request, out),
-            To::AnyIn(area) => self.send_to_area(now, &area, &request, false, out),
-            To::AllIn(area) => self.send_to_area(now, &area, &request, true, out),
-            To::Hops(hops) => {
+            TransportType::GeoUnicast(address) => self.send_to_station(now, address, request, out),
+            TransportType::GeoAnycast(area) => self.send_to_area(now, &area, &request, false, out),
+            TransportType::GeoBroadcast(area) => self.send_to_area(now, &area, &request, true, out),
+            TransportType::TopologyBroadcast(hops) => {
                 let origin = self.origin(now)?;
                 let packet = self.packet(&request, Extended::TopoBroadcast(origin), hops.max(1));
                 self.send_out(now, packet, out);
                 Ok(())
             }
-            To::Neighbours => {
+            TransportType::SingleHop => {
                 let source = self.position(now).ok_or(Refused::NoPosition)?;
                 let packet = self.packet(&request, Extended::SingleHop { source, media: [0; 4] }, 1);
                 self.restart_beacon(now);

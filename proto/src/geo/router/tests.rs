@@ -5,8 +5,8 @@ mod limits;
 mod restart;
 
 use super::*;
-use crate::contract::config::geo::To;
-use crate::contract::config::geo::{InArea, NonArea};
+use crate::contract::config::geo::TransportType;
+use crate::contract::config::geo::{AreaForwarding, NonAreaForwarding};
 use crate::contract::output::Output;
 use crate::geo::geometry;
 use crate::geo::request::{Refused, Repetition};
@@ -47,13 +47,13 @@ fn at(east: f64, north: f64) -> Place {
     geometry::Plane::at(Place::of_degrees(48.0, 11.0).unwrap()).place(geometry::Offset { east, north })
 }
 
-fn data(to: To) -> Request {
+fn data(to: TransportType) -> Request {
     let (upper, class) = (Upper::BtpB, TrafficClass(0));
     Request { to, upper, payload: b"data".to_vec(), class, lifetime: None, hops: None, repetition: None }
 }
 
-fn station(number: u8) -> To {
-    To::Station(GeoAddress::new(Station::PASSENGER_CAR, mac(number)))
+fn station(number: u8) -> TransportType {
+    TransportType::GeoUnicast(GeoAddress::new(Station::PASSENGER_CAR, mac(number)))
 }
 
 impl Air {
@@ -67,7 +67,7 @@ impl Air {
     }
 
     fn add(&mut self, number: u8, place: Place, mib: &Mib) {
-        let mut router = Router::new(Station::PASSENGER_CAR, mib.clone(), Entropy::from_number(u64::from(number)));
+        let mut router = Router::new(Station::PASSENGER_CAR, mib.clone(), Entropy::seed_from_u64(u64::from(number)));
         router.set_clock(self.now, Clock { unix_micros: 1_790_000_000_000_000 + self.now.as_micros() });
         let name = "radio0".to_owned();
         let event = LinkEvent { link: LINK, name, address: Some(mac(number)), up: true, mtu: 1500 };
@@ -163,11 +163,11 @@ fn around(place: Place, radius: u16) -> Area {
 
 #[test]
 fn one_broadcast_on_a_line_of_four_is_sent_four_times_at_most_and_heard_once_by_each() {
-    for in_area in [InArea::Contention, InArea::Simple, InArea::Advanced] {
+    for in_area in [AreaForwarding::Contention, AreaForwarding::Simple, AreaForwarding::Advanced] {
         let mut air = Air::row(4, 250.0, &Mib { in_area, ..Mib::default() });
         air.run(Duration::from_secs(5));
         air.sent.clear();
-        air.request(1, data(To::AllIn(around(east(600.0), 1_000)))).unwrap();
+        air.request(1, data(TransportType::GeoBroadcast(around(east(600.0), 1_000)))).unwrap();
         air.run(Duration::from_secs(1));
         assert_eq!(air.delivered(), [2, 3, 4], "{in_area:?}");
         let sent = air.transmissions();
@@ -180,14 +180,14 @@ fn among_many_who_hear_the_farthest_is_first_and_the_others_keep_still() {
     let mut air = Air::row(6, 50.0, &Mib::default());
     air.run(Duration::from_secs(5));
     air.sent.clear();
-    air.request(1, data(To::AllIn(around(east(150.0), 400)))).unwrap();
+    air.request(1, data(TransportType::GeoBroadcast(around(east(150.0), 400)))).unwrap();
     air.run(Duration::from_secs(1));
     assert_eq!(air.delivered(), [2, 3, 4, 5, 6]);
     assert_eq!(air.transmissions(), [1, 6]);
 }
 
 /// Who receives a packet, and who sends it with how many in all; the first is outside its area.
-fn into_the_area(in_area: InArea, places: &[(f64, f64)], area: Area) -> (Vec<u8>, Vec<u8>) {
+fn into_the_area(in_area: AreaForwarding, places: &[(f64, f64)], area: Area) -> (Vec<u8>, Vec<u8>) {
     let mib = Mib { in_area, ..Mib::default() };
     let mut air = Air::row(0, 0.0, &mib);
     for (number, (east, north)) in (1..).zip(places) {
@@ -195,7 +195,7 @@ fn into_the_area(in_area: InArea, places: &[(f64, f64)], area: Area) -> (Vec<u8>
     }
     air.run(Duration::from_secs(5));
     air.sent.clear();
-    air.request(1, data(To::AllIn(area))).unwrap();
+    air.request(1, data(TransportType::GeoBroadcast(area))).unwrap();
     air.run(Duration::from_secs(1));
     (air.delivered(), air.transmissions())
 }
@@ -204,12 +204,12 @@ fn into_the_area(in_area: InArea, places: &[(f64, f64)], area: Area) -> (Vec<u8>
 fn who_is_handed_a_packet_for_its_area_hands_it_on_and_all_inside_get_it_once() {
     let row = [(0.0, 0.0), (250.0, 0.0), (500.0, 0.0), (750.0, 0.0), (1_000.0, 0.0)];
     let area = around(east(750.0), 550);
-    let (delivered, sent) = into_the_area(InArea::Advanced, &row, area);
+    let (delivered, sent) = into_the_area(AreaForwarding::Advanced, &row, area);
     assert_eq!(delivered, [2, 3, 4, 5]);
     // Hand over hand to the middle before anybody's time is over, and then by whoever it is needed of.
     assert_eq!(sent[..4], [1, 2, 3, 2], "{sent:?}");
     assert!((2..=5).all(|by| sent.iter().filter(|one| **one == by).count() <= 2), "{sent:?}");
-    let (delivered, sent) = into_the_area(InArea::Contention, &row, area);
+    let (delivered, sent) = into_the_area(AreaForwarding::Contention, &row, area);
     assert_eq!((delivered, &sent[..2]), (vec![2, 3, 4, 5], &[1, 2][..]));
 }
 
@@ -219,13 +219,13 @@ fn a_copy_from_another_side_does_not_keep_the_only_one_still() {
     // fourth is heard by the fifth.
     let places = [(0.0, 0.0), (250.0, 0.0), (300.0, 260.0), (490.0, 60.0), (780.0, 60.0)];
     let area = around(at(480.0, 100.0), 400);
-    assert_eq!(into_the_area(InArea::Contention, &places, area).0, [2, 3, 4]);
-    assert_eq!(into_the_area(InArea::Advanced, &places, area).0, [2, 3, 4, 5]);
+    assert_eq!(into_the_area(AreaForwarding::Contention, &places, area).0, [2, 3, 4]);
+    assert_eq!(into_the_area(AreaForwarding::Advanced, &places, area).0, [2, 3, 4, 5]);
 }
 
 #[test]
 fn an_unknown_station_is_looked_for_and_what_waited_arrives_once() {
-    for non_area in [NonArea::Greedy, NonArea::Contention] {
+    for non_area in [NonAreaForwarding::Greedy, NonAreaForwarding::Contention] {
         let mut air = Air::row(4, 250.0, &Mib { non_area, ..Mib::default() });
         air.run(Duration::from_secs(5));
         air.sent.clear();
@@ -268,7 +268,7 @@ fn a_packet_for_any_in_an_area_ends_at_the_first() {
     let mut air = Air::row(5, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
     air.sent.clear();
-    air.request(1, data(To::AnyIn(around(east(1_125.0), 200)))).unwrap();
+    air.request(1, data(TransportType::GeoAnycast(around(east(1_125.0), 200)))).unwrap();
     air.run(Duration::from_secs(1));
     assert_eq!((air.delivered(), air.transmissions()), (vec![4], vec![1, 2, 3]));
 }
@@ -277,8 +277,8 @@ fn a_packet_for_any_in_an_area_ends_at_the_first() {
 fn hops_are_counted() {
     let mut air = Air::row(5, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
-    air.request(1, data(To::Hops(2))).unwrap();
-    air.request(1, data(To::Neighbours)).unwrap();
+    air.request(1, data(TransportType::TopologyBroadcast(2))).unwrap();
+    air.request(1, data(TransportType::SingleHop)).unwrap();
     air.run(Duration::from_secs(1));
     assert_eq!(air.delivered(), [2, 2, 3]);
 }
@@ -288,7 +288,7 @@ fn a_packet_is_carried_along_until_there_is_somebody_nearer() {
     let mut air = Air::row(2, 200.0, &Mib::default());
     air.add(9, east(3_000.0), &Mib::default());
     air.run(Duration::from_secs(5));
-    let carried = Request { class: TrafficClass(0x80), ..data(To::AllIn(around(east(3_000.0), 100))) };
+    let carried = Request { class: TrafficClass(0x80), ..data(TransportType::GeoBroadcast(around(east(3_000.0), 100))) };
     air.request(2, carried).unwrap();
     air.run(Duration::from_secs(10));
     assert_eq!((air.delivered(), air.stations[&2].router.waiting().0), (vec![], 1));
@@ -310,7 +310,7 @@ fn with_recovery_a_packet_goes_round_a_gap() {
     air.request(1, data(station(7))).unwrap();
     air.run(Duration::from_secs(1));
     assert_eq!((air.delivered(), air.transmissions()), (vec![7], vec![1, 2, 3, 4, 5, 6]));
-    air.request(1, data(To::AnyIn(around(at(1_000.0, 0.0), 100)))).unwrap();
+    air.request(1, data(TransportType::GeoAnycast(around(at(1_000.0, 0.0), 100)))).unwrap();
     air.run(Duration::from_secs(1));
     assert_eq!((air.delivered(), air.transmissions()), (vec![7, 7], vec![1, 2, 3, 4, 5, 6]));
 }
@@ -334,14 +334,14 @@ fn a_packet_comes_back_from_dead_ends_and_goes_on() {
 #[test]
 fn what_is_asked_for_wrongly_is_refused() {
     let mut air = Air::row(1, 0.0, &Mib::default());
-    let long = Request { payload: vec![0; 1399], ..data(To::Neighbours) };
+    let long = Request { payload: vec![0; 1399], ..data(TransportType::SingleHop) };
     assert_eq!(air.request(1, long), Err(Refused::TooLong { has: 1399, most: 1398 }));
     let wide = Area { shape: Shape::Rectangle, center: east(0.0), a: 2_500, b: 1_001, angle: 0 };
-    assert!(matches!(air.request(1, data(To::AllIn(wide))), Err(Refused::AreaTooLarge { .. })));
+    assert!(matches!(air.request(1, data(TransportType::GeoBroadcast(wide))), Err(Refused::AreaTooLarge { .. })));
     let often = Repetition { interval: 99 * MILLISECOND, total: Duration::from_secs(1) };
-    assert_eq!(air.request(1, Request { repetition: Some(often), ..data(To::Neighbours) }), Err(Refused::TooOften));
-    let mut lost = Router::new(Station::BUS, Mib::default(), Entropy::from_number(1));
-    assert_eq!(lost.request(Time::ZERO, data(To::Neighbours), &mut Outbox::new()), Err(Refused::NoLink));
+    assert_eq!(air.request(1, Request { repetition: Some(often), ..data(TransportType::SingleHop) }), Err(Refused::TooOften));
+    let mut lost = Router::new(Station::BUS, Mib::default(), Entropy::seed_from_u64(1));
+    assert_eq!(lost.request(Time::ZERO, data(TransportType::SingleHop), &mut Outbox::new()), Err(Refused::NoLink));
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn a_repetition_goes_on_for_its_time() {
     let mut air = Air::row(2, 250.0, &Mib::default());
     air.run(Duration::from_secs(5));
     let repetition = Some(Repetition { interval: 100 * MILLISECOND, total: Duration::from_secs(1) });
-    air.request(1, Request { repetition, ..data(To::Neighbours) }).unwrap();
+    air.request(1, Request { repetition, ..data(TransportType::SingleHop) }).unwrap();
     air.run(Duration::from_secs(5));
     assert_eq!(air.delivered().len(), 11);
 }
@@ -361,7 +361,7 @@ fn of_two_with_one_address_the_first_to_notice_takes_another() {
     air.run(Duration::from_secs(5));
     let addresses: Vec<LinkAddress> = air.stations.values().map(|peer| peer.router.address().mid).collect();
     assert_ne!(addresses[0], addresses[1]);
-    air.request(1, data(To::Neighbours)).unwrap();
+    air.request(1, data(TransportType::SingleHop)).unwrap();
     assert_eq!(air.delivered(), [2]);
 }
 
@@ -371,7 +371,7 @@ fn the_flood_of_one_source_is_delivered_but_not_forwarded() {
     air.run(Duration::from_secs(5));
     air.sent.clear();
     for _ in 0..2_000 {
-        let flood = Request { payload: vec![7; 1_000], ..data(To::Hops(3)) };
+        let flood = Request { payload: vec![7; 1_000], ..data(TransportType::TopologyBroadcast(3)) };
         air.request(1, flood).unwrap();
         air.run(MILLISECOND);
     }
@@ -392,7 +392,7 @@ fn without_a_position_there_is_silence_and_a_lost_one_is_not_called_accurate() {
     let later = router.position(now + Duration::from_secs(3)).unwrap();
     assert!(!later.accurate && later.timestamp == router.position(now).unwrap().timestamp);
 
-    let mut lost = Router::new(Station::BUS, Mib::default(), Entropy::from_number(1));
+    let mut lost = Router::new(Station::BUS, Mib::default(), Entropy::seed_from_u64(1));
     let mut out = Outbox::new();
     let event = LinkEvent { link: LINK, name: String::new(), address: Some(mac(1)), up: true, mtu: 1500 };
     lost.set_link(Time::ZERO, &event);

@@ -64,7 +64,7 @@ impl HomeAgent {
     pub(super) fn refuse(&mut self, answer: &Answer, status: Status, out: &mut Outbox) {
         let answer = Answer { lifetime: Duration::ZERO, flows: Vec::new(), ipv4: Vec::new(), ..answer.clone() };
         self.reply(&answer, status, out);
-        out.report(Report::Refused { home_address: answer.home, care_of: answer.care_of.0, status: status.0 });
+        out.report(Report::UpdateRejected { home_address: answer.home, care_of: answer.care_of.0, status: status.0 });
     }
 
     /// Sends a Binding Acknowledgement, authenticated as its update was.
@@ -139,7 +139,7 @@ impl HomeAgent {
             return ip6::emit(header, protocol, message);
         };
         self.sealed = self.sealed.wrapping_add(1);
-        ip6::emit(header, protocol::ESP, &pair.to_mobile.seal(self.sealed, protocol, message))
+        ip6::emit(header, protocol::ESP, &pair.to_mobile_router.seal(self.sealed, protocol, message))
     }
 
     fn header(&self, to: Ipv6Addr, home: HomeAddress, routed: bool) -> Header {

@@ -6,7 +6,7 @@ use super::journal::rows_that_differ;
 use crate::base::ids::LinkId;
 use crate::contract::config::nemo::PrefixTable;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Route, Table, Target};
+use crate::contract::item::{Item, Route, RouteTable, NextHop};
 use roam6_wire::{HomeAddress, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(super) const HOME_METRIC: u32 = 4096;
 impl HomeAgent {
     /// Puts the ways by `link`, the home link.
     pub(super) fn put_ways_home(&mut self, link: LinkId, out: &mut Outbox) {
-        for (prefix, home) in ways_home(&self.config.table, |_| true) {
+        for (prefix, home) in ways_home(&self.config.prefix_table, |_| true) {
             self.put_own(way_home(link, prefix, home), out);
         }
     }
@@ -25,7 +25,7 @@ impl HomeAgent {
     /// the same.
     pub(super) fn change_ways_home(&mut self, before: &PrefixTable, out: &mut Outbox) {
         let Some(link) = self.home.link() else { return };
-        let now = self.config.table.clone();
+        let now = self.config.prefix_table.clone();
         let rows = rows_that_differ(before, &now).chain(rows_that_differ(&now, before));
         let touched: BTreeSet<Prefix> = rows.flat_map(|row| row.prefixes.iter().copied()).collect();
         if touched.is_empty() {
@@ -52,11 +52,11 @@ fn ways_home(table: &PrefixTable, wanted: impl Fn(&Prefix) -> bool) -> BTreeMap<
 
 fn way_home(link: LinkId, destination: Prefix, home: HomeAddress) -> Item {
     Item::Route(Route {
-        table: Table::MAIN,
+        table: RouteTable::MAIN,
         destination,
         source: Prefix::ALL,
         metric: HOME_METRIC,
-        target: Target::Gateway { link, router: home.0 },
+        target: NextHop::Gateway { link, router: home.0 },
         mtu: None,
     })
 }

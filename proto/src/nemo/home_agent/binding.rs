@@ -4,7 +4,7 @@
 use super::answer::Answer;
 use crate::base::time::Time;
 use crate::contract::config::flow::FlowRule;
-use crate::contract::item::{BindingRecord, Key, Record, TunnelId};
+use crate::contract::item::{BindingRecord, Key, JournalRecord, TunnelId};
 use crate::crypto::authenticator::Timestamp;
 use core::time::Duration;
 use roam6_wire::{Bid, HomeAddress, LinkAddress, Prefix, Sequence};
@@ -183,13 +183,13 @@ impl Binding {
         home: HomeAddress,
         registration: &Registration,
         unix_at: impl Fn(Time) -> u64,
-    ) -> Record {
+    ) -> JournalRecord {
         let mut ends: Vec<u64> = registration.care_of.iter().map(|care_of| unix_at(care_of.expires)).collect();
         let last = ends.iter().copied().max().unwrap_or_default();
         if ends.iter().all(|end| *end == last) {
             ends.clear();
         }
-        Record::Binding(BindingRecord {
+        JournalRecord::Binding(BindingRecord {
             home_address: home,
             care_of: registration.care_of.iter().map(|one| (one.bid, one.address, one.priority)).collect(),
             prefixes: registration.prefixes.to_vec(),
@@ -201,7 +201,7 @@ impl Binding {
             each_expires_unix_micros: ends,
             router: registration.router,
             link_local: registration.link_local.is_some(),
-            at_home: registration.at_home,
+            home_link_address: registration.at_home,
         })
     }
 }

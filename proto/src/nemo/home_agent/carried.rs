@@ -4,12 +4,12 @@
 use super::HomeAgent;
 use super::request::{Observed, Request};
 use crate::base::time::Time;
-use crate::contract::config::nemo::{Authentication, Ipv4Service};
+use crate::contract::config::nemo::{Authentication, DsmipService};
 use crate::contract::engine::Outbox;
 use crate::contract::input::Packet;
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, Report};
-use crate::nemo::ipsec::refusal;
+use crate::nemo::ipsec::drop_reason;
 use crate::nemo::ipv4::{NO_KEEPALIVE, carry};
 use roam6_wire::ip4::Carried;
 use roam6_wire::ip6::{Datagram, protocol};
@@ -62,7 +62,7 @@ impl HomeAgent {
                     return Err((DropReason::NoAssociation, "ESP carried by IPv4".to_owned()));
                 };
                 let opened = pair.to_home_agent.open(datagram.payload);
-                let opened = opened.map_err(|why| (refusal(&why), why.to_string()))?;
+                let opened = opened.map_err(|why| (drop_reason(&why), why.to_string()))?;
                 let inner = Datagram { protocol: opened.protocol, payload: opened.payload, ..datagram.clone() };
                 self.carried_mobility(now, (packet, carried), &inner, true, out)
             }
@@ -114,7 +114,7 @@ pub(super) struct Carriage {
     pub care_of: Ipv4End,
     /// Where its update came from, and its acknowledgement goes.
     pub observed: Observed,
-    service: Ipv4Service,
+    service: DsmipService,
 }
 
 impl Carriage {

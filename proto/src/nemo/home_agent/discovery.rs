@@ -36,8 +36,8 @@ const ANYCAST_IDENTIFIER: u64 = 0xfdff_ffff_ffff_fffe;
 /// What is known of other home agents, and who was told what.
 #[derive(Debug)]
 pub(super) struct Discovery {
-    others: few::Map<Ipv6Addr, Other>,
-    told: few::Map<HomeAddress, Time>,
+    others: few::VecMap<Ipv6Addr, Other>,
+    told: few::VecMap<HomeAddress, Time>,
     /// Limits what anybody can make this home agent send.
     pub limiter: Limiter,
 }
@@ -53,7 +53,7 @@ struct Other {
 
 impl Default for Discovery {
     fn default() -> Discovery {
-        Discovery { others: few::Map::new(), told: few::Map::new(), limiter: Limiter::new(ANSWERS_PER_SECOND) }
+        Discovery { others: few::VecMap::new(), told: few::VecMap::new(), limiter: Limiter::new(ANSWERS_PER_SECOND) }
     }
 }
 
@@ -104,8 +104,8 @@ impl HomeAgent {
 
     fn schedule_home_agents(&mut self) {
         match self.discovery.others.values().map(|other| other.until).min() {
-            Some(at) => self.agenda.put(Timer::HomeAgents, at),
-            None => self.agenda.drop(&Timer::HomeAgents),
+            Some(at) => self.agenda.set(Timer::HomeAgents, at),
+            None => self.agenda.cancel(&Timer::HomeAgents),
         }
     }
 
@@ -125,9 +125,9 @@ impl HomeAgent {
             let detail = "Home Agent Address Discovery Request".into();
             return out.report(Report::Dropped { reason: DropReason::RateLimited, from: Some(from), detail });
         }
-        let mut ranked = vec![(Reverse(self.config.preference), self.entropy.bits(), self.config.address)];
+        let mut ranked = vec![(Reverse(self.config.preference), self.entropy.next_u64(), self.config.address)];
         for other in self.discovery.others.values().filter(|other| other.router || !router) {
-            let random = self.entropy.bits();
+            let random = self.entropy.next_u64();
             ranked.extend(other.addresses.iter().map(|address| (Reverse(other.preference), random, *address)));
         }
         ranked.sort();

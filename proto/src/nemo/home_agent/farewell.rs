@@ -11,7 +11,7 @@ use super::transaction::REPAIR_AFTER;
 use crate::base::time::Time;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{BindingRecord, Item, Key, Record, RecordKey};
+use crate::contract::item::{BindingRecord, Item, Key, JournalRecord, JournalKey};
 use crate::contract::report::Report;
 use crate::crypto::authenticator::{TIMESTAMP_WINDOW, Timestamp};
 use crate::nemo::OLD_PATH_LINGER;
@@ -83,7 +83,7 @@ impl HomeAgent {
         let answer = farewell.answer.take();
         if refused {
             // Nobody is there any more, so nothing is forwarded; yet what a restart would undo is not acknowledged.
-            self.agenda.put(Timer::Repair(home), now + REPAIR_AFTER);
+            self.agenda.set(Timer::Repair(home), now + REPAIR_AFTER);
             if let Some(answer) = answer {
                 self.refuse(&answer, Status::INSUFFICIENT_RESOURCES, out);
             }
@@ -101,7 +101,7 @@ impl HomeAgent {
         let until = unix(now + self.memory(home));
         let binding = self.bindings.get_mut(&home)?;
         binding.tombstone = true;
-        Some(Item::Record(Record::Binding(BindingRecord {
+        Some(Item::JournalRecord(JournalRecord::Binding(BindingRecord {
             home_address: home,
             care_of: Vec::new(),
             prefixes: Vec::new(),
@@ -113,7 +113,7 @@ impl HomeAgent {
             each_expires_unix_micros: Vec::new(),
             router: false,
             link_local: false,
-            at_home: None,
+            home_link_address: None,
         })))
     }
 
@@ -133,7 +133,7 @@ impl HomeAgent {
         } else {
             binding.tombstone = false;
             self.farewells.remove(&home);
-            out.drop(Key::Record(RecordKey::Binding(home)));
+            out.drop(Key::JournalRecord(JournalKey::Binding(home)));
         }
         self.schedule(home);
     }
@@ -151,7 +151,7 @@ impl HomeAgent {
         }
         let timestamp = self.plausible(now, Timestamp(record.timestamp));
         if !self.is_recent(now, home, timestamp) || self.bindings.len() >= self.config.max_bindings {
-            return out.drop(Key::Record(RecordKey::Binding(home)));
+            return out.drop(Key::JournalRecord(JournalKey::Binding(home)));
         }
         let mut binding = Binding::new(self.name_tunnel(home));
         (binding.sequence, binding.timestamp) = (record.sequence, timestamp);

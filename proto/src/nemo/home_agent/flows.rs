@@ -1,7 +1,7 @@
 //! Flow bindings: what the Flow Identification and Flow Summary options of an update do to the rules in force.
 //! RFC 6089 §5.3, selectors of RFC 6088 as far as they are five-tuples.
 
-use crate::contract::config::flow::{FlowRule, Selector};
+use crate::contract::config::flow::{FlowRule, FlowSelector};
 use roam6_wire::mobility::{self, FlowIdentification, Span, TrafficSelector};
 use roam6_wire::{Bid, Fid, Prefix};
 use std::net::Ipv6Addr;
@@ -67,7 +67,7 @@ fn read(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid]) -> Re
             let tuple = five_tuple(selector, |address| address.to_ipv6_mapped());
             let tuple = tuple.ok_or(FlowIdentification::REJECTED)?;
             // Without addresses, too, it is of IPv4.
-            Selector { source: tuple.source.or(Some(Prefix::ALL_IPV4)), ..tuple }
+            FlowSelector { source: tuple.source.or(Some(Prefix::ALL_IPV4)), ..tuple }
         }
         (Some(_), _) => return Err(FlowIdentification::SELECTOR_NOT_SUPPORTED),
         (None, Some(old)) => old.selector.clone(),
@@ -86,7 +86,7 @@ fn read(option: &FlowIdentification, old: Option<&FlowRule>, bids: &[Bid]) -> Re
 }
 
 /// The selector as a five-tuple; `None` if it asks for more than one can say.
-fn five_tuple<A>(selector: &mobility::Selector<A>, wide: impl Fn(A) -> Ipv6Addr) -> Option<Selector>
+fn five_tuple<A>(selector: &mobility::Selector<A>, wide: impl Fn(A) -> Ipv6Addr) -> Option<FlowSelector>
 where
     A: Copy,
 {
@@ -95,7 +95,7 @@ where
     }
     let prefix = |span: Span<A>| prefix(wide(span.first), wide(span.last));
     let ports = |span: Span<u16>| (span.first <= span.last).then_some((span.first, span.last));
-    Some(Selector {
+    Some(FlowSelector {
         source: all_or_none(selector.source, prefix)?,
         destination: all_or_none(selector.destination, prefix)?,
         protocol: all_or_none(selector.protocol, |span| (span.first == span.last).then_some(span.first))?,

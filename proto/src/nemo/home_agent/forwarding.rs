@@ -6,7 +6,7 @@ use super::home_link::HomeLink;
 use super::path_mtu::PathMtu;
 use crate::base::ids::LinkId;
 use crate::contract::config::nemo::HomeAgentConfig;
-use crate::contract::item::{Item, Neighbour, Path, Proxy, Route, Table, Target, Tunnel, TunnelFlow, TunnelId};
+use crate::contract::item::{Item, Neighbour, TunnelPath, ProxyNeighbour, Route, RouteTable, NextHop, Tunnel, TunnelFlow, TunnelId};
 use roam6_wire::ip4::DSMIP_PORT;
 use roam6_wire::{HomeAddress, Ipv4End, LinkAddress, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -56,7 +56,7 @@ impl Ground<'_> {
         let in_use = usable.iter().filter_map(|care_of| path(care_of, u16::from(Some(care_of.rank()) == best)));
         let paths = in_use.chain(left.iter().map(|care_of| self.path(care_of, 0))).collect();
         let flows = of.flows.iter().map(|rule| TunnelFlow { selector: rule.selector.clone(), bid: rule.bid });
-        Item::Tunnel(Tunnel { id, near: vec![Prefix::ALL], far: far(home, of), paths, flows: flows.collect() })
+        Item::Tunnel(Tunnel { id, local_prefixes: vec![Prefix::ALL], remote_prefixes: far(home, of), paths, flows: flows.collect() })
     }
 
     /// The tunnel of a registration that ended: it carries nothing, yet lets in what is still on its way.
@@ -77,9 +77,9 @@ impl Ground<'_> {
         }
     }
 
-    fn path(&self, care_of: &CareOf, weight: u16) -> Path {
+    fn path(&self, care_of: &CareOf, weight: u16) -> TunnelPath {
         let (local, overhead) = self.end(care_of.address);
-        Path {
+        TunnelPath {
             bid: care_of.bid,
             local,
             remote: care_of.address,
@@ -91,10 +91,10 @@ impl Ground<'_> {
     }
 
     /// Over the home link, while it is up (RFC 5648 §5.6.2).
-    fn direct(&self, care_of: &CareOf, at: LinkAddress, weight: u16) -> Option<Path> {
+    fn direct(&self, care_of: &CareOf, at: LinkAddress, weight: u16) -> Option<TunnelPath> {
         let link = self.home.link().filter(|_| self.home.is_up())?;
         let (remote, mtu) = (at.link_local(), self.home.mtu());
-        Some(Path { bid: care_of.bid, local: self.own.address, remote, link: Some(link), mtu, weight, direct: true })
+        Some(TunnelPath { bid: care_of.bid, local: self.own.address, remote, link: Some(link), mtu, weight, direct: true })
     }
 }
 
@@ -110,11 +110,11 @@ pub(super) fn routes(
 /// One route into a tunnel.
 pub(super) fn route(id: TunnelId, destination: Prefix) -> Item {
     Item::Route(Route {
-        table: Table::MAIN,
+        table: RouteTable::MAIN,
         destination,
         source: Prefix::ALL,
         metric: TUNNEL_METRIC,
-        target: Target::Tunnel(id),
+        target: NextHop::Tunnel(id),
         mtu: None,
     })
 }
@@ -129,11 +129,11 @@ pub(super) fn neighbour(link: LinkId, at: LinkAddress) -> Item {
 /// that is wanted (RFC 6275 §10.4.1), and IPv4 home addresses (RFC 5555 §4.5). The ways to IPv4 prefixes are the administrator's.
 pub(super) fn proxies(link: LinkId, home: HomeAddress, registration: &Registration) -> impl Iterator<Item = Item> {
     let router = registration.router;
-    let ipv6 = registration.kept(home).map(move |address| Proxy { link, address, router });
+    let ipv6 = registration.kept(home).map(move |address| ProxyNeighbour { link, address, router });
     let addresses =
         registration.prefixes.iter().filter(|prefix| prefix.is_ipv4() && **prefix == Prefix::host(prefix.address()));
-    let ipv4 = addresses.map(move |prefix| Proxy { link, address: prefix.address(), router: false });
-    ipv6.chain(ipv4).map(Item::Proxy)
+    let ipv4 = addresses.map(move |prefix| ProxyNeighbour { link, address: prefix.address(), router: false });
+    ipv6.chain(ipv4).map(Item::ProxyNeighbour)
 }
 
 fn far(home: HomeAddress, registration: &Registration) -> Vec<Prefix> {

@@ -9,7 +9,7 @@ use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, LinkEvent, Packet};
-use crate::contract::item::{Anycast, Item, Key};
+use crate::contract::item::{AnycastAddress, Item, Key};
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::Report;
 use core::time::Duration;
@@ -47,7 +47,7 @@ pub(super) struct HomeLink {
     link_local: Option<Ipv6Addr>,
     advertised: Option<Time>,
     /// Addresses of this host: no tunnel can lead to one.
-    own: few::Set<Ipv6Addr>,
+    own: few::VecSet<Ipv6Addr>,
     /// The link whose anycast addresses are held.
     anycast: Option<LinkId>,
 }
@@ -114,9 +114,9 @@ impl HomeAgent {
         if changed {
             self.put_direct_paths(event.link, out);
         }
-        match self.config.advertise {
-            Some(_) if event.up && appeared => self.agenda.put(Timer::Advertise, now),
-            Some(_) if !event.up => self.agenda.drop(&Timer::Advertise),
+        match self.config.advertisement_interval {
+            Some(_) if event.up && appeared => self.agenda.set(Timer::Advertise, now),
+            Some(_) if !event.up => self.agenda.cancel(&Timer::Advertise),
             _ => {}
         }
     }
@@ -161,7 +161,7 @@ impl HomeAgent {
             if let Some(before) = before.filter(|before| *before != link) {
                 out.drop(Key::Anycast(before, address));
             }
-            self.put_own(Item::Anycast(Anycast { link, address }), out);
+            self.put_own(Item::Anycast(AnycastAddress { link, address }), out);
         }
     }
 
@@ -207,7 +207,7 @@ impl HomeAgent {
             self.send_on_link(&Message::NeighbourAdvertisement(advertisement), self.config.address, ALL_NODES, out);
         }
         if times > 1 {
-            self.agenda.put(Timer::Announce(home, times - 1), now + PROBE_WAIT);
+            self.agenda.set(Timer::Announce(home, times - 1), now + PROBE_WAIT);
         }
     }
 
@@ -230,7 +230,7 @@ impl HomeAgent {
             Message::NeighbourSolicitation(question) if datagram.source.is_unspecified() => {
                 self.conflict(now, self.owner_of(question.target), out);
             }
-            Message::RouterSolicitation(asked) if self.config.advertise.is_some() => {
+            Message::RouterSolicitation(asked) if self.config.advertisement_interval.is_some() => {
                 let told = asked.options.iter().find_map(|option| match option {
                     NeighbourOption::SourceLinkAddress(address) => Some(*address),
                     _ => None,
@@ -252,7 +252,7 @@ impl HomeAgent {
         binding.current = Some(pending.next);
         self.end(now, home, false, out);
         if let Some(link) = self.home.link() {
-            out.report(Report::Duplicate { link, address: home.0 });
+            out.report(Report::DuplicateAddress { link, address: home.0 });
         }
         self.refuse(&pending.answer, Status::DUPLICATE_ADDRESS, out);
     }
@@ -268,32 +268,32 @@ impl HomeAgent {
         let delay = u64::try_from(ANSWER_DELAY.as_micros()).unwrap_or(0);
         let soon = now + Duration::from_micros(self.entropy.below(delay));
         let earliest = self.home.advertised.map_or(soon, |last| soon.max(last + MINIMUM_ADVERTISEMENT_GAP));
-        if self.agenda.find(&Timer::Advertise).is_none_or(|at| at > earliest) {
-            self.agenda.put(Timer::Advertise, earliest);
+        if self.agenda.deadline_of(&Timer::Advertise).is_none_or(|at| at > earliest) {
+            self.agenda.set(Timer::Advertise, earliest);
         }
     }
 
     /// Advertises to all nodes, and sets the time of the next advertisement.
     pub(super) fn advertise(&mut self, now: Time, out: &mut Outbox) {
-        let Some(longest) = self.config.advertise.filter(|_| self.home.up) else { return };
+        let Some(longest) = self.config.advertisement_interval.filter(|_| self.home.up) else { return };
         self.home.advertised = Some(now);
         self.send_advertisement((ALL_NODES, None), self.router_lifetime(), out);
         let shortest = (longest / 3).max(MINIMUM_ADVERTISEMENT_GAP);
         let spread = u64::try_from(longest.saturating_sub(shortest).as_micros()).unwrap_or(0);
-        self.agenda.put(Timer::Advertise, now + shortest + Duration::from_micros(self.entropy.below(spread)));
+        self.agenda.set(Timer::Advertise, now + shortest + Duration::from_micros(self.entropy.below(spread)));
     }
 
     /// The last advertisement of a home agent that ends in good order (RFC 4861 §6.2.5).
     pub(super) fn stop_advertising(&mut self, out: &mut Outbox) {
-        if self.config.advertise.is_some() && self.home.up {
-            self.agenda.drop(&Timer::Advertise);
+        if self.config.advertisement_interval.is_some() && self.home.up {
+            self.agenda.cancel(&Timer::Advertise);
             self.send_advertisement((ALL_NODES, None), 0, out);
         }
     }
 
     /// Three times the longest interval (RFC 4861 §6.2.1), seconds.
     fn router_lifetime(&self) -> u16 {
-        let longest = self.config.advertise.unwrap_or_default();
+        let longest = self.config.advertisement_interval.unwrap_or_default();
         u16::try_from((longest * 3).as_secs().clamp(3, 9000)).unwrap_or(9000)
     }
 
@@ -304,7 +304,7 @@ impl HomeAgent {
         out: &mut Outbox,
     ) {
         let (Some(source), Some(link)) = (self.home.source(), self.home.link()) else { return };
-        let longest = self.config.advertise.unwrap_or_default();
+        let longest = self.config.advertisement_interval.unwrap_or_default();
         // RFC 6275 §7.3: an interval below 200 ms is advertised 20 ms longer, for the sender's own delays.
         let slack = Duration::from_millis(if longest < Duration::from_millis(200) { 20 } else { 0 });
         let milliseconds = u32::try_from((longest + slack).as_millis()).unwrap_or(u32::MAX);

@@ -6,7 +6,7 @@ use super::{HomeAgent, link_local, sort};
 use crate::base::time::Time;
 use crate::contract::config::nemo::{PrefixTable, PrefixTableRow};
 use crate::contract::engine::Outbox;
-use crate::contract::item::{BindingRecord, Record};
+use crate::contract::item::{BindingRecord, JournalRecord};
 use crate::crypto::authenticator::Timestamp;
 use core::time::Duration;
 use roam6_wire::{HomeAddress, Ipv4End, Prefix};
@@ -19,12 +19,12 @@ impl HomeAgent {
         let Some(unix_now) = self.clock.unix_micros(now) else { return };
         for record in core::mem::take(&mut self.recalled) {
             let record = match record {
-                Record::Binding(record) => record,
-                Record::Sequence(record) => {
+                JournalRecord::Binding(record) => record,
+                JournalRecord::Sequence(record) => {
                     self.recall_spent(&record, out);
                     continue;
                 }
-                Record::AddressSet(_) | Record::Lent(_) => continue,
+                JournalRecord::HbaSet(_) | JournalRecord::CareOfPrefix(_) => continue,
             };
             let care_of = self.alive(now, unix_now, &record);
             if care_of.is_empty() || !self.may_return(&record, &care_of) {
@@ -56,7 +56,7 @@ impl HomeAgent {
         });
         let reachable = |care_of: &CareOf| match Ipv4End::of(care_of.address) {
             Some(_) => self.config.ipv4.is_some(),
-            None => !care_of.at_home || record.at_home.is_some(),
+            None => !care_of.at_home || record.home_link_address.is_some(),
         };
         care_of.filter(|care_of| care_of.expires > now && reachable(care_of)).collect()
     }
@@ -65,7 +65,7 @@ impl HomeAgent {
         let home = record.home_address;
         let lifetime = care_of.iter().map(|care_of| care_of.expires.since(now)).max().unwrap_or_default();
         let mut registration = Registration {
-            at_home: record.at_home.filter(|_| care_of.iter().any(|care_of| care_of.at_home)),
+            at_home: record.home_link_address.filter(|_| care_of.iter().any(|care_of| care_of.at_home)),
             care_of,
             prefixes: self.share(home, record.prefixes),
             explicit: record.explicit,
@@ -90,11 +90,11 @@ impl HomeAgent {
     /// Takes a new prefix table; bindings it no longer allows end.
     pub(super) fn reload(&mut self, now: Time, mut table: Arc<PrefixTable>, out: &mut Outbox) {
         sort(&mut table);
-        let former = core::mem::replace(&mut self.config.table, table);
+        let former = core::mem::replace(&mut self.config.prefix_table, table);
         self.prefixes.reserve(&self.config);
         self.change_ways_home(&former, out);
         self.change_unreachable(&former, out);
-        let homes = rows_that_differ(&former, &self.config.table).map(|row| row.home_address);
+        let homes = rows_that_differ(&former, &self.config.prefix_table).map(|row| row.home_address);
         let lost = homes.filter(|home| {
             let latest = self.bindings.get(home).and_then(|binding| binding.latest());
             let allowed = |latest| self.row(*home).is_some_and(|row| self.allows(row, latest));

@@ -49,12 +49,12 @@ use self::transaction::Transactions;
 use self::unproven::Unproven;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::base::timers::Agenda;
-use crate::contract::command::Order;
+use crate::base::timers::TimerQueue;
+use crate::contract::command::Command;
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::Input;
-use crate::contract::item::{Record, TunnelId};
+use crate::contract::item::{JournalRecord, TunnelId};
 use crate::contract::view::View;
 use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::nemo::fault::Faults;
@@ -74,7 +74,7 @@ pub struct HomeAgent {
     tunnels: BTreeMap<TunnelId, HomeAddress>,
     prefixes: Prefixes,
     care_of: BTreeSet<(Ipv6Addr, TunnelId)>,
-    agenda: Agenda<Timer>,
+    agenda: TimerQueue<Timer>,
     transactions: Transactions,
     mtu: PathMtu,
     home: HomeLink,
@@ -86,7 +86,7 @@ pub struct HomeAgent {
     /// ESP sequence number last sent, of all security associations together: it grows in each of them (RFC 4303 §2.2).
     sealed: u32,
     spent: Spent,
-    recalled: Vec<Record>,
+    recalled: Vec<JournalRecord>,
     /// De-registrations the journal does not have yet.
     farewells: BTreeMap<HomeAddress, Farewell>,
     /// The routes of what is not bound were asked for.
@@ -99,7 +99,7 @@ const MAX_FAULTS: usize = 64;
 impl HomeAgent {
     /// A home agent without bindings. Whoever builds `config` has checked it.
     pub fn new(mut config: HomeAgentConfig, entropy: Entropy) -> HomeAgent {
-        sort(&mut config.table);
+        sort(&mut config.prefix_table);
         let mut prefixes = Prefixes::default();
         prefixes.reserve(&config);
         HomeAgent {
@@ -117,7 +117,7 @@ impl HomeAgent {
             tunnels: BTreeMap::new(),
             prefixes,
             care_of: BTreeSet::new(),
-            agenda: Agenda::new(),
+            agenda: TimerQueue::new(),
             transactions: Transactions::default(),
             spent: Spent::default(),
             recalled: Vec::new(),
@@ -128,7 +128,7 @@ impl HomeAgent {
 
     /// What the owner of `home` may register.
     fn row(&self, home: HomeAddress) -> Option<&PrefixTableRow> {
-        let rows = &self.config.table.rows;
+        let rows = &self.config.prefix_table.rows;
         let at = rows.binary_search_by_key(&home, |row| row.home_address).ok()?;
         rows.get(at)
     }
@@ -155,28 +155,28 @@ impl HomeAgent {
         self.clock.put(now, unix_micros);
     }
 
-    fn order(&mut self, now: Time, order: &Order, out: &mut Outbox) {
+    fn order(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
-            Order::Recall(records) => {
+            Command::RestoreJournal(records) => {
                 self.recalled.extend(records.iter().cloned());
                 self.recall(now, out);
             }
-            Order::PrefixTable(table) => {
+            Command::ReloadPrefixTable(table) => {
                 let ipv4 = self.serves_ipv4();
                 self.reload(now, table.clone(), out);
                 self.change_ipv4_forwarding(ipv4, out);
             }
-            Order::Begin => {
+            Command::JournalRestored => {
                 self.put_forwarding(out);
                 self.put_unreachable(out);
             }
-            Order::Unbind(home) => self.unbind(now, *home, "ended by hand", out),
+            Command::DeleteBinding(home) => self.unbind(now, *home, "ended by hand", out),
             // Bindings outlive the daemon: it takes the items out of the host itself, the journal stays.
-            Order::Stop => self.stop_advertising(out),
-            Order::MobileRouter(_) | Order::PathManager(_) | Order::Flows(_) => {}
-            Order::Shim(_) | Order::UsePath { .. } | Order::EndContext(_) => {}
-            Order::Mnpp(_) | Order::Ask(_) | Order::PutArea(_) | Order::DropArea(_) => {}
-            Order::Denm(_) | Order::Announce(_) => {}
+            Command::Stop => self.stop_advertising(out),
+            Command::ReloadMobileRouter(_) | Command::ReloadPathManager(_) | Command::ReloadFlows(_) => {}
+            Command::ReloadShim(_) | Command::SwitchPath { .. } | Command::DeleteContext(_) => {}
+            Command::ReloadMnpp(_) | Command::SendEchoRequest(_) | Command::AddGeoDestination(_) | Command::RemoveGeoDestination(_) => {}
+            Command::Denm(_) | Command::ReloadAnnouncement(_) => {}
         }
     }
 }
@@ -194,7 +194,7 @@ impl Engine for HomeAgent {
                 self.set_clock(now, clock.unix_micros);
                 self.recall(now, out);
             }
-            Input::Order(order) => self.order(now, order, out),
+            Input::Command(order) => self.order(now, order, out),
         }
         self.expire(now, out);
     }
@@ -205,12 +205,12 @@ impl Engine for HomeAgent {
 
     fn view(&self, now: Time, view: &mut View) {
         let mut last = None;
-        while let Some(next) = self.view_piece(now, last, view) {
+        while let Some(next) = self.view_page(now, last, view) {
             last = Some(next);
         }
     }
 
-    fn view_piece(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
+    fn view_page(&self, now: Time, last: Option<HomeAddress>, view: &mut View) -> Option<HomeAddress> {
         if last.is_none() {
             self.show(now, view);
         }

@@ -14,7 +14,7 @@ use crate::contract::item::TunnelId;
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, Report};
 use crate::crypto::esp::PAYLOAD_AT;
-use crate::nemo::ipsec::refusal;
+use crate::nemo::ipsec::drop_reason;
 use crate::nemo::ipv4::is_carried;
 use roam6_wire::HomeAddress;
 use roam6_wire::icmp6;
@@ -93,7 +93,7 @@ impl HomeAgent {
                 }
             }
             Ok(opened) => out.report(dropped(DropReason::NotForUs, format!("ESP with protocol {}", opened.protocol))),
-            Err(malformed) => out.report(dropped(refusal(&malformed), malformed.to_string())),
+            Err(malformed) => out.report(dropped(drop_reason(&malformed), malformed.to_string())),
         }
     }
 
@@ -208,7 +208,7 @@ impl HomeAgent {
         }
         let Some(mtu) = self.mtu.put(now, remote, mtu) else { return };
         if let Some(until) = self.mtu.expire(now, remote) {
-            self.agenda.put(Timer::PathMtu(remote), until);
+            self.agenda.set(Timer::PathMtu(remote), until);
         }
         self.path_mtu_changed(remote, mtu, out);
     }
@@ -224,7 +224,7 @@ impl HomeAgent {
     pub(super) fn expire_path_mtu(&mut self, now: Time, remote: Ipv6Addr, out: &mut Outbox) {
         let before = self.mtu.find(remote);
         if let Some(until) = self.mtu.expire(now, remote) {
-            self.agenda.put(Timer::PathMtu(remote), until);
+            self.agenda.set(Timer::PathMtu(remote), until);
         }
         let mtu = self.mtu.find(remote);
         if mtu != before {

@@ -126,7 +126,7 @@ impl HomeAgent {
             if until.is_some()
                 && let Some(until) = self.mtu.expire(now, remote)
             {
-                self.agenda.put(Timer::PathMtu(remote), until);
+                self.agenda.set(Timer::PathMtu(remote), until);
             }
             let mtu = self.mtu.find(remote);
             if mtu != before {

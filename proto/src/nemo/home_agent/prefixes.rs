@@ -2,7 +2,7 @@
 
 use crate::base::few;
 use crate::contract::config::nemo::HomeAgentConfig;
-use crate::contract::item::{MOST_PREFIX_LENGTHS, TunnelId};
+use crate::contract::item::{MAX_PREFIX_LENGTHS, TunnelId};
 use roam6_wire::{Ipv4End, Prefix};
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -20,9 +20,9 @@ pub(super) struct Prefixes {
     /// A tunnel's name is a quarter as long as a home address.
     owners: BTreeMap<Prefix, TunnelId>,
     /// How many prefixes there are of each length.
-    lengths: few::Map<u8, usize>,
+    lengths: few::VecMap<u8, usize>,
     /// Lengths that are kept free for the rows of the prefix table.
-    reserved: few::Set<u8>,
+    reserved: few::VecSet<u8>,
 }
 
 impl Prefixes {
@@ -61,9 +61,9 @@ impl Prefixes {
     /// Keeps the lengths of all rows of `config` free, and those that every home agent needs: of home addresses, of the
     /// IPv4 pool, and of everything, for a mobile router on the same host.
     pub(super) fn reserve(&mut self, config: &HomeAgentConfig) {
-        let rows = config.table.rows.iter().flat_map(|row| row.prefixes.iter().map(|prefix| prefix.length()));
+        let rows = config.prefix_table.rows.iter().flat_map(|row| row.prefixes.iter().map(|prefix| prefix.length()));
         let pool = config.ipv4_pool.map(|pool| pool.length.saturating_add(BEFORE_IPV4));
-        self.reserved = few::Set::default();
+        self.reserved = few::VecSet::default();
         for length in rows.chain(pool).chain([0, HOST]) {
             self.reserved.insert(length);
         }
@@ -72,14 +72,14 @@ impl Prefixes {
     /// Whether the host can tell apart the lengths of `asked` beside those in use and those reserved; what the prefix
     /// table says is always served.
     pub(super) fn has_room_for(&self, asked: &[Prefix]) -> bool {
-        let mut own = few::Set::default();
+        let mut own = few::VecSet::default();
         let other = asked.iter().map(|prefix| prefix.length()).filter(|length| !self.reserved.contains(length));
         for length in other {
             own.insert(length);
         }
         let added = own.iter().filter(|length| !self.lengths.contains_key(*length)).count();
         let in_use = self.lengths.keys().filter(|length| !self.reserved.contains(*length)).count();
-        let room = MOST_PREFIX_LENGTHS.saturating_sub(self.reserved.len());
+        let room = MAX_PREFIX_LENGTHS.saturating_sub(self.reserved.len());
         own.is_empty() || own.len() <= MOST_OWN_LENGTHS && in_use + added <= room
     }
 

@@ -8,13 +8,13 @@ use super::unreachable::UNREACHABLE_METRIC;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::nemo::{
-    Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SecurityPair, SharedKey,
+    Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SecurityAssociationPair, SharedKey,
 };
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Outcome, Packet};
-use crate::contract::item::{BindingRecord, Item, Key, Path, Plan, Record, RecordKey, Table};
+use crate::contract::item::{BindingRecord, Item, Key, TunnelPath, Plan, JournalRecord, JournalKey, RouteTable};
 use crate::contract::output::Output;
 use crate::crypto::authenticator::{Timestamp, authenticate};
 use crate::crypto::esp::{Integrity, SecurityAssociation};
@@ -90,7 +90,7 @@ impl World {
     fn new(kind: u8) -> World {
         let config = config(kind);
         let mut world = World {
-            agent: HomeAgent::new(config.clone(), Entropy::from_number(kind.into())),
+            agent: HomeAgent::new(config.clone(), Entropy::seed_from_u64(kind.into())),
             config,
             now: Time::ZERO,
             owed: VecDeque::new(),
@@ -99,7 +99,7 @@ impl World {
             refusing: 0,
         };
         world.feed(Input::Clock(Clock { unix_micros: BEGAN }));
-        world.feed(Input::Order(Order::Begin));
+        world.feed(Input::Command(Command::JournalRestored));
         world
     }
 
@@ -119,7 +119,7 @@ impl World {
             12 => self.link(story.byte()),
             13 => {
                 let order = self.order(story.byte());
-                self.feed(Input::Order(order));
+                self.feed(Input::Command(order));
             }
             14 => self.crash(),
             _ => self.answer(u8::MAX),
@@ -150,7 +150,7 @@ impl World {
                     }
                 }
                 Output::Transmit(transmit) => self.sent(&transmit.bytes),
-                Output::Report(_) | Output::Sample(_) | Output::Frame(_) => {}
+                Output::Report(_) | Output::ActivityQuery(_) | Output::Frame(_) => {}
             }
         }
     }
@@ -161,7 +161,7 @@ impl World {
         let home = HomeAddress(datagram.real_destination());
         let payload = match datagram.protocol {
             protocol::MOBILITY => datagram.payload,
-            protocol::ESP => match pair().to_mobile.open(datagram.payload) {
+            protocol::ESP => match pair().to_mobile_router.open(datagram.payload) {
                 Ok(opened) => opened.payload,
                 Err(_) => unreachable!("sealed for somebody else"),
             },
@@ -174,7 +174,7 @@ impl World {
             return;
         }
         assert!(u64::from(told.lifetime_seconds()) <= self.config.max_lifetime.as_secs());
-        let Some(Item::Record(Record::Binding(record))) = self.confirmed.find(&Key::Record(RecordKey::Binding(home)))
+        let Some(Item::JournalRecord(JournalRecord::Binding(record))) = self.confirmed.find(&Key::JournalRecord(JournalKey::Binding(home)))
         else {
             unreachable!("acknowledged before it was written down")
         };
@@ -191,13 +191,13 @@ impl World {
                 // Over the home link if that is up.
                 let at_home = |address: &Ipv6Addr| *address == record.home_address.0;
                 let leads_to = |address: &Ipv6Addr| tunnel.paths.iter().any(|path| path.remote == *address);
-                tunnel.far == far && record.care_of.iter().all(|(_, address, _)| at_home(address) || leads_to(address))
+                tunnel.remote_prefixes == far && record.care_of.iter().all(|(_, address, _)| at_home(address) || leads_to(address))
             }
             _ => false,
         };
         assert!(self.confirmed.iter().any(|(_, item)| serves(item)), "acknowledged without a tunnel");
         for destination in far {
-            let key = Key::Route(Table::MAIN, destination, Prefix::ALL, super::forwarding::TUNNEL_METRIC);
+            let key = Key::Route(RouteTable::MAIN, destination, Prefix::ALL, super::forwarding::TUNNEL_METRIC);
             assert!(self.confirmed.find(&key).is_some(), "acknowledged without a route to {destination}");
         }
     }
@@ -210,9 +210,9 @@ impl World {
                 Ok(item) => {
                     let key = item.key();
                     self.confirmed.put(item);
-                    Outcome { key, refused: None }
+                    Outcome { key, error: None }
                 }
-                Err(key) => Outcome { key, refused: Some("refused".into()) },
+                Err(key) => Outcome { key, error: Some("refused".into()) },
             };
             self.feed(Input::Outcome(outcome));
         }
@@ -304,20 +304,20 @@ impl World {
         let link = LinkId(2 + u32::from(what >> 1 & 1));
         let (name, address) = ("home0".to_owned(), Some(LinkAddress([2, 0, 0, 0, 0, 1])));
         self.feed(Input::Link(LinkEvent { link, name, address, up: what & 1 == 0, mtu: 1500 }));
-        self.feed(Input::Address(AddressEvent { link, address: AGENT, state: AddressState::Assigned }));
+        self.feed(Input::Address(AddressEvent { link, address: AGENT, state: AddressState::Preferred }));
     }
 
-    fn order(&mut self, what: u8) -> Order {
+    fn order(&mut self, what: u8) -> Command {
         let home = HomeAddress(home_address(u16::from(what % 6)));
         match what >> 6 {
-            0 => Order::Unbind(home),
+            0 => Command::DeleteBinding(home),
             1 => {
-                let mut table = config(what).table;
+                let mut table = config(what).prefix_table;
                 Arc::make_mut(&mut table).rows.retain(|row| row.home_address != home);
-                Order::PrefixTable(table)
+                Command::ReloadPrefixTable(table)
             }
-            2 => Order::PrefixTable(config(0).table),
-            _ => Order::Stop,
+            2 => Command::ReloadPrefixTable(config(0).prefix_table),
+            _ => Command::Stop,
         }
     }
 
@@ -325,16 +325,16 @@ impl World {
     fn crash(&mut self) {
         self.answer(u8::MAX);
         let records = self.confirmed.iter().filter_map(|(_, item)| match item {
-            Item::Record(record) => Some(record.clone()),
+            Item::JournalRecord(record) => Some(record.clone()),
             _ => None,
         });
-        let records: Vec<Record> = records.collect();
-        self.agent = HomeAgent::new(self.config.clone(), Entropy::from_number(1));
+        let records: Vec<JournalRecord> = records.collect();
+        self.agent = HomeAgent::new(self.config.clone(), Entropy::seed_from_u64(1));
         let before: Vec<Key> = self.confirmed.iter().map(|(key, _)| key.clone()).collect();
         (self.confirmed, self.asked, self.refusing) = (Plan::new(), Plan::new(), 0);
         self.owed.clear();
         self.feed(Input::Clock(Clock { unix_micros: BEGAN + self.now.as_micros() }));
-        self.feed(Input::Order(Order::Recall(records)));
+        self.feed(Input::Command(Command::RestoreJournal(records)));
         for (key, _) in self.asked.iter().filter(|(key, _)| matches!(key, Key::Tunnel(_) | Key::Route(..))) {
             assert!(before.contains(key), "{key:?} has another name after the crash");
         }
@@ -356,7 +356,7 @@ impl World {
                 unreachable!("{tunnel:?} is nobody's")
             };
             assert!(tunnel.paths.len() <= super::binding::MAX_PATHS);
-            let live = |path: &Path| {
+            let live = |path: &TunnelPath| {
                 let latest = binding.latest();
                 latest.is_some_and(|latest| match path.direct {
                     true => latest.at_home.is_some_and(|at| at.link_local() == path.remote),
@@ -378,14 +378,14 @@ impl World {
         while !self.owed.is_empty() {
             self.answer(u8::MAX);
         }
-        self.feed(Input::Order(Order::Stop));
+        self.feed(Input::Command(Command::Stop));
         for _ in 0..2 {
             self.pass(LONG);
             self.answer(u8::MAX);
         }
         let lasting = |key: &&Key| match key {
-            Key::Setting(..) | Key::Anycast(..) | Key::Route(_, _, _, HOME_METRIC | UNREACHABLE_METRIC) => true,
-            Key::Record(RecordKey::Sequence(home)) => self.agent.row(*home).is_some(),
+            Key::Sysctl(..) | Key::Anycast(..) | Key::Route(_, _, _, HOME_METRIC | UNREACHABLE_METRIC) => true,
+            Key::JournalRecord(JournalKey::Sequence(home)) => self.agent.row(*home).is_some(),
             _ => false,
         };
         let rest: Vec<&Key> = self.asked.iter().map(|(key, _)| key).filter(|key| !lasting(key)).collect();
@@ -406,9 +406,9 @@ fn home_address(who: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 1, who)
 }
 
-fn pair() -> SecurityPair {
+fn pair() -> SecurityAssociationPair {
     let association = |spi| SecurityAssociation { spi, integrity: Integrity::HmacSha1, key: vec![7; 20] };
-    SecurityPair { to_home_agent: association(256), to_mobile: association(257) }
+    SecurityAssociationPair { to_home_agent: association(256), to_mobile_router: association(257) }
 }
 
 /// Five mobile routers, two of which share a prefix; one has a shared key, one uses ESP.
@@ -427,7 +427,7 @@ fn config(kind: u8) -> HomeAgentConfig {
         address: AGENT,
         home_prefixes: Prefix::new(AGENT, 64).into_iter().collect(),
         home_link: (kind & 1 == 1).then(|| "home0".into()),
-        table: PrefixTable { rows: (0..5).map(row).collect() }.into(),
+        prefix_table: PrefixTable { rows: (0..5).map(row).collect() }.into(),
         max_lifetime: Duration::from_secs(600),
         refresh_advice: (kind & 2 == 2).then(|| Duration::from_secs(30)),
         multiple_care_of: kind & 4 == 0,
@@ -435,7 +435,7 @@ fn config(kind: u8) -> HomeAgentConfig {
         max_bindings: MAX_BINDINGS,
         duplicate_detection: kind & 8 == 0,
         preference: 0,
-        advertise: (kind & 16 == 16).then(|| Duration::from_secs(600)),
+        advertisement_interval: (kind & 16 == 16).then(|| Duration::from_secs(600)),
         path_mtu: 1500,
         ipv4: None,
         ipv4_pool: None,
@@ -472,15 +472,15 @@ fn option(story: &mut Story<'_>, care_of: impl Fn(u8) -> Ipv6Addr, who: u16) -> 
 #[cfg(test)]
 mod tests {
     use super::scenario;
-    use crate::play;
+    use crate::fuzz_inputs;
 
     #[test]
     fn the_committed_corpus_passes() {
-        play::every_file("../fuzz/corpus/home_agent", scenario);
+        fuzz_inputs::run_files("../fuzz/corpus/home_agent", scenario);
     }
 
     #[test]
     fn holds_for_every_seed() {
-        play::every_seed(3000, 600, scenario);
+        fuzz_inputs::run_seeds(3000, 600, scenario);
     }
 }

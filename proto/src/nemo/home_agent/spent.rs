@@ -4,7 +4,7 @@
 use super::HomeAgent;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Key, Record, RecordKey, SequenceRecord};
+use crate::contract::item::{Item, Key, JournalRecord, JournalKey, SequenceRecord};
 use roam6_wire::{HomeAddress, Sequence};
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl HomeAgent {
     /// Notes, in the journal too, that numbers up to `sequence` have been used, if nothing else would remember.
     pub(super) fn spend(&mut self, home: HomeAddress, sequence: Sequence, out: &mut Outbox) {
         if self.needs_numbers(home) && self.spent.0.insert(home, sequence) != Some(sequence) {
-            self.put_own(Item::Record(Record::Sequence(SequenceRecord { home_address: home, sequence })), out);
+            self.put_own(Item::JournalRecord(JournalRecord::Sequence(SequenceRecord { home_address: home, sequence })), out);
         }
     }
 
@@ -33,7 +33,7 @@ impl HomeAgent {
         if self.needs_numbers(home) {
             self.spent.0.insert(home, record.sequence);
         } else if self.config.home_prefixes.iter().any(|prefix| prefix.contains(home.0)) {
-            out.drop(Key::Record(RecordKey::Sequence(home)));
+            out.drop(Key::JournalRecord(JournalKey::Sequence(home)));
         }
     }
 
@@ -42,7 +42,7 @@ impl HomeAgent {
         let gone: Vec<HomeAddress> = self.spent.0.keys().copied().filter(|home| !self.needs_numbers(*home)).collect();
         for home in gone {
             self.spent.0.remove(&home);
-            out.drop(Key::Record(RecordKey::Sequence(home)));
+            out.drop(Key::JournalRecord(JournalKey::Sequence(home)));
         }
     }
 

@@ -6,7 +6,7 @@ use super::transaction::REPAIR_AFTER;
 use super::{HomeAgent, forwarding};
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Key, RecordKey};
+use crate::contract::item::{Item, Key, JournalKey};
 use crate::contract::output::Via;
 use crate::contract::report::Report;
 use core::fmt;
@@ -49,7 +49,7 @@ impl fmt::Display for Timer {
 impl HomeAgent {
     /// Does what is due by `now`.
     pub(super) fn expire(&mut self, now: Time, out: &mut Outbox) {
-        while let Some(timer) = self.agenda.expire(now) {
+        while let Some(timer) = self.agenda.pop_expired(now) {
             match timer {
                 Timer::Binding(home) => self.expire_binding(now, home, out),
                 Timer::Announce(home, times) => self.announce(now, home, times, out),
@@ -65,8 +65,8 @@ impl HomeAgent {
     /// Sets the timer of a binding to the next thing due.
     pub(super) fn schedule(&mut self, home: HomeAddress) {
         match self.bindings.get(&home).and_then(|binding| binding.due()) {
-            Some(at) => self.agenda.put(Timer::Binding(home), at),
-            None => self.agenda.drop(&Timer::Binding(home)),
+            Some(at) => self.agenda.set(Timer::Binding(home), at),
+            None => self.agenda.cancel(&Timer::Binding(home)),
         }
     }
 
@@ -92,7 +92,7 @@ impl HomeAgent {
                 out.drop(Key::Tunnel(binding.tunnel));
             }
             if binding.tombstone {
-                out.drop(Key::Record(RecordKey::Binding(home)));
+                out.drop(Key::JournalRecord(JournalKey::Binding(home)));
             }
             let (tunnel, sequence) = (binding.tunnel, binding.sequence);
             self.tunnels.remove(&tunnel);
@@ -167,7 +167,7 @@ impl HomeAgent {
         let ground = Ground { own: self.config.own(), home: &self.home, mtu: &self.mtu };
         items.push(ground.tunnel(binding.tunnel, home, current, &left));
         items.extend(forwarding::routes(binding.tunnel, home, current));
-        items.push(Item::Record(binding.record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default())));
+        items.push(Item::JournalRecord(binding.record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default())));
         for item in items {
             self.put(home, item, out);
         }
@@ -178,7 +178,7 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get(&home) else { return };
         let Some(current) = &binding.current else { return };
         let record = binding.record(home, current, |at| self.clock.unix_micros(at).unwrap_or_default());
-        self.put(home, Item::Record(record), out);
+        self.put(home, Item::JournalRecord(record), out);
     }
 
     fn ask_to_refresh(&mut self, now: Time, home: HomeAddress, out: &mut Outbox) {

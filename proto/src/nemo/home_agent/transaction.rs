@@ -94,7 +94,7 @@ impl HomeAgent {
         }
         if install {
             // What the host has refused of the binding in force, it does not hold.
-            let lacking = self.agenda.find(&Timer::Repair(home)).is_some();
+            let lacking = self.agenda.deadline_of(&Timer::Repair(home)).is_some();
             self.install(home, abandoned.is_some() || lacking, out);
         }
         self.schedule(home);
@@ -127,7 +127,7 @@ impl HomeAgent {
             items.extend(forwarding::routes(binding.tunnel, home, &pending.next).filter(|item| !known(item)));
         }
         let record = binding.record(home, &pending.next, |at| self.clock.unix_micros(at).unwrap_or_default());
-        items.push(Item::Record(record));
+        items.push(Item::JournalRecord(record));
         pending.stage = Stage::Installing { missing: items.len(), refused: None };
         let waiting = Some((home, pending.transaction));
         binding.pending = Some(pending);
@@ -152,26 +152,26 @@ impl HomeAgent {
     /// Takes the host's answer to one `Put`.
     pub(super) fn outcome(&mut self, now: Time, outcome: &Outcome, out: &mut Outbox) {
         let Some(waiting) = self.transactions.take(&outcome.key) else { return };
-        if let Some(why) = &outcome.refused {
-            out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
+        if let Some(why) = &outcome.error {
+            out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
         }
         let Some((home, transaction)) = waiting else {
-            if outcome.refused.is_some() && matches!(outcome.key, Key::Anycast(..) | Key::Route(..)) {
-                self.agenda.put(Timer::RepairHomeLink, now + REPAIR_OWN_AFTER);
+            if outcome.error.is_some() && matches!(outcome.key, Key::Anycast(..) | Key::Route(..)) {
+                self.agenda.set(Timer::RepairHomeLink, now + REPAIR_OWN_AFTER);
             }
             return;
         };
-        if transaction == IN_FORCE && outcome.refused.is_some() {
-            self.agenda.put(Timer::Repair(home), now + REPAIR_AFTER);
+        if transaction == IN_FORCE && outcome.error.is_some() {
+            self.agenda.set(Timer::Repair(home), now + REPAIR_AFTER);
         }
-        self.farewell_outcome(now, (home, transaction), outcome.refused.is_some(), out);
+        self.farewell_outcome(now, (home, transaction), outcome.error.is_some(), out);
         let Some(binding) = self.bindings.get_mut(&home) else { return };
         let Some(pending) = binding.pending.as_mut().filter(|pending| pending.transaction == transaction) else {
             return;
         };
         let Stage::Installing { missing, refused } = &mut pending.stage else { return };
         *missing = missing.saturating_sub(1);
-        if outcome.refused.is_some() {
+        if outcome.error.is_some() {
             refused.get_or_insert_with(|| outcome.key.clone());
         }
         if *missing == 0 {
@@ -238,7 +238,7 @@ impl HomeAgent {
                 for route in forwarding::routes(tunnel, home, &current) {
                     self.put(home, route, out);
                 }
-                self.put(home, Item::Record(record), out);
+                self.put(home, Item::JournalRecord(record), out);
                 self.claim(home, Some(&next), out);
                 self.schedule(home);
             }
@@ -272,8 +272,8 @@ impl HomeAgent {
         let Some(binding) = self.bindings.get(&home) else { return };
         let pending = binding.pending.iter().map(|pending| &pending.next);
         let live: Vec<&Registration> = binding.current.iter().chain(pending).collect();
-        let prefixes: few::Set<Prefix> = live.iter().flat_map(|live| live.prefixes.iter().copied()).collect();
-        let addresses: few::Set<_> = live.iter().flat_map(|live| live.addresses()).collect();
+        let prefixes: few::VecSet<Prefix> = live.iter().flat_map(|live| live.prefixes.iter().copied()).collect();
+        let addresses: few::VecSet<_> = live.iter().flat_map(|live| live.addresses()).collect();
         if let Some(old) = old {
             for prefix in old.prefixes.iter().filter(|prefix| !prefixes.contains(prefix)) {
                 self.prefixes.remove(*prefix);

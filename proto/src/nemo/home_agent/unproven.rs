@@ -56,7 +56,7 @@ impl Unproven {
 impl Buckets {
     fn pass(&mut self, now: Time, home: HomeAddress, entropy: &mut Entropy) -> bool {
         if self.full_at.is_empty() {
-            self.seed = entropy.bits();
+            self.seed = entropy.next_u64();
             self.full_at.resize(BUCKETS, Time::ZERO);
         }
         let bits = home.0.to_bits();

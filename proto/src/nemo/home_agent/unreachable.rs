@@ -5,7 +5,7 @@
 use super::HomeAgent;
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Route, Table, Target};
+use crate::contract::item::{Item, Route, RouteTable, NextHop};
 use roam6_wire::Prefix;
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ impl HomeAgent {
     /// Puts the routes of all networks of this home agent.
     pub(super) fn put_unreachable(&mut self, out: &mut Outbox) {
         self.has_unreachable = true;
-        for prefix in networks(&self.config, &self.config.table) {
+        for prefix in networks(&self.config, &self.config.prefix_table) {
             self.put_own(unreachable(prefix), out);
         }
     }
@@ -26,7 +26,7 @@ impl HomeAgent {
         if !self.has_unreachable {
             return;
         }
-        let [before, after] = [before, &self.config.table].map(|table| networks(&self.config, table));
+        let [before, after] = [before, &self.config.prefix_table].map(|table| networks(&self.config, table));
         after.difference(&before).for_each(|prefix| self.put_own(unreachable(*prefix), out));
         before.difference(&after).for_each(|prefix| out.drop(unreachable(*prefix).key()));
     }
@@ -68,11 +68,11 @@ fn joined(low: Prefix, high: Prefix) -> Option<Prefix> {
 
 fn unreachable(destination: Prefix) -> Item {
     Item::Route(Route {
-        table: Table::MAIN,
+        table: RouteTable::MAIN,
         destination,
         source: Prefix::ALL,
         metric: UNREACHABLE_METRIC,
-        target: Target::Unreachable,
+        target: NextHop::Unreachable,
         mtu: None,
     })
 }

@@ -68,7 +68,7 @@ impl HomeAgent {
             remote: path.remote,
             mtu: path.mtu,
             weight: path.weight,
-            far: tunnel.far.clone(),
+            far: tunnel.remote_prefixes.clone(),
             state: state(at, path.weight).into(),
         }));
     }
@@ -89,7 +89,7 @@ impl HomeAgent {
             state: "refused".into(),
             refused_prefixes: Vec::new(),
             last_error: Some(fault.why.clone()),
-            since: Some(now.since(fault.since)),
+            error_age: Some(now.since(fault.since)),
         })
     }
 
@@ -114,15 +114,15 @@ impl HomeAgent {
             state: if binding.pending.is_some() { "registering" } else { "bound" }.into(),
             refused_prefixes: Vec::new(),
             last_error: self.faults.find(home).map(|fault| fault.why.clone()),
-            since: self.faults.find(home).map(|fault| now.since(fault.since)),
+            error_age: self.faults.find(home).map(|fault| now.since(fault.since)),
         }
-        .at(Some(care_of.address))
+        .with_care_of(Some(care_of.address))
     }
 
     fn show_link(&self, name: &str) -> LinkView {
         LinkView {
             last_error: None,
-            since: None,
+            error_age: None,
             name: name.into(),
             role: "home".into(),
             up: self.home.link().is_some(),

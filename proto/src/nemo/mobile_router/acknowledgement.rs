@@ -137,7 +137,7 @@ impl MobileRouter {
         let (home_agent, status, sequence) = (wanted.home_agent, message.status.0, message.sequence);
         let granted = lifetime(message.lifetime_units);
         self.diagnosis.note_answered();
-        out.report(Report::AckReceived { home_agent, status, sequence, lifetime: granted });
+        out.report(Report::AcknowledgementReceived { home_agent, status, sequence, lifetime: granted });
         let consequence = self.consequence(now, message, &wanted);
         if matches!(consequence, Consequence::Refused | Consequence::Afresh)
             && self.is_doubted(now, message, &wanted, out)

@@ -6,14 +6,14 @@ use super::registration::{CareOf, Wanted};
 use super::uplink::Uplink;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
-use crate::contract::config::nemo::Sharing;
-use crate::contract::item::{Item, Neighbour, Path};
+use crate::contract::config::nemo::LoadSharing;
+use crate::contract::item::{Item, Neighbour, TunnelPath};
 use roam6_wire::{CareOfAddress, LinkAddress};
 
 impl MobileRouter {
     /// Whether other uplinks may stay registered while one is on the home link.
     pub(super) fn may_be_both(&self) -> bool {
-        let multiple = self.config.sharing != Sharing::Single && !self.single;
+        let multiple = self.config.load_sharing != LoadSharing::Single && !self.single;
         self.home.is_some() && self.config.home_and_away && multiple && !self.apart
     }
 
@@ -50,9 +50,9 @@ impl MobileRouter {
     }
 
     /// The home link as a path of the tunnel that needs no tunnel.
-    pub(super) fn direct_path(&self, care_of: &CareOf, weight: u16) -> Option<Path> {
+    pub(super) fn direct_path(&self, care_of: &CareOf, weight: u16) -> Option<TunnelPath> {
         let uplink = self.uplink_of(care_of)?;
-        Some(Path {
+        Some(TunnelPath {
             bid: care_of.bid,
             local: care_of.address.0,
             remote: self.neighbour_on(care_of.link)?.link_local(),
@@ -64,7 +64,7 @@ impl MobileRouter {
     }
 
     /// What makes the far end of a direct path known: the address stands for the link-layer address alone.
-    pub(super) fn neighbour_of(&self, path: &Path) -> Option<Item> {
+    pub(super) fn neighbour_of(&self, path: &TunnelPath) -> Option<Item> {
         let link = path.link.filter(|_| path.direct)?;
         let link_address = self.neighbour_on(link)?;
         Some(Item::Neighbour(Neighbour { link, address: path.remote, link_address }))

@@ -10,7 +10,7 @@ use crate::base::ids::LinkId;
 use crate::base::time::Time;
 use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, Packet};
-use crate::contract::item::Path;
+use crate::contract::item::TunnelPath;
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, Report};
 use crate::nemo::ipv4::{KEEPALIVE, NO_KEEPALIVE, carry};
@@ -254,13 +254,13 @@ impl MobileRouter {
     }
 
     /// The path of the tunnel by an IPv4 care-of address.
-    pub(super) fn carried_path(&self, care_of: &CareOf, uplink: &Uplink, home_agent: Ipv6Addr) -> Option<Path> {
+    pub(super) fn carried_path(&self, care_of: &CareOf, uplink: &Uplink, home_agent: Ipv6Addr) -> Option<TunnelPath> {
         let (own, address) = (care_of.ipv4()?, self.ipv4_of(home_agent)?);
         let port = if self.carriage.udp { DSMIP_PORT } else { 0 };
         let (local, remote) = (Ipv4End { port, ..own }, Ipv4End { address, port });
         let mtu = uplink.mtu().saturating_sub(local.overhead());
         let (link, bid) = (Some(care_of.link), care_of.bid);
-        Some(Path { bid, local: local.to_ipv6(), remote: remote.to_ipv6(), link, mtu, weight: 0, direct: false })
+        Some(TunnelPath { bid, local: local.to_ipv6(), remote: remote.to_ipv6(), link, mtu, weight: 0, direct: false })
     }
 
     /// A signalling packet as it leaves by `care_of`: carried by UDP if that is an IPv4 one, whatever data is carried by.
@@ -370,7 +370,7 @@ impl Uplink {
         self.ipv4.in_use = wanted;
         let Some(link) = self.link() else { return };
         if let Some(before) = before {
-            out.report(Report::CareOfGone { link, bid, address: before.0 });
+            out.report(Report::CareOfRemoved { link, bid, address: before.0 });
         }
         if let Some(after) = self.ipv4.in_use() {
             out.report(Report::CareOfFormed { link, bid, address: after.0 });

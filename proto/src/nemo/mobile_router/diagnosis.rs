@@ -212,7 +212,7 @@ impl MobileRouter {
         let held = self.registration.binding().map(|binding| binding.care_of()).unwrap_or_default();
         let accepted = self.diagnosis.accepted;
         let unheard = uplink.tunnelled.is_none_or(|at| at < accepted);
-        let waited = now.since(accepted) >= probe.interval * probe.lost;
+        let waited = now.since(accepted) >= probe.interval * probe.down_after;
         if !(uplink.prober.is_silent() && unheard && waited && held.iter().any(|held| held.address == care_of.address))
         {
             return;

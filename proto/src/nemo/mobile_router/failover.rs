@@ -11,7 +11,7 @@ use super::probe::{Change, Probe, Prober};
 use super::registration::{Place, Wanted};
 use crate::base::few;
 use crate::base::time::Time;
-use crate::base::token_bucket::Limiter;
+use crate::base::token_bucket::TokenBucket;
 use crate::contract::engine::Outbox;
 use crate::contract::output::Transmit;
 use crate::contract::report::Report;
@@ -46,12 +46,12 @@ const MAX_FAREWELL_INTERVAL: Duration = Duration::from_secs(16);
 /// The watch over the home agent in use.
 #[derive(Debug, Clone)]
 pub(super) struct Failover {
-    limiter: Limiter,
+    limiter: TokenBucket,
     /// While every path is without answers.
     doubt: Option<Doubt>,
     trial: Option<Trial>,
     /// Home agents that did not accept us in time, and until when they are left alone.
-    shunned: few::Map<Ipv6Addr, Time>,
+    shunned: few::VecMap<Ipv6Addr, Time>,
     farewell: Option<Farewell>,
 }
 
@@ -92,10 +92,10 @@ struct Farewell {
 impl Default for Failover {
     fn default() -> Failover {
         Failover {
-            limiter: Limiter::new(1, ASK_INTERVAL),
+            limiter: TokenBucket::new(1, ASK_INTERVAL),
             doubt: None,
             trial: None,
-            shunned: few::Map::new(),
+            shunned: few::VecMap::new(),
             farewell: None,
         }
     }
@@ -312,7 +312,7 @@ impl MobileRouter {
     pub(super) fn failover_deadline(&self) -> Option<Time> {
         let trial = self.failover.trial.map(|trial| trial.until);
         let doubt = self.failover.doubt.as_ref();
-        let ask = doubt.filter(|doubt| doubt.asked.is_none()).map(|_| self.failover.limiter.next());
+        let ask = doubt.filter(|doubt| doubt.asked.is_none()).map(|_| self.failover.limiter.next_token());
         let due = self.answer_due();
         let away =
             self.registration.binding().is_some_and(|binding| matches!(binding.wanted.place, Place::Away { .. }));

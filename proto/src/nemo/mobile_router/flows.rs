@@ -14,7 +14,7 @@ use std::net::Ipv6Addr;
 #[derive(Debug, Default, Clone)]
 pub(super) struct FlowAnswers {
     /// Those it has refused.
-    refused: few::Map<Fid, u8>,
+    refused: few::VecMap<Fid, u8>,
     /// The home agent that knows of none.
     mute: Option<Ipv6Addr>,
 }
@@ -37,7 +37,7 @@ impl MobileRouter {
             MobilityOption::FlowIdentification(answer) => Some((answer.fid, answer.status)),
             _ => None,
         });
-        let answers: few::Map<Fid, u8> = answers.collect();
+        let answers: few::VecMap<Fid, u8> = answers.collect();
         let home_agent = Some(held.home_agent).filter(|_| answers.is_empty());
         let known = core::mem::replace(&mut self.flow_answers.mute, home_agent);
         if let Some(home_agent) = home_agent {

@@ -7,10 +7,10 @@ use super::registration::CareOf;
 use super::uplink::Uplink;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
-use crate::contract::config::flow::{FlowRule, Selector};
-use crate::contract::config::nemo::Sharing;
+use crate::contract::config::flow::{FlowRule, FlowSelector};
+use crate::contract::config::nemo::LoadSharing;
 use crate::contract::item::{
-    Address, Item, Knob, Path, Plan, Route, Rule, Setting, Table, Target, Tunnel, TunnelFlow, TunnelId,
+    Address, Item, Sysctl, TunnelPath, Plan, Route, PolicyRule, SysctlSetting, RouteTable, NextHop, Tunnel, TunnelFlow, TunnelId,
 };
 use roam6_wire::{Bid, Ipv4End, Prefix};
 use std::net::Ipv6Addr;
@@ -18,12 +18,12 @@ use std::net::Ipv6Addr;
 /// The tunnel to the home agent.
 pub const TUNNEL: TunnelId = TunnelId(1);
 /// Where packets from the mobile network and the home address look. An uplink's table is this plus its identifier.
-pub const TUNNEL_TABLE: Table = Table(6_275_000);
+pub const TUNNEL_TABLE: RouteTable = RouteTable(6_275_000);
 
 /// Where nothing leads anywhere.
-const NOWHERE: Table = Table(TUNNEL_TABLE.0 - 1);
+const NOWHERE: RouteTable = RouteTable(TUNNEL_TABLE.0 - 1);
 /// Its default routes discard without an answer.
-const DISCARD_TABLE: Table = Table(TUNNEL_TABLE.0 - 3);
+const DISCARD_TABLE: RouteTable = RouteTable(TUNNEL_TABLE.0 - 3);
 /// The incoming interface of locally generated packets, as routing rules see it.
 pub(super) const LOOPBACK: &str = "lo";
 
@@ -73,14 +73,14 @@ impl MobileRouter {
     }
 
     /// The paths of the tunnel, best first. A path that is not yet acknowledged, or was left a moment ago, receives.
-    pub(super) fn paths(&self) -> Vec<Path> {
+    pub(super) fn paths(&self) -> Vec<TunnelPath> {
         let live = self.live();
         let best = live.iter().map(|care_of| care_of.priority).min().unwrap_or_default();
-        let mut paths: Vec<Path> = Vec::new();
+        let mut paths: Vec<TunnelPath> = Vec::new();
         for (index, care_of) in live.iter().enumerate() {
-            let weight = match self.config.sharing {
-                Sharing::Weights if care_of.priority == best => self.weight(care_of.bid),
-                Sharing::Single | Sharing::Standby if index == 0 => 1,
+            let weight = match self.config.load_sharing {
+                LoadSharing::Weighted if care_of.priority == best => self.weight(care_of.bid),
+                LoadSharing::Single | LoadSharing::Standby if index == 0 => 1,
                 _ => 0,
             };
             paths.extend(self.path(care_of, weight));
@@ -134,7 +134,7 @@ impl MobileRouter {
             .any(|uplink| uplink.is_up() && !uplink.prober.is_silent())
     }
 
-    fn path(&self, care_of: &CareOf, weight: u16) -> Option<Path> {
+    fn path(&self, care_of: &CareOf, weight: u16) -> Option<TunnelPath> {
         if care_of.home {
             return self.direct_path(care_of, weight);
         }
@@ -142,9 +142,9 @@ impl MobileRouter {
         let uplink = self.uplinks.iter().find(here)?;
         if care_of.ipv4().is_some() {
             let path = self.carried_path(care_of, uplink, self.registration.served()?)?;
-            return Some(Path { weight, ..path });
+            return Some(TunnelPath { weight, ..path });
         }
-        Some(Path {
+        Some(TunnelPath {
             bid: care_of.bid,
             local: care_of.address.0,
             remote: self.registration.served()?,
@@ -172,15 +172,15 @@ impl MobileRouter {
     }
 
     fn put_settings(&self, plan: &mut Plan) {
-        let mut put = |link, knob, value| plan.put(Item::Setting(Setting { link, knob, value }));
-        put(None, Knob::Forwarding, 1);
+        let mut put = |link, knob, value| plan.put(Item::Sysctl(SysctlSetting { link, sysctl: knob, value }));
+        put(None, Sysctl::Forwarding, 1);
         for link in self.uplinks.iter().filter_map(Uplink::link) {
-            for knob in [Knob::AcceptRa, Knob::Autoconf, Knob::AcceptDad, Knob::RouterSolicitations] {
+            for knob in [Sysctl::AcceptRa, Sysctl::Autoconf, Sysctl::AcceptDad, Sysctl::RouterSolicitations] {
                 put(Some(link), knob, 0);
             }
         }
         for ingress in self.ingress.iter().filter_map(|ingress| ingress.interface.as_ref()) {
-            for knob in [Knob::AcceptRa, Knob::Autoconf, Knob::AcceptDad, Knob::RouterSolicitations] {
+            for knob in [Sysctl::AcceptRa, Sysctl::Autoconf, Sysctl::AcceptDad, Sysctl::RouterSolicitations] {
                 put(Some(ingress.link), knob, 0);
             }
         }
@@ -200,8 +200,8 @@ impl MobileRouter {
         let alone = self.sources.get(&bid).is_some_and(Source::has_whole_link);
         let prefix_length = if alone { 128 } else { formed.prefix_length() };
         let (address, table) = (formed.address.0, uplink_table(bid));
-        let gateway = Target::Gateway { link, router: formed.router };
-        let on_link = Some(route(table, formed.prefix, DEFAULT_METRIC, Target::Link(link))).filter(|_| formed.on_link);
+        let gateway = NextHop::Gateway { link, router: formed.router };
+        let on_link = Some(route(table, formed.prefix, DEFAULT_METRIC, NextHop::OnLink(link))).filter(|_| formed.on_link);
         let mut items = vec![
             // Not preferred: a program that chose it would lose its connections with the network.
             address_item(link, address, prefix_length, false),
@@ -217,15 +217,15 @@ impl MobileRouter {
     fn put_inside(&self, plan: &mut Plan) {
         self.put_forged(plan);
         for prefix in self.networks() {
-            let (source, destination, table) = (Prefix::ALL, prefix, Table::MAIN);
-            plan.put(Item::Rule(Rule { priority: RULE_INSIDE, source, destination, incoming: None, table }));
-            plan.put(route(table, prefix, LAST_METRIC, Target::Unreachable));
+            let (source, destination, table) = (Prefix::ALL, prefix, RouteTable::MAIN);
+            plan.put(Item::Rule(PolicyRule { priority: RULE_INSIDE, source, destination, iif: None, table }));
+            plan.put(route(table, prefix, LAST_METRIC, NextHop::Unreachable));
         }
-        plan.put(route(NOWHERE, Prefix::ALL, DEFAULT_METRIC, Target::Unreachable));
+        plan.put(route(NOWHERE, Prefix::ALL, DEFAULT_METRIC, NextHop::Unreachable));
         for ingress in &self.ingress {
             let (incoming, all) = (Some(ingress.config.interface.clone()), Prefix::ALL);
             let (priority, table) = (RULE_STRANGE, NOWHERE);
-            plan.put(Item::Rule(Rule { priority, source: all, destination: all, incoming, table }));
+            plan.put(Item::Rule(PolicyRule { priority, source: all, destination: all, iif: incoming, table }));
         }
         for ingress in &self.ingress {
             if let Some((interface, address)) = ingress.interface.as_ref().zip(ingress.address())
@@ -252,7 +252,7 @@ impl MobileRouter {
     fn put_forged(&self, plan: &mut Plan) {
         for everything in [Prefix::ALL, Prefix::ALL_IPV4] {
             if self.networks().any(|prefix| prefix.is_ipv4() == everything.is_ipv4()) {
-                plan.put(route(DISCARD_TABLE, everything, DEFAULT_METRIC, Target::Discard));
+                plan.put(route(DISCARD_TABLE, everything, DEFAULT_METRIC, NextHop::Blackhole));
             }
         }
         let home = Prefix::host(self.config.home_address.0);
@@ -297,10 +297,10 @@ impl MobileRouter {
         let home = self.is_home_told() || self.is_away_too();
         let at_home = self.home_router().filter(|_| home && self.live().is_empty());
         if let Some((link, router)) = at_home {
-            plan.put(route(TUNNEL_TABLE, self.config.home_prefix, DEFAULT_METRIC, Target::Link(link)));
-            plan.put(route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, Target::Gateway { link, router }));
+            plan.put(route(TUNNEL_TABLE, self.config.home_prefix, DEFAULT_METRIC, NextHop::OnLink(link)));
+            plan.put(route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Gateway { link, router }));
         } else {
-            plan.put(route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, Target::Tunnel(TUNNEL)));
+            plan.put(route(TUNNEL_TABLE, Prefix::ALL, DEFAULT_METRIC, NextHop::Tunnel(TUNNEL)));
         }
         let home = Prefix::host(self.config.home_address.0);
         let inside = || self.ingress.iter().map(|ingress| ingress.config.interface.as_str()).chain([LOOPBACK]);
@@ -311,8 +311,8 @@ impl MobileRouter {
         }
         plan.put(rule_for(RULE_SELF, home, LOOPBACK, TUNNEL_TABLE));
         let near = [home].into_iter().chain(self.networks()).collect();
-        let flows = if self.config.sharing == Sharing::Single { Vec::new() } else { self.flows() };
-        plan.put(Item::Tunnel(Tunnel { id: TUNNEL, near, far: vec![Prefix::ALL], paths, flows }));
+        let flows = if self.config.load_sharing == LoadSharing::Single { Vec::new() } else { self.flows() };
+        plan.put(Item::Tunnel(Tunnel { id: TUNNEL, local_prefixes: near, remote_prefixes: vec![Prefix::ALL], paths, flows }));
     }
 
     fn flows(&self) -> Vec<TunnelFlow> {
@@ -323,13 +323,13 @@ impl MobileRouter {
 }
 
 /// Where packets by the uplink of this identifier look.
-pub(super) fn uplink_table(bid: Bid) -> Table {
-    Table(TUNNEL_TABLE.0.saturating_add(bid.0.into()))
+pub(super) fn uplink_table(bid: Bid) -> RouteTable {
+    RouteTable(TUNNEL_TABLE.0.saturating_add(bid.0.into()))
 }
 
 /// A selector is written as the correspondent's packets look (RFC 6088 §3); ours look the other way.
-fn outward(selector: &Selector) -> Selector {
-    Selector {
+fn outward(selector: &FlowSelector) -> FlowSelector {
+    FlowSelector {
         source: selector.destination,
         destination: selector.source,
         protocol: selector.protocol,
@@ -339,21 +339,21 @@ fn outward(selector: &Selector) -> Selector {
 }
 
 pub(super) fn address_item(link: LinkId, address: Ipv6Addr, prefix_length: u8, preferred: bool) -> Item {
-    Item::Address(Address { link, address, prefix_length, preferred, detect: false })
+    Item::Address(Address { link, address, prefix_length, preferred, dad: false })
 }
 
 /// What comes from `source`, whichever way it came, looks into `table`.
-pub(super) fn rule(priority: u32, source: Prefix, table: Table) -> Item {
-    Item::Rule(Rule { priority, source, destination: Prefix::ALL, incoming: None, table })
+pub(super) fn rule(priority: u32, source: Prefix, table: RouteTable) -> Item {
+    Item::Rule(PolicyRule { priority, source, destination: Prefix::ALL, iif: None, table })
 }
 
 /// The same of what came in by this interface.
-fn rule_for(priority: u32, source: Prefix, incoming: &str, table: Table) -> Item {
+fn rule_for(priority: u32, source: Prefix, incoming: &str, table: RouteTable) -> Item {
     let incoming = Some(incoming.to_owned());
-    Item::Rule(Rule { priority, source, destination: Prefix::ALL, incoming, table })
+    Item::Rule(PolicyRule { priority, source, destination: Prefix::ALL, iif: incoming, table })
 }
 
-pub(super) fn route(table: Table, destination: Prefix, metric: u32, target: Target) -> Item {
+pub(super) fn route(table: RouteTable, destination: Prefix, metric: u32, target: NextHop) -> Item {
     Item::Route(Route { table, destination, source: Prefix::ALL, metric, target, mtu: None })
 }
 

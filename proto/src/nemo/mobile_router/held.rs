@@ -16,9 +16,9 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug, Default, Clone)]
 pub struct Held {
     plan: Plan,
-    refused: few::Map<Key, Time>,
+    refused: few::VecMap<Key, Time>,
     /// Items whose outcome has not been heard, and how many of each.
-    waiting: few::Map<Key, u32>,
+    waiting: few::VecMap<Key, u32>,
 }
 
 impl Held {
@@ -56,13 +56,13 @@ impl Held {
         if self.plan.find(&outcome.key).is_none() {
             return;
         }
-        match &outcome.refused {
+        match &outcome.error {
             None => {
                 self.refused.remove(&outcome.key);
             }
             Some(why) => {
                 self.refused.insert(outcome.key.clone(), now + RETRY);
-                out.report(Report::Failed { key: outcome.key.clone(), why: why.clone() });
+                out.report(Report::ItemRefused { key: outcome.key.clone(), why: why.clone() });
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::access::movement::Router;
 use crate::access::neighbour;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
-use crate::contract::config::nemo::DuplicateDetection;
+use crate::contract::config::nemo::DadMode;
 use crate::contract::engine::Outbox;
 use crate::contract::report::Report;
 use core::time::Duration;
@@ -134,7 +134,7 @@ impl MobileRouter {
             && home.check.take().is_some()
         {
             home.taken = true;
-            out.report(Report::Duplicate { link, address: self.config.home_address.0 });
+            out.report(Report::DuplicateAddress { link, address: self.config.home_address.0 });
         }
     }
 
@@ -143,7 +143,7 @@ impl MobileRouter {
     pub(super) fn check_home_address(&mut self, now: Time, denied: bool, out: &mut Outbox) {
         let own = self.home_link().and_then(|link| self.uplinks.iter().find(|uplink| uplink.up() == Some(link)));
         let own = own.and_then(|uplink| uplink.interface.as_ref()?.address);
-        let Some(home) = self.home.as_mut().filter(|_| self.config.duplicate_detection != DuplicateDetection::Off)
+        let Some(home) = self.home.as_mut().filter(|_| self.config.duplicate_detection != DadMode::Off)
         else {
             return;
         };
@@ -153,7 +153,7 @@ impl MobileRouter {
 
     /// The home link, if the home address may be used there.
     pub(super) fn home_address_link(&self) -> Option<LinkId> {
-        let waits = self.config.duplicate_detection == DuplicateDetection::Wait;
+        let waits = self.config.duplicate_detection == DadMode::Wait;
         let usable = |home: &&HomeLink| (home.told || home.ours) && !home.taken && !(waits && home.check.is_some());
         self.home.as_ref().filter(usable).map(|home| home.link)
     }

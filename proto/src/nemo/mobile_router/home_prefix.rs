@@ -5,7 +5,7 @@ use super::MobileRouter;
 use super::registration::{Binding, CareOf};
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::base::token_bucket::Limiter;
+use crate::base::token_bucket::TokenBucket;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
 use crate::contract::output::{Transmit, Via};
@@ -38,7 +38,7 @@ pub struct HomePrefixes {
     asked: Option<Asked>,
     /// The next turn begins.
     due: Time,
-    hints: Limiter,
+    hints: TokenBucket,
 }
 
 /// A prefix of the home link.
@@ -67,7 +67,7 @@ impl Default for HomePrefixes {
             home_agent: None,
             asked: None,
             due: Time::ZERO,
-            hints: Limiter::new(1, FIRST_TIMEOUT),
+            hints: TokenBucket::new(1, FIRST_TIMEOUT),
         }
     }
 }
@@ -97,7 +97,7 @@ impl HomePrefixes {
             self.due = now + TURN.1;
             return None;
         }
-        let identifier = u16::try_from(entropy.bits() >> 48).unwrap_or_default();
+        let identifier = u16::try_from(entropy.next_u64() >> 48).unwrap_or_default();
         self.asked = Some(Asked { identifier, next: now + FIRST_TIMEOUT * (1 << tries), tries: tries + 1 });
         Some(identifier)
     }

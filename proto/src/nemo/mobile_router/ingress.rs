@@ -11,7 +11,7 @@ use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::config::nemo::Ingress;
+use crate::contract::config::nemo::IngressConfig;
 use crate::contract::engine::Outbox;
 use crate::contract::input::LinkEvent;
 use core::time::Duration;
@@ -24,11 +24,11 @@ const RIVAL: Duration = Duration::from_secs(3600);
 /// An interface of the mobile network.
 #[derive(Debug, Clone)]
 pub(super) struct Inside {
-    pub(super) config: Ingress,
+    pub(super) config: IngressConfig,
     pub(super) interface: Option<Interface>,
     pub(super) advertiser: Option<Advertiser>,
     /// Prefixes of visited networks its nodes may believe in.
-    pub(super) told: few::Map<Prefix, Told>,
+    pub(super) told: few::VecMap<Prefix, Told>,
     /// Recursive DNS servers its nodes may believe in.
     pub(super) resolvers: Advertised<Ipv6Addr>,
     /// DNS search domains its nodes may believe in.
@@ -39,12 +39,12 @@ pub(super) struct Inside {
 
 impl Inside {
     /// An interface not seen yet.
-    pub(super) fn new(config: Ingress) -> Inside {
+    pub(super) fn new(config: IngressConfig) -> Inside {
         Inside {
             config,
             interface: None,
             advertiser: None,
-            told: few::Map::new(),
+            told: few::VecMap::new(),
             resolvers: Advertised::default(),
             search: Advertised::default(),
             rival: None,
@@ -79,7 +79,7 @@ impl Inside {
     }
 
     /// Takes over a changed configuration. Nodes are told that the prefix of the former one is withdrawn.
-    pub(super) fn configure(&mut self, now: Time, wanted: &Ingress, out: &mut Outbox) {
+    pub(super) fn configure(&mut self, now: Time, wanted: &IngressConfig, out: &mut Outbox) {
         let former = core::mem::replace(&mut self.config, wanted.clone()).prefix;
         if former != wanted.prefix && self.advertiser.is_some() {
             self.withdraw(now, former, out);

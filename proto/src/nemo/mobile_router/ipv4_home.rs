@@ -5,7 +5,7 @@ use super::MobileRouter;
 use super::forwarding::{DEFAULT_METRIC, TUNNEL, TUNNEL_TABLE, address_item, route};
 use crate::base::few;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Knob, Plan, Setting, Target};
+use crate::contract::item::{Item, Sysctl, Plan, SysctlSetting, NextHop};
 use crate::contract::report::Report;
 use roam6_wire::Prefix;
 use roam6_wire::mobility::{BindingAcknowledgement, Ipv4Status, MobilityOption};
@@ -20,7 +20,7 @@ pub(super) struct Ipv4Home {
     /// The one it has chosen.
     chosen: Option<Prefix>,
     /// Those it has refused, so that each is told once; what it was to choose stands as [`Prefix::ALL_IPV4`].
-    refused: few::Map<Prefix, Ipv4Status>,
+    refused: few::VecMap<Prefix, Ipv4Status>,
     /// The home agent that does not know what we ask for: it is not asked again (RFC 5555 §2.3.1).
     mute: Option<Ipv6Addr>,
 }
@@ -120,7 +120,7 @@ impl MobileRouter {
         if !self.networks().any(Prefix::is_ipv4) {
             return;
         }
-        plan.put(Item::Setting(Setting { link: None, knob: Knob::Ipv4Forwarding, value: 1 }));
+        plan.put(Item::Sysctl(SysctlSetting { link: None, sysctl: Sysctl::Ipv4Forwarding, value: 1 }));
         let interfaces = || self.ingress.iter().filter_map(|ingress| ingress.interface.as_ref());
         let inside = interfaces().find(|interface| interface.up).or_else(|| interfaces().next());
         for prefix in self.networks() {
@@ -130,7 +130,7 @@ impl MobileRouter {
             }
         }
         if self.begun {
-            plan.put(route(TUNNEL_TABLE, Prefix::ALL_IPV4, DEFAULT_METRIC, Target::Tunnel(TUNNEL)));
+            plan.put(route(TUNNEL_TABLE, Prefix::ALL_IPV4, DEFAULT_METRIC, NextHop::Tunnel(TUNNEL)));
         }
     }
 }

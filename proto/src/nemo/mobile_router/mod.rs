@@ -33,12 +33,12 @@ use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::base::token_bucket::Limiter;
-use crate::contract::config::nemo::{HomeNetwork, MobileRouterConfig, Sharing};
+use crate::base::token_bucket::TokenBucket;
+use crate::contract::config::nemo::{HomeNetwork, MobileRouterConfig, LoadSharing};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressState, Input, LinkEvent};
 use crate::contract::output::Transmit;
-use crate::contract::report::{Lost, Report};
+use crate::contract::report::{LossReason, Report};
 use crate::contract::view::View;
 use crate::crypto::authenticator::{Timestamp, WallClock};
 use crate::nemo::OLD_PATH_LINGER;
@@ -83,7 +83,7 @@ pub struct MobileRouter {
     sealed: u32,
     uplinks: Vec<Uplink>,
     /// Where each uplink's prefixes for the nodes inside come from.
-    sources: few::Map<Bid, Source>,
+    sources: few::VecMap<Bid, Source>,
     ingress: Vec<Inside>,
     agents: HomeAgents,
     registration: Registration,
@@ -92,7 +92,7 @@ pub struct MobileRouter {
     home_prefixes: HomePrefixes,
     left: Vec<Left>,
     held: Held,
-    hints: Limiter,
+    hints: TokenBucket,
     failover: Failover,
     /// A binding may exist: one was acknowledged, asked for, or an earlier life remembered.
     known: bool,
@@ -112,7 +112,7 @@ pub struct MobileRouter {
     refused: bool,
     stopping: bool,
     /// Every interface of the host as last heard, by name.
-    interfaces: few::Map<String, LinkEvent>,
+    interfaces: few::VecMap<String, LinkEvent>,
     /// Largest packet the nodes inside are told of, octets.
     inside_mtu: Option<u32>,
     /// Proves that an echo answers a probe of ours.
@@ -127,14 +127,14 @@ impl MobileRouter {
         let sequence = Sequence(u16::try_from(entropy.below(1 << 16)).unwrap_or_default());
         MobileRouter {
             uplinks: config.uplinks.iter().cloned().map(Uplink::new).collect(),
-            sources: few::Map::new(),
+            sources: few::VecMap::new(),
             ingress: config.ingress.iter().cloned().map(Inside::new).collect(),
             agents: HomeAgents::new(&config.home_agents),
             registration: Registration::new(sequence),
             diagnosis: Diagnosis::default(),
-            modes: Modes::new(config.mode),
+            modes: Modes::new(config.prefix_mode),
             config,
-            cookie: entropy.bits(),
+            cookie: entropy.next_u64(),
             entropy,
             clock: WallClock::default(),
             stamped: None,
@@ -143,7 +143,7 @@ impl MobileRouter {
             home_prefixes: HomePrefixes::default(),
             left: Vec::new(),
             held: Held::default(),
-            hints: Limiter::new(1, HINT_INTERVAL),
+            hints: TokenBucket::new(1, HINT_INTERVAL),
             failover: Failover::default(),
             known: false,
             begun: false,
@@ -155,7 +155,7 @@ impl MobileRouter {
             flow_answers: FlowAnswers::default(),
             refused: false,
             stopping: false,
-            interfaces: few::Map::new(),
+            interfaces: few::VecMap::new(),
             inside_mtu: None,
             now: Time::ZERO,
         }
@@ -198,7 +198,7 @@ impl MobileRouter {
         self.left.retain(|left| left.until > now);
         if let Some(binding) = self.registration.expire(now) {
             let home_agent = binding.wanted.home_agent;
-            out.report(Report::Unbound { home_agent, why: Lost::Expired.to_string() });
+            out.report(Report::Unbound { home_agent, why: LossReason::Expired.to_string() });
             self.registration.hasten(now);
         }
         if self.registration.is_unanswered() && self.agents.has_other() && !self.is_binding_proven() {
@@ -212,7 +212,7 @@ impl MobileRouter {
     /// Brings everything in line with what is now known: addresses, then the home agent, then the host.
     fn settle(&mut self, now: Time, out: &mut Outbox) {
         for uplink in &mut self.uplinks {
-            let physical = self.config.home == HomeNetwork::Physical;
+            let physical = self.config.home_network == HomeNetwork::Physical;
             let home = (self.config.home_address, Some(self.config.home_prefix).filter(|_| physical));
             let (detection, own) = (self.config.duplicate_detection, &self.config.prefixes);
             let policy = Policy { detection, entropy: &mut self.entropy, own };
@@ -260,7 +260,7 @@ impl MobileRouter {
             return None;
         }
         let mut care_of = self.candidates();
-        let multiple = self.config.sharing != Sharing::Single && !self.single;
+        let multiple = self.config.load_sharing != LoadSharing::Single && !self.single;
         if !multiple {
             care_of.truncate(1);
             care_of.iter_mut().for_each(|care_of| care_of.bid = Bid(0));
@@ -348,7 +348,7 @@ impl MobileRouter {
             return;
         };
         out.report(match change {
-            Change::Silent => Report::PathDown { bid, care_of, why: Lost::Silent },
+            Change::Silent => Report::PathDown { bid, care_of, why: LossReason::ProbesLost },
             Change::Answers => Report::PathUp { bid, care_of },
         });
     }
@@ -400,7 +400,7 @@ impl MobileRouter {
     fn expire_discovery(&mut self, now: Time) -> Option<Transmit> {
         let native = |care_of: &&CareOf| !care_of.home && care_of.ipv4().is_none();
         let care_of = self.candidates().iter().find(native).copied()?;
-        let fresh = u16::try_from(self.entropy.bits() >> 48).unwrap_or_default();
+        let fresh = u16::try_from(self.entropy.next_u64() >> 48).unwrap_or_default();
         let identifier = self.agents.expire(now, care_of.address, fresh)?;
         Some(self.discovery_request(care_of, identifier))
     }
@@ -422,7 +422,7 @@ impl Engine for MobileRouter {
             | Input::Fix(_) => {}
             Input::Packet(packet) => self.hear_packet(now, packet, out),
             Input::Link(event) => self.hear_link(now, event, out),
-            Input::Address(event) if event.state == AddressState::Duplicated => {
+            Input::Address(event) if event.state == AddressState::DadFailed => {
                 self.hear_duplicate(now, event.link, event.address, out);
             }
             Input::Address(event) => self.hear_ipv4_address(event),
@@ -431,12 +431,12 @@ impl Engine for MobileRouter {
                 if !event.reachable
                     && let Some(attachment) = self.uplink_on(event.link).and_then(|uplink| uplink.attachment.as_mut())
                 {
-                    attachment.drop_router(now, event.address, Lost::Unreachable, out);
+                    attachment.drop_router(now, event.address, LossReason::Unreachable, out);
                 }
             }
             Input::Outcome(outcome) => self.held.hear(now, outcome, out),
             Input::Clock(clock) => self.clock.put(now, clock.unix_micros),
-            Input::Order(order) => self.obey(now, order, out),
+            Input::Command(order) => self.obey(now, order, out),
         }
         if self.stopping {
             return;
@@ -456,7 +456,7 @@ impl Engine for MobileRouter {
         self.next_deadline()
     }
 
-    fn is_settled(&self) -> bool {
+    fn takeover_complete(&self) -> bool {
         self.is_heir_settled()
     }
 

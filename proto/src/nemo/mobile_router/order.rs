@@ -8,10 +8,10 @@ use super::registration::{Place, Registration, Wanted};
 use super::uplink::Uplink;
 use crate::access::neighbour;
 use crate::base::time::Time;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::nemo::MobileRouterConfig;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Plan, Record};
+use crate::contract::item::{Plan, JournalRecord};
 use crate::contract::report::Report;
 use roam6_wire::Sequence;
 
@@ -20,32 +20,32 @@ const UNWRITTEN: u16 = 16;
 
 impl MobileRouter {
     /// Does what is ordered.
-    pub(super) fn obey(&mut self, now: Time, order: &Order, out: &mut Outbox) {
+    pub(super) fn obey(&mut self, now: Time, order: &Command, out: &mut Outbox) {
         match order {
-            Order::Recall(records) => self.recall(now, records),
-            Order::MobileRouter(config) => self.reload(now, config, out),
-            Order::Flows(flows) => {
+            Command::RestoreJournal(records) => self.recall(now, records),
+            Command::ReloadMobileRouter(config) => self.reload(now, config, out),
+            Command::ReloadFlows(flows) => {
                 self.config.flows.clone_from(flows);
                 self.registration.refresh();
             }
-            Order::Stop => self.stop(now, out),
-            Order::Begin => self.report_missing_interfaces(|_| true, out),
-            Order::PrefixTable(_) | Order::PathManager(_) | Order::Unbind(_) => {}
-            Order::Shim(_) | Order::UsePath { .. } | Order::EndContext(_) => {}
-            Order::Mnpp(_) | Order::Ask(_) | Order::PutArea(_) | Order::DropArea(_) => {}
-            Order::Denm(_) | Order::Announce(_) => {}
+            Command::Stop => self.stop(now, out),
+            Command::JournalRestored => self.report_missing_interfaces(|_| true, out),
+            Command::ReloadPrefixTable(_) | Command::ReloadPathManager(_) | Command::DeleteBinding(_) => {}
+            Command::ReloadShim(_) | Command::SwitchPath { .. } | Command::DeleteContext(_) => {}
+            Command::ReloadMnpp(_) | Command::SendEchoRequest(_) | Command::AddGeoDestination(_) | Command::RemoveGeoDestination(_) => {}
+            Command::Denm(_) | Command::ReloadAnnouncement(_) => {}
         }
     }
 
-    fn recall(&mut self, now: Time, records: &[Record]) {
+    fn recall(&mut self, now: Time, records: &[JournalRecord]) {
         for record in records {
             match record {
-                Record::Sequence(record) if record.home_address == self.config.home_address => {
+                JournalRecord::Sequence(record) if record.home_address == self.config.home_address => {
                     self.registration.resume(Sequence(record.sequence.0.wrapping_add(UNWRITTEN)));
                     self.known = true;
                     self.inherit(now);
                 }
-                Record::Lent(record) => self.inherit_lent(now, record),
+                JournalRecord::CareOfPrefix(record) => self.inherit_lent(now, record),
                 _ => {}
             }
         }
@@ -90,8 +90,8 @@ impl MobileRouter {
         for gone in &mut before {
             gone.advertiser.iter_mut().for_each(|advertiser| advertiser.withdraw(now, out));
         }
-        if config.mode != self.config.mode {
-            self.modes = Modes::new(config.mode);
+        if config.prefix_mode != self.config.prefix_mode {
+            self.modes = Modes::new(config.prefix_mode);
         }
         self.config = config.clone();
         self.reload_ipv4_home();
@@ -173,7 +173,7 @@ fn said(config: &MobileRouterConfig) -> impl PartialEq + '_ {
     (
         &config.prefixes,
         config.dynamic_ipv4,
-        config.mode,
+        config.prefix_mode,
         &config.authentication,
         config.lifetime,
         &config.flows,

@@ -16,7 +16,7 @@ use crate::contract::input::Packet;
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::{DropReason, Report};
 use crate::crypto::esp::PAYLOAD_AT;
-use crate::nemo::ipsec::refusal;
+use crate::nemo::ipsec::drop_reason;
 use crate::nemo::ipv4::is_carried;
 use core::time::Duration;
 use roam6_wire::icmp6::{Echo, Message, NeighbourAdvertisement, NeighbourOption, NeighbourSolicitation};
@@ -62,7 +62,7 @@ impl MobileRouter {
         }
         let pair = pair.clone();
         let dropped = |reason, detail| Report::Dropped { reason, from: Some(datagram.source), detail };
-        match pair.to_mobile.open(datagram.payload) {
+        match pair.to_mobile_router.open(datagram.payload) {
             Ok(opened) if [protocol::MOBILITY, protocol::ICMPV6].contains(&opened.protocol) => {
                 let payload_at = datagram.payload_at + PAYLOAD_AT;
                 let inner =
@@ -79,7 +79,7 @@ impl MobileRouter {
                 }
             }
             Ok(opened) => out.report(dropped(DropReason::NotForUs, format!("ESP with protocol {}", opened.protocol))),
-            Err(malformed) => out.report(dropped(refusal(&malformed), malformed.to_string())),
+            Err(malformed) => out.report(dropped(drop_reason(&malformed), malformed.to_string())),
         }
     }
 
@@ -137,7 +137,7 @@ impl MobileRouter {
             NeighbourOption::PrefixInformation { prefix, .. } => mine.covers(*prefix) || prefix.covers(*mine),
             _ => false,
         };
-        let home = Some(&self.config.home_prefix).filter(|_| self.config.home == HomeNetwork::Virtual);
+        let home = Some(&self.config.home_prefix).filter(|_| self.config.home_network == HomeNetwork::Virtual);
         if home.is_some_and(|home| message.options.iter().any(|option| has(option, home))) {
             let detail = "advertises the home prefix, which is on no link".to_owned();
             out.report(Report::Dropped { reason: DropReason::NotForUs, from: Some(source), detail });

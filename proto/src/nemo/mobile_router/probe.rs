@@ -109,15 +109,15 @@ impl Prober {
     }
 
     /// The sequence number of the probe to send now, if one is due, and what the silence since the last one means.
-    pub fn expire(&mut self, now: Time, probe: config::Probe) -> Option<(u16, Option<Change>)> {
+    pub fn expire(&mut self, now: Time, probe: config::ProbeConfig) -> Option<(u16, Option<Change>)> {
         self.next.filter(|next| *next <= now)?;
         let mut change = None;
-        if self.missed >= probe.lost {
+        if self.missed >= probe.down_after {
             self.answered = 0;
             if !self.silent {
                 self.silent = true;
                 self.silent_since = Some(now);
-                self.needed = if self.needed == 0 { probe.recovered } else { self.needed * 2 }.min(MAX_RECOVERED);
+                self.needed = if self.needed == 0 { probe.up_after } else { self.needed * 2 }.min(MAX_RECOVERED);
                 change = Some(Change::Silent);
             }
         }
@@ -155,7 +155,7 @@ impl Prober {
 mod tests {
     use super::*;
 
-    const PROBE: config::Probe = config::Probe { interval: Duration::from_millis(200), lost: 3, recovered: 5 };
+    const PROBE: config::ProbeConfig = config::ProbeConfig { interval: Duration::from_millis(200), down_after: 3, up_after: 5 };
 
     /// Runs `answered` intervals with an answer and then counts those until the path is dead.
     fn intervals_until(prober: &mut Prober, now: &mut Time, answers: bool, change: Change) -> u32 {

@@ -3,7 +3,7 @@
 
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
-use crate::base::token_bucket::Limiter;
+use crate::base::token_bucket::TokenBucket;
 use crate::crypto::authenticator::Timestamp;
 use core::time::Duration;
 use roam6_wire::{Bid, CareOfAddress, Sequence};
@@ -111,7 +111,7 @@ pub struct Registration {
     served: Option<Ipv6Addr>,
     binding: Option<Binding>,
     pending: Option<Pending>,
-    limiter: Limiter,
+    limiter: TokenBucket,
     stale: bool,
     /// There is nothing to tell the home agent, or no way: a refresh that is due waits.
     idle: bool,
@@ -125,7 +125,7 @@ impl Registration {
             served: None,
             binding: None,
             pending: None,
-            limiter: Limiter::new(UPDATE_BURST, UPDATE_INTERVAL),
+            limiter: TokenBucket::new(UPDATE_BURST, UPDATE_INTERVAL),
             stale: false,
             idle: true,
         }
@@ -344,7 +344,7 @@ impl Registration {
     /// When [`Registration::settle`] or [`Registration::expire`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
         let update = match (&self.pending, &self.binding) {
-            (Some(pending), _) => Some(pending.next.max(self.limiter.next())),
+            (Some(pending), _) => Some(pending.next.max(self.limiter.next_token())),
             (None, Some(binding)) if binding.is_away() && !self.idle => Some(binding.refresh),
             _ => None,
         };

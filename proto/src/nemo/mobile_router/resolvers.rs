@@ -117,8 +117,8 @@ impl Inside {
         now: Time,
         learnt: &Learnt,
     ) -> (Lifetimes<Ipv6Addr>, Lifetimes<DomainName>) {
-        let longest = Duration::from_secs(router_lifetime(self.config.advertise).into());
-        let (dns, search) = (self.config.dns.as_ref(), self.config.search.as_ref());
+        let longest = Duration::from_secs(router_lifetime(self.config.advertisement_interval).into());
+        let (dns, search) = (self.config.dns.as_ref(), self.config.search_domains.as_ref());
         let resolvers = dns.map(|set| set.iter().map(|server| (*server, FOREVER)).collect());
         let resolvers: &Vec<_> = resolvers.as_ref().unwrap_or(&learnt.resolvers);
         let domains = search.map(|set| set.iter().map(|domain| (domain.clone(), FOREVER)).collect());

@@ -4,10 +4,10 @@ use super::{MobileRouter, forwarding};
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::nemo::{
-    Authentication, CareOfPrefixes, DuplicateDetection, HomeNetwork, Ingress, MobileRouterConfig, Prefer, PrefixMode,
-    Probe, SecurityPair, Share, SharedKey, Sharing, Uplink,
+    Authentication, CareOfPrefixConfig, DadMode, HomeNetwork, IngressConfig, MobileRouterConfig, PrefixPreference, PrefixMode,
+    ProbeConfig, SecurityAssociationPair, PrefixSharing, SharedKey, LoadSharing, UplinkConfig,
 };
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Input, LinkEvent, NeighbourEvent, Outcome, Packet};
@@ -54,8 +54,8 @@ pub fn scenario(data: &[u8]) {
             None => world.wait(Duration::from_millis(u64::from(choice) * u64::from(choice) / 8)),
         }
     }
-    world.feed(&Input::Order(Order::Stop));
-    assert!(world.plan.iter().all(|(key, _)| matches!(key, Key::Record(_))), "stopped, yet it holds {:?}", world.plan);
+    world.feed(&Input::Command(Command::Stop));
+    assert!(world.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "stopped, yet it holds {:?}", world.plan);
 }
 
 struct World {
@@ -73,7 +73,7 @@ struct World {
 
 impl World {
     fn new(seed: u8) -> World {
-        let router = MobileRouter::new(config(seed), Entropy::from_number(seed.into()));
+        let router = MobileRouter::new(config(seed), Entropy::seed_from_u64(seed.into()));
         let (plan, up) = (Plan::new(), BTreeMap::new());
         let mut world =
             World { router, now: Time::ZERO, plan, up, update: None, asked: None, preferred: BTreeMap::new() };
@@ -105,9 +105,9 @@ impl World {
             7 => self.neighbour(link, choice),
             8 if choice & 1 == 0 => {
                 let key = self.plan.iter().nth(usize::from(choice)).map(|(key, _)| key.clone())?;
-                Input::Outcome(Outcome { key, refused: (choice & 2 == 0).then(|| "refused".to_owned()) })
+                Input::Outcome(Outcome { key, error: (choice & 2 == 0).then(|| "refused".to_owned()) })
             }
-            8 => Input::Order(Order::MobileRouter(Box::new(config(choice)))),
+            8 => Input::Command(Command::ReloadMobileRouter(Box::new(config(choice)))),
             _ => return None,
         })
     }
@@ -187,7 +187,7 @@ impl World {
             authenticate(&KEY, CareOfAddress(*source), HomeAddress(HOME), part)
         });
         if let Authentication::Ipsec(pair) = &self.router.config.authentication {
-            payload = pair.to_mobile.seal(1, protocol, &payload);
+            payload = pair.to_mobile_router.seal(1, protocol, &payload);
             protocol = protocol::ESP;
         }
         let header = Header::new(HOME_AGENT, *source);
@@ -227,7 +227,7 @@ impl World {
     fn obey(&mut self) {
         let keys: Vec<Key> = self.plan.iter().map(|(key, _)| key.clone()).collect();
         for key in keys {
-            self.feed(&Input::Outcome(Outcome { key, refused: None }));
+            self.feed(&Input::Outcome(Outcome { key, error: None }));
         }
     }
 
@@ -263,7 +263,7 @@ impl World {
                     assert!(self.plan.drop(&key).is_some(), "dropped what was never put: {key:?}");
                 }
                 Output::Transmit(transmit) => self.remember(&transmit),
-                Output::Report(_) | Output::Sample(_) | Output::Frame(_) => {}
+                Output::Report(_) | Output::ActivityQuery(_) | Output::Frame(_) => {}
             }
         }
         self.router.view(self.now, &mut View::default());
@@ -339,9 +339,9 @@ fn panic_on(bytes: &[u8]) {
     assert!(bytes.is_empty(), "sent what is no packet: {bytes:02x?}");
 }
 
-fn pair() -> SecurityPair {
+fn pair() -> SecurityAssociationPair {
     let association = |spi| SecurityAssociation { spi, integrity: Integrity::HmacSha256, key: vec![7; 32] };
-    SecurityPair { to_home_agent: association(256), to_mobile: association(257) }
+    SecurityAssociationPair { to_home_agent: association(256), to_mobile_router: association(257) }
 }
 
 fn mobile_network() -> Prefix {
@@ -349,7 +349,7 @@ fn mobile_network() -> Prefix {
 }
 
 fn config(choice: u8) -> MobileRouterConfig {
-    let uplink = |number: u8| Uplink {
+    let uplink = |number: u8| UplinkConfig {
         interface: format!("if{number}"),
         bid: Bid(number.into()),
         priority: if choice & 1 == 0 { number } else { 1 },
@@ -361,11 +361,11 @@ fn config(choice: u8) -> MobileRouterConfig {
     MobileRouterConfig {
         home_address: HomeAddress(HOME),
         home_prefix: Prefix::new(HOME, 64).unwrap_or(Prefix::ALL),
-        home: HomeNetwork::default(),
+        home_network: HomeNetwork::default(),
         home_agents: vec![HOME_AGENT; usize::from(choice >> 4 & 1) + 1],
         home_agents_ipv4: Vec::new(),
         dynamic_ipv4: None,
-        mode: if choice & 2 == 0 { PrefixMode::Implicit } else { PrefixMode::Explicit },
+        prefix_mode: if choice & 2 == 0 { PrefixMode::Implicit } else { PrefixMode::Explicit },
         authentication: match choice & 0x88 {
             0x88 => Authentication::Ipsec(Box::new(pair())),
             _ => Authentication::SharedKey(SharedKey { spi: 256, secret: KEY.to_vec() }),
@@ -373,34 +373,34 @@ fn config(choice: u8) -> MobileRouterConfig {
         home_and_away: choice & 0x20 != 0,
         lifetime: Duration::from_secs(60),
         uplinks: vec![uplink(1), uplink(2)],
-        sharing: match choice >> 2 & 3 {
-            0 => Sharing::Single,
-            1 => Sharing::Standby,
-            _ => Sharing::Weights,
+        load_sharing: match choice >> 2 & 3 {
+            0 => LoadSharing::Single,
+            1 => LoadSharing::Standby,
+            _ => LoadSharing::Weighted,
         },
         ingress: prefixes
             .iter()
-            .map(|prefix| Ingress {
+            .map(|prefix| IngressConfig {
                 interface: "if3".to_owned(),
                 prefix: *prefix,
-                advertise: Duration::from_millis(u64::from(choice) * 10),
+                advertisement_interval: Duration::from_millis(u64::from(choice) * 10),
                 dns: None,
-                search: None,
+                search_domains: None,
             })
             .collect(),
         prefixes,
         duplicate_detection: match choice >> 4 & 3 {
-            0 => DuplicateDetection::Off,
-            1 => DuplicateDetection::Wait,
-            _ => DuplicateDetection::Optimistic,
+            0 => DadMode::Off,
+            1 => DadMode::Wait,
+            _ => DadMode::Optimistic,
         },
-        probe: (choice & 0x20 == 0).then(Probe::default),
+        probe: (choice & 0x20 == 0).then(ProbeConfig::default),
         flows: Vec::new(),
-        care_of_prefixes: (!choice.is_multiple_of(3)).then_some(CareOfPrefixes {
+        care_of_prefixes: (!choice.is_multiple_of(3)).then_some(CareOfPrefixConfig {
             delegation: !choice.is_multiple_of(5),
             length: choice & 0x38,
-            share: if choice & 4 == 0 { Share::Proxy } else { Share::Never },
-            prefer: if choice & 2 == 0 { Prefer::CareOf } else { Prefer::Either },
+            share: if choice & 4 == 0 { PrefixSharing::NdProxy } else { PrefixSharing::Never },
+            prefer: if choice & 2 == 0 { PrefixPreference::CareOf } else { PrefixPreference::Either },
         }),
     }
 }
@@ -408,15 +408,15 @@ fn config(choice: u8) -> MobileRouterConfig {
 #[cfg(test)]
 mod tests {
     use super::scenario;
-    use crate::play;
+    use crate::fuzz_inputs;
 
     #[test]
     fn the_committed_corpus_passes() {
-        play::every_file("../fuzz/corpus/mobile_router", scenario);
+        fuzz_inputs::run_files("../fuzz/corpus/mobile_router", scenario);
     }
 
     #[test]
     fn holds_whatever_comes_in() {
-        play::every_seed(100, 4000, scenario);
+        fuzz_inputs::run_seeds(100, 4000, scenario);
     }
 }

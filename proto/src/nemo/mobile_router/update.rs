@@ -7,7 +7,7 @@ use crate::base::time::Time;
 use crate::contract::config::flow::FlowRule;
 use crate::contract::config::nemo::Authentication;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Record, SequenceRecord};
+use crate::contract::item::{Item, JournalRecord, SequenceRecord};
 use crate::contract::output::{Transmit, Via};
 use crate::contract::report::Report;
 use crate::crypto::authenticator::{Timestamp, authenticate};
@@ -59,7 +59,7 @@ impl MobileRouter {
     ) -> Option<Transmit> {
         let home_address = self.config.home_address;
         let record = SequenceRecord { home_address, sequence };
-        out.put(Item::Record(Record::Sequence(record)));
+        out.put(Item::JournalRecord(JournalRecord::Sequence(record)));
 
         let mut flags = UpdateFlags::ACKNOWLEDGE | UpdateFlags::HOME_REGISTRATION | UpdateFlags::ROUTER;
         let mut options = Vec::new();

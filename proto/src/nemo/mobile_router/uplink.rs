@@ -11,7 +11,7 @@ use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::nemo as config;
-use crate::contract::config::nemo::DuplicateDetection;
+use crate::contract::config::nemo::DadMode;
 use crate::contract::engine::Outbox;
 use crate::contract::input::LinkEvent;
 use crate::contract::report::Report;
@@ -35,7 +35,7 @@ const MAX_RETRY: Duration = Duration::from_secs(300);
 #[derive(Debug, Clone)]
 pub struct Uplink {
     /// What the operator says of it.
-    pub config: config::Uplink,
+    pub config: config::UplinkConfig,
     /// The interface, once it exists.
     pub interface: Option<Interface>,
     /// The link it is on, while it is up.
@@ -109,7 +109,7 @@ impl Interface {
 
 impl Uplink {
     /// An uplink whose interface has not been seen yet.
-    pub fn new(config: config::Uplink) -> Uplink {
+    pub fn new(config: config::UplinkConfig) -> Uplink {
         Uplink {
             config,
             interface: None,
@@ -231,7 +231,7 @@ impl Uplink {
         self.drop_formed(out);
         let identifier = self.interface.as_ref().and_then(|interface| interface.address);
         let mut form = || {
-            let identifier = identifier.map_or_else(|| policy.entropy.bits(), LinkAddress::interface_identifier);
+            let identifier = identifier.map_or_else(|| policy.entropy.next_u64(), LinkAddress::interface_identifier);
             prefix.with_identifier(identifier)
         };
         let Some(address) = assignment.address.or_else(&mut form) else {
@@ -260,7 +260,7 @@ impl Uplink {
         let Some(formed) = self.formed.as_mut().filter(|formed| formed.address.0 == address) else {
             return;
         };
-        out.report(Report::Duplicate { link, address });
+        out.report(Report::DuplicateAddress { link, address });
         formed.attempts = formed.attempts.saturating_add(1);
         formed.usable = false;
         formed.check = None;
@@ -284,7 +284,7 @@ impl Uplink {
 
     /// Forms another address in the same prefix, with an identifier nobody can predict (RFC 4862 §5.4.5, RFC 7217 §6).
     fn form_other(&mut self, now: Time, policy: Policy<'_>, out: &mut Outbox) {
-        let identifier = policy.entropy.bits() & !UNIVERSAL;
+        let identifier = policy.entropy.next_u64() & !UNIVERSAL;
         let is_assigned = self.config.address.is_some() || self.lease.is_some();
         let Some(formed) = &mut self.formed else { return };
         let other = if is_assigned { Some(formed.address.0) } else { formed.prefix.with_identifier(identifier) };
@@ -353,7 +353,7 @@ impl Uplink {
         advertised.into_iter().chain(path).fold(interface, u32::min)
     }
 
-    fn begin(&mut self, now: Time, detection: DuplicateDetection, out: &mut Outbox) {
+    fn begin(&mut self, now: Time, detection: DadMode, out: &mut Outbox) {
         let Some((link, bid)) = self.link().map(|link| (link, self.config.bid)) else {
             return;
         };
@@ -361,8 +361,8 @@ impl Uplink {
         let Some(formed) = &mut self.formed else {
             return;
         };
-        formed.usable = detection != DuplicateDetection::Wait;
-        if detection != DuplicateDetection::Off {
+        formed.usable = detection != DadMode::Wait;
+        if detection != DadMode::Off {
             formed.check = Some(DuplicateCheck::begin(now, (link, own), formed.address.0, out));
         }
         out.report(Report::CareOfFormed { link, bid, address: formed.address.0 });
@@ -383,7 +383,7 @@ impl Uplink {
 
     fn drop_formed(&mut self, out: &mut Outbox) {
         if let Some((formed, link)) = self.formed.take().zip(self.link()) {
-            out.report(Report::CareOfGone { link, bid: self.bid(), address: formed.address.0 });
+            out.report(Report::CareOfRemoved { link, bid: self.bid(), address: formed.address.0 });
         }
     }
 
@@ -396,7 +396,7 @@ impl Uplink {
 #[derive(Debug)]
 pub struct Policy<'a> {
     /// The operator's choice.
-    pub detection: DuplicateDetection,
+    pub detection: DadMode,
     /// For identifiers that are not the interface's.
     pub entropy: &'a mut Entropy,
     /// Prefixes of the mobile network: no care-of address is in them.

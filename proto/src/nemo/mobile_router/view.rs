@@ -90,7 +90,7 @@ impl MobileRouter {
                 }
                 .to_owned(),
                 last_error: None,
-                since: None,
+                error_age: None,
             }
         }));
         view.tunnels.extend(self.paths().iter().map(|path| TunnelView {
@@ -133,7 +133,7 @@ impl MobileRouter {
                 state: state.to_owned(),
                 refused_prefixes: self.diagnosis.refused_prefixes.clone(),
                 last_error: fault.map(|fault| fault.why.clone()),
-                since: fault.map(|fault| now.since(fault.since)),
+                error_age: fault.map(|fault| now.since(fault.since)),
             };
         let in_use = self.agents.in_use().unwrap_or(Ipv6Addr::UNSPECIFIED);
         if self.home.as_ref().is_some_and(|home| home.done) {
@@ -200,7 +200,7 @@ impl MobileRouter {
         };
         LinkView {
             last_error: fault.map(|fault| fault.why.clone()),
-            since: fault.map(|fault| now.since(fault.since)),
+            error_age: fault.map(|fault| now.since(fault.since)),
             name: uplink.config.interface.clone(),
             role: if uplink.home { "home" } else { "uplink" }.to_owned(),
             up: uplink.up().is_some(),

@@ -12,10 +12,10 @@ use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::config::shim::{AddressPolicy, Identity, Proof};
+use crate::contract::config::shim::{AddressGeneration, Identity, Proof};
 use crate::contract::engine::Outbox;
 use crate::contract::input::{AddressEvent, AddressState, LinkEvent};
-use crate::contract::item::{Address, Item, Key, Knob, Record, Setting};
+use crate::contract::item::{Address, Item, Key, Sysctl, JournalRecord, SysctlSetting};
 use crate::contract::report::Report;
 use crate::contract::view::{AddressView, View};
 use crate::multipath::source_routes::SourceRoutes;
@@ -38,16 +38,16 @@ const RETRY: Duration = Duration::from_secs(60);
 /// The addresses of this host and their CGA parameters.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    links: few::Map<LinkId, Managed>,
+    links: few::VecMap<LinkId, Managed>,
     sets: Sets,
-    held: few::Map<(LinkId, Ipv6Addr), Held>,
+    held: few::VecMap<(LinkId, Ipv6Addr), Held>,
     routes: SourceRoutes,
     /// Collision counts of plain CGAs. After the third collision no address is made.
-    collisions: few::Map<(LinkId, Prefix), u8>,
+    collisions: few::VecMap<(LinkId, Prefix), u8>,
     /// Prefixes in which no address is made after three collisions.
-    taken: few::Set<(LinkId, Prefix)>,
+    taken: few::VecSet<(LinkId, Prefix)>,
     /// The advertised prefixes, and the time of their last change.
-    prefixes: (few::Set<Prefix>, Time),
+    prefixes: (few::VecSet<Prefix>, Time),
     refused_until: Option<Time>,
 }
 
@@ -72,7 +72,7 @@ struct Held {
 /// State of the engine that the update needs.
 pub(super) struct Around<'a> {
     pub(super) now: Time,
-    pub(super) policy: Option<AddressPolicy>,
+    pub(super) policy: Option<AddressGeneration>,
     pub(super) given: &'a [Identity],
     pub(super) uplinks: &'a Uplinks,
     pub(super) entropy: &'a mut Entropy,
@@ -80,9 +80,9 @@ pub(super) struct Around<'a> {
 
 impl Addresses {
     /// Restores the sets of an earlier run.
-    pub(super) fn recall(&mut self, records: &[Record]) {
+    pub(super) fn recall(&mut self, records: &[JournalRecord]) {
         for record in records {
-            if let Record::AddressSet(record) = record {
+            if let JournalRecord::HbaSet(record) = record {
                 self.sets.recall(record);
             }
         }
@@ -92,7 +92,7 @@ impl Addresses {
     pub(super) fn take_link(&mut self, now: Time, event: &LinkEvent, out: &mut Outbox) {
         let LinkEvent { link, address, up, .. } = *event;
         let managed = self.links.entry(link).or_insert_with(|| {
-            out.put(Item::Setting(Setting { link: Some(link), knob: Knob::Autoconf, value: 0 }));
+            out.put(Item::Sysctl(SysctlSetting { link: Some(link), sysctl: Sysctl::Autoconf, value: 0 }));
             Managed { name: event.name.clone(), own: address, prefixes: Prefixes::default() }
         });
         managed.own = address;
@@ -115,23 +115,23 @@ impl Addresses {
     pub(super) fn take_address(
         &mut self,
         event: &AddressEvent,
-        policy: Option<AddressPolicy>,
+        policy: Option<AddressGeneration>,
         out: &mut Outbox,
     ) -> bool {
         let (link, address) = (event.link, event.address);
         let Some(held) = self.held.get_mut(&(link, address)) else { return false };
         match event.state {
-            AddressState::Assigned | AddressState::Deprecated => {
+            AddressState::Preferred | AddressState::Deprecated => {
                 if !core::mem::replace(&mut held.assigned, true) {
-                    out.report(Report::AddressMade { link, address, prefix: held.prefix });
+                    out.report(Report::AddressConfigured { link, address, prefix: held.prefix });
                 }
                 false
             }
-            AddressState::Tentative | AddressState::Gone => false,
-            AddressState::Duplicated => {
+            AddressState::Tentative | AddressState::Removed => false,
+            AddressState::DadFailed => {
                 let prefix = held.prefix;
                 self.drop_address((link, address), out);
-                out.report(Report::Duplicate { link, address });
+                out.report(Report::DuplicateAddress { link, address });
                 let collisions = self.collisions.get(&(link, prefix)).copied().unwrap_or(0);
                 let present = self.sets.current.as_ref().and_then(|source| source.address(prefix, collisions));
                 present == Some(address) && self.collide((link, prefix), policy, out)
@@ -140,10 +140,10 @@ impl Addresses {
     }
 
     /// An address is a duplicate: the next one has a higher collision count, up to two (RFC 3972 §4).
-    fn collide(&mut self, at: (LinkId, Prefix), policy: Option<AddressPolicy>, out: &mut Outbox) -> bool {
+    fn collide(&mut self, at: (LinkId, Prefix), policy: Option<AddressGeneration>, out: &mut Outbox) -> bool {
         if policy.is_some_and(|policy| policy.proof != Proof::Cga) {
             match self.sets.collide() {
-                Some(record) => out.put(Item::Record(Record::AddressSet(record))),
+                Some(record) => out.put(Item::JournalRecord(JournalRecord::HbaSet(record))),
                 None => self.give_up(at, out),
             }
             return true;
@@ -184,8 +184,8 @@ impl Addresses {
     }
 
     /// Chooses or makes the set for the advertised prefixes; returns whether it has changed.
-    fn make_set(&mut self, policy: AddressPolicy, around: &mut Around<'_>, out: &mut Outbox) -> bool {
-        let prefixes: few::Set<Prefix> = self.advertised().map(|(_, prefix, _)| prefix).collect();
+    fn make_set(&mut self, policy: AddressGeneration, around: &mut Around<'_>, out: &mut Outbox) -> bool {
+        let prefixes: few::VecSet<Prefix> = self.advertised().map(|(_, prefix, _)| prefix).collect();
         if self.prefixes.0 != prefixes {
             self.prefixes = (prefixes.clone(), around.now);
         }
@@ -195,7 +195,7 @@ impl Addresses {
                 self.sets.begin(policy, around.given, &prefixes, around.entropy);
             }
             if let Some(record) = self.sets.go_on(policy.sec) {
-                out.put(Item::Record(Record::AddressSet(record)));
+                out.put(Item::JournalRecord(JournalRecord::HbaSet(record)));
             }
         }
         self.sets.current != before
@@ -209,7 +209,7 @@ impl Addresses {
 
     /// Each advertised prefix once, with the first uplink that has it.
     fn advertised(&self) -> impl Iterator<Item = (LinkId, Prefix, Lifetimes)> {
-        let mut seen = few::Set::new();
+        let mut seen = few::VecSet::new();
         let all = self
             .links
             .iter()
@@ -219,7 +219,7 @@ impl Addresses {
 
     /// Puts and drops addresses until the host has the wanted ones.
     fn converge(&mut self, now: Time, out: &mut Outbox) {
-        let mut wanted = few::Map::new();
+        let mut wanted = few::VecMap::new();
         for (link, prefix, lifetimes) in self.advertised() {
             let collisions = self.collisions.get(&(link, prefix)).copied().unwrap_or(0);
             let address = self.sets.current.as_ref().and_then(|source| source.address(prefix, collisions));
@@ -249,14 +249,14 @@ impl Addresses {
         if former != Some(wanted) {
             let prefix_length = if wanted.on_link { wanted.prefix.length() } else { 128 };
             let preferred = wanted.preferred;
-            out.put(Item::Address(Address { link, address, prefix_length, preferred, detect: true }));
+            out.put(Item::Address(Address { link, address, prefix_length, preferred, dad: true }));
             self.held.insert((link, address), wanted);
         }
     }
 
     fn drop_address(&mut self, (link, address): (LinkId, Ipv6Addr), out: &mut Outbox) {
         if self.held.remove(&(link, address)).is_some_and(|held| held.assigned) {
-            out.report(Report::AddressLeft { link, address });
+            out.report(Report::AddressRemoved { link, address });
         }
         out.drop(Key::Address(link, address));
     }
@@ -285,14 +285,14 @@ impl Addresses {
     pub(super) fn drop_links(&mut self, links: &[LinkId], out: &mut Outbox) {
         for link in links {
             if self.links.remove(link).is_some() {
-                out.drop(Key::Setting(Some(*link), Knob::Autoconf));
+                out.drop(Key::Sysctl(Some(*link), Sysctl::Autoconf));
             }
         }
     }
 
     /// Removes all addresses, routes and settings; returns whether there was a set.
     pub(super) fn leave(&mut self, out: &mut Outbox) -> bool {
-        self.routes.converge(Time::ZERO, &few::Map::new(), out);
+        self.routes.converge(Time::ZERO, &few::VecMap::new(), out);
         let held: Vec<_> = self.held.keys().copied().collect();
         for key in held {
             self.drop_address(key, out);

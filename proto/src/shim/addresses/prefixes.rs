@@ -35,7 +35,7 @@ pub(super) struct Lifetimes {
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
     up: bool,
-    all: few::Map<Prefix, Lifetimes>,
+    all: few::VecMap<Prefix, Lifetimes>,
     solicit_at: Time,
     interval: Duration,
     /// When unconfirmed prefixes are removed.

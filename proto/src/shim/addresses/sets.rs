@@ -3,8 +3,8 @@
 
 use crate::base::few;
 use crate::base::rng::Entropy;
-use crate::contract::config::shim::{AddressPolicy, Identity, Proof};
-use crate::contract::item::AddressSetRecord;
+use crate::contract::config::shim::{AddressGeneration, Identity, Proof};
+use crate::contract::item::HbaSetRecord;
 use crate::crypto::cga::{Parameters, Sec};
 use crate::crypto::hba::{self, KeyField};
 use crate::crypto::signature::PrivateKey;
@@ -44,7 +44,7 @@ impl Source {
         Some(parameters.address(self.sec))
     }
 
-    fn covers(&self, prefixes: &few::Set<Prefix>) -> bool {
+    fn covers(&self, prefixes: &few::VecSet<Prefix>) -> bool {
         hba::prefixes(&self.parameters).is_some_and(|listed| prefixes.iter().all(|prefix| listed.contains(prefix)))
     }
 }
@@ -62,7 +62,7 @@ pub(super) struct Sets {
 
 impl Sets {
     /// Restores a set of an earlier run.
-    pub(super) fn recall(&mut self, record: &AddressSetRecord) {
+    pub(super) fn recall(&mut self, record: &HbaSetRecord) {
         if let Some(source) = Source::of(&record.parameters)
             && record.number < MOST_STORED
         {
@@ -78,7 +78,7 @@ impl Sets {
     }
 
     /// Activates a source that covers `prefixes`, if there is one; otherwise a search has to be started.
-    pub(super) fn choose(&mut self, policy: AddressPolicy, given: &[Identity], prefixes: &few::Set<Prefix>) -> bool {
+    pub(super) fn choose(&mut self, policy: AddressGeneration, given: &[Identity], prefixes: &few::VecSet<Prefix>) -> bool {
         if prefixes.is_empty() || self.suits(policy, prefixes) {
             return true;
         }
@@ -86,7 +86,7 @@ impl Sets {
         let with_key = given.iter().filter(|identity| !identity.private_key.is_empty());
         let found = match policy.proof {
             Proof::Cga => with_key.filter_map(|identity| Source::of(&identity.parameters)).next(),
-            Proof::Hba | Proof::Both => {
+            Proof::Hba | Proof::CgaCompatibleHba => {
                 let stored = self.stored.iter().rev().map(|(_, source)| source.clone());
                 let fits = |source: &Source| source.covers(prefixes) && is_of(policy, given, source);
                 ahead.chain(stored).find(fits)
@@ -99,7 +99,7 @@ impl Sets {
         chosen
     }
 
-    fn suits(&self, policy: AddressPolicy, prefixes: &few::Set<Prefix>) -> bool {
+    fn suits(&self, policy: AddressGeneration, prefixes: &few::VecSet<Prefix>) -> bool {
         let suits = |source: &Source| policy.proof == Proof::Cga || source.covers(prefixes);
         self.current.as_ref().is_some_and(suits)
     }
@@ -114,9 +114,9 @@ impl Sets {
     /// Starts the modifier search for a set of `prefixes`, unless it is already running.
     pub(super) fn begin(
         &mut self,
-        policy: AddressPolicy,
+        policy: AddressGeneration,
         given: &[Identity],
-        prefixes: &few::Set<Prefix>,
+        prefixes: &few::VecSet<Prefix>,
         entropy: &mut Entropy,
     ) {
         let prefixes: Vec<Prefix> = prefixes.iter().copied().take(hba::MOST_PREFIXES).collect();
@@ -129,7 +129,7 @@ impl Sets {
         let number = hba::random_number(entropy);
         let key = public_key(given);
         let field = match (&key, policy.proof) {
-            (Some(key), Proof::Both) => KeyField::Public(key),
+            (Some(key), Proof::CgaCompatibleHba) => KeyField::Public(key),
             _ => KeyField::Random(&number),
         };
         self.search = hba::parameters(modifier, &prefixes, field);
@@ -141,7 +141,7 @@ impl Sets {
     }
 
     /// Runs a slice of the search; a set that is found is activated, and returned to be stored.
-    pub(super) fn go_on(&mut self, sec: Sec) -> Option<AddressSetRecord> {
+    pub(super) fn go_on(&mut self, sec: Sec) -> Option<HbaSetRecord> {
         let search = self.search.as_mut()?;
         if !search.search(sec, SLICE) {
             return None;
@@ -153,19 +153,19 @@ impl Sets {
 
     /// An address of the set is a duplicate: all are made again with a higher collision count (RFC 5535 §6). `None`
     /// after the third collision, which is a fault or an attack.
-    pub(super) fn collide(&mut self) -> Option<AddressSetRecord> {
+    pub(super) fn collide(&mut self) -> Option<HbaSetRecord> {
         let Source { parameters, sec } = self.current.clone()?;
         let parameters = parameters.after_collision()?;
         self.take(Source { parameters: parameters.clone(), sec });
         Some(self.store(parameters, sec))
     }
 
-    fn store(&mut self, parameters: Parameters, sec: Sec) -> AddressSetRecord {
+    fn store(&mut self, parameters: Parameters, sec: Sec) -> HbaSetRecord {
         let last = self.stored.last().map(|(number, _)| *number);
         let number = last.map_or(0, |last| last.wrapping_add(1) % MOST_STORED);
         self.stored.retain(|(stored, _)| *stored != number);
         self.stored.push((number, Source { parameters: parameters.clone(), sec }));
-        AddressSetRecord { number, parameters }
+        HbaSetRecord { number, parameters }
     }
 
     /// The verification method of an address in use.
@@ -192,12 +192,12 @@ fn public_key(given: &[Identity]) -> Option<Vec<u8>> {
 }
 
 /// Whether a set complies with `policy`.
-fn is_of(policy: AddressPolicy, given: &[Identity], source: &Source) -> bool {
+fn is_of(policy: AddressGeneration, given: &[Identity], source: &Source) -> bool {
     let has_key = hba::has_key(&source.parameters);
     let ours = || {
         given
             .iter()
             .any(|identity| !identity.private_key.is_empty() && identity.parameters.key() == source.parameters.key())
     };
-    source.sec >= policy.sec && if policy.proof == Proof::Both { has_key && ours() } else { !has_key || ours() }
+    source.sec >= policy.sec && if policy.proof == Proof::CgaCompatibleHba { has_key && ours() } else { !has_key || ours() }
 }

@@ -4,12 +4,12 @@ use crate::base::few;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::shim::ShimConfig;
-use crate::contract::config::shim::{AddressPolicy, Identity, Proof};
+use crate::contract::config::shim::{AddressGeneration, Identity, Proof};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, AddressState, Input, LinkEvent, Outcome, Packet};
-use crate::contract::item::{Address, Item, Key, Knob, Plan, Record, RecordKey, Target};
+use crate::contract::item::{Address, Item, Key, Sysctl, Plan, JournalRecord, JournalKey, NextHop};
 use crate::contract::output::Output;
 use crate::contract::report::Report;
 use crate::contract::view::View;
@@ -40,14 +40,14 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(policy: AddressPolicy, identities: Vec<Identity>) -> Bench {
+    fn new(policy: AddressGeneration, identities: Vec<Identity>) -> Bench {
         Bench::born(policy, identities, 1)
     }
 
-    fn born(policy: AddressPolicy, identities: Vec<Identity>, seed: u64) -> Bench {
+    fn born(policy: AddressGeneration, identities: Vec<Identity>, seed: u64) -> Bench {
         let interfaces = ["if1", "if2"].map(str::to_owned).into();
         let config = ShimConfig { interfaces, identities, addresses: Some(policy), ..ShimConfig::default() };
-        let shim = Shim::new(config, Entropy::from_number(seed));
+        let shim = Shim::new(config, Entropy::seed_from_u64(seed));
         let mut bench = Bench {
             shim,
             now: Time::ZERO,
@@ -81,8 +81,8 @@ impl Bench {
         match output {
             Output::Put(item) => {
                 let fresh = self.plan.put(item.clone()).is_none();
-                inputs.push_back(Input::Outcome(Outcome { key: item.key(), refused: None }));
-                if let Item::Address(Address { link, address, detect, .. }) = item
+                inputs.push_back(Input::Outcome(Outcome { key: item.key(), error: None }));
+                if let Item::Address(Address { link, address, dad: detect, .. }) = item
                     && fresh
                 {
                     assert!(detect);
@@ -93,7 +93,7 @@ impl Bench {
             Output::Drop(key) => {
                 self.plan.drop(&key);
                 if let Key::Address(link, address) = key {
-                    inputs.push_back(told(link, address, AddressState::Gone));
+                    inputs.push_back(told(link, address, AddressState::Removed));
                 }
             }
             Output::Report(report) => self.reports.push(report),
@@ -107,7 +107,7 @@ impl Bench {
             self.rivals -= 1;
             self.taken.insert(address);
         }
-        if self.taken.contains(&address) { AddressState::Duplicated } else { AddressState::Assigned }
+        if self.taken.contains(&address) { AddressState::DadFailed } else { AddressState::Preferred }
     }
 
     fn tell(&mut self, link: LinkId, address: Ipv6Addr, state: AddressState) {
@@ -162,9 +162,9 @@ impl Bench {
         self.addresses().into_iter().filter(|address| address.preferred).map(|address| address.address).collect()
     }
 
-    fn records(&self) -> Vec<Record> {
+    fn records(&self) -> Vec<JournalRecord> {
         let all = self.plan.iter().filter_map(|(_, item)| match item {
-            Item::Record(record) => Some(record.clone()),
+            Item::JournalRecord(record) => Some(record.clone()),
             _ => None,
         });
         all.collect()
@@ -172,15 +172,15 @@ impl Bench {
 
     fn newest(&self) -> Parameters {
         let number = u8::try_from(self.records().len() - 1).unwrap();
-        match self.plan.find(&Key::Record(RecordKey::AddressSet(number))) {
-            Some(Item::Record(Record::AddressSet(record))) => record.parameters.clone(),
+        match self.plan.find(&Key::JournalRecord(JournalKey::HbaSet(number))) {
+            Some(Item::JournalRecord(JournalRecord::HbaSet(record))) => record.parameters.clone(),
             other => panic!("{other:?}"),
         }
     }
 }
 
-fn policy(proof: Proof, sec: u8) -> AddressPolicy {
-    AddressPolicy { proof, sec: Sec::new(sec).unwrap() }
+fn policy(proof: Proof, sec: u8) -> AddressGeneration {
+    AddressGeneration { proof, sec: Sec::new(sec).unwrap() }
 }
 
 /// A key, and parameters of it with so much work.
@@ -203,14 +203,14 @@ fn a_set_is_made_of_all_prefixes_and_each_packet_leaves_by_its_own_router() {
     for address in &made {
         assert_eq!(hba::verify(&set, address.address), Ok(Sec::new(1).unwrap()));
         let source = Prefix::new(address.address, 64).unwrap();
-        let target = Target::Gateway { link: address.link, router: ROUTER.parse().unwrap() };
+        let target = NextHop::Gateway { link: address.link, router: ROUTER.parse().unwrap() };
         let routed =
             |item: &Item| matches!(item, Item::Route(route) if route.source == source && route.target == target);
         assert!(bench.plan.iter().any(|(_, item)| routed(item)));
     }
     for link in LINKS {
-        let setting = bench.plan.find(&Key::Setting(Some(link), Knob::Autoconf));
-        assert!(matches!(setting, Some(Item::Setting(setting)) if setting.value == 0));
+        let setting = bench.plan.find(&Key::Sysctl(Some(link), Sysctl::Autoconf));
+        assert!(matches!(setting, Some(Item::Sysctl(setting)) if setting.value == 0));
     }
     let announced = bench.shim.identities.announce(made[0].address);
     assert_eq!(announced.locators, made.iter().map(|address| address.address).collect::<Vec<_>>());
@@ -218,8 +218,8 @@ fn a_set_is_made_of_all_prefixes_and_each_packet_leaves_by_its_own_router() {
     bench.shim.view(bench.now, &mut view);
     let shown: Vec<_> = view.addresses.iter().map(|row| (row.proof.as_str(), row.sec, row.state.as_str())).collect();
     assert_eq!(shown, [("hba", 1, "preferred"); 2]);
-    bench.feed(&Input::Order(Order::Stop));
-    assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::Record(_))), "only what is remembered stays");
+    bench.feed(&Input::Command(Command::Stop));
+    assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "only what is remembered stays");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn somebody_elses_address_raises_the_collision_count() {
     assert!(made.iter().all(|address| hba::verify(&set, *address).is_ok()), "all have the same count");
     assert!(made.iter().all(|address| !bench.taken.contains(address)));
     assert_eq!(bench.shim.identities.announce(made[1]).locators, made);
-    let told = bench.reports.iter().filter(|report| matches!(report, Report::Duplicate { .. })).count();
+    let told = bench.reports.iter().filter(|report| matches!(report, Report::DuplicateAddress { .. })).count();
     assert_eq!(told, 1);
 }
 
@@ -295,7 +295,7 @@ fn a_set_is_remembered_for_another_life() {
     let mut bench = Bench::new(policy(Proof::Hba, 1), Vec::new());
     bench.two_networks();
     let mut next = Bench::born(policy(Proof::Hba, 1), Vec::new(), 2);
-    next.feed(&Input::Order(Order::Recall(bench.records())));
+    next.feed(&Input::Command(Command::RestoreJournal(bench.records())));
     next.two_networks();
     assert_eq!(next.preferred(), bench.preferred());
     assert!(next.records().is_empty(), "nothing was made");
@@ -303,12 +303,12 @@ fn a_set_is_remembered_for_another_life() {
 
 #[test]
 fn a_set_with_a_key_in_it_is_both() {
-    let mut bench = Bench::new(policy(Proof::Both, 0), vec![key()]);
+    let mut bench = Bench::new(policy(Proof::CgaCompatibleHba, 0), vec![key()]);
     bench.two_networks();
     let (made, set) = (bench.preferred(), bench.newest());
     assert!(hba::has_key(&set) && made.iter().all(|address| hba::verify(&set, *address).is_ok()));
     let other = "2001:db8:c::9".parse().unwrap();
-    bench.tell(LINKS[0], other, AddressState::Assigned);
+    bench.tell(LINKS[0], other, AddressState::Preferred);
     bench.wait(1000);
     assert!(bench.shim.identities.announce(made[0]).locators.contains(&other), "signed");
 }
@@ -317,9 +317,9 @@ fn a_set_with_a_key_in_it_is_both() {
 fn what_is_configured_anew_is_made_anew() {
     let mut bench = Bench::new(policy(Proof::Hba, 0), Vec::new());
     bench.two_networks();
-    let interfaces: few::Set<String> = ["if1", "if2"].map(str::to_owned).into();
+    let interfaces: few::VecSet<String> = ["if1", "if2"].map(str::to_owned).into();
     let without = ShimConfig { interfaces, ..ShimConfig::default() };
-    bench.feed(&Input::Order(Order::Shim(Box::new(without))));
+    bench.feed(&Input::Command(Command::ReloadShim(Box::new(without))));
     assert!(bench.addresses().is_empty());
-    assert!(bench.plan.iter().all(|(key, _)| !matches!(key, Key::Setting(..) | Key::Route(..))));
+    assert!(bench.plan.iter().all(|(key, _)| !matches!(key, Key::Sysctl(..) | Key::Route(..))));
 }

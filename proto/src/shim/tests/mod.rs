@@ -42,11 +42,11 @@ impl Bench {
     /// One that has just started; it is at the first of these addresses.
     fn started(config: ShimConfig, addresses: &[Ipv6Addr]) -> Bench {
         let config = ShimConfig { interfaces: ["if0".to_owned()].into(), ..config };
-        let mut bench = Bench { shim: Shim::new(config, Entropy::from_number(1)), now: Time::ZERO, here: addresses[0] };
+        let mut bench = Bench { shim: Shim::new(config, Entropy::seed_from_u64(1)), now: Time::ZERO, here: addresses[0] };
         let link = LinkEvent { link: LINK, name: "if0".to_owned(), address: None, up: true, mtu: 1500 };
         bench.feed(&Input::Link(link));
         for address in addresses {
-            let state = AddressState::Assigned;
+            let state = AddressState::Preferred;
             bench.feed(&Input::Address(AddressEvent { link: LINK, address: *address, state }));
         }
         bench
@@ -62,7 +62,7 @@ impl Bench {
             .filter_map(|output| if let Output::Put(item) = output { Some(item.key()) } else { None })
             .collect();
         for key in keys {
-            all.extend(self.feed(&Input::Outcome(Outcome { key, refused: None })));
+            all.extend(self.feed(&Input::Outcome(Outcome { key, error: None })));
         }
         all
     }
@@ -97,7 +97,7 @@ impl Bench {
     }
 
     fn flow(&mut self, peer: &str) -> Vec<Output> {
-        let pair = Pair { local: ip(HERE), peer: ip(peer) };
+        let pair = AddressPair { local: ip(HERE), peer: ip(peer) };
         self.feed(&Input::Flow(FlowEvent { pair, link: LINK, packets: 9, octets: 3000, since: self.now }))
     }
 }
@@ -122,9 +122,9 @@ fn dropped(outputs: &[Output]) -> Option<DropReason> {
     })
 }
 
-fn context(outputs: &[Output]) -> Option<crate::contract::item::Context> {
+fn context(outputs: &[Output]) -> Option<crate::contract::item::ShimContext> {
     outputs.iter().find_map(|output| match output {
-        Output::Put(Item::Context(context)) => Some(context.clone()),
+        Output::Put(Item::ShimContext(context)) => Some(context.clone()),
         _ => None,
     })
 }
@@ -152,8 +152,8 @@ fn a_peer_that_proves_its_addresses_has_them() {
     let (theirs, list) = set(0xb, 1);
     let outputs = bench.second(theirs[0], TAG, Vec::new(), list);
     let held = context(&outputs).unwrap();
-    assert_eq!((held.tag_out, held.from.clone()), (TAG, theirs.clone()));
-    assert_eq!(held.locators, Pair { local: ip(HERE), peer: theirs[0] });
+    assert_eq!((held.tag_out, held.allowed_sources.clone()), (TAG, theirs.clone()));
+    assert_eq!(held.locators, AddressPair { local: ip(HERE), peer: theirs[0] });
     assert!(matches!(sent(&outputs)[..], [Message::R2 { tag, nonce: Nonce(4), .. }] if tag == held.tag_in));
 }
 
@@ -188,11 +188,11 @@ fn somebody_elses_ulid_cannot_be_claimed() {
 #[test]
 fn a_flood_leaves_nothing_behind() {
     let mut bench = Bench::new(ShimConfig::default());
-    let mut chance = Entropy::from_number(7);
+    let mut chance = Entropy::seed_from_u64(7);
     let (_, list) = set(0xb, 1);
     for number in 0..4 * FORGED {
-        let (tag, nonce) = (Tag::of_low(chance.bits()), Nonce(chance.bits() as u32));
-        let source = Ipv6Addr::from_bits(ip(STRANGER).to_bits() | u128::from(chance.bits() & 0xffff));
+        let (tag, nonce) = (Tag::of_low(chance.next_u64()), Nonce(chance.next_u64() as u32));
+        let source = Ipv6Addr::from_bits(ip(STRANGER).to_bits() | u128::from(chance.next_u64() & 0xffff));
         let record = ProbeRecord { source, destination: ip(HERE), nonce, data: 0 };
         let message = match number % 4 {
             0 => Message::I1 { tag, nonce, options: Vec::new() },
@@ -326,10 +326,10 @@ fn there_are_never_more_contexts_than_allowed() {
 
 #[test]
 fn arbitrary_octets_break_nothing() {
-    crate::play::every_seed(400, 600, scenario::scenario);
+    crate::fuzz_inputs::run_seeds(400, 600, scenario::scenario);
 }
 
 #[test]
 fn the_committed_corpus_passes() {
-    crate::play::every_file("../fuzz/corpus/shim", scenario::scenario);
+    crate::fuzz_inputs::run_files("../fuzz/corpus/shim", scenario::scenario);
 }

@@ -4,15 +4,15 @@ use super::*;
 use crate::contract::config::shim::Identity;
 use crate::contract::config::shim::ShimConfig;
 use crate::contract::config::shim::UplinkPreference;
-use crate::contract::input::{Activity, Amount};
-use crate::contract::item::Context;
+use crate::contract::input::{Activity, TrafficCount};
+use crate::contract::item::ShimContext;
 use roam6_wire::shim6::Preference;
 
 /// A context with a peer of two addresses, by its first.
 struct Two {
     bench: Bench,
     theirs: Vec<Ipv6Addr>,
-    held: Context,
+    held: ShimContext,
     proof: Vec<ShimOption>,
 }
 
@@ -25,17 +25,17 @@ impl Two {
         Two { bench, theirs, held, proof }
     }
 
-    fn pair(&self, peer: usize) -> Pair {
-        Pair { local: ip(HERE), peer: self.theirs[peer] }
+    fn pair(&self, peer: usize) -> AddressPair {
+        AddressPair { local: ip(HERE), peer: self.theirs[peer] }
     }
 
     /// Something was sent a minute ago, and nothing has come since.
     fn fall_silent(&mut self) -> Vec<Output> {
         self.bench.wait(60_000);
         let sent = Some(self.bench.now - Duration::from_secs(59));
-        let (context, none) = (self.held.id, Amount::default());
+        let (context, none) = (self.held.id, TrafficCount::default());
         let told =
-            Activity { context, sent, received: None, unanswered: sent, unreturned: None, out: none, into: none };
+            Activity { context, last_sent: sent, last_received: None, unanswered_since: sent, unreturned_since: None, tx: none, rx: none };
         self.bench.feed(&Input::Activity(told))
     }
 
@@ -48,8 +48,8 @@ impl Two {
         self.bench.hear(source, &Message::Probe(probe))
     }
 
-    fn order(&mut self, path: Pair) -> Vec<Output> {
-        self.bench.feed(&Input::Order(Order::UsePath { ulids: None, fork: Fork::NONE, path }))
+    fn order(&mut self, path: AddressPair) -> Vec<Output> {
+        self.bench.feed(&Input::Command(Command::SwitchPath { ulids: None, fork: Fork::NONE, path }))
     }
 
     /// Loses its path, and finds the other.
@@ -63,13 +63,13 @@ impl Two {
 }
 
 /// The probes among what was sent.
-fn probes(outputs: &[Output]) -> Vec<(Pair, Probe)> {
+fn probes(outputs: &[Output]) -> Vec<(AddressPair, Probe)> {
     let all = outputs.iter().filter_map(|output| match output {
         Output::Transmit(transmit) => Datagram::parse(&transmit.bytes).ok(),
         _ => None,
     });
     all.filter_map(|datagram| {
-        let pair = Pair { local: datagram.source, peer: datagram.destination };
+        let pair = AddressPair { local: datagram.source, peer: datagram.destination };
         match Message::parse(datagram.payload) {
             Ok(Message::Probe(probe)) => Some((pair, probe)),
             _ => None,
@@ -78,7 +78,7 @@ fn probes(outputs: &[Output]) -> Vec<(Pair, Probe)> {
     .collect()
 }
 
-fn moved(outputs: &[Output]) -> Option<Pair> {
+fn moved(outputs: &[Output]) -> Option<AddressPair> {
     outputs.iter().find_map(|output| match output {
         Output::Report(Report::PathChanged { path, .. }) => Some(*path),
         _ => None,
@@ -131,7 +131,7 @@ fn an_operators_path_outlives_a_search_that_ends_by_another() {
 fn a_fork_takes_a_path_of_its_own() {
     let mut two = Two::new(ShimConfig::default());
     let (path, fork, theirs) = (two.pair(1), Fork(7), Tag::of_low(99));
-    let order = Input::Order(Order::UsePath { ulids: Some(two.held.id.ulids), fork, path });
+    let order = Input::Command(Command::SwitchPath { ulids: Some(two.held.id.ulids), fork, path });
     let asked = sent(&two.bench.feed(&order));
     let [Message::I1 { tag, nonce, options }] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!(options[..], [ShimOption::Fork(fork)]);
@@ -144,7 +144,7 @@ fn a_fork_takes_a_path_of_its_own() {
     assert_eq!((*pair, probe.tag), (path, theirs));
     two.held.tag_in = held.tag_in;
     assert_eq!(moved(&two.report(probe.sent.clone())), Some(path));
-    let (slots, paths): (Vec<Slot>, Vec<Pair>) =
+    let (slots, paths): (Vec<Slot>, Vec<AddressPair>) =
         two.bench.shim.contexts.iter().map(|(slot, context)| (slot, context.path)).unzip();
     assert_eq!((slots.len(), paths), (2, vec![two.held.id.ulids, path]), "the other stays where it is");
     assert!(sent(&two.bench.feed(&order)).is_empty(), "it is there already");
@@ -162,10 +162,10 @@ fn a_fork_does_not_wait_for_addresses_to_settle() {
     let answers = sent(&outputs);
     let Some(Message::R2 { options, .. }) = answers.last() else { panic!("{answers:?}") };
     assert!(matches!(options.first(), Some(ShimOption::Locators(list)) if list.locators.len() == 1), "{options:?}");
-    bench.feed(&Input::Address(AddressEvent { link: LINK, address: ours[1], state: AddressState::Assigned }));
-    let (fork, path) = (Fork(7), Pair { local: ours[1], peer: theirs[1] });
+    bench.feed(&Input::Address(AddressEvent { link: LINK, address: ours[1], state: AddressState::Preferred }));
+    let (fork, path) = (Fork(7), AddressPair { local: ours[1], peer: theirs[1] });
     let ulids = Some(context(&outputs).unwrap().id.ulids);
-    let asked = sent(&bench.feed(&Input::Order(Order::UsePath { ulids, fork, path })));
+    let asked = sent(&bench.feed(&Input::Command(Command::SwitchPath { ulids, fork, path })));
     let [Message::I1 { nonce, .. }] = &asked[..] else { panic!("{asked:?}") };
     let r2 = Message::R2 { tag: Tag::of_low(99), nonce: *nonce, options: proof };
     let asked = probes(&bench.hear(theirs[0], &r2));
@@ -175,7 +175,7 @@ fn a_fork_does_not_wait_for_addresses_to_settle() {
 #[test]
 fn a_path_that_no_context_has_is_refused_aloud() {
     let mut two = Two::new(ShimConfig::default());
-    let path = Pair { local: ip(STRANGER), peer: two.theirs[0] };
+    let path = AddressPair { local: ip(STRANGER), peer: two.theirs[0] };
     let outputs = two.order(path);
     assert!(matches!(&outputs[..], [Output::Report(Report::Notice { .. })]), "{outputs:?}");
 }
@@ -228,9 +228,9 @@ fn a_peer_that_answers_no_probe_has_lost_the_context() {
     let asked = probes(&two.bench.wait(60_000));
     assert!(asked.iter().all(|(pair, _)| *pair == present), "it stays, but asks");
     // Packets of its ULIDs come all the while.
-    let (context, none, now) = (two.held.id, Amount::default(), Some(two.bench.now));
+    let (context, none, now) = (two.held.id, TrafficCount::default(), Some(two.bench.now));
     let told =
-        Activity { context, sent: now, received: now, unanswered: None, unreturned: None, out: none, into: none };
+        Activity { context, last_sent: now, last_received: now, unanswered_since: None, unreturned_since: None, tx: none, rx: none };
     two.bench.feed(&Input::Activity(told));
     let outputs = two.bench.wait(6_000);
     assert!(outputs.iter().any(|output| matches!(output, Output::Report(Report::PathLost { .. }))));

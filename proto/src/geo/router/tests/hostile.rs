@@ -18,7 +18,7 @@ fn frames() -> (Vec<Frame>, Frame) {
     air.sent.clear();
     let near = around(east(500.0), 600);
     let far = around(east(750.0), 100);
-    for to in [To::Neighbours, To::Hops(5), To::AllIn(near), To::AllIn(far), To::AnyIn(far), station(3), station(9)] {
+    for to in [TransportType::SingleHop, TransportType::TopologyBroadcast(5), TransportType::GeoBroadcast(near), TransportType::GeoBroadcast(far), TransportType::GeoAnycast(far), station(3), station(9)] {
         air.request(1, data(to)).unwrap();
     }
     all.extend(air.sent.iter().filter(|(from, _)| *from == 1).map(|(_, frame)| frame.clone()));
@@ -35,7 +35,7 @@ fn extended(frame: &Frame) -> Option<Extended> {
 /// drops.
 fn suffer(frame: &Frame, third: &Frame) -> (usize, bool, Vec<DropReason>) {
     let now = Time::from_micros(6_000_000);
-    let mut router = Router::new(Station::PASSENGER_CAR, Mib::default(), Entropy::from_number(2));
+    let mut router = Router::new(Station::PASSENGER_CAR, Mib::default(), Entropy::seed_from_u64(2));
     router.set_clock(Time::from_micros(1_000_000), Clock { unix_micros: 1_790_000_000_000_000 });
     let event = LinkEvent { link: LINK, name: "radio0".to_owned(), address: Some(mac(VICTIM)), up: true, mtu: 1500 };
     router.set_link(now, &event);
@@ -143,7 +143,7 @@ fn positions_of_any_time_and_speed_harm_nobody() {
 #[test]
 fn an_envelope_is_counted_whatever_is_in_it() {
     let (frames, third) = frames();
-    let mut entropy = Entropy::from_number(7);
+    let mut entropy = Entropy::seed_from_u64(7);
     for length in 0..200 {
         let mut garbage = vec![0; length];
         entropy.fill(&mut garbage);

@@ -5,7 +5,7 @@ use super::*;
 
 /// A payload of `octets` to everybody within three hops.
 fn flood(octets: usize) -> Request {
-    Request { payload: vec![7; octets], ..data(To::Hops(3)) }
+    Request { payload: vec![7; octets], ..data(TransportType::TopologyBroadcast(3)) }
 }
 
 /// Frames with a payload that station 2 has sent since the last call.
@@ -110,7 +110,7 @@ fn a_request_names_the_kind_of_a_station_that_was_known_once() {
     air.stations.remove(&2);
     air.run(Duration::from_secs(90));
     air.sent.clear();
-    air.request(1, data(To::Station(GeoAddress::new(Station::UNKNOWN, mac(2))))).unwrap();
+    air.request(1, data(TransportType::GeoUnicast(GeoAddress::new(Station::UNKNOWN, mac(2))))).unwrap();
     let sought = air.sent.iter().find_map(|(_, frame)| match Packet::parse(&frame.bytes).unwrap().extended {
         Extended::LocationRequest { sought, .. } => Some(sought),
         _ => None,

@@ -4,7 +4,7 @@
 use super::*;
 use crate::contract::engine::Engine;
 use crate::contract::input::Input;
-use crate::contract::item::{Heard, Item, VirtualInterface};
+use crate::contract::item::{EthertypeSubscription, Item, VirtualInterface};
 use crate::geo::GeoStation;
 use roam6_wire::geo::{ETHERTYPE, Lifetime, LongPosition, Sequenced, Timestamp, VERSION};
 
@@ -73,7 +73,7 @@ fn a_station_that_restarts_is_heard_and_forwarded_although_it_uses_its_numbers_a
         for life in 1..=3 {
             air.run(Duration::from_secs(5));
             for _ in 0..60 {
-                air.request(1, data(To::Hops(5))).unwrap();
+                air.request(1, data(TransportType::TopologyBroadcast(5))).unwrap();
                 air.run(Duration::from_millis(100));
             }
             let received = |number| air.delivered().iter().filter(|by| **by == number).count();
@@ -201,7 +201,7 @@ fn our_own_frames_that_come_back_are_no_other_station() {
 fn interfaces_and_virtual_links_get_the_new_address() {
     let link = crate::contract::config::geo::VirtualLink {
         name: "gn0".to_owned(),
-        reach: crate::contract::config::geo::Reach::Around(500),
+        reach: crate::contract::config::geo::LinkScope::Around(500),
         class: TrafficClass(3),
         lifetime: None,
     };
@@ -212,7 +212,7 @@ fn interfaces_and_virtual_links_get_the_new_address() {
         facilities: None,
         mib: Mib::default(),
     };
-    let mut station = GeoStation::new(config, Entropy::from_number(1));
+    let mut station = GeoStation::new(config, Entropy::seed_from_u64(1));
     let event = LinkEvent { link: LINK, name: "radio0".to_owned(), address: Some(mac(1)), up: true, mtu: 1500 };
     let source = position(&Air::row(1, 0.0, &Mib::default()), 1, east(100.0), 0);
     let mut out = Outbox::new();
@@ -224,7 +224,7 @@ fn interfaces_and_virtual_links_get_the_new_address() {
     let new = station.router().address().mid;
     let items: Vec<Item> =
         out.drain().filter_map(|output| if let Output::Put(item) = output { Some(item) } else { None }).collect();
-    let heard = |address| Item::Heard(Heard { link: LINK, ethertype: ETHERTYPE, address });
-    let made = |address| Item::Virtual(VirtualInterface { name: "gn0".to_owned(), address, mtu: 1398 });
+    let heard = |address| Item::EthertypeSubscription(EthertypeSubscription { link: LINK, ethertype: ETHERTYPE, address });
+    let made = |address| Item::VirtualInterface(VirtualInterface { name: "gn0".to_owned(), address, mtu: 1398 });
     assert_eq!(items, [heard(None), made(mac(1)), made(new), heard(Some(new))]);
 }

@@ -1,19 +1,19 @@
 //! The way to mobile networks while their routers are at home, and while they are at home and away at once.
 
 use super::bench::*;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable};
 use crate::contract::input::{Clock, Input, LinkEvent};
-use crate::contract::item::{Item, Key, Path, Record, Table, Target};
+use crate::contract::item::{Item, Key, TunnelPath, JournalRecord, RouteTable, NextHop};
 use crate::contract::output::{Output, Via};
 use core::time::Duration;
 use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status, UpdateFlags};
 use roam6_wire::{Bid, LinkAddress, Prefix};
 
 /// Where the host sends packets to `prefix`: the target of the route with the best metric.
-fn way(bench: &Bench, prefix: Prefix) -> Option<Target> {
+fn way(bench: &Bench, prefix: Prefix) -> Option<NextHop> {
     let routes = bench.plan.iter().filter_map(|(_, item)| match item {
-        Item::Route(route) if route.table == Table::MAIN && route.destination == prefix => Some(route),
+        Item::Route(route) if route.table == RouteTable::MAIN && route.destination == prefix => Some(route),
         _ => None,
     });
     routes.min_by_key(|route| route.metric).map(|route| route.target)
@@ -23,11 +23,11 @@ fn way(bench: &Bench, prefix: Prefix) -> Option<Target> {
 fn a_tunnel_is_better_than_the_way_home_and_gives_it_back() {
     let mut bench = Bench::at_home_link(config());
     let network = prefix("2001:db8:e00::/56");
-    let by_home_link = Some(Target::Gateway { link: HOME_LINK, router: address("2001:db8::200") });
+    let by_home_link = Some(NextHop::Gateway { link: HOME_LINK, router: address("2001:db8::200") });
     assert_eq!(way(&bench, network), by_home_link);
     bench.send(&Update::open(1, "2001:db8:1::200"));
     bench.pass(super::super::home_link::PROBE_WAIT * 2);
-    assert!(matches!(way(&bench, network), Some(Target::Tunnel(_))));
+    assert!(matches!(way(&bench, network), Some(NextHop::Tunnel(_))));
     bench.send(&Update::open(2, "2001:db8:1::200").lifetime(0));
     assert_eq!(way(&bench, network), by_home_link);
 }
@@ -35,8 +35,8 @@ fn a_tunnel_is_better_than_the_way_home_and_gives_it_back() {
 #[test]
 fn a_reloaded_table_changes_only_what_differs() {
     let mut bench = Bench::at_home_link(config());
-    let rows = config().table.rows.iter().filter(|row| row.home_address == home()).cloned().collect();
-    let outputs = bench.feed(Input::Order(Order::PrefixTable(PrefixTable { rows }.into())));
+    let rows = config().prefix_table.rows.iter().filter(|row| row.home_address == home()).cloned().collect();
+    let outputs = bench.feed(Input::Command(Command::ReloadPrefixTable(PrefixTable { rows }.into())));
     assert_eq!(way(&bench, prefix("2001:db8:e00::/56")), None);
     assert!(way(&bench, prefix("2001:db8:f00::/56")).is_some());
     assert_eq!(outputs.len(), 3, "two other prefixes of the table go: {outputs:?}");
@@ -100,7 +100,7 @@ fn at_home_and_away_packets_take_the_better_way_and_the_home_address_stays_ours(
     assert_eq!(echoed.into_iter().map(flags).collect::<Vec<_>>(), [(1, 0, false), (2, 0, true)]);
     assert_eq!(paths(&bench), [(2, 1, true), (1, 0, false)]);
     let tunnel = bench.tunnel().unwrap();
-    let direct = Path {
+    let direct = TunnelPath {
         bid: Bid(2),
         local: agent(),
         remote: HERE.link_local(),
@@ -111,7 +111,7 @@ fn at_home_and_away_packets_take_the_better_way_and_the_home_address_stays_ours(
     };
     assert_eq!(tunnel.paths[0], direct);
     assert!(knows_neighbour(&bench));
-    assert!(bench.plan.find(&Key::Proxy(HOME_LINK, home().0)).is_some(), "the home agent defends it");
+    assert!(bench.plan.find(&Key::ProxyNeighbour(HOME_LINK, home().0)).is_some(), "the home agent defends it");
 
     bench.send(&both(2, [1, 2]));
     assert_eq!(paths(&bench), [(1, 1, false), (2, 0, true)], "home as the backup");
@@ -200,11 +200,11 @@ fn a_home_agent_come_back_finds_it_on_the_home_link_again() {
     let mut bench = Bench::at_home_link(config());
     bench.send(&both(1, [2, 1]));
     let records = journal(&bench);
-    let Some(Record::Binding(record)) = records.first() else { panic!() };
+    let Some(JournalRecord::Binding(record)) = records.first() else { panic!() };
     let unix_micros = record.expires_unix_micros - 10_000_000;
     let mut next = Bench::new(HomeAgentConfig { home_link: Some("home0".into()), ..config() });
     next.feed(Input::Clock(Clock { unix_micros }));
-    next.feed(Input::Order(Order::Recall(records.clone())));
+    next.feed(Input::Command(Command::RestoreJournal(records.clone())));
     assert_eq!(paths(&next), [(1, 1, false)], "its link is not known yet");
     home_link(&mut next, true);
     assert_eq!((paths(&next), knows_neighbour(&next)), (vec![(2, 1, true), (1, 0, false)], true));

@@ -6,7 +6,7 @@ use crate::base::time::Time;
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow, SharedKey};
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{Clock, Input, LinkEvent, Outcome, Packet};
-use crate::contract::item::{Item, Key, Plan, Record, Target};
+use crate::contract::item::{Item, Key, Plan, JournalRecord, NextHop};
 use crate::contract::output::{Output, Transmit};
 use crate::contract::report::Report;
 use crate::crypto::authenticator::{Timestamp, authenticate};
@@ -61,7 +61,7 @@ pub(super) fn config() -> HomeAgentConfig {
         address: agent(),
         home_prefixes: vec![prefix("2001:db8::/64")],
         home_link: None,
-        table: PrefixTable { rows }.into(),
+        prefix_table: PrefixTable { rows }.into(),
         max_lifetime: Duration::from_secs(600),
         refresh_advice: None,
         multiple_care_of: true,
@@ -69,7 +69,7 @@ pub(super) fn config() -> HomeAgentConfig {
         max_bindings: 100,
         duplicate_detection: true,
         preference: 10,
-        advertise: None,
+        advertisement_interval: None,
         path_mtu: 1500,
         ipv4: None,
         ipv4_pool: None,
@@ -167,7 +167,7 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new(config: HomeAgentConfig) -> Bench {
-        let agent = HomeAgent::new(config, Entropy::from_number(1));
+        let agent = HomeAgent::new(config, Entropy::seed_from_u64(1));
         let mut bench =
             Bench { agent, now: Time::ZERO, plan: Plan::new(), refuse: Vec::new(), slow: false, kept: Vec::new() };
         bench.feed(Input::Clock(Clock { unix_micros: BEGAN }));
@@ -202,7 +202,7 @@ impl Bench {
                     Output::Drop(key) => {
                         self.plan.drop(key);
                     }
-                    Output::Transmit(_) | Output::Report(_) | Output::Sample(_) | Output::Frame(_) => {}
+                    Output::Transmit(_) | Output::Report(_) | Output::ActivityQuery(_) | Output::Frame(_) => {}
                 }
                 outputs.push(output);
             }
@@ -219,10 +219,10 @@ impl Bench {
         let key = item.key();
         if let Some(at) = self.refuse.iter().position(|refused| *refused == key) {
             self.refuse.remove(at);
-            return Outcome { key, refused: Some("no space left on device".into()) };
+            return Outcome { key, error: Some("no space left on device".into()) };
         }
         self.plan.put(item.clone());
-        Outcome { key, refused: None }
+        Outcome { key, error: None }
     }
 
     /// The host's late answers.
@@ -254,7 +254,7 @@ impl Bench {
     pub(super) fn held(&self) -> Vec<Key> {
         let always = |item: &Item| match item {
             Item::Anycast(_) => true,
-            Item::Route(route) => matches!(route.target, Target::Gateway { .. }),
+            Item::Route(route) => matches!(route.target, NextHop::Gateway { .. }),
             _ => false,
         };
         self.plan.iter().filter(|(_, item)| !always(item)).map(|(key, _)| key.clone()).collect()
@@ -319,9 +319,9 @@ pub(super) fn status(outputs: &[Output]) -> u8 {
 }
 
 /// What the journal holds.
-pub(super) fn journal(bench: &Bench) -> Vec<Record> {
+pub(super) fn journal(bench: &Bench) -> Vec<JournalRecord> {
     let records = bench.plan.iter().filter_map(|(_, item)| match item {
-        Item::Record(record) => Some(record.clone()),
+        Item::JournalRecord(record) => Some(record.clone()),
         _ => None,
     });
     records.collect()

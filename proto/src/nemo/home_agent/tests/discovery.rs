@@ -4,7 +4,7 @@ use super::bench::*;
 use super::home_link::{from_neighbour, messages};
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::input::{AddressEvent, AddressState, Input, Packet};
-use crate::contract::item::{Anycast, Item};
+use crate::contract::item::{AnycastAddress, Item};
 use crate::contract::output::Output;
 use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
@@ -48,19 +48,19 @@ fn ask(bench: &mut Bench, router: bool) -> Vec<Ipv6Addr> {
 
 #[test]
 fn the_anycast_address_is_held_on_the_home_link_or_where_the_own_address_is() {
-    let wanted = |link| Item::Anycast(Anycast { link, address: address("2001:db8::fdff:ffff:ffff:fffe") });
+    let wanted = |link| Item::Anycast(AnycastAddress { link, address: address("2001:db8::fdff:ffff:ffff:fffe") });
     let bench = Bench::at_home_link(config());
     assert!(bench.plan.iter().any(|(_, item)| *item == wanted(HOME_LINK)));
     let mut bench = Bench::new(config());
-    let event = AddressEvent { link: OUTSIDE, address: agent(), state: AddressState::Assigned };
+    let event = AddressEvent { link: OUTSIDE, address: agent(), state: AddressState::Preferred };
     assert_eq!(bench.feed(Input::Address(event)), [Output::Put(wanted(OUTSIDE))]);
 }
 
 #[test]
 fn a_refused_anycast_address_is_put_again() {
     let mut bench = Bench::new(config());
-    let event = AddressEvent { link: OUTSIDE, address: agent(), state: AddressState::Assigned };
-    let wanted = Item::Anycast(Anycast { link: OUTSIDE, address: address("2001:db8::fdff:ffff:ffff:fffe") });
+    let event = AddressEvent { link: OUTSIDE, address: agent(), state: AddressState::Preferred };
+    let wanted = Item::Anycast(AnycastAddress { link: OUTSIDE, address: address("2001:db8::fdff:ffff:ffff:fffe") });
     bench.refuse.push(wanted.key());
     bench.feed(Input::Address(event));
     assert!(bench.plan.find(&wanted.key()).is_none());

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::base::ids::LinkId;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::nemo::{HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::contract::input::{AddressEvent, AddressState, Input, LinkEvent, Packet};
 use crate::contract::item::{Item, Key};
@@ -52,7 +52,7 @@ fn a_free_home_address_is_proxied_and_announced() {
     assert_eq!((announced.router, announced.solicited, announced.overrides), (true, false, true));
     let link_address = NeighbourOption::TargetLinkAddress(LinkAddress([2, 0, 0, 0, 0, 1]));
     assert_eq!((announced.target, &announced.options[..]), (home().0, &[link_address][..]));
-    let Some(Item::Proxy(proxy)) = bench.plan.find(&Key::Proxy(HOME_LINK, home().0)) else { panic!() };
+    let Some(Item::ProxyNeighbour(proxy)) = bench.plan.find(&Key::ProxyNeighbour(HOME_LINK, home().0)) else { panic!() };
     assert!(proxy.router, "RFC 3963 §6.2");
     assert!(matches!(reports(&done)[..], [Report::Registered { .. }]));
     assert_eq!(messages(&bench.pass(Duration::from_secs(10))).len(), 2, "repeated, as it may be lost");
@@ -82,7 +82,7 @@ fn a_home_address_in_use_is_refused() {
         };
         let outputs = bench.feed(from_neighbour(&claim, source, to));
         assert_eq!(status(&outputs), 134);
-        assert!(reports(&outputs).contains(&&Report::Duplicate { link: HOME_LINK, address: home().0 }));
+        assert!(reports(&outputs).contains(&&Report::DuplicateAddress { link: HOME_LINK, address: home().0 }));
         assert!(bench.pass(Duration::from_secs(2)).is_empty() && bench.held().is_empty());
     }
 }
@@ -119,7 +119,7 @@ fn targets(outputs: &[Output]) -> Vec<Ipv6Addr> {
 fn a_link_local_address_is_kept_for_who_asks_by_the_l_flag() {
     let mut bench = Bench::at_home_link(config());
     let kept = [home().0, address(LINK_LOCAL)];
-    let proxied = kept.map(|address| Key::Proxy(HOME_LINK, address));
+    let proxied = kept.map(|address| Key::ProxyNeighbour(HOME_LINK, address));
     let holds = |bench: &Bench| proxied.clone().map(|key| bench.held().contains(&key));
     assert_eq!(targets(&bench.send(&compatible(1, "2001:db8:1::100"))), kept, "both are checked (RFC 6275 §10.3.1)");
     assert_eq!(targets(&bench.pass(Duration::from_secs(1))), kept, "both are announced (§10.4.1)");
@@ -133,7 +133,7 @@ fn a_link_local_address_is_kept_for_who_asks_by_the_l_flag() {
     assert_eq!(holds(&bench), [false, false]);
 
     let mut after = Bench::at_home_link(config());
-    after.feed(Input::Order(Order::Recall(records)));
+    after.feed(Input::Command(Command::RestoreJournal(records)));
     assert_eq!(holds(&after), [true, true], "a later life knows");
     after.pass(Duration::from_secs(100));
     assert_eq!(holds(&after), [false, false], "expired");
@@ -153,7 +153,7 @@ fn a_link_local_address_in_use_refuses_the_whole_update() {
     assert_eq!(status(&bench.feed(from_neighbour(&claim, address(LINK_LOCAL), ALL_NODES))), 134);
     assert!(bench.held().is_empty());
 
-    let own = AddressEvent { link: HOME_LINK, address: address(LINK_LOCAL), state: AddressState::Assigned };
+    let own = AddressEvent { link: HOME_LINK, address: address(LINK_LOCAL), state: AddressState::Preferred };
     bench.feed(Input::Address(own));
     assert_eq!(status(&bench.send(&compatible(2, "2001:db8:1::100"))), 134, "the home agent's own");
 
@@ -163,11 +163,11 @@ fn a_link_local_address_in_use_refuses_the_whole_update() {
         next_key: None,
         home_address: HomeAddress(address("2001:db8:77::100")),
         prefixes: [prefix("2001:db8:d00::/56")].into(),
-        ..config.table.rows.iter().find(|row| row.home_address == home()).unwrap().clone()
+        ..config.prefix_table.rows.iter().find(|row| row.home_address == home()).unwrap().clone()
     };
-    let mut rows = config.table.rows.clone();
+    let mut rows = config.prefix_table.rows.clone();
     rows.push(twin.clone());
-    config.table = PrefixTable { rows }.into();
+    config.prefix_table = PrefixTable { rows }.into();
     let mut bench = Bench::at_home_link(config);
     bench.send(&compatible(1, "2001:db8:1::100"));
     let update = Update { home: twin.home_address, ..compatible(1, "2001:db8:2::100") };
@@ -190,15 +190,15 @@ fn a_home_link_that_comes_later_gets_its_proxies() {
     };
     assert!(bench.feed(event(8, "other0")).is_empty());
     bench.feed(event(2, "home0"));
-    assert!(bench.held().contains(&Key::Proxy(HOME_LINK, home().0)));
+    assert!(bench.held().contains(&Key::ProxyNeighbour(HOME_LINK, home().0)));
     bench.feed(event(5, "home0"));
-    assert!(bench.held().contains(&Key::Proxy(LinkId(5), home().0)));
-    assert!(!bench.held().contains(&Key::Proxy(HOME_LINK, home().0)), "the interface was made anew");
+    assert!(bench.held().contains(&Key::ProxyNeighbour(LinkId(5), home().0)));
+    assert!(!bench.held().contains(&Key::ProxyNeighbour(HOME_LINK, home().0)), "the interface was made anew");
 }
 
 #[test]
 fn advertisements_say_what_a_home_agent_must() {
-    let mut bench = Bench::at_home_link(HomeAgentConfig { advertise: Some(Duration::from_secs(3)), ..config() });
+    let mut bench = Bench::at_home_link(HomeAgentConfig { advertisement_interval: Some(Duration::from_secs(3)), ..config() });
     let mut heard = Vec::new();
     for _ in 0..10 {
         heard.extend(messages(&bench.pass(Duration::from_secs(3))));
@@ -227,7 +227,7 @@ fn advertisements_say_what_a_home_agent_must() {
     assert!((1..=50).contains(&answers.len()), "{} answers to a storm", answers.len());
     let all = messages(&bench.pass(Duration::from_millis(500)));
     assert!(matches!(all[..], [(_, ALL_NODES, Message::RouterAdvertisement(_))]), "the rest hear it with everybody");
-    let last = messages(&bench.feed(Input::Order(Order::Stop)));
+    let last = messages(&bench.feed(Input::Command(Command::Stop)));
     assert!(matches!(&last[..], [(_, ALL_NODES, Message::RouterAdvertisement(last))] if last.lifetime == 0));
     assert!(bench.pass(Duration::from_secs(60)).is_empty());
 }

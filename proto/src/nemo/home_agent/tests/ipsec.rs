@@ -1,10 +1,10 @@
 //! Updates and acknowledgements in ESP (RFC 3776 §4, RFC 4303).
 
 use super::bench::*;
-use crate::contract::command::Order;
-use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, SecurityPair};
+use crate::contract::command::Command;
+use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, SecurityAssociationPair};
 use crate::contract::input::{Input, Packet};
-use crate::contract::item::{Item, Key, RecordKey};
+use crate::contract::item::{Item, Key, JournalKey};
 use crate::contract::output::Output;
 use crate::contract::report::{DropReason, Report};
 use crate::crypto::esp::{Integrity, SecurityAssociation};
@@ -17,13 +17,13 @@ use std::sync::Arc;
 
 const CARE_OF: &str = "2001:db8:1::200";
 
-fn pair(first: u8) -> SecurityPair {
+fn pair(first: u8) -> SecurityAssociationPair {
     let association = |spi: u32, fill: u8| SecurityAssociation {
         spi,
         integrity: Integrity::HmacSha256,
         key: vec![fill; Integrity::HmacSha256.key_length()],
     };
-    SecurityPair { to_home_agent: association(0x1000, first), to_mobile: association(0x1001, first + 1) }
+    SecurityAssociationPair { to_home_agent: association(0x1000, first), to_mobile_router: association(0x1001, first + 1) }
 }
 
 /// 2001:db8::200 and 2001:db8::400 use ESP, with keys of their own.
@@ -31,7 +31,7 @@ fn protected() -> HomeAgentConfig {
     let mut config = config();
     for (number, first) in [("2001:db8::200", 1), ("2001:db8::400", 3)] {
         let row =
-            Arc::make_mut(&mut config.table).rows.iter_mut().find(|row| row.home_address.0 == address(number)).unwrap();
+            Arc::make_mut(&mut config.prefix_table).rows.iter_mut().find(|row| row.home_address.0 == address(number)).unwrap();
         row.authentication = Authentication::Ipsec(Box::new(pair(first)));
     }
     config
@@ -65,7 +65,7 @@ fn opened(outputs: &[Output]) -> (BindingAcknowledgement, u32) {
     assert_eq!(sent.len(), 1, "one packet: {outputs:#?}");
     let datagram = Datagram::parse(&sent[0].bytes).unwrap();
     assert_eq!(datagram.protocol, protocol::ESP);
-    let association = pair(1).to_mobile;
+    let association = pair(1).to_mobile_router;
     let opened = association.open(datagram.payload).unwrap();
     assert_eq!(opened.protocol, protocol::MOBILITY);
     match Message::parse(opened.payload, datagram.real_source(), datagram.real_destination()).unwrap() {
@@ -100,7 +100,7 @@ fn a_protected_update_is_bound_and_answered_in_kind() {
 
     let outputs = bench.pass(Duration::from_secs(55));
     let asked = Datagram::parse(&sent(&outputs)[0].bytes).unwrap();
-    let asked = pair(1).to_mobile.open(asked.payload).unwrap();
+    let asked = pair(1).to_mobile_router.open(asked.payload).unwrap();
     assert_eq!(asked.payload[2], 0, "Binding Refresh Request");
 }
 
@@ -195,7 +195,7 @@ fn home_prefixes_are_told_in_esp_to_who_asks_in_esp() {
     assert!(matches!(reports(&refused)[..], [Report::Dropped { reason: DropReason::NotAuthenticated, .. }]));
     let told = bench.feed(Input::Packet(seal(clear, &pair(1).to_home_agent)));
     let datagram = Datagram::parse(&sent(&told)[0].bytes).unwrap();
-    let opened = pair(1).to_mobile.open(datagram.payload).unwrap();
+    let opened = pair(1).to_mobile_router.open(datagram.payload).unwrap();
     assert_eq!((opened.protocol, opened.payload[0], datagram.routing_home), (protocol::ICMPV6, 147, Some(home)));
 }
 
@@ -213,19 +213,19 @@ fn a_recorded_update_is_refused_however_long_ago_its_binding_ended() {
     bench.pass(Duration::from_secs(5));
     send(&mut bench, &update(8).lifetime(0), association);
     bench.pass(Duration::from_secs(3600));
-    let numbers = [Key::Record(RecordKey::Sequence(HomeAddress(address("2001:db8::200"))))];
+    let numbers = [Key::JournalRecord(JournalKey::Sequence(HomeAddress(address("2001:db8::200"))))];
     assert_eq!(bench.held(), numbers, "the number is all that is left");
     assert_eq!(replay(&mut bench), (Status::SEQUENCE_OUT_OF_WINDOW, 8));
 
     let mut next = Bench::new(protected());
-    next.feed(Input::Order(Order::Recall(journal(&bench))));
+    next.feed(Input::Command(Command::RestoreJournal(journal(&bench))));
     assert_eq!(replay(&mut next), (Status::SEQUENCE_OUT_OF_WINDOW, 8), "nor after a restart");
     assert_eq!(opened(&send(&mut next, &update(9), association)).0.status, Status::ACCEPTED);
     next.pass(Duration::from_secs(3600));
     assert_eq!(replay(&mut next), (Status::SEQUENCE_OUT_OF_WINDOW, 9), "its lifetime was over");
 
-    let open = std::sync::Arc::new(PrefixTable { rows: config().table.rows.clone() });
-    next.plan.put(Item::Record(journal(&bench)[0].clone()));
-    next.feed(Input::Order(Order::PrefixTable(open)));
+    let open = std::sync::Arc::new(PrefixTable { rows: config().prefix_table.rows.clone() });
+    next.plan.put(Item::JournalRecord(journal(&bench)[0].clone()));
+    next.feed(Input::Command(Command::ReloadPrefixTable(open)));
     assert_eq!(next.held(), [], "no more numbers than rows that need them");
 }

@@ -2,10 +2,10 @@
 //! (RFC 2473 §4.1, §6.7).
 
 use super::bench::*;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::contract::input::Input;
-use crate::contract::item::{Item, Record};
+use crate::contract::item::{Item, JournalRecord};
 use crate::contract::output::Output;
 use core::time::Duration;
 use roam6_wire::mobility::{BindingIdentifier, CareOfField, MobilityOption, Status, UpdateFlags};
@@ -30,7 +30,7 @@ fn many() -> HomeAgentConfig {
         authentication: Authentication::None,
         next_key: None,
     };
-    HomeAgentConfig { table: PrefixTable { rows: (1..=9).map(row).collect() }.into(), ..config() }
+    HomeAgentConfig { prefix_table: PrefixTable { rows: (1..=9).map(row).collect() }.into(), ..config() }
 }
 
 fn update(number: u16, sequence: u16, care_of: &str) -> Update {
@@ -163,16 +163,16 @@ fn a_journal_with_a_loop_is_not_taken_over_whole() {
     bench.send(&update(1, 1, "2001:db8:1::1"));
     bench.send(&update(2, 1, "2001:db8:1::2"));
     let crossed = journal(&bench).into_iter().map(|record| match record {
-        Record::Binding(mut binding) => {
+        JournalRecord::Binding(mut binding) => {
             let other = if binding.home_address.0 == home_of(1) { 2 } else { 1 };
             binding.care_of[0].1 = address(&inside(other));
-            Record::Binding(binding)
+            JournalRecord::Binding(binding)
         }
         other => other,
     });
-    let crossed: Vec<Record> = crossed.collect();
+    let crossed: Vec<JournalRecord> = crossed.collect();
     let mut after = Bench::new(many());
-    after.feed(Input::Order(Order::Recall(crossed)));
+    after.feed(Input::Command(Command::RestoreJournal(crossed)));
     assert_eq!(tunnels(&after), 1);
 }
 
@@ -198,7 +198,7 @@ fn an_odd_prefix_length_is_refused_to_who_asks_for_it_alone() {
             other => panic!("{length}: {other}"),
         }
     }
-    assert!(lengths.len() <= crate::contract::item::MOST_PREFIX_LENGTHS - 2, "{lengths:?}");
+    assert!(lengths.len() <= crate::contract::item::MAX_PREFIX_LENGTHS - 2, "{lengths:?}");
     assert_eq!(status(&bench.send(&update(2, 1, "2001:db8:1::2"))), 0, "rows of the table are always served");
     assert_eq!(asked(&mut bench, 100, 48), 0);
     assert_eq!(asked(&mut bench, 101, 90), 0, "what is no longer in use is free again");

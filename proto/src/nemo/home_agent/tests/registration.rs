@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::contract::config::nemo::HomeAgentConfig;
-use crate::contract::item::{Item, Key, RecordKey, Table};
+use crate::contract::item::{Item, Key, JournalKey, RouteTable};
 use crate::contract::output::{Output, Via};
 use crate::contract::report::Report;
 use crate::crypto::authenticator::verify;
@@ -18,12 +18,12 @@ fn kinds(outputs: &[Output]) -> Vec<&'static str> {
         .map(|output| match output {
             Output::Put(Item::Tunnel(_)) => "tunnel",
             Output::Put(Item::Route(_)) => "route",
-            Output::Put(Item::Record(_)) => "record",
-            Output::Put(Item::Proxy(_)) => "proxy",
+            Output::Put(Item::JournalRecord(_)) => "record",
+            Output::Put(Item::ProxyNeighbour(_)) => "proxy",
             Output::Put(_) => "put",
             Output::Drop(_) => "drop",
             Output::Transmit(_) => "transmit",
-            Output::Sample(_) => "sample",
+            Output::ActivityQuery(_) => "sample",
             Output::Frame(_) => "frame",
             Output::Report(report) => report.name(),
         })
@@ -55,7 +55,7 @@ fn a_first_update_is_acknowledged_once_everything_stands() {
     assert!(verify(&key().secret, care_of, home(), &part, &datagram.payload[at..]));
 
     let tunnel = bench.tunnel().unwrap();
-    assert_eq!(tunnel.far, [Prefix::host(home().0), prefix("2001:db8:f00::/56")]);
+    assert_eq!(tunnel.remote_prefixes, [Prefix::host(home().0), prefix("2001:db8:f00::/56")]);
     assert_eq!((tunnel.paths.len(), tunnel.paths[0].mtu, tunnel.paths[0].weight), (1, 1460, 1));
     assert_eq!((tunnel.paths[0].local, tunnel.paths[0].remote), (agent(), address("2001:db8:1::100")));
 }
@@ -97,7 +97,7 @@ fn deregistration_from_home_ends_forwarding_and_refuses_delayed_updates() {
     let datagram = Datagram::parse(&sent(&done)[0].bytes).unwrap();
     assert_eq!((datagram.destination, datagram.routing_home), (home().0, None));
     assert!(reports(&done).iter().any(|report| matches!(report, Report::Deregistered { .. })));
-    let record = Key::Record(RecordKey::Binding(home()));
+    let record = Key::JournalRecord(JournalKey::Binding(home()));
     assert!(matches!(&bench.held()[..], [Key::Tunnel(_), last] if *last == record), "{:?}", bench.held());
     assert!(bench.tunnel().unwrap().paths.iter().all(|path| path.weight == 0));
 
@@ -123,7 +123,7 @@ fn an_answer_to_a_neighbour_at_home_goes_straight_to_it() {
     (packet.link, packet.sender) = (HOME_LINK, Some(neighbour));
     let done = bench.feed(crate::contract::input::Input::Packet(packet));
     assert_eq!(sent(&done)[0].via, Via::Neighbour { link: HOME_LINK, address: neighbour });
-    assert!(!bench.held().iter().any(|key| matches!(key, Key::Proxy(..))));
+    assert!(!bench.held().iter().any(|key| matches!(key, Key::ProxyNeighbour(..))));
 }
 
 #[test]
@@ -137,9 +137,9 @@ fn a_binding_ends_with_its_lifetime_after_one_request_to_refresh_it() {
     let end = bench.pass(Duration::from_secs(1));
     assert!(bench.held().is_empty(), "{:?}", bench.held());
     assert_eq!(kinds(&end).last(), Some(&"deregistered"));
-    let route = Key::Route(Table::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100);
+    let route = Key::Route(RouteTable::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100);
     assert!(end.contains(&Output::Drop(route)));
-    assert!(end.contains(&Output::Drop(Key::Record(RecordKey::Binding(home())))));
+    assert!(end.contains(&Output::Drop(Key::JournalRecord(JournalKey::Binding(home())))));
 }
 
 #[test]

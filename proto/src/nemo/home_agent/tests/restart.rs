@@ -1,10 +1,10 @@
 //! The journal after a crash, the prefix table read anew, the operator's hand.
 
 use super::bench::*;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::engine::Engine;
 use crate::contract::input::{Clock, Input, Outcome};
-use crate::contract::item::{Key, RecordKey};
+use crate::contract::item::{Key, JournalKey};
 use crate::contract::output::Output;
 use crate::contract::report::Report;
 use crate::contract::view::View;
@@ -22,7 +22,7 @@ fn bindings_return_with_what_is_left_of_their_lifetime() {
 
     let mut after = Bench::new(config());
     after.feed(Input::Clock(Clock { unix_micros }));
-    after.feed(Input::Order(Order::Recall(journal(&before))));
+    after.feed(Input::Command(Command::RestoreJournal(journal(&before))));
     assert_eq!(after.held(), before.held(), "the same items under the same names");
     assert_eq!(after.tunnel(), before.tunnel());
     assert_eq!(journal(&after), journal(&before));
@@ -37,7 +37,7 @@ fn sequence_and_timestamp_survive() {
     let mut before = Bench::new(config());
     before.send(&Update::new(40, "2001:db8:1::100"));
     let mut after = Bench::new(config());
-    after.feed(Input::Order(Order::Recall(journal(&before))));
+    after.feed(Input::Command(Command::RestoreJournal(journal(&before))));
     assert_eq!(status(&after.send(&Update::new(40, "2001:db8:1::100"))), 135);
     let replayed = Update { ahead: Some(-1_000_000), ..Update::new(41, "2001:db8:1::100") };
     assert_eq!(status(&after.send(&replayed)), 144);
@@ -48,9 +48,9 @@ fn sequence_and_timestamp_survive() {
 fn a_journal_read_before_the_clock_is_told_waits_for_it() {
     let mut before = Bench::new(config());
     before.send(&Update::new(40, "2001:db8:1::100"));
-    let mut agent = crate::nemo::home_agent::HomeAgent::new(config(), crate::base::rng::Entropy::from_number(2));
+    let mut agent = crate::nemo::home_agent::HomeAgent::new(config(), crate::base::rng::Entropy::seed_from_u64(2));
     let mut out = crate::contract::engine::Outbox::new();
-    agent.handle(before.now, &Input::Order(Order::Recall(journal(&before))), &mut out);
+    agent.handle(before.now, &Input::Command(Command::RestoreJournal(journal(&before))), &mut out);
     assert!(out.is_empty());
     agent.handle(before.now, &Input::Clock(Clock { unix_micros: 1_767_225_600_000_000 }), &mut out);
     assert_eq!(out.outputs().len(), 4);
@@ -61,10 +61,10 @@ fn what_is_no_longer_allowed_does_not_return() {
     let mut before = Bench::new(config());
     before.send(&Update::new(40, "2001:db8:1::100"));
     let mut narrowed = config();
-    narrowed.table = Default::default();
+    narrowed.prefix_table = Default::default();
     let mut after = Bench::new(narrowed);
-    let outputs = after.feed(Input::Order(Order::Recall(journal(&before))));
-    assert!(outputs.contains(&Output::Drop(Key::Record(RecordKey::Binding(home())))));
+    let outputs = after.feed(Input::Command(Command::RestoreJournal(journal(&before))));
+    assert!(outputs.contains(&Output::Drop(Key::JournalRecord(JournalKey::Binding(home())))));
     assert!(after.held().is_empty());
 }
 
@@ -74,13 +74,13 @@ fn a_table_read_anew_ends_what_it_no_longer_allows() {
     bench.send(&Update::new(1, "2001:db8:1::100"));
     bench
         .send(&Update::open(1, "2001:db8:1::2").with(MobilityOption::MobileNetworkPrefix(prefix("2001:db8:e00::/56"))));
-    let mut table = config().table;
+    let mut table = config().prefix_table;
     Arc::make_mut(&mut table).rows.reverse();
-    assert!(bench.feed(Input::Order(Order::PrefixTable(table.clone()))).is_empty(), "nothing changed");
+    assert!(bench.feed(Input::Command(Command::ReloadPrefixTable(table.clone()))).is_empty(), "nothing changed");
     Arc::make_mut(&mut table).rows.retain(|row| row.home_address != home());
-    let outputs = bench.feed(Input::Order(Order::PrefixTable(table)));
+    let outputs = bench.feed(Input::Command(Command::ReloadPrefixTable(table)));
     assert!(matches!(reports(&outputs)[..], [Report::Deregistered { home_address, .. }] if *home_address == home()));
-    assert!(!bench.held().contains(&Key::Record(RecordKey::Binding(home()))));
+    assert!(!bench.held().contains(&Key::JournalRecord(JournalKey::Binding(home()))));
     assert_eq!(bench.held().len(), 4, "the other one stays");
 }
 
@@ -88,10 +88,10 @@ fn a_table_read_anew_ends_what_it_no_longer_allows() {
 fn the_operator_ends_a_binding() {
     let mut bench = Bench::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
-    let outputs = bench.feed(Input::Order(Order::Unbind(home())));
-    assert_eq!(bench.held(), [Key::Record(RecordKey::Binding(home()))], "its last timestamp");
+    let outputs = bench.feed(Input::Command(Command::DeleteBinding(home())));
+    assert_eq!(bench.held(), [Key::JournalRecord(JournalKey::Binding(home()))], "its last timestamp");
     assert!(matches!(reports(&outputs)[..], [Report::Deregistered { .. }]));
-    assert!(bench.feed(Input::Order(Order::Unbind(home()))).is_empty());
+    assert!(bench.feed(Input::Command(Command::DeleteBinding(home()))).is_empty());
     bench.pass(Duration::from_secs(15));
     assert!(bench.held().is_empty());
     assert_eq!(bench.agent.deadline(), None);
@@ -101,7 +101,7 @@ fn the_operator_ends_a_binding() {
 fn stopping_leaves_the_journal_alone() {
     let mut bench = Bench::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
-    assert!(bench.feed(Input::Order(Order::Stop)).is_empty());
+    assert!(bench.feed(Input::Command(Command::Stop)).is_empty());
 }
 
 #[test]
@@ -109,9 +109,9 @@ fn outcomes_of_other_roles_and_of_nobody_are_passed_over() {
     let mut bench = Bench::new(config());
     bench.slow = true;
     bench.send(&Update::new(1, "2001:db8:1::100"));
-    let stranger = Key::Record(RecordKey::Sequence(home()));
+    let stranger = Key::JournalRecord(JournalKey::Sequence(home()));
     let refused = Some("no".into());
-    assert!(bench.feed(Input::Outcome(Outcome { key: stranger, refused })).is_empty());
+    assert!(bench.feed(Input::Outcome(Outcome { key: stranger, error })).is_empty());
     assert_eq!(status(&bench.release()), 0);
 }
 
@@ -138,7 +138,7 @@ fn a_refresh_is_not_acknowledged_while_what_the_host_refused_is_missing() {
     let route = before.held().into_iter().find(|key| matches!(key, Key::Route(..))).unwrap();
     let mut after = Bench::new(config());
     after.refuse.push(route.clone());
-    after.feed(Input::Order(Order::Recall(journal(&before))));
+    after.feed(Input::Command(Command::RestoreJournal(journal(&before))));
     assert!(after.plan.find(&route).is_none());
     after.pass(Duration::from_millis(500));
     assert_eq!(status(&after.send(&Update::new(41, "2001:db8:1::100"))), 0);
@@ -149,7 +149,7 @@ fn a_refresh_is_not_acknowledged_while_what_the_host_refused_is_missing() {
 fn restarted(before: &Bench) -> Bench {
     let mut after = Bench::new(config());
     after.pass(Duration::from_micros(before.now.as_micros()));
-    after.feed(Input::Order(Order::Recall(journal(before))));
+    after.feed(Input::Command(Command::RestoreJournal(journal(before))));
     after
 }
 
@@ -211,7 +211,7 @@ fn a_farewell_is_acknowledged_once_the_journal_has_it() {
 fn a_farewell_the_journal_does_not_take_is_not_acknowledged() {
     let mut bench = Bench::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
-    let record = Key::Record(RecordKey::Binding(home()));
+    let record = Key::JournalRecord(JournalKey::Binding(home()));
     bench.refuse.push(record.clone());
     assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::100").lifetime(0))), 130);
     assert_eq!(bench.tunnel().unwrap().paths[0].weight, 0, "nothing is sent to where nobody is any more");
@@ -225,7 +225,7 @@ fn a_farewell_the_journal_does_not_take_is_not_acknowledged() {
 fn a_farewell_the_journal_did_not_take_is_written_later() {
     let mut bench = Bench::new(config());
     bench.send(&Update::new(1, "2001:db8:1::100"));
-    bench.refuse.push(Key::Record(RecordKey::Binding(home())));
+    bench.refuse.push(Key::JournalRecord(JournalKey::Binding(home())));
     bench.send(&Update::new(2, "2001:db8:1::100").lifetime(0));
     bench.pass(Duration::from_secs(2));
     assert!(restarted(&bench).tunnel().is_none());
@@ -240,7 +240,7 @@ fn timestamps_ahead_of_a_corrected_clock_lock_nobody_out() {
     let recorded = first.packet(before.now);
     before.feed(Input::Packet(recorded.clone()));
     let mut after = Bench::new(config());
-    after.feed(Input::Order(Order::Recall(journal(&before))));
+    after.feed(Input::Command(Command::RestoreJournal(journal(&before))));
     assert!(after.tunnel().is_some());
     assert_ne!(status(&after.feed(Input::Packet(recorded))), 0, "a copy is refused");
     assert_eq!(status(&after.send(&Update::new(41, "2001:db8:2::100"))), 0);

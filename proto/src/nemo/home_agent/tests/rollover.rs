@@ -1,7 +1,7 @@
 //! A mobile router changes to its next key while it is bound.
 
 use super::bench::*;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, SharedKey};
 use crate::contract::input::Input;
 use crate::contract::output::Output;
@@ -20,10 +20,10 @@ fn next_key(spi: u32) -> SharedKey {
 /// The usual table; the first row has this key, and this one beside it.
 fn with_keys(key: SharedKey, next: Option<SharedKey>) -> HomeAgentConfig {
     let mut config = config();
-    let mut rows = config.table.rows.clone();
+    let mut rows = config.prefix_table.rows.clone();
     rows[0].authentication = Authentication::SharedKey(key);
     rows[0].next_key = next;
-    config.table = Arc::new(PrefixTable { rows });
+    config.prefix_table = Arc::new(PrefixTable { rows });
     config
 }
 
@@ -73,7 +73,7 @@ fn a_binding_outlives_the_change_of_its_keys() {
     let steps =
         [(with_keys(key(), Some(next_key(257))), next_key(257)), (with_keys(next_key(257), None), next_key(257))];
     for (sequence, (config, key)) in (2..).zip(steps) {
-        bench.feed(Input::Order(Order::PrefixTable(config.table)));
+        bench.feed(Input::Command(Command::ReloadPrefixTable(config.prefix_table)));
         assert_eq!(bench.held(), held, "a change of keys ends no binding");
         assert_eq!(status(&bench.send(&signed(sequence, &key))), 0);
     }

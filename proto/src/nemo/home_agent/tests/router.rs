@@ -1,17 +1,17 @@
 //! Kernel settings of a home agent's host.
 
 use super::bench::*;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::nemo::{Ipv4Pool, PrefixTable};
 use crate::contract::input::Input;
-use crate::contract::item::{Item, Key, Knob};
+use crate::contract::item::{Item, Key, Sysctl};
 use crate::contract::output::Output;
 use std::sync::Arc;
 
 /// The settings put, in their order.
-fn settings(outputs: &[Output]) -> Vec<(Knob, i32)> {
+fn settings(outputs: &[Output]) -> Vec<(Sysctl, i32)> {
     let put = outputs.iter().filter_map(|output| match output {
-        Output::Put(Item::Setting(setting)) if setting.link.is_none() => Some((setting.knob, setting.value)),
+        Output::Put(Item::Sysctl(setting)) if setting.link.is_none() => Some((setting.sysctl, setting.value)),
         _ => None,
     });
     put.collect()
@@ -20,26 +20,26 @@ fn settings(outputs: &[Output]) -> Vec<(Knob, i32)> {
 #[test]
 fn the_host_forwards_and_keeps_its_default_route() {
     let mut bench = Bench::new(config());
-    let begun = bench.feed(Input::Order(Order::Begin));
-    assert_eq!(settings(&begun), [(Knob::AcceptRa, 2), (Knob::Forwarding, 1)], "the second would remove the route");
+    let begun = bench.feed(Input::Command(Command::JournalRestored));
+    assert_eq!(settings(&begun), [(Sysctl::AcceptRa, 2), (Sysctl::Forwarding, 1)], "the second would remove the route");
 }
 
 #[test]
 fn the_host_forwards_ipv4_while_the_prefix_table_has_ipv4_prefixes() {
-    let ipv4_forwarding = Key::Setting(None, Knob::Ipv4Forwarding);
+    let ipv4_forwarding = Key::Sysctl(None, Sysctl::Ipv4Forwarding);
     let mut bench = Bench::new(config());
-    bench.feed(Input::Order(Order::Begin));
-    let without = bench.agent.config.table.clone();
+    bench.feed(Input::Command(Command::JournalRestored));
+    let without = bench.agent.config.prefix_table.clone();
     let mut rows = without.rows.clone();
     rows[0].prefixes = [prefix("2001:db8:f00::/56"), prefix("::ffff:10.1.0.0/112")].into();
-    bench.feed(Input::Order(Order::PrefixTable(Arc::new(PrefixTable { rows }))));
+    bench.feed(Input::Command(Command::ReloadPrefixTable(Arc::new(PrefixTable { rows }))));
     assert!(bench.plan.find(&ipv4_forwarding).is_some());
-    bench.feed(Input::Order(Order::PrefixTable(without)));
+    bench.feed(Input::Command(Command::ReloadPrefixTable(without)));
     assert!(bench.plan.find(&ipv4_forwarding).is_none());
 
     let mut config = config();
     config.ipv4_pool = Some(Ipv4Pool { prefix: prefix("::ffff:10.1.0.0/112"), length: 32 });
     let mut bench = Bench::new(config);
-    bench.feed(Input::Order(Order::Begin));
+    bench.feed(Input::Command(Command::JournalRestored));
     assert!(bench.plan.find(&ipv4_forwarding).is_some());
 }

@@ -1,7 +1,7 @@
 //! Several care-of addresses and flows bound to them.
 
 use super::bench::*;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::input::{Clock, Input};
 use crate::contract::output::Output;
@@ -129,7 +129,7 @@ fn after_a_crash_each_identifier_has_its_own_lifetime_still() {
         after.now = before.now + Duration::from_secs(seconds);
         let unix_micros = 1_767_225_600_000_000 + after.now.as_micros();
         after.feed(Input::Clock(Clock { unix_micros }));
-        after.feed(Input::Order(Order::Recall(records.clone())));
+        after.feed(Input::Command(Command::RestoreJournal(records.clone())));
         after
     };
     let mut after = restart(20);

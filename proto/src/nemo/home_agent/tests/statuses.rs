@@ -5,7 +5,7 @@ use crate::base::hex;
 use crate::contract::config::nemo::HomeAgentConfig;
 use crate::contract::engine::Engine;
 use crate::contract::input::{AddressEvent, AddressState, Input};
-use crate::contract::item::{Item, Key, RecordKey, Table};
+use crate::contract::item::{Item, Key, JournalKey, RouteTable};
 use crate::contract::output::Output;
 use crate::contract::report::{DropReason, Report};
 use core::time::Duration;
@@ -124,7 +124,7 @@ fn prefixes_in_implicit_mode() {
     assert_eq!(answer(config(), &of("2001:db8::300", Update::open(1, "2001:db8:1::3"))), 143);
     let mut bench = Bench::new(config());
     bench.send(&Update::open(1, "2001:db8:1::2"));
-    let far = &bench.tunnel().unwrap().far;
+    let far = &bench.tunnel().unwrap().remote_prefixes;
     assert_eq!(far.len(), 3, "home address and both prefixes of the table: {far:?}");
 }
 
@@ -145,7 +145,7 @@ fn prefixes_no_longer_listed_lose_their_routes() {
     let mut bench = Bench::new(config());
     bench.send(&Update::open(1, "2001:db8:1::2"));
     let fewer = bench.send(&Update::open(2, "2001:db8:1::2").with(network("2001:db8:e00::/56")));
-    let gone = Key::Route(Table::MAIN, prefix("2001:db8:e00:100::/56"), Prefix::ALL, 100);
+    let gone = Key::Route(RouteTable::MAIN, prefix("2001:db8:e00:100::/56"), Prefix::ALL, 100);
     assert!(fewer.contains(&Output::Drop(gone.clone())));
     assert!(!bench.held().contains(&gone));
     assert_eq!(status(&fewer), 0);
@@ -157,7 +157,7 @@ fn a_mobile_host_gets_its_home_address_only() {
     let outputs =
         bench.send(&Update { flags: H, ..Update::open(1, "2001:db8:1::2") }.with(network("2001:db8:e00::/56")));
     assert_eq!((status(&outputs), acknowledgement(&outputs).flags.router()), (0, false));
-    assert_eq!(bench.tunnel().unwrap().far, [Prefix::host(address("2001:db8::200"))]);
+    assert_eq!(bench.tunnel().unwrap().remote_prefixes, [Prefix::host(address("2001:db8::200"))]);
 }
 
 #[test]
@@ -173,10 +173,10 @@ fn care_of_addresses_that_cannot_be() {
 #[test]
 fn a_care_of_address_of_this_very_host_is_refused() {
     let mut bench = Bench::new(config());
-    let own = AddressEvent { link: OUTSIDE, address: address("2001:db8:1::2"), state: AddressState::Assigned };
+    let own = AddressEvent { link: OUTSIDE, address: address("2001:db8:1::2"), state: AddressState::Preferred };
     bench.feed(Input::Address(own.clone()));
     assert_eq!(status(&bench.send(&Update::open(1, "2001:db8:1::2"))), 174);
-    bench.feed(Input::Address(AddressEvent { state: AddressState::Gone, ..own }));
+    bench.feed(Input::Address(AddressEvent { state: AddressState::Removed, ..own }));
     assert_eq!(status(&bench.send(&Update::open(2, "2001:db8:1::2"))), 0);
 }
 
@@ -242,21 +242,21 @@ fn timestamps_guard_against_replay() {
 #[test]
 fn what_the_host_refuses_is_taken_back() {
     let mut bench = Bench::new(config());
-    let record = Key::Record(RecordKey::Binding(home()));
-    let route = Key::Route(Table::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100);
+    let record = Key::JournalRecord(JournalKey::Binding(home()));
+    let route = Key::Route(RouteTable::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100);
     for (sequence, refused) in [(1, record.clone()), (2, route.clone())] {
         bench.refuse.push(refused.clone());
         let outputs = bench.send(&Update::new(sequence, "2001:db8:1::100"));
         assert_eq!(status(&outputs), 130);
         assert!(bench.held().is_empty(), "{:?}", bench.held());
-        assert!(reports(&outputs).iter().any(|report| matches!(report, Report::Failed { key, .. } if *key == refused)));
+        assert!(reports(&outputs).iter().any(|report| matches!(report, Report::ItemRefused { key, .. } if *key == refused)));
     }
     assert_eq!(status(&bench.send(&Update::new(3, "2001:db8:1::100"))), 0);
     let (held, tunnel) = (bench.held(), bench.tunnel().cloned());
     bench.refuse.push(record.clone());
     assert_eq!(status(&bench.send(&Update::new(4, "2001:db8:2::100"))), 130);
     assert_eq!((bench.held(), bench.tunnel().cloned()), (held, tunnel));
-    let Some(Item::Record(crate::contract::item::Record::Binding(kept))) = bench.plan.find(&record) else { panic!() };
+    let Some(Item::JournalRecord(crate::contract::item::JournalRecord::Binding(kept))) = bench.plan.find(&record) else { panic!() };
     assert_eq!(kept.care_of[0].1, address("2001:db8:1::100"));
 }
 
@@ -264,9 +264,9 @@ fn what_the_host_refuses_is_taken_back() {
 fn a_listed_prefix_that_cannot_be_forwarded_is_called_invalid() {
     let mut bench = Bench::new(config());
     let listed = network("2001:db8:f00::/56");
-    bench.refuse.push(Key::Route(Table::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100));
+    bench.refuse.push(Key::Route(RouteTable::MAIN, prefix("2001:db8:f00::/56"), Prefix::ALL, 100));
     assert_eq!(status(&bench.send(&Update::new(1, "2001:db8:1::100").with(listed.clone()))), 141, "RFC 3963 §6.2");
-    bench.refuse.push(Key::Record(RecordKey::Binding(home())));
+    bench.refuse.push(Key::JournalRecord(JournalKey::Binding(home())));
     assert_eq!(status(&bench.send(&Update::new(2, "2001:db8:1::100").with(listed))), 130, "not its fault");
 }
 
@@ -284,7 +284,7 @@ fn a_newer_update_takes_the_place_of_one_not_yet_acknowledged() {
 #[test]
 fn golden_update_and_acknowledgement_of_the_standards_digest() {
     let mut open = config();
-    let row = Arc::make_mut(&mut open.table).rows.iter_mut().find(|row| row.home_address == home()).unwrap();
+    let row = Arc::make_mut(&mut open.prefix_table).rows.iter_mut().find(|row| row.home_address == home()).unwrap();
     row.authentication = crate::contract::config::nemo::Authentication::None;
     let mut bench = Bench::new(open);
     let update = "3b06050027e70001c400000f0100031020010db8000100000000000000000100\

@@ -1,17 +1,17 @@
 //! Networks that are not bound: unreachable here, not sent back to where their packets came from.
 
 use super::bench::*;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::nemo::{Authentication, HomeAgentConfig, PrefixTable, PrefixTableRow};
 use crate::contract::input::Input;
-use crate::contract::item::{Item, Table, Target};
+use crate::contract::item::{Item, RouteTable, NextHop};
 use roam6_wire::{HomeAddress, Prefix};
 use std::net::Ipv6Addr;
 
 /// Destinations refused with Destination Unreachable, where no better route stands.
 fn refused(bench: &Bench) -> Vec<Prefix> {
     let routes = bench.plan.iter().filter_map(|(_, item)| match item {
-        Item::Route(route) if route.target == Target::Unreachable && route.table == Table::MAIN => Some(route),
+        Item::Route(route) if route.target == NextHop::Unreachable && route.table == RouteTable::MAIN => Some(route),
         _ => None,
     });
     routes.map(|route| route.destination).collect()
@@ -20,21 +20,21 @@ fn refused(bench: &Bench) -> Vec<Prefix> {
 #[test]
 fn what_is_not_bound_is_unreachable() {
     let mut bench = Bench::new(config());
-    bench.feed(Input::Order(Order::Begin));
+    bench.feed(Input::Command(Command::JournalRestored));
     let all = ["2001:db8::/64", "2001:db8:d00::/56", "2001:db8:e00::/56", "2001:db8:e00:100::/56", "2001:db8:f00::/56"];
     assert!(refused(&bench).iter().all(|one| one.length() <= 64));
     for network in all {
         let covered = refused(&bench).iter().any(|one| one.covers(prefix(network)));
         assert!(covered, "{network}: {:?}", refused(&bench));
     }
-    let metrics = |target: fn(&Target) -> bool| {
+    let metrics = |target: fn(&NextHop) -> bool| {
         let routes = bench.plan.iter().filter_map(move |(_, item)| match item {
             Item::Route(route) if target(&route.target) => Some(route.metric),
             _ => None,
         });
         routes.collect::<Vec<_>>()
     };
-    assert!(metrics(|target| *target == Target::Unreachable).iter().all(|metric| *metric > 1 << 20));
+    assert!(metrics(|target| *target == NextHop::Unreachable).iter().all(|metric| *metric > 1 << 20));
     bench.send(&Update::new(1, "2001:db8:1::100"));
     assert!(!refused(&bench).is_empty(), "a tunnel's route is better, the other stays");
 }
@@ -48,12 +48,12 @@ fn neighbouring_prefixes_need_one_route() {
         next_key: None,
     };
     let table = PrefixTable { rows: (0..256).map(row).collect() };
-    let mut bench = Bench::new(HomeAgentConfig { table: table.clone().into(), ..config() });
-    bench.feed(Input::Order(Order::Begin));
+    let mut bench = Bench::new(HomeAgentConfig { prefix_table: table.clone().into(), ..config() });
+    bench.feed(Input::Command(Command::JournalRestored));
     assert_eq!(refused(&bench), [prefix("2001:db8::/64"), prefix("2001:db8:100::/56")]);
     let mut fewer = table;
     fewer.rows.remove(255);
-    bench.feed(Input::Order(Order::PrefixTable(fewer.into())));
+    bench.feed(Input::Command(Command::ReloadPrefixTable(fewer.into())));
     assert_eq!(refused(&bench).len(), 9, "{:?}", refused(&bench));
     assert!(!refused(&bench).iter().any(|one| one.contains(address("2001:db8:100:ff::1"))));
 }
@@ -68,12 +68,12 @@ fn a_prefix_that_cannot_be_routed_is_not_granted_in_implicit_mode() {
     };
     let rows =
         vec![row(1, &["2001:db8:f00::/56", "fe80::/64", "ff00::/8", "2001:db8:0:0:8000::/80"]), row(2, &["::1/128"])];
-    let mut bench = Bench::new(HomeAgentConfig { table: PrefixTable { rows }.into(), ..config() });
+    let mut bench = Bench::new(HomeAgentConfig { prefix_table: PrefixTable { rows }.into(), ..config() });
     let of = |number: u16| {
         let home = HomeAddress(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 1, number));
         Update { home, ..Update::open(1, "2001:db8:1::2") }
     };
     assert_eq!(status(&bench.send(&of(1))), 0);
-    assert_eq!(bench.tunnel().unwrap().far.len(), 2, "home address and one prefix: {:?}", bench.tunnel());
+    assert_eq!(bench.tunnel().unwrap().remote_prefixes.len(), 2, "home address and one prefix: {:?}", bench.tunnel());
     assert_eq!(status(&bench.send(&of(2))), 143);
 }

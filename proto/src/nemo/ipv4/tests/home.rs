@@ -2,12 +2,12 @@
 
 use super::pair::{BEGAN, Pair, agent, agent_config, home, ip, net, router_config};
 use crate::base::ids::LinkId;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::nemo::{
     Authentication, HomeAgentConfig, Ipv4Pool, MobileRouterConfig, PrefixTable, PrefixTableRow,
 };
 use crate::contract::input::{Clock, Input, LinkEvent, Packet};
-use crate::contract::item::{Item, Key, Plan, Record, Table, Target};
+use crate::contract::item::{Item, Key, Plan, JournalRecord, RouteTable, NextHop};
 use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::ip6::{self, Datagram, Header, protocol};
@@ -25,10 +25,10 @@ const NETWORK: &str = "2001:db8:2::/64";
 /// A home agent that lets its mobile router have these prefixes of IPv4 too, and has a pool.
 fn serving(own: &[&str], pool: Option<(&str, u8)>) -> HomeAgentConfig {
     let mut config = agent_config();
-    let mut rows = config.table.rows.clone();
+    let mut rows = config.prefix_table.rows.clone();
     let prefixes = rows[0].prefixes.iter().copied().chain(own.iter().map(|prefix| net(prefix)));
     rows[0].prefixes = prefixes.collect();
-    config.table = PrefixTable { rows }.into();
+    config.prefix_table = PrefixTable { rows }.into();
     config.ipv4_pool = pool.map(|(prefix, length)| Ipv4Pool { prefix: net(prefix), length });
     config
 }
@@ -53,7 +53,7 @@ fn away(router: MobileRouterConfig, agent: HomeAgentConfig) -> Pair {
 /// The prefixes of IPv4 in the tunnels of a plan, on the side of the mobile network.
 fn tunnelled(plan: &Plan) -> Vec<Prefix> {
     let sides = plan.iter().flat_map(|(_, item)| match item {
-        Item::Tunnel(tunnel) => [tunnel.near.clone(), tunnel.far.clone()].concat(),
+        Item::Tunnel(tunnel) => [tunnel.local_prefixes.clone(), tunnel.remote_prefixes.clone()].concat(),
         _ => Vec::new(),
     });
     sides.filter(|prefix| prefix.is_ipv4()).collect()
@@ -64,7 +64,7 @@ fn inside(pair: &Pair) -> Vec<Prefix> {
     let at_agent = tunnelled(&pair.agent_plan);
     assert_eq!(at_agent, tunnelled(&pair.router_plan));
     let routed = pair.agent_plan.iter().filter_map(|(_, item)| match item {
-        Item::Route(route) if matches!(route.target, Target::Tunnel(_)) => Some(route.destination),
+        Item::Route(route) if matches!(route.target, NextHop::Tunnel(_)) => Some(route.destination),
         _ => None,
     });
     assert_eq!(routed.filter(|prefix| prefix.is_ipv4()).collect::<Vec<_>>(), at_agent);
@@ -86,12 +86,12 @@ fn a_prefix_of_the_table_goes_with_the_mobile_network_wherever_it_is() {
     let [row] = &pair.view().bindings[..] else { panic!() };
     assert!(row.prefixes.contains(&net(OWN)), "{row:?}");
     let holds = |plan: &Plan, wanted: &Item| plan.iter().any(|(_, item)| item == wanted);
-    let rule = Item::Rule(crate::contract::item::Rule {
+    let rule = Item::Rule(crate::contract::item::PolicyRule {
         priority: 1100,
         source: net(OWN),
         destination: Prefix::ALL,
-        incoming: Some("lo".to_owned()),
-        table: Table(6_275_000),
+        iif: Some("lo".to_owned()),
+        table: RouteTable(6_275_000),
     });
     assert!(holds(&pair.router_plan, &rule));
     pair.ipv6 = false;
@@ -101,7 +101,7 @@ fn a_prefix_of_the_table_goes_with_the_mobile_network_wherever_it_is() {
     assert_eq!(inside(&pair), [net(OWN)]);
     assert!(notices(&pair).is_empty(), "{:?}", notices(&pair));
     let without = wanting(&[], None);
-    pair.tell_router(Input::Order(Order::MobileRouter(Box::new(without))));
+    pair.tell_router(Input::Command(Command::ReloadMobileRouter(Box::new(without))));
     pair.pass(Duration::from_secs(1));
     assert!(inside(&pair).is_empty(), "not asked for is not held (RFC 5555 §4.4.2.1)");
     assert!(pair.is_connected());
@@ -125,11 +125,11 @@ fn an_address_of_the_pool_stays_the_same() {
     pair.pass(REFRESHES);
     assert_eq!(inside(&pair), [address], "after refreshes");
     // A new life of the home agent knows it by the journal, one without a journal by the mobile router.
-    let records: Vec<Record> = pair.agent_plan.iter().filter_map(|(_, item)| record(item)).collect();
+    let records: Vec<JournalRecord> = pair.agent_plan.iter().filter_map(|(_, item)| record(item)).collect();
     let mut heir = Pair::new(wanting(&[], Some(32)), config());
     heir.now = pair.now;
     heir.feed_agent(Input::Clock(Clock { unix_micros: BEGAN + heir.now.as_micros() }));
-    heir.feed_agent(Input::Order(Order::Recall(records)));
+    heir.feed_agent(Input::Command(Command::RestoreJournal(records)));
     assert_eq!(tunnelled(&heir.agent_plan), [address]);
     let again = away(wanting(&[], Some(32)), config());
     assert_eq!(inside(&again), [address], "the same home address begins at the same place");
@@ -143,7 +143,7 @@ fn an_address_is_answered_for_on_the_home_link_and_a_prefix_is_not() {
     let mut pair = away(wanting(&[OWN, address], None), config);
     let proxies = |pair: &Pair| -> Vec<(LinkId, Ipv6Addr)> {
         let proxies = pair.agent_plan.iter().filter_map(|(key, _)| match key {
-            Key::Proxy(link, address) => Some((*link, *address)),
+            Key::ProxyNeighbour(link, address) => Some((*link, *address)),
             _ => None,
         });
         proxies.collect()
@@ -157,22 +157,22 @@ fn an_address_is_answered_for_on_the_home_link_and_a_prefix_is_not() {
         assert_eq!(proxies(&pair), answered.map(|address| (link, address)), "(RFC 5555 §4.5)");
     }
     let without = wanting(&[OWN], None);
-    pair.tell_router(Input::Order(Order::MobileRouter(Box::new(without))));
+    pair.tell_router(Input::Command(Command::ReloadMobileRouter(Box::new(without))));
     pair.pass(Duration::from_secs(1));
     assert_eq!(inside(&pair), [net(OWN)]);
     assert_eq!(proxies(&pair), [(LinkId(8), answered[1])]);
     let again = wanting(&[OWN, address], None);
-    pair.tell_router(Input::Order(Order::MobileRouter(Box::new(again))));
+    pair.tell_router(Input::Command(Command::ReloadMobileRouter(Box::new(again))));
     pair.pass(Duration::from_secs(1));
     assert_eq!(proxies(&pair).len(), 2);
-    pair.tell_router(Input::Order(Order::Stop));
+    pair.tell_router(Input::Command(Command::Stop));
     pair.pass(Duration::from_secs(1));
     assert!(proxies(&pair).is_empty(), "deregistered");
 }
 
-fn record(item: &Item) -> Option<Record> {
+fn record(item: &Item) -> Option<JournalRecord> {
     match item {
-        Item::Record(record) => Some(record.clone()),
+        Item::JournalRecord(record) => Some(record.clone()),
         _ => None,
     }
 }
@@ -192,7 +192,7 @@ fn what_is_refused_is_told_once_and_the_rest_holds() {
 /// A home agent with two mobile routers that are not authenticated.
 fn open(pool: Option<(&str, u8)>, own: &[&str]) -> Pair {
     let mut config = serving(own, pool);
-    let mut rows = config.table.rows.clone();
+    let mut rows = config.prefix_table.rows.clone();
     rows[0].authentication = Authentication::None;
     rows.push(PrefixTableRow {
         next_key: None,
@@ -200,7 +200,7 @@ fn open(pool: Option<(&str, u8)>, own: &[&str]) -> Pair {
         prefixes: [net("2001:db8:e00::/56")].into(),
         authentication: Authentication::None,
     });
-    config.table = PrefixTable { rows }.into();
+    config.prefix_table = PrefixTable { rows }.into();
     Pair::new(router_config(), config)
 }
 
@@ -332,5 +332,5 @@ fn a_care_of_address_within_the_mobile_network_is_none() {
     pair.address4(Ipv4Addr::new(10, 0, 0, 2), true);
     pair.pass(Duration::from_secs(5));
     assert!(!pair.is_connected());
-    assert!(pair.reports.iter().any(|(_, report)| matches!(report, Report::Refused { status: 174, .. })));
+    assert!(pair.reports.iter().any(|(_, report)| matches!(report, Report::UpdateRejected { status: 174, .. })));
 }

@@ -1,7 +1,7 @@
 //! From one family to the other, and which is chosen (RFC 5555 §4.4.1).
 
 use super::pair::{INSIDE, Pair};
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::input::Input;
 use core::time::Duration;
 use std::net::Ipv4Addr;
@@ -107,7 +107,7 @@ fn it_takes_its_leave_by_the_way_it_came() {
     let mut pair = Pair::behind_nat();
     pair.pass(Duration::from_secs(2));
     assert_eq!(pair.view().bindings.len(), 1);
-    pair.tell_router(Input::Order(Order::Stop));
+    pair.tell_router(Input::Command(Command::Stop));
     pair.millis(20);
     assert!(pair.view().bindings.is_empty());
 }
@@ -118,11 +118,11 @@ fn a_reload_turns_it_off_and_on() {
     pair.pass(Duration::from_secs(2));
     let config = super::pair::router_config();
     let without = crate::contract::config::nemo::MobileRouterConfig { home_agents_ipv4: Vec::new(), ..config.clone() };
-    pair.tell_router(Input::Order(Order::MobileRouter(Box::new(without))));
+    pair.tell_router(Input::Command(Command::ReloadMobileRouter(Box::new(without))));
     pair.pass(Duration::from_secs(1));
     let [_, router] = pair.carrying();
     assert!(router.is_none(), "{router:?}");
-    pair.tell_router(Input::Order(Order::MobileRouter(Box::new(config))));
+    pair.tell_router(Input::Command(Command::ReloadMobileRouter(Box::new(config))));
     pair.pass(Duration::from_secs(2));
     assert!(pair.is_connected());
 }

@@ -1,7 +1,7 @@
 //! NAT detection, keepalives, rebinding, and what data is carried by (RFC 5555 §4.1-4.3).
 
 use super::pair::{AGENT4, INSIDE, OUTSIDE, Pair, agent_config, home, router_config};
-use crate::contract::config::nemo::{Ipv4Service, MobileRouterConfig, Sharing};
+use crate::contract::config::nemo::{DsmipService, MobileRouterConfig, LoadSharing};
 use crate::contract::report::Report;
 use core::time::Duration;
 use roam6_wire::ip4::Carried;
@@ -11,8 +11,8 @@ use roam6_wire::{Bid, Ipv4End};
 
 #[test]
 fn behind_a_nat_it_is_bound_to_what_the_home_agent_sees() {
-    for sharing in [Sharing::Single, Sharing::Standby] {
-        let mut pair = Pair::new(MobileRouterConfig { sharing, ..router_config() }, agent_config());
+    for sharing in [LoadSharing::Single, LoadSharing::Standby] {
+        let mut pair = Pair::new(MobileRouterConfig { load_sharing: sharing, ..router_config() }, agent_config());
         pair.link(true);
         pair.address4(INSIDE, true);
         pair.millis(400);
@@ -37,7 +37,7 @@ fn behind_a_nat_it_is_bound_to_what_the_home_agent_sees() {
 #[test]
 fn without_a_nat_there_is_no_udp_unless_the_home_agent_insists() {
     for (force_udp, port, mtu) in [(false, 0, 1480), (true, 4191, 1472)] {
-        let service = Ipv4Service { address: AGENT4, keepalive: Duration::from_secs(110), force_udp };
+        let service = DsmipService { address: AGENT4, keepalive: Duration::from_secs(110), force_udp };
         let mut config = agent_config();
         config.ipv4 = Some(service);
         let mut pair = Pair::new(router_config(), config);
@@ -61,8 +61,8 @@ fn without_a_nat_there_is_no_udp_unless_the_home_agent_insists() {
 
 #[test]
 fn an_update_with_identifiers_tells_its_ipv4_address_by_them_alone() {
-    for (sharing, told) in [(Sharing::Single, [true, false]), (Sharing::Standby, [false, true])] {
-        let mut pair = Pair::new(MobileRouterConfig { sharing, ..router_config() }, agent_config());
+    for (sharing, told) in [(LoadSharing::Single, [true, false]), (LoadSharing::Standby, [false, true])] {
+        let mut pair = Pair::new(MobileRouterConfig { load_sharing: sharing, ..router_config() }, agent_config());
         pair.nat = None;
         pair.link(true);
         pair.address4(INSIDE, true);
@@ -109,7 +109,7 @@ fn a_nat_that_forgets_costs_one_probe() {
 fn without_probes_the_mapping_is_kept_alive_at_the_interval_the_home_agent_tells() {
     for (keepalive, expected) in [(110, 110), (25, 25)] {
         let mut config = agent_config();
-        let service = Ipv4Service { address: AGENT4, keepalive: Duration::from_secs(keepalive), force_udp: false };
+        let service = DsmipService { address: AGENT4, keepalive: Duration::from_secs(keepalive), force_udp: false };
         config.ipv4 = Some(service);
         let mut router = router_config();
         router.probe = None;

@@ -4,12 +4,12 @@ use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
 use crate::contract::config::nemo::{
-    Authentication, DuplicateDetection, HomeAgentConfig, HomeNetwork, Ingress, Ipv4Service, MobileRouterConfig,
-    PrefixMode, PrefixTable, PrefixTableRow, Probe, SharedKey, Sharing, Uplink,
+    Authentication, DadMode, HomeAgentConfig, HomeNetwork, IngressConfig, DsmipService, MobileRouterConfig,
+    PrefixMode, PrefixTable, PrefixTableRow, ProbeConfig, SharedKey, LoadSharing, UplinkConfig,
 };
 use crate::contract::engine::{Engine, Outbox};
 use crate::contract::input::{AddressEvent, AddressState, Clock, Input, LinkEvent, Outcome, Packet};
-use crate::contract::item::{Item, Path, Plan, Tunnel};
+use crate::contract::item::{Item, TunnelPath, Plan, Tunnel};
 use crate::contract::output::{Output, Transmit};
 use crate::contract::report::Report;
 use crate::contract::view::View;
@@ -58,31 +58,31 @@ pub(super) fn key() -> SharedKey {
 
 pub(super) fn router_config() -> MobileRouterConfig {
     let uplink =
-        Uplink { interface: "up0".into(), bid: Bid(1), priority: 1, weight: 1, care_of_prefix: true, address: None };
+        UplinkConfig { interface: "up0".into(), bid: Bid(1), priority: 1, weight: 1, care_of_prefix: true, address: None };
     let prefix = net("2001:db8:f00::/64");
     MobileRouterConfig {
         home_address: home(),
         home_prefix: net("2001:db8::/64"),
-        home: HomeNetwork::default(),
+        home_network: HomeNetwork::default(),
         home_agents: vec![agent()],
         home_agents_ipv4: vec![AGENT4],
         dynamic_ipv4: None,
         prefixes: vec![net("2001:db8:f00::/56")],
-        mode: PrefixMode::Implicit,
+        prefix_mode: PrefixMode::Implicit,
         authentication: Authentication::SharedKey(key()),
         lifetime: Duration::from_secs(600),
         uplinks: vec![uplink],
-        sharing: Sharing::Single,
+        load_sharing: LoadSharing::Single,
         home_and_away: false,
-        ingress: vec![Ingress {
+        ingress: vec![IngressConfig {
             interface: "lan0".into(),
             prefix,
-            advertise: Duration::from_secs(10),
+            advertisement_interval: Duration::from_secs(10),
             dns: None,
-            search: None,
+            search_domains: None,
         }],
-        duplicate_detection: DuplicateDetection::Off,
-        probe: Some(Probe::default()),
+        duplicate_detection: DadMode::Off,
+        probe: Some(ProbeConfig::default()),
         flows: Vec::new(),
         care_of_prefixes: None,
     }
@@ -99,7 +99,7 @@ pub(super) fn agent_config() -> HomeAgentConfig {
         address: agent(),
         home_prefixes: vec![net("2001:db8::/64")],
         home_link: None,
-        table: PrefixTable { rows: vec![row] }.into(),
+        prefix_table: PrefixTable { rows: vec![row] }.into(),
         max_lifetime: Duration::from_secs(3600),
         refresh_advice: None,
         multiple_care_of: true,
@@ -107,9 +107,9 @@ pub(super) fn agent_config() -> HomeAgentConfig {
         max_bindings: 10,
         duplicate_detection: false,
         preference: 0,
-        advertise: None,
+        advertisement_interval: None,
         path_mtu: 1500,
-        ipv4: Some(Ipv4Service { address: AGENT4, keepalive: Duration::from_secs(110), force_udp: false }),
+        ipv4: Some(DsmipService { address: AGENT4, keepalive: Duration::from_secs(110), force_udp: false }),
         ipv4_pool: None,
     }
 }
@@ -172,15 +172,15 @@ pub(super) struct Pair {
 impl Pair {
     pub(super) fn new(router: MobileRouterConfig, agent: HomeAgentConfig) -> Pair {
         let mut pair = Pair {
-            router: MobileRouter::new(router, Entropy::from_number(1)),
-            agent: HomeAgent::new(agent, Entropy::from_number(2)),
+            router: MobileRouter::new(router, Entropy::seed_from_u64(1)),
+            agent: HomeAgent::new(agent, Entropy::seed_from_u64(2)),
             router_plan: Plan::new(),
             agent_plan: Plan::new(),
             now: Time::ZERO,
             nat: Some(Nat::default()),
             ipv6: true,
             loss: 0,
-            chance: Entropy::from_number(3),
+            chance: Entropy::seed_from_u64(3),
             reports: Vec::new(),
             heard: Vec::new(),
             sent: Vec::new(),
@@ -214,13 +214,13 @@ impl Pair {
                 let plan = if side == Side::Router { &mut self.router_plan } else { &mut self.agent_plan };
                 match output {
                     Output::Put(item) => {
-                        outcomes.push(Input::Outcome(Outcome { key: item.key(), refused: None }));
+                        outcomes.push(Input::Outcome(Outcome { key: item.key(), error: None }));
                         plan.put(item);
                     }
                     Output::Drop(key) => drop(plan.drop(&key)),
                     Output::Transmit(transmit) => self.transmit(side, transmit),
                     Output::Report(report) => self.reports.push((self.now, report)),
-                    Output::Sample(_) | Output::Frame(_) => {}
+                    Output::ActivityQuery(_) | Output::Frame(_) => {}
                 }
             }
             inputs.extend(outcomes.into_iter().rev());
@@ -361,7 +361,7 @@ impl Pair {
 
     /// An IPv4 address of the uplink.
     pub(super) fn address4(&mut self, address: Ipv4Addr, there: bool) {
-        let state = if there { AddressState::Assigned } else { AddressState::Gone };
+        let state = if there { AddressState::Preferred } else { AddressState::Removed };
         self.tell_router(Input::Address(AddressEvent { link: UPLINK, address: address.to_ipv6_mapped(), state }));
     }
 
@@ -400,7 +400,7 @@ impl Pair {
     }
 
     /// The path that carries packets at the home agent, and at the mobile router.
-    pub(super) fn carrying(&self) -> [Option<Path>; 2] {
+    pub(super) fn carrying(&self) -> [Option<TunnelPath>; 2] {
         [&self.agent_plan, &self.router_plan].map(|plan| {
             let tunnel = self.tunnel(plan)?;
             tunnel.paths.iter().find(|path| path.weight > 0).cloned()

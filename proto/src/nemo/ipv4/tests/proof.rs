@@ -102,9 +102,9 @@ fn an_ipv4_end_is_no_care_of_address_of_an_update_over_ipv6() {
         options: vec![MobilityOption::AlternateCareOf(ATTACKER.to_ipv6())],
     });
     let mut config = agent_config();
-    let mut rows = config.table.rows.clone();
+    let mut rows = config.prefix_table.rows.clone();
     rows[0].authentication = crate::contract::config::nemo::Authentication::None;
-    config.table = crate::contract::config::nemo::PrefixTable { rows }.into();
+    config.prefix_table = crate::contract::config::nemo::PrefixTable { rows }.into();
     let mut open = Pair::new(router_config(), config);
     let source = super::pair::ip("2001:db8:2::2");
     let bytes = update.emit(home().0, agent());

@@ -3,7 +3,7 @@
 
 use super::pair::{AGENT4, INSIDE, Nat, Pair, agent_config, net, router_config};
 use crate::base::rng::Entropy;
-use crate::contract::config::nemo::{Ipv4Pool, Ipv4Service, PrefixTable, Sharing};
+use crate::contract::config::nemo::{Ipv4Pool, DsmipService, PrefixTable, LoadSharing};
 use crate::contract::item::{Item, Plan};
 use core::time::Duration;
 use roam6_wire::ip4::Carried;
@@ -22,15 +22,15 @@ fn build(dice: &mut Entropy) -> (Pair, bool, bool) {
     let (mut router, mut agent) = (router_config(), agent_config());
     let probes = dice.below(4) != 0;
     router.probe = router.probe.filter(|_| probes);
-    router.sharing = if dice.below(2) == 0 { Sharing::Single } else { Sharing::Standby };
+    router.load_sharing = if dice.below(2) == 0 { LoadSharing::Single } else { LoadSharing::Standby };
     let keepalive = Duration::from_secs(10 + dice.below(100));
-    agent.ipv4 = Some(Ipv4Service { address: AGENT4, keepalive, force_udp: dice.below(2) == 0 });
+    agent.ipv4 = Some(DsmipService { address: AGENT4, keepalive, force_udp: dice.below(2) == 0 });
     match dice.below(3) {
         0 => {}
         1 => {
-            let mut rows = agent.table.rows.clone();
+            let mut rows = agent.prefix_table.rows.clone();
             rows[0].prefixes = [net(WITHIN), net("10.77.1.0/24")].into();
-            agent.table = PrefixTable { rows }.into();
+            agent.prefix_table = PrefixTable { rows }.into();
             router.prefixes.push(net("10.77.1.0/24"));
         }
         _ => {
@@ -48,7 +48,7 @@ fn build(dice: &mut Entropy) -> (Pair, bool, bool) {
 /// What IPv4 there is inside by the tunnels of a plan.
 fn inside(plan: &Plan) -> Vec<Prefix> {
     let sides = plan.iter().filter_map(|(_, item)| match item {
-        Item::Tunnel(tunnel) => Some([tunnel.near.clone(), tunnel.far.clone()].concat()),
+        Item::Tunnel(tunnel) => Some([tunnel.local_prefixes.clone(), tunnel.remote_prefixes.clone()].concat()),
         _ => None,
     });
     sides.flatten().filter(|prefix| prefix.is_ipv4()).collect()
@@ -75,7 +75,7 @@ fn proven(pair: &Pair) -> BTreeSet<Ipv4End> {
 }
 
 fn play(seed: u64) {
-    let mut dice = Entropy::from_number(seed);
+    let mut dice = Entropy::seed_from_u64(seed);
     let (mut pair, probes, wanted) = build(&mut dice);
     for _ in 0..EVENTS {
         happen(&mut pair, probes, &mut dice);

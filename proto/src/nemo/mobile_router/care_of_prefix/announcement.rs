@@ -6,9 +6,9 @@ use super::super::ingress::Inside;
 use super::{Grant, Kind};
 use crate::access::advertiser::{Advertised, Content, Lifetime, PREFERRED, VALID, router_lifetime};
 use crate::base::time::Time;
-use crate::contract::config::nemo::Prefer;
+use crate::contract::config::nemo::PrefixPreference;
 use crate::contract::engine::Outbox;
-use crate::contract::item::{Item, Key, LentRecord, Record, RecordKey};
+use crate::contract::item::{Item, Key, CareOfPrefixRecord, JournalRecord, JournalKey};
 use crate::contract::report::Report;
 use crate::contract::view::PrefixView;
 use core::time::Duration;
@@ -87,12 +87,12 @@ impl MobileRouter {
         let others = self.uplinks.iter().filter(|uplink| uplink.config.bid != grant.bid && uplink.care_of().is_some());
         // A path that is dead while another lives: it is the uplink, and not the home agent.
         let dead = silent(grant.bid) && others.into_iter().any(|uplink| !uplink.prober.is_silent());
-        let wanted = config.prefer != Prefer::Home || self.refused;
+        let wanted = config.prefer != PrefixPreference::Home || self.refused;
         wanted && !dead && grant.preferred_until > now
     }
 
     /// An earlier life has lent this.
-    pub(in super::super) fn inherit_lent(&mut self, now: Time, record: &LentRecord) {
+    pub(in super::super) fn inherit_lent(&mut self, now: Time, record: &CareOfPrefixRecord) {
         let Some(inside) = self.ingress.iter_mut().find(|inside| inside.config.interface == record.interface) else {
             return;
         };
@@ -117,7 +117,7 @@ impl MobileRouter {
     /// network for weeks.
     pub(in super::super) fn forget_lent(&self, out: &mut Outbox) {
         let lent = self.ingress.iter().flat_map(|inside| &inside.told).filter(|(_, told)| !told.own);
-        lent.for_each(|(prefix, _)| out.drop(Key::Record(RecordKey::Lent(*prefix))));
+        lent.for_each(|(prefix, _)| out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(*prefix))));
     }
 
     /// The content of the advertisements of the interface `index`, apart from the MTU; remembers what nodes are told.
@@ -125,12 +125,12 @@ impl MobileRouter {
         let refused = self.refused;
         let prefer = self.config.care_of_prefixes.map(|config| config.prefer);
         let mobile_network: Vec<Prefix> = if prefer.is_some() { self.config.prefixes.clone() } else { Vec::new() };
-        let cut_off = prefer.is_some_and(|prefer| prefer != Prefer::Home) && !self.is_reachable();
+        let cut_off = prefer.is_some_and(|prefer| prefer != PrefixPreference::Home) && !self.is_reachable();
         let Some(inside) = self.ingress.get_mut(index) else { return Content::default() };
-        let interval = inside.config.advertise;
+        let interval = inside.config.advertisement_interval;
         let router = Duration::from_secs(router_lifetime(interval).into());
         let most = (router * 4).clamp(LEAST_VALID, LONGEST_VALID);
-        let yields = prefer == Some(Prefer::CareOf) && live.iter().any(|one| one.preferred);
+        let yields = prefer == Some(PrefixPreference::CareOf) && live.iter().any(|one| one.preferred);
         // Nodes with other prefixes need to know when theirs leads nowhere, and when it does again.
         let preferred = if refused || yields || cut_off { Lifetime::Over } else { Lifetime::Fixed(PREFERRED) };
         let own = Advertised { prefix: inside.config.prefix, on_link: true, valid: Lifetime::Fixed(VALID), preferred };
@@ -173,13 +173,13 @@ impl MobileRouter {
             let ingress = inside.config.interface.clone();
             let told = |state: bool| if state { "preferred" } else { "deprecated" };
             let prefer = self.config.care_of_prefixes.map(|config| config.prefer);
-            let yields = prefer == Some(Prefer::CareOf) && live.iter().any(|one| one.preferred);
+            let yields = prefer == Some(PrefixPreference::CareOf) && live.iter().any(|one| one.preferred);
             let own = PrefixView {
                 prefix: inside.config.prefix,
                 ingress: ingress.clone(),
                 role: "home".to_owned(),
                 uplink: None,
-                of: None,
+                part_of: None,
                 valid: None,
                 state: told(!self.refused && !yields).to_owned(),
             };
@@ -190,7 +190,7 @@ impl MobileRouter {
                     ingress: inside.config.interface.clone(),
                     role: if delegated { "delegated" } else { "shared" }.to_owned(),
                     uplink: name(one.grant.bid),
-                    of: Some(one.grant.prefix).filter(|_| delegated),
+                    part_of: Some(one.grant.prefix).filter(|_| delegated),
                     valid: Some(one.grant.valid_until.since(now)),
                     state: told(one.preferred).to_owned(),
                 }
@@ -205,7 +205,7 @@ impl MobileRouter {
                 }
                 .to_owned(),
                 uplink: name(told.bid),
-                of: told.of,
+                part_of: told.of,
                 valid: Some(Duration::ZERO),
                 state: "withdrawn".to_owned(),
             });
@@ -234,7 +234,7 @@ impl Inside {
             };
             self.told.insert(prefix, told);
             let interface = self.config.interface.clone();
-            out.put(Item::Record(Record::Lent(LentRecord { prefix, interface, on_link })));
+            out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix, interface, on_link })));
         }
     }
 
@@ -244,7 +244,7 @@ impl Inside {
         self.told.retain(|prefix, one| {
             let kept = one.until > now && *prefix != own;
             if !kept {
-                out.drop(Key::Record(RecordKey::Lent(*prefix)));
+                out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(*prefix)));
             }
             kept
         });
@@ -256,7 +256,7 @@ impl Inside {
             self.make_room_for(one.prefix, out);
             if !self.told.contains_key(&one.prefix) {
                 let (prefix, interface, on_link) = (one.prefix, self.config.interface.clone(), one.on_link);
-                out.put(Item::Record(Record::Lent(LentRecord { prefix, interface, on_link })));
+                out.put(Item::JournalRecord(JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix, interface, on_link })));
             }
             self.told.insert(one.prefix, one.told(now, most));
         }
@@ -267,7 +267,7 @@ impl Inside {
         let over = self.told.iter().filter(|(_, told)| told.over).min_by_key(|(_, told)| told.until);
         if full && let Some(first) = over.map(|(prefix, _)| *prefix) {
             self.told.remove(&first);
-            out.drop(Key::Record(RecordKey::Lent(first)));
+            out.drop(Key::JournalRecord(JournalKey::CareOfPrefix(first)));
             out.report(Report::TableFull { table: "prefixes told inside".to_owned(), limit: MAX_TOLD });
         }
     }

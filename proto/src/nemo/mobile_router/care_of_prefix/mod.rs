@@ -12,7 +12,7 @@ use super::MobileRouter;
 use crate::access::delegation::{Client, Request};
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
-use crate::contract::config::nemo::CareOfPrefixes;
+use crate::contract::config::nemo::CareOfPrefixConfig;
 use crate::contract::engine::Outbox;
 use crate::contract::input::NeighbourEvent;
 use roam6_wire::dhcp6::{Duid, Iaid};
@@ -99,7 +99,7 @@ impl MobileRouter {
         wanted.collect()
     }
 
-    fn client(&self, bid: Bid, config: CareOfPrefixes) -> Client {
+    fn client(&self, bid: Bid, config: CareOfPrefixConfig) -> Client {
         let mut own = self.config.prefixes.clone();
         own.push(self.config.home_prefix);
         let (duid, request) = (identifier(self.config.home_address), Request::Prefixes);

@@ -11,7 +11,7 @@ use super::{Grant, Kind};
 use crate::access::delegation::Subnets;
 use crate::base::ids::LinkId;
 use crate::base::time::Time;
-use crate::contract::item::{Guard, Item, Plan, Port, Proxy, Rule, Table, Target};
+use crate::contract::item::{SourceFilter, Item, Plan, UdpPortHold, ProxyNeighbour, PolicyRule, RouteTable, NextHop};
 use roam6_wire::Prefix;
 use roam6_wire::dhcp6::CLIENT_PORT;
 use std::net::Ipv6Addr;
@@ -21,7 +21,7 @@ const INSIDE_METRIC: u32 = 256;
 /// Identifier of our own address in each subnet.
 const ROUTER: u64 = 1;
 /// Where the nodes of prefixes are that are over.
-const FORMER: Table = Table(TUNNEL_TABLE.0 - 2);
+const FORMER: RouteTable = RouteTable(TUNNEL_TABLE.0 - 2);
 
 impl MobileRouter {
     /// All that the prefixes need to work, what those need that are over, and the guards.
@@ -33,7 +33,7 @@ impl MobileRouter {
             }
         }
         for link in self.asking_links() {
-            plan.put(Item::Port(Port { link, number: CLIENT_PORT }));
+            plan.put(Item::UdpPortHold(UdpPortHold { link, port: CLIENT_PORT }));
         }
         for inside in &self.ingress {
             let Some(interface) = inside.interface.as_ref().filter(|interface| interface.up) else { continue };
@@ -43,7 +43,7 @@ impl MobileRouter {
                 self.put_former((interface.link, *prefix), told.nodes(), plan);
             }
             if self.config.care_of_prefixes.is_some() {
-                plan.put(Item::Guard(self.guard(interface.link, &grants)));
+                plan.put(Item::SourceFilter(self.guard(interface.link, &grants)));
             }
         }
     }
@@ -57,15 +57,15 @@ impl MobileRouter {
 
     /// The items without which a prefix must not be advertised.
     pub(super) fn ways(&self, grant: &Grant) -> Vec<Item> {
-        let (priority, source, destination, table) = (RULE_INSIDE, Prefix::ALL, grant.prefix, Table::MAIN);
+        let (priority, source, destination, table) = (RULE_INSIDE, Prefix::ALL, grant.prefix, RouteTable::MAIN);
         let mut items = vec![
-            Item::Rule(Rule { priority, source, destination, incoming: None, table }),
+            Item::Rule(PolicyRule { priority, source, destination, iif: None, table }),
             rule(RULE_DIRECT, grant.prefix, uplink_table(grant.bid)),
         ];
         match &grant.kind {
             Kind::Delegated => items.extend(self.subnets().routes(grant.prefix)),
             Kind::Shared { inside, nodes: None, .. } => {
-                items.push(route(Table::MAIN, grant.prefix, INSIDE_METRIC, Target::Link(*inside)));
+                items.push(route(RouteTable::MAIN, grant.prefix, INSIDE_METRIC, NextHop::OnLink(*inside)));
             }
             Kind::Shared { .. } => {}
         }
@@ -85,11 +85,11 @@ impl MobileRouter {
             }
             Kind::Shared { inside, own, nodes } => {
                 // Our own address is defended inside too: we are the router of both links.
-                let defended = Item::Proxy(Proxy { link: *inside, address: *own, router: true });
+                let defended = Item::ProxyNeighbour(ProxyNeighbour { link: *inside, address: *own, router: true });
                 let nodes = nodes.iter().flatten().flat_map(|address| {
-                    let answered = Proxy { link: grant.link, address: *address, router: false };
-                    let way = route(Table::MAIN, Prefix::host(*address), INSIDE_METRIC, Target::Link(*inside));
-                    [Item::Proxy(answered), way]
+                    let answered = ProxyNeighbour { link: grant.link, address: *address, router: false };
+                    let way = route(RouteTable::MAIN, Prefix::host(*address), INSIDE_METRIC, NextHop::OnLink(*inside));
+                    [Item::ProxyNeighbour(answered), way]
                 });
                 std::iter::once(defended).chain(nodes).collect()
             }
@@ -97,7 +97,7 @@ impl MobileRouter {
     }
 
     /// Which sources packets from `link` may have.
-    fn guard(&self, link: LinkId, grants: &[Grant]) -> Guard {
+    fn guard(&self, link: LinkId, grants: &[Grant]) -> SourceFilter {
         let subnets = self.subnets();
         let mut sources = self.config.prefixes.clone();
         sources.extend(grants.iter().filter_map(|grant| match &grant.kind {
@@ -110,7 +110,7 @@ impl MobileRouter {
         own.extend(self.ingress.iter().filter_map(Inside::address));
         own.sort();
         own.dedup();
-        Guard { link, sources, own }
+        SourceFilter { link, allowed: sources, own_addresses: own }
     }
 
     /// What leads back to the nodes of a prefix that is over, so that they can be told: for packets of this host's own
@@ -124,10 +124,10 @@ impl MobileRouter {
             None => vec![prefix],
         };
         for destination in destinations {
-            plan.put(route(FORMER, destination, INSIDE_METRIC, Target::Link(link)));
+            plan.put(route(FORMER, destination, INSIDE_METRIC, NextHop::OnLink(link)));
         }
         let (priority, source, destination, table) = (RULE_INSIDE, Prefix::ALL, prefix, FORMER);
-        plan.put(Item::Rule(Rule { priority, source, destination, incoming: Some(LOOPBACK.to_owned()), table }));
+        plan.put(Item::Rule(PolicyRule { priority, source, destination, iif: Some(LOOPBACK.to_owned()), table }));
     }
 
     /// Which part of a delegated prefix each interface inside has.

@@ -8,7 +8,7 @@ use crate::access::neighbour;
 use crate::base::ids::LinkId;
 use crate::base::rng::Entropy;
 use crate::base::time::Time;
-use crate::contract::config::nemo::{CareOfPrefixes, Share};
+use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixSharing};
 use crate::contract::engine::Outbox;
 use crate::contract::report::Report;
 use core::time::Duration;
@@ -29,7 +29,7 @@ const SHARED_LENGTH: u8 = 64;
 /// What an uplink on a visited network should have.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Wanted {
-    pub(super) config: CareOfPrefixes,
+    pub(super) config: CareOfPrefixConfig,
     pub(super) bid: Bid,
     pub(super) link: LinkId,
     /// `None` on a link with two ends.
@@ -51,7 +51,7 @@ pub(in super::super) struct Source {
     bid: Bid,
     link: LinkId,
     network: Prefix,
-    config: CareOfPrefixes,
+    config: CareOfPrefixConfig,
     began: Time,
     delegation: Option<Delegation>,
     /// What was told of, to tell when it is gone.
@@ -96,7 +96,7 @@ impl Source {
 
     /// Whether it is of this network, and come by in this way.
     pub(super) fn is_of(&self, wanted: &Wanted) -> bool {
-        let how = |config: &CareOfPrefixes| (config.delegation, config.length);
+        let how = |config: &CareOfPrefixConfig| (config.delegation, config.length);
         (self.link, self.network) == (wanted.link, wanted.prefix) && how(&self.config) == how(&wanted.config)
     }
 
@@ -129,7 +129,7 @@ impl Source {
         let told = self.sharing.as_ref().filter(|sharing| sharing.told);
         let forming = told.is_some_and(|sharing| now < sharing.proven_at + FORMING);
         let offered = self.delegation.as_ref().is_some_and(Delegation::is_offered) && now < self.began + PATIENCE;
-        let may_share = wanted.config.share == Share::Proxy
+        let may_share = wanted.config.share == PrefixSharing::NdProxy
             && (self.delegated.is_empty() || forming)
             && (told.is_some() || !offered)
             && !wanted.behind_proxy

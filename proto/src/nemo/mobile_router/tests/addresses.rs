@@ -172,8 +172,8 @@ fn a_configured_address_needs_no_router_advertisement() {
     let outputs = bench.link(WIFI, true);
     let update = update(&outputs);
     assert_eq!(update.care_of(), [ip("2001:db8:5::5")]);
-    let default = Key::Route(Table(6_275_001), Prefix::ALL, Prefix::ALL, 512);
-    let target = Target::Gateway { link: WIFI, router: ip("fe80::9") };
+    let default = Key::Route(RouteTable(6_275_001), Prefix::ALL, Prefix::ALL, 512);
+    let target = NextHop::Gateway { link: WIFI, router: ip("fe80::9") };
     assert!(matches!(bench.plan.find(&default), Some(Item::Route(route)) if route.target == target));
     bench.answer(&update, Status::ACCEPTED);
     let outputs = bench.advertise(WIFI, "2001:db8:1::/64");
@@ -187,11 +187,11 @@ fn a_configured_address_needs_no_router_advertisement() {
 fn a_configured_address_may_come_and_go_by_a_reload() {
     let mut bench = Bench::new(config());
     bench.attach(WIFI, "2001:db8:1::/64");
-    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(with_static_address()))));
+    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(with_static_address()))));
     let moved = update(&outputs);
     assert_eq!(moved.care_of(), [ip("2001:db8:5::5")]);
     bench.answer(&moved, Status::ACCEPTED);
-    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(config()))));
+    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config()))));
     assert_eq!(update(&outputs).care_of(), [ip("2001:db8:1::ff:fe00:2")]);
 }
 
@@ -200,7 +200,7 @@ fn ipv4_without_an_ipv4_address_of_a_home_agent_is_named() {
     let mut bench = Bench::new(config());
     bench.link(WIFI, true);
     let address = core::net::Ipv4Addr::new(192, 0, 2, 7).to_ipv6_mapped();
-    let event = crate::contract::input::AddressEvent { link: WIFI, address, state: AddressState::Assigned };
+    let event = crate::contract::input::AddressEvent { link: WIFI, address, state: AddressState::Preferred };
     bench.feed(Input::Address(event));
     assert_eq!(bench.state_of_wifi(), "IPv4 only, no home_agents_ipv4");
     let outputs = bench.wait(60_000);
@@ -217,7 +217,7 @@ fn updates_over_ipv4_that_nobody_answers_are_named_once() {
     bench.feed(Input::Address(crate::contract::input::AddressEvent {
         link: WIFI,
         address,
-        state: AddressState::Assigned,
+        state: AddressState::Preferred,
     }));
     let outputs = bench.wait(60_000);
     let told: Vec<_> = notices(&outputs).into_iter().filter(|told| told.contains("203.0.113.1")).collect();

@@ -32,10 +32,10 @@ fn everything_leaves_in_the_very_batch_of_its_cause() {
     assert_eq!(bench.paths(), [(care_of, 1)]);
     assert!(updates(&outputs).is_empty());
     let tunnel = bench.tunnel().unwrap();
-    assert_eq!(tunnel.near, [net("2001:db8::100/128"), net("2001:db8:f00::/56")]);
+    assert_eq!(tunnel.local_prefixes, [net("2001:db8::100/128"), net("2001:db8:f00::/56")]);
     assert_eq!((tunnel.paths[0].remote, tunnel.paths[0].mtu), (ip("2001:db8::1"), 1460));
-    let route = Key::Route(Table(6_275_000), Prefix::ALL, Prefix::ALL, 512);
-    assert!(matches!(bench.plan.find(&route), Some(Item::Route(route)) if route.target == Target::Tunnel(TunnelId(1))));
+    let route = Key::Route(RouteTable(6_275_000), Prefix::ALL, Prefix::ALL, 512);
+    assert!(matches!(bench.plan.find(&route), Some(Item::Route(route)) if route.target == NextHop::Tunnel(TunnelId(1))));
     assert!(reports(&outputs).iter().any(|report| report.name() == "bound"));
 }
 
@@ -151,12 +151,12 @@ fn a_duplicate_is_given_up_and_another_address_formed() {
     assert!(other != target && net("2001:db8:1::/64").contains(other));
     assert!(bench.plan.find(&Key::Address(WIFI, target)).is_none());
     assert!(bench.plan.find(&Key::Address(WIFI, other)).is_some());
-    assert!(reports(&outputs).contains(&&Report::Duplicate { link: WIFI, address: target }));
+    assert!(reports(&outputs).contains(&&Report::DuplicateAddress { link: WIFI, address: target }));
 }
 
 #[test]
 fn waiting_for_detection_delays_the_update_by_a_second() {
-    let mut bench = Bench::new(MobileRouterConfig { duplicate_detection: DuplicateDetection::Wait, ..config() });
+    let mut bench = Bench::new(MobileRouterConfig { duplicate_detection: DadMode::Wait, ..config() });
     bench.link(WIFI, true);
     assert!(updates(&bench.advertise(WIFI, "2001:db8:1::/64")).is_empty());
     assert!(updates(&bench.wait(999)).is_empty());
@@ -168,7 +168,7 @@ fn stopping_says_goodbye_to_everybody_and_leaves_nothing() {
     let mut bench = Bench::new(config());
     bench.link(LAN, true);
     bench.attach(WIFI, "2001:db8:1::/64");
-    let outputs = bench.feed(Input::Order(Order::Stop));
+    let outputs = bench.feed(Input::Command(Command::Stop));
     let goodbye = update(&outputs);
     assert_eq!(goodbye.message.lifetime_units, 0);
     let [icmp6::Message::RouterAdvertisement(farewell), solicitations @ ..] = &messages(&outputs)[..] else {
@@ -181,6 +181,6 @@ fn stopping_says_goodbye_to_everybody_and_leaves_nothing() {
     let restored = kinds(&outputs).into_iter().rposition(|kind| kind.starts_with("drop Setting")).unwrap();
     let asked = kinds(&outputs).into_iter().position(|kind| kind == format!("send 58 {}", icmp6::ALL_ROUTERS)).unwrap();
     assert!(restored < asked, "after the settings of the host are as they were");
-    assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::Record(_))), "{:#?}", bench.plan);
+    assert!(bench.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "{:#?}", bench.plan);
     assert_eq!(bench.router.deadline(), None);
 }

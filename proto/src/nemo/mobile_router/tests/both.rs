@@ -1,14 +1,14 @@
 //! At home by one uplink and away by the other.
 
 use super::*;
-use crate::contract::config::nemo::Probe;
+use crate::contract::config::nemo::ProbeConfig;
 use roam6_wire::icmp6::Echo;
 
 const HOME: &str = "2001:db8::100";
 const ON_CELL: &str = "2001:db8:2::ff:fe00:3";
 
 fn both() -> MobileRouterConfig {
-    MobileRouterConfig { sharing: Sharing::Standby, home_and_away: true, ..config() }
+    MobileRouterConfig { load_sharing: LoadSharing::Standby, home_and_away: true, ..config() }
 }
 
 /// Away by one uplink; and then the other comes home. The update that tells so.
@@ -50,7 +50,7 @@ fn the_home_link_becomes_one_path_among_others() {
     let path = bench.tunnel().unwrap().paths[0].clone();
     assert_eq!((path.direct, path.link, path.remote, path.mtu), (true, Some(WIFI), ROUTER_MAC.link_local(), 1500));
     assert!(bench.plan.find(&Key::Neighbour(WIFI, path.remote)).is_some());
-    assert_eq!(bench.way_out(), Some(Target::Tunnel(TunnelId(1))));
+    assert_eq!(bench.way_out(), Some(NextHop::Tunnel(TunnelId(1))));
     assert!(bench.home_address_on(LAN) && !bench.home_address_on(WIFI), "the home agent answers for it");
     assert!(updates(&bench.wait(40_000)).is_empty());
 }
@@ -78,7 +78,7 @@ fn losing_the_last_uplink_elsewhere_changes_nothing_at_home() {
     assert!(update.message.lifetime_units > 0);
     bench.answer(&update, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
     assert!(!bench.home_address_on(WIFI), "it is a path among others, though the only one");
-    assert_eq!(bench.way_out(), Some(Target::Tunnel(TunnelId(1))));
+    assert_eq!(bench.way_out(), Some(NextHop::Tunnel(TunnelId(1))));
     let refresh = super::update(&bench.wait(54_500));
     assert_eq!(told(&refresh).len(), 1);
     bench.answer(&refresh, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
@@ -101,11 +101,11 @@ fn an_uplink_that_comes_up_elsewhere_is_registered_from_home() {
     assert!(!bench.home_address_on(WIFI), "until the home agent says who answers for it, nobody does");
     assert_eq!(
         bench.way_out(),
-        Some(Target::Gateway { link: WIFI, router: ip("fe80::a") }),
+        Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }),
         "nothing is cut meanwhile"
     );
     bench.answer(&update, Status::MCOA_RETURN_HOME_WITHOUT_NDP);
-    assert_eq!(bench.way_out(), Some(Target::Tunnel(TunnelId(1))));
+    assert_eq!(bench.way_out(), Some(NextHop::Tunnel(TunnelId(1))));
     assert_eq!(bench.paths(), [(ip(HOME), 1), (ip(ON_CELL), 0)]);
 }
 
@@ -134,13 +134,13 @@ fn a_home_agent_that_does_not_want_it_gets_us_home_with_everything() {
 
 #[test]
 fn unless_asked_for_coming_home_ends_everything() {
-    let (_, update) = come_home_too(MobileRouterConfig { sharing: Sharing::Standby, ..config() });
+    let (_, update) = come_home_too(MobileRouterConfig { load_sharing: LoadSharing::Standby, ..config() });
     assert_eq!((update.source, update.message.lifetime_units), (ip(HOME), 0));
 }
 
 #[test]
 fn a_home_link_that_swallows_packets_is_noticed() {
-    let probe = Some(Probe { interval: core::time::Duration::from_millis(200), lost: 3, recovered: 5 });
+    let probe = Some(ProbeConfig { interval: core::time::Duration::from_millis(200), down_after: 3, up_after: 5 });
     let mut bench = bound(MobileRouterConfig { probe, ..both() });
     let mut told_without = None;
     while told_without.is_none() && bench.now < at(6000) {

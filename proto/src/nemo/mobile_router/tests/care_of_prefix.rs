@@ -1,9 +1,9 @@
 //! Prefixes of visited networks inside: obtained, advertised, routed, shared and given up.
 
 use super::*;
-use crate::contract::config::nemo::{CareOfPrefixes, Prefer, Share};
+use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixPreference, PrefixSharing};
 use crate::contract::input::Outcome;
-use crate::contract::item::{Guard, LentRecord, Proxy, RecordKey, Rule};
+use crate::contract::item::{SourceFilter, CareOfPrefixRecord, ProxyNeighbour, JournalKey, PolicyRule};
 use roam6_wire::dhcp6::{self, CLIENT_PORT, DhcpOption, Duid, Exchange, Kind, PrefixAssociation, SERVER_PORT, Timers};
 use roam6_wire::udp::Udp;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,13 +29,13 @@ struct Road {
     refuses: bool,
 }
 
-fn settings(prefer: Prefer) -> MobileRouterConfig {
-    let care_of = CareOfPrefixes { delegation: true, length: 0, share: Share::Proxy, prefer };
-    MobileRouterConfig { care_of_prefixes: Some(care_of), sharing: Sharing::Standby, ..config() }
+fn settings(prefer: PrefixPreference) -> MobileRouterConfig {
+    let care_of = CareOfPrefixConfig { delegation: true, length: 0, share: PrefixSharing::NdProxy, prefer };
+    MobileRouterConfig { care_of_prefixes: Some(care_of), load_sharing: LoadSharing::Standby, ..config() }
 }
 
 impl Road {
-    fn new(prefer: Prefer) -> Road {
+    fn new(prefer: PrefixPreference) -> Road {
         Road::of(settings(prefer))
     }
 
@@ -62,7 +62,7 @@ impl Road {
             queue.extend(match output {
                 Output::Put(item) => {
                     let refused = (self.refuses && matches!(item, Item::Rule(_))).then(|| "no".to_owned());
-                    self.bench.feed(Input::Outcome(Outcome { key: item.key(), refused }))
+                    self.bench.feed(Input::Outcome(Outcome { key: item.key(), error: refused }))
                 }
                 Output::Transmit(transmit) => self.sent(&transmit),
                 Output::Report(report) => {
@@ -112,9 +112,9 @@ impl Road {
         }
     }
 
-    fn leads_out(&self, rule: &Rule) -> bool {
+    fn leads_out(&self, rule: &PolicyRule) -> bool {
         let default = Key::Route(rule.table, Prefix::ALL, Prefix::ALL, 512);
-        matches!(self.bench.plan.find(&default), Some(Item::Route(route)) if matches!(route.target, Target::Gateway { .. }))
+        matches!(self.bench.plan.find(&default), Some(Item::Route(route)) if matches!(route.target, NextHop::Gateway { .. }))
     }
 
     /// The server's answer, if there is a server.
@@ -192,23 +192,23 @@ impl Road {
         told
     }
 
-    fn guard(&self) -> &Guard {
-        match self.bench.plan.find(&Key::Guard(LAN)) {
-            Some(Item::Guard(guard)) => guard,
+    fn guard(&self) -> &SourceFilter {
+        match self.bench.plan.find(&Key::SourceFilter(LAN)) {
+            Some(Item::SourceFilter(guard)) => guard,
             other => panic!("{other:?}"),
         }
     }
 
     /// Where the host's own packets to nodes of prefixes go that are over, if rules lead there.
     fn back_to_former(&self) -> Vec<Prefix> {
-        let former = Table(6_275_000 - 2);
+        let former = RouteTable(6_275_000 - 2);
         let items = || self.bench.plan.iter().map(|(_, item)| item);
         let ruled = |destination: Prefix| {
-            let rule = |rule: &Rule| rule.table == former && rule.destination.covers(destination);
-            items().any(|item| matches!(item, Item::Rule(it) if it.incoming.as_deref() == Some("lo") && rule(it)))
+            let rule = |rule: &PolicyRule| rule.table == former && rule.destination.covers(destination);
+            items().any(|item| matches!(item, Item::Rule(it) if it.iif.as_deref() == Some("lo") && rule(it)))
         };
         let routes = items().filter_map(|item| match item {
-            Item::Route(route) if route.table == former && route.target == Target::Link(LAN) => Some(route.destination),
+            Item::Route(route) if route.table == former && route.target == NextHop::OnLink(LAN) => Some(route.destination),
             _ => None,
         });
         routes.filter(|destination| ruled(*destination)).collect()
@@ -248,7 +248,7 @@ fn defends(target: &str) -> icmp6::Message {
 }
 
 /// On a network that delegates `2001:db8:a00::/56` for 1000 seconds.
-fn delegated(prefer: Prefer) -> Road {
+fn delegated(prefer: PrefixPreference) -> Road {
     let mut road = Road::new(prefer);
     road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
     road.attach(WIFI, "2001:db8:1::/64");
@@ -258,20 +258,20 @@ fn delegated(prefer: Prefer) -> Road {
 
 #[test]
 fn a_delegated_prefix_is_advertised_once_its_way_out_stands() {
-    let mut road = delegated(Prefer::CareOf);
+    let mut road = delegated(PrefixPreference::CareOf);
     let subnet = net("2001:db8:a00::/64");
     assert_eq!(road.events(), ["link 2: prefix 2001:db8:a00::/56 delegated, bid 1, for 1000s"]);
     assert_eq!(road.last()[&subnet], (120, 60, true), "short, so that it ends soon when it ends");
     assert_eq!(road.last()[&net(HOME_NET)].1, 0, "nodes prefer the direct path");
     assert_eq!(routes(&road.told.last().unwrap().1)[&net("2001:db8:a00::/56")], 30);
     assert!(road.has_rule(1000, "::/0", "2001:db8:a00::/56") && road.has_rule(1105, "2001:db8:a00::/56", "::/0"));
-    let rest = Key::Route(Table::MAIN, net("2001:db8:a00::/56"), Prefix::ALL, 4_278_198_272);
-    assert!(matches!(road.bench.plan.find(&rest), Some(Item::Route(route)) if route.target == Target::Unreachable));
+    let rest = Key::Route(RouteTable::MAIN, net("2001:db8:a00::/56"), Prefix::ALL, 4_278_198_272);
+    assert!(matches!(road.bench.plan.find(&rest), Some(Item::Route(route)) if route.target == NextHop::Unreachable));
     assert!(road.bench.plan.find(&Key::Address(LAN, ip("2001:db8:a00::1"))).is_some());
     let guard = road.guard();
-    assert_eq!(guard.sources, [net("2001:db8:f00::/56"), subnet]);
-    assert_eq!(guard.own, ["2001:db8::100", "2001:db8:1::ff:fe00:2", "2001:db8:a00::1", "2001:db8:f00::1"].map(ip));
-    assert!(road.bench.plan.find(&Key::Port(WIFI, CLIENT_PORT)).is_some(), "the kernel keeps quiet");
+    assert_eq!(guard.allowed, [net("2001:db8:f00::/56"), subnet]);
+    assert_eq!(guard.own_addresses, ["2001:db8::100", "2001:db8:1::ff:fe00:2", "2001:db8:a00::1", "2001:db8:f00::1"].map(ip));
+    assert!(road.bench.plan.find(&Key::UdpPortHold(WIFI, CLIENT_PORT)).is_some(), "the kernel keeps quiet");
     // Renewed at half its time, and told on as if nothing had happened.
     road.wait(900_000);
     assert_eq!(road.last()[&subnet], (120, 60, true));
@@ -280,7 +280,7 @@ fn a_delegated_prefix_is_advertised_once_its_way_out_stands() {
 
 #[test]
 fn a_host_that_refuses_the_rule_has_nothing_to_advertise() {
-    let mut road = Road::new(Prefer::CareOf);
+    let mut road = Road::new(PrefixPreference::CareOf);
     road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
     road.refuses = true;
     road.attach(WIFI, "2001:db8:1::/64");
@@ -294,7 +294,7 @@ fn a_host_that_refuses_the_rule_has_nothing_to_advertise() {
 #[test]
 fn what_is_preferred_is_the_operators_choice() {
     for (prefer, home, care_of) in
-        [(Prefer::Home, true, false), (Prefer::CareOf, false, true), (Prefer::Either, true, true)]
+        [(PrefixPreference::Home, true, false), (PrefixPreference::CareOf, false, true), (PrefixPreference::Either, true, true)]
     {
         let road = delegated(prefer);
         let told = road.last();
@@ -305,7 +305,7 @@ fn what_is_preferred_is_the_operators_choice() {
 
 #[test]
 fn on_a_move_the_old_prefix_is_over_at_once_and_the_new_one_in_the_same_advertisement() {
-    let mut road = delegated(Prefer::CareOf);
+    let mut road = delegated(PrefixPreference::CareOf);
     let (old, new) = (net("2001:db8:a00::/64"), net("2001:db8:b00::/64"));
     road.wait(20_000);
     let (before, moved) = (road.told.len(), road.bench.now);
@@ -314,7 +314,7 @@ fn on_a_move_the_old_prefix_is_over_at_once_and_the_new_one_in_the_same_advertis
     assert_eq!(road.last()[&old], (0, 0, true));
     assert_eq!(routes(&road.told.last().unwrap().1)[&net("2001:db8:a00::/56")], 0);
     assert_eq!(road.last()[&net(HOME_NET)].1, 0, "without an uplink there is no tunnel");
-    assert!(!road.guard().sources.contains(&old), "what still comes from it is told so");
+    assert!(!road.guard().allowed.contains(&old), "what still comes from it is told so");
     assert!(!road.bench.plan.iter().any(|(key, _)| matches!(key, Key::Rule(1105, ..))));
     assert_eq!(road.back_to_former(), [old], "so that they can be told");
     road.servers.insert(WIFI, vec![("2001:db8:b00::/56", 1000, 500)]);
@@ -337,7 +337,7 @@ fn on_a_move_the_old_prefix_is_over_at_once_and_the_new_one_in_the_same_advertis
 
 #[test]
 fn the_mobile_network_is_preferred_while_the_home_agent_knows_a_way_to_it() {
-    let mut road = delegated(Prefer::Either);
+    let mut road = delegated(PrefixPreference::Either);
     let home = |road: &Road| road.last()[&net(HOME_NET)];
     assert!(home(&road).1 > 0);
     road.detach(WIFI);
@@ -357,14 +357,14 @@ fn the_mobile_network_is_preferred_while_the_home_agent_knows_a_way_to_it() {
 
 #[test]
 fn the_advertisement_that_ends_a_prefix_leaves_before_its_routes_do() {
-    let mut road = delegated(Prefer::CareOf);
+    let mut road = delegated(PrefixPreference::CareOf);
     let outputs = road.bench.link(WIFI, false);
     assert!(position(&outputs, "send 58 ff02::1") < position(&outputs, "drop Rule(1105"));
 }
 
 #[test]
 fn a_server_that_is_gone_lets_the_prefix_run_out() {
-    let mut road = delegated(Prefer::Either);
+    let mut road = delegated(PrefixPreference::Either);
     road.servers.clear();
     road.wait(470_000);
     let (valid, preferred, _) = road.last()[&net("2001:db8:a00::/64")];
@@ -386,7 +386,7 @@ fn a_server_that_is_gone_lets_the_prefix_run_out() {
 
 #[test]
 fn a_prefix_changed_under_us_changes_inside() {
-    let mut road = delegated(Prefer::Either);
+    let mut road = delegated(PrefixPreference::Either);
     road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 0, 0), ("2001:db8:b00::/56", 1000, 500)]);
     road.wait(260_000);
     let told = road.last();
@@ -395,7 +395,7 @@ fn a_prefix_changed_under_us_changes_inside() {
 
 #[test]
 fn where_nobody_delegates_the_visited_link_is_shared() {
-    let mut road = Road::new(Prefer::CareOf);
+    let mut road = Road::new(PrefixPreference::CareOf);
     road.attach(WIFI, "2001:db8:1::/64");
     road.wait(200);
     assert!(road.told.last().unwrap().1.proxy && !road.last().contains_key(&net("2001:db8:1::/64")));
@@ -408,20 +408,20 @@ fn where_nobody_delegates_the_visited_link_is_shared() {
     // A node inside forms an address.
     road.hear(LAN, "::", checks("2001:db8:1::9"));
     assert_eq!(road.sought.last(), Some(&(WIFI, ip("2001:db8:1::9"))), "nobody outside may have it");
-    assert!(road.bench.plan.find(&Key::Proxy(WIFI, ip("2001:db8:1::9"))).is_none());
+    assert!(road.bench.plan.find(&Key::ProxyNeighbour(WIFI, ip("2001:db8:1::9"))).is_none());
     road.wait(1000);
-    let answered = Proxy { link: WIFI, address: ip("2001:db8:1::9"), router: false };
-    assert_eq!(road.bench.plan.find(&Key::Proxy(WIFI, ip("2001:db8:1::9"))), Some(&Item::Proxy(answered)));
-    let way = Key::Route(Table::MAIN, net("2001:db8:1::9/128"), Prefix::ALL, 256);
-    assert!(matches!(road.bench.plan.find(&way), Some(Item::Route(route)) if route.target == Target::Link(LAN)));
+    let answered = ProxyNeighbour { link: WIFI, address: ip("2001:db8:1::9"), router: false };
+    assert_eq!(road.bench.plan.find(&Key::ProxyNeighbour(WIFI, ip("2001:db8:1::9"))), Some(&Item::ProxyNeighbour(answered)));
+    let way = Key::Route(RouteTable::MAIN, net("2001:db8:1::9/128"), Prefix::ALL, 256);
+    assert!(matches!(road.bench.plan.find(&way), Some(Item::Route(route)) if route.target == NextHop::OnLink(LAN)));
     assert!(road.has_rule(1105, "2001:db8:1::/64", "::/0"));
-    assert!(road.bench.plan.iter().any(|(key, _)| matches!(key, Key::Proxy(LAN, _))), "our own address is defended");
+    assert!(road.bench.plan.iter().any(|(key, _)| matches!(key, Key::ProxyNeighbour(LAN, _))), "our own address is defended");
     // One somebody outside has.
     road.hear(LAN, "::", checks("2001:db8:1::8"));
     road.hear(WIFI, "2001:db8:1::8", defends("2001:db8:1::8"));
     assert_eq!(road.advertised, [(LAN, ip("2001:db8:1::8"))]);
     road.wait(2000);
-    assert!(road.bench.plan.find(&Key::Proxy(WIFI, ip("2001:db8:1::8"))).is_none());
+    assert!(road.bench.plan.find(&Key::ProxyNeighbour(WIFI, ip("2001:db8:1::8"))).is_none());
     // A server that comes late takes its place.
     assert_eq!(road.events()[..1], ["link 2: prefix 2001:db8:1::/64 shared, bid 1"]);
     road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
@@ -432,12 +432,12 @@ fn where_nobody_delegates_the_visited_link_is_shared() {
     }
     let told = road.last();
     assert!(told.contains_key(&net("2001:db8:a00::/64")) && !told.contains_key(&net("2001:db8:1::/64")));
-    assert!(road.bench.plan.find(&Key::Proxy(WIFI, ip("2001:db8:1::9"))).is_none());
+    assert!(road.bench.plan.find(&Key::ProxyNeighbour(WIFI, ip("2001:db8:1::9"))).is_none());
 }
 
 #[test]
 fn a_full_table_of_nodes_is_told_and_takes_no_more() {
-    let mut road = Road::new(Prefer::CareOf);
+    let mut road = Road::new(PrefixPreference::CareOf);
     road.attach(WIFI, "2001:db8:1::/64");
     road.wait(5000);
     for last in 0..2000_u32 {
@@ -453,7 +453,7 @@ fn a_full_table_of_nodes_is_told_and_takes_no_more() {
         road.note(outputs);
     }
     road.wait(1000);
-    let proxies = road.bench.plan.iter().filter(|(key, _)| matches!(key, Key::Proxy(WIFI, _))).count();
+    let proxies = road.bench.plan.iter().filter(|(key, _)| matches!(key, Key::ProxyNeighbour(WIFI, _))).count();
     assert_eq!(proxies, 64);
     assert_eq!(road.reports.iter().filter(|report| report.name() == "table_full").count(), 1);
     assert!(road.sought.iter().filter(|(link, _)| *link == WIFI).count() < 64, "and nobody outside is flooded");
@@ -470,7 +470,7 @@ fn proxies_are_not_chained_nor_put_back_to_back() {
         })
     };
     // The router of the visited link is a proxy itself.
-    let mut road = Road::new(Prefer::CareOf);
+    let mut road = Road::new(PrefixPreference::CareOf);
     let outputs = road.bench.link(WIFI, true);
     road.note(outputs);
     road.hear(WIFI, "fe80::1", proxied("2001:db8:1::/64"));
@@ -478,7 +478,7 @@ fn proxies_are_not_chained_nor_put_back_to_back() {
     assert!(!road.last().contains_key(&net("2001:db8:1::/64")));
     // Another proxy has both links too, and is heard on either side: first inside, then outside.
     for side in [LAN, WIFI] {
-        let mut road = Road::new(Prefer::CareOf);
+        let mut road = Road::new(PrefixPreference::CareOf);
         road.attach(WIFI, "2001:db8:1::/64");
         road.wait(5000);
         assert!(road.last()[&net("2001:db8:1::/64")].1 > 0);
@@ -501,7 +501,7 @@ fn two_mobile_routers_between_the_same_links_do_not_make_a_loop() {
             road.hear(LAN, "fe80::77", icmp6::Message::RouterAdvertisement(message.clone()));
         }
     };
-    let (mut one, mut two) = (Road::new(Prefer::CareOf), Road::new(Prefer::CareOf));
+    let (mut one, mut two) = (Road::new(PrefixPreference::CareOf), Road::new(PrefixPreference::CareOf));
     for road in [&mut one, &mut two] {
         road.bench.router.config.prefixes = vec![net("2001:db8:e00::/56")];
         road.attach(WIFI, "2001:db8:1::/64");
@@ -521,7 +521,7 @@ fn two_mobile_routers_between_the_same_links_do_not_make_a_loop() {
 
 #[test]
 fn a_link_with_two_ends_is_handed_over_whole() {
-    let mut road = Road::new(Prefer::CareOf);
+    let mut road = Road::new(PrefixPreference::CareOf);
     let event = LinkEvent { link: WIFI, name: "wifi".to_owned(), address: None, up: true, mtu: 1500 };
     let mut outputs = road.bench.feed(Input::Link(event));
     outputs.extend(road.bench.advertise(WIFI, "2001:db8:1::/64"));
@@ -529,10 +529,10 @@ fn a_link_with_two_ends_is_handed_over_whole() {
     road.wait(1000);
     assert_eq!(road.last()[&net("2001:db8:1::/64")], (120, 60, true));
     assert!(!road.told.last().unwrap().1.proxy && road.asked.is_empty());
-    let way = Key::Route(Table::MAIN, net("2001:db8:1::/64"), Prefix::ALL, 256);
-    assert!(matches!(road.bench.plan.find(&way), Some(Item::Route(route)) if route.target == Target::Link(LAN)));
+    let way = Key::Route(RouteTable::MAIN, net("2001:db8:1::/64"), Prefix::ALL, 256);
+    assert!(matches!(road.bench.plan.find(&way), Some(Item::Route(route)) if route.target == NextHop::OnLink(LAN)));
     let own = road.bench.router.uplinks[0].formed.as_ref().unwrap().address.0;
-    assert!(road.bench.plan.find(&Key::Proxy(LAN, own)).is_some(), "our own address is taken");
+    assert!(road.bench.plan.find(&Key::ProxyNeighbour(LAN, own)).is_some(), "our own address is taken");
     let length = |item: Option<&Item>| match item {
         Some(Item::Address(address)) => address.prefix_length,
         other => panic!("{other:?}"),
@@ -542,8 +542,8 @@ fn a_link_with_two_ends_is_handed_over_whole() {
 
 #[test]
 fn each_uplink_has_a_prefix_and_a_dead_one_is_not_preferred() {
-    let mut config = settings(Prefer::CareOf);
-    config.probe = Some(config::Probe::default());
+    let mut config = settings(PrefixPreference::CareOf);
+    config.probe = Some(config::ProbeConfig::default());
     let mut road = Road::of(config);
     road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 1000, 500)]);
     road.servers.insert(CELL, vec![("2001:db8:b00::/56", 1000, 500), ("2001:db8:a00::/48", 1000, 500)]);
@@ -557,11 +557,11 @@ fn each_uplink_has_a_prefix_and_a_dead_one_is_not_preferred() {
         Some(Item::Rule(rule)) => rule.table,
         other => panic!("{other:?}"),
     };
-    assert_eq!((table("2001:db8:a00::/56"), table("2001:db8:b00::/56")), (Table(6_275_001), Table(6_275_002)));
+    assert_eq!((table("2001:db8:a00::/56"), table("2001:db8:b00::/56")), (RouteTable(6_275_001), RouteTable(6_275_002)));
     // An uplink that may not.
     let mut config = road.bench.router.config.clone();
     config.uplinks[1].care_of_prefix = false;
-    let outputs = road.bench.feed(Input::Order(Order::MobileRouter(Box::new(config))));
+    let outputs = road.bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config))));
     road.note(outputs);
     assert_eq!(road.last()[&net("2001:db8:b00::/64")], (0, 0, true));
     assert_eq!(road.asked.last(), Some(&Kind::Release));
@@ -569,18 +569,18 @@ fn each_uplink_has_a_prefix_and_a_dead_one_is_not_preferred() {
 
 #[test]
 fn stopping_ends_it_inside_and_gives_it_back() {
-    let mut road = delegated(Prefer::CareOf);
-    let outputs = road.bench.feed(Input::Order(Order::Stop));
+    let mut road = delegated(PrefixPreference::CareOf);
+    let outputs = road.bench.feed(Input::Command(Command::Stop));
     road.note(outputs);
     let (_, goodbye) = road.told.last().unwrap();
     assert_eq!((goodbye.lifetime, lifetimes(goodbye)[&net("2001:db8:a00::/64")]), (0, (0, 0, true)));
     assert_eq!(road.asked.last(), Some(&Kind::Release));
-    assert!(road.bench.plan.iter().all(|(key, _)| matches!(key, Key::Record(_))), "only the journal stays");
+    assert!(road.bench.plan.iter().all(|(key, _)| matches!(key, Key::JournalRecord(_))), "only the journal stays");
 }
 
 #[test]
 fn a_huge_list_of_prefixes_and_a_flood_of_answers_stay_small() {
-    let mut road = Road::new(Prefer::CareOf);
+    let mut road = Road::new(PrefixPreference::CareOf);
     for (count, taken) in [(500, 0), (40, 4)] {
         let prefixes = (0..count).map(|number| format!("2001:db8:{number:x}::/56"));
         let many = prefixes.map(|prefix| (&*Box::leak(prefix.into_boxed_str()), 1000, 500)).collect();
@@ -608,10 +608,10 @@ fn a_huge_list_of_prefixes_and_a_flood_of_answers_stay_small() {
 
 /// A mobile router whose earlier life has lent this, on a network that delegates `delegated`.
 fn restarted(lent: Prefix, delegated: &'static str) -> Road {
-    let mut road = Road::new(Prefer::CareOf);
-    let record = Record::Lent(LentRecord { prefix: lent, interface: "lan".to_owned(), on_link: true });
-    road.bench.plan.put(Item::Record(record.clone()));
-    let outputs = road.bench.feed(Input::Order(Order::Recall(vec![record])));
+    let mut road = Road::new(PrefixPreference::CareOf);
+    let record = JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix: lent, interface: "lan".to_owned(), on_link: true });
+    road.bench.plan.put(Item::JournalRecord(record.clone()));
+    let outputs = road.bench.feed(Input::Command(Command::RestoreJournal(vec![record])));
     road.note(outputs);
     road.servers.insert(WIFI, vec![(delegated, 1000, 500)]);
     road.attach(WIFI, "2001:db8:2::/64");
@@ -621,8 +621,8 @@ fn restarted(lent: Prefix, delegated: &'static str) -> Road {
 #[test]
 fn what_an_earlier_life_lent_is_over_unless_it_is_lent_again() {
     let (old, new) = (net("2001:db8:a00::/64"), net("2001:db8:b00::/64"));
-    let lent = |road: &Road, prefix| road.bench.plan.find(&Key::Record(RecordKey::Lent(prefix))).is_some();
-    assert!(lent(&delegated(Prefer::CareOf), old), "a later life will know");
+    let lent = |road: &Road, prefix| road.bench.plan.find(&Key::JournalRecord(JournalKey::CareOfPrefix(prefix))).is_some();
+    assert!(lent(&delegated(PrefixPreference::CareOf), old), "a later life will know");
 
     let mut same = restarted(old, "2001:db8:a00::/56");
     same.wait(30_000);
@@ -640,14 +640,14 @@ fn what_an_earlier_life_lent_is_over_unless_it_is_lent_again() {
         other.attach(WIFI, "2001:db8:2::/64");
     }
     assert!(!other.last().contains_key(&old) && !lent(&other, old) && lent(&other, new));
-    let outputs = other.bench.feed(Input::Order(Order::Stop));
+    let outputs = other.bench.feed(Input::Command(Command::Stop));
     other.note(outputs);
     assert!(!lent(&other, new), "all nodes were told of the end");
 }
 
 #[test]
 fn a_short_lease_is_told_again_before_nodes_leave_it() {
-    let mut road = Road::new(Prefer::CareOf);
+    let mut road = Road::new(PrefixPreference::CareOf);
     road.servers.insert(WIFI, vec![("2001:db8:a00::/56", 14, 7)]);
     road.attach(WIFI, "2001:db8:1::/64");
     road.wait(60_000);

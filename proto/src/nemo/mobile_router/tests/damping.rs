@@ -6,7 +6,7 @@ use super::*;
 /// Ten minutes in which the preferred path answers for `alive` and is silent for `dead` milliseconds in turn, the other
 /// always answers. How often traffic moved from one to the other.
 fn moves(alive: u64, dead: u64) -> usize {
-    let mut bench = both(MobileRouterConfig { probe: Some(config::Probe::default()), ..sharing(Sharing::Standby) });
+    let mut bench = both(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), ..sharing(LoadSharing::Standby) });
     bench.probe(4000, &[1, 2]);
     let (mut moves, mut now, mut on) = (0, 4000, ip(ON_WIFI));
     for phase in 0.. {
@@ -37,7 +37,7 @@ fn a_path_that_flaps_moves_traffic_ever_more_seldom() {
 
 #[test]
 fn traffic_comes_back_only_after_so_many_answers_in_a_row() {
-    let mut bench = both(MobileRouterConfig { probe: Some(config::Probe::default()), ..sharing(Sharing::Standby) });
+    let mut bench = both(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), ..sharing(LoadSharing::Standby) });
     bench.probe(4000, &[1, 2]);
     let state = |bench: &Bench| {
         let mut view = View::default();

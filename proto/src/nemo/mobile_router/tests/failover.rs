@@ -1,7 +1,7 @@
 //! A home agent that has lost the binding, or is dead, or unreachable for a while.
 
 use super::*;
-use crate::contract::config::nemo::Probe;
+use crate::contract::config::nemo::ProbeConfig;
 use roam6_wire::icmp6::Echo;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ fn settings(home_agents: &[&str]) -> MobileRouterConfig {
     MobileRouterConfig {
         home_agents: home_agents.iter().map(|address| ip(address)).collect(),
         lifetime: Duration::from_secs(600),
-        probe: Some(Probe::default()),
+        probe: Some(ProbeConfig::default()),
         ..config()
     }
 }
@@ -275,7 +275,7 @@ fn a_host_that_answers_but_serves_nobody_is_given_up_again() {
 #[test]
 fn a_home_agent_dead_from_the_start_is_passed_over() {
     let mut config = settings(&[FIRST, SECOND]);
-    config.sharing = Sharing::Standby;
+    config.load_sharing = LoadSharing::Standby;
     let mut net = Net::new(config);
     net.arriving.clear();
     net.bound.clear();

@@ -85,7 +85,7 @@ fn faults(outputs: &[Output]) -> Vec<String> {
 
 /// On the Wi-Fi with probes, its first update sent and not answered yet.
 fn begun(mode: PrefixMode) -> (Bench, Update) {
-    let mut bench = Bench::new(MobileRouterConfig { probe: Some(config::Probe::default()), mode, ..config() });
+    let mut bench = Bench::new(MobileRouterConfig { probe: Some(config::ProbeConfig::default()), prefix_mode: mode, ..config() });
     bench.link(WIFI, true);
     let update = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
     (bench, update)
@@ -113,7 +113,7 @@ fn updates_that_nobody_answers_are_told_of_once_and_so_is_the_end_of_it() {
     assert!(fault.contains("pings are") && fault.contains("protocol 135"), "{fault}");
     let view = bench.seen();
     assert!(view.bindings[0].last_error.as_ref().is_some_and(|error| error.contains("protocol 135")));
-    assert!(view.bindings[0].since.is_some_and(|since| since > Duration::from_secs(90)));
+    assert!(view.bindings[0].error_age.is_some_and(|since| since > Duration::from_secs(90)));
     assert_eq!(view.links[0].last_error, view.bindings[0].last_error);
 
     let outputs = bench.run(200_000, GOOD);

@@ -22,8 +22,8 @@ impl Bench {
     }
 
     /// Where packets from the mobile network go.
-    pub(super) fn way_out(&self) -> Option<Target> {
-        match self.plan.find(&Key::Route(Table(6_275_000), Prefix::ALL, Prefix::ALL, 512))? {
+    pub(super) fn way_out(&self) -> Option<NextHop> {
+        match self.plan.find(&Key::Route(RouteTable(6_275_000), Prefix::ALL, Prefix::ALL, 512))? {
             Item::Route(route) => Some(route.target),
             _ => None,
         }
@@ -61,7 +61,7 @@ fn coming_home_ends_the_binding_over_the_link_before_the_address_is_announced() 
         })
     };
     assert_eq!(messages(&outputs), ["2001:db8::100", "fe80::ff:fe00:2"].map(told), "RFC 6275 §11.5.5");
-    assert_eq!(bench.way_out(), Some(Target::Gateway { link: WIFI, router: ip("fe80::a") }));
+    assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
     assert!(bench.paths().is_empty());
     assert!(updates(&bench.wait(200_000)).is_empty(), "nothing to refresh at home");
 
@@ -73,7 +73,7 @@ fn coming_home_ends_the_binding_over_the_link_before_the_address_is_announced() 
     assert_eq!(bench.paths(), [(ip(CARE_OF), 1)], "it served us before");
     assert!(bench.home_address_on(LAN) && !bench.home_address_on(WIFI));
     bench.answer(&away, Status::ACCEPTED);
-    assert_eq!((bench.way_out(), bench.paths()), (Some(Target::Tunnel(TunnelId(1))), vec![(ip(CARE_OF), 1)]));
+    assert_eq!((bench.way_out(), bench.paths()), (Some(NextHop::Tunnel(TunnelId(1))), vec![(ip(CARE_OF), 1)]));
 }
 
 #[test]
@@ -83,10 +83,10 @@ fn coming_home_while_another_uplink_works_keeps_the_tunnel_until_the_answer_and_
     bench.now = at(3000);
     bench.link(WIFI, true);
     let update = update(&bench.advertise_home(true));
-    assert_eq!(bench.way_out(), Some(Target::Tunnel(TunnelId(1))));
+    assert_eq!(bench.way_out(), Some(NextHop::Tunnel(TunnelId(1))));
     assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:3"), 1)]);
     bench.answer(&update, Status::ACCEPTED);
-    assert_eq!(bench.way_out(), Some(Target::Gateway { link: WIFI, router: ip("fe80::a") }));
+    assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
     assert_eq!(bench.paths(), [(ip("2001:db8:2::ff:fe00:3"), 0)]);
     bench.wait(8001);
     assert!(bench.paths().is_empty());
@@ -137,7 +137,7 @@ fn a_router_that_starts_at_home_for_the_first_time_tells_nobody() {
     assert!(updates(&outputs).is_empty());
     assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
     assert!(bench.home_address_on(WIFI));
-    assert_eq!(bench.way_out(), Some(Target::Gateway { link: WIFI, router: ip("fe80::a") }));
+    assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_home_agent_that_knows_nothing_of_us_is_no_obstacle() {
     let update = update(&bench.advertise_home(true));
     let outputs = bench.answer(&update, Status::NOT_HOME_AGENT);
     assert!(reports(&outputs).contains(&&Report::AtHome { link: WIFI }));
-    assert_eq!(bench.way_out(), Some(Target::Gateway { link: WIFI, router: ip("fe80::a") }));
+    assert_eq!(bench.way_out(), Some(NextHop::Gateway { link: WIFI, router: ip("fe80::a") }));
 }
 
 fn defence(defender: LinkAddress) -> icmp6::Message {
@@ -176,7 +176,7 @@ fn an_address_that_nobody_defended_meanwhile_is_checked_and_given_up_if_taken() 
     assert!(bench.home_address_on(WIFI), "used beside the check");
     let other = defence(LinkAddress([2, 0, 0, 0, 9, 9]));
     let outputs = bench.neighbour(WIFI, target, icmp6::ALL_NODES, &other);
-    assert!(reports(&outputs).contains(&&Report::Duplicate { link: WIFI, address: target }));
+    assert!(reports(&outputs).contains(&&Report::DuplicateAddress { link: WIFI, address: target }));
     assert!(!bench.home_address_on(WIFI));
     assert!(updates(&bench.wait(60_000)).is_empty());
 }
@@ -193,7 +193,7 @@ fn at_home_with_an_empty_journal_a_defender_is_asked_to_let_go() {
 
 #[test]
 fn waiting_for_detection_delays_the_home_address_too() {
-    let wait = DuplicateDetection::Wait;
+    let wait = DadMode::Wait;
     let mut bench = Bench::new(MobileRouterConfig { duplicate_detection: wait, ..config() });
     bench.link(WIFI, true);
     let update = update(&bench.advertise_home(true));

@@ -7,7 +7,7 @@ const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
 
 fn explicit() -> MobileRouterConfig {
     let home_agents = vec![ip("2001:db8::1"), ip("2001:db8::2")];
-    MobileRouterConfig { mode: PrefixMode::Explicit, home_agents, ..config() }
+    MobileRouterConfig { prefix_mode: PrefixMode::Explicit, home_agents, ..config() }
 }
 
 /// Up in a visited network, with the update that waits for an answer.
@@ -110,7 +110,7 @@ fn a_status_out_of_place_changes_neither_mode_nor_advertisements() {
     assert!(reports(&outputs).iter().any(|report| report.name() == "notice"));
     assert!(updates(&bench.wait(599_000)).is_empty());
     let mut reloaded = bench.clone();
-    let outputs = reloaded.feed(Input::Order(Order::MobileRouter(Box::new(config()))));
+    let outputs = reloaded.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config()))));
     assert_eq!(updates(&outputs).len(), 1, "the operator may have mended what was in the way");
     assert_eq!(prefixes(&update(&bench.wait(601_000))), 0);
 }
@@ -312,19 +312,19 @@ fn a_new_configuration_disturbs_nothing_that_remains() {
     bench.answer(&first, Status::ACCEPTED);
     let mut config = config();
     config.uplinks.swap(0, 1);
-    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(config.clone()))));
+    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config.clone()))));
     assert!(outputs.is_empty(), "{outputs:?}");
     config.lifetime = Duration::from_secs(120);
-    config.ingress.push(Ingress {
+    config.ingress.push(IngressConfig {
         interface: "cell".to_owned(),
         prefix: net("2001:db8:f00:1::/64"),
-        advertise: Duration::from_secs(10),
+        advertisement_interval: Duration::from_secs(10),
         dns: None,
-        search: None,
+        search_domains: None,
     });
     config.uplinks.remove(0);
     bench.now = at(3000);
-    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(config))));
+    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config))));
     assert_eq!(update(&outputs).message.lifetime_units, 30);
     assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
     bench.link(CELL, true);
@@ -336,7 +336,7 @@ fn a_refused_item_is_asked_for_again() {
     let (mut bench, _) = asking(config());
     let key = Key::Address(WIFI, ip(CARE_OF));
     let refused = Some("File exists".to_owned());
-    let outputs = bench.feed(Input::Outcome(crate::Outcome { key: key.clone(), refused }));
+    let outputs = bench.feed(Input::Outcome(crate::Outcome { key: key.clone(), error: refused }));
     assert!(reports(&outputs).iter().any(|report| report.name() == "failed"));
     assert!(position(&bench.wait(1000), "put Address") < usize::MAX);
 }

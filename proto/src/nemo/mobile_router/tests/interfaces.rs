@@ -46,7 +46,7 @@ fn the_home_address_is_on_loopback_while_no_ingress_interface_is_up() {
 fn an_interface_that_does_not_exist_is_named_at_start_and_after_a_reload() {
     let mut bench = Bench::new(config());
     bench.link(WIFI, false);
-    let outputs = bench.feed(Input::Order(Order::Begin));
+    let outputs = bench.feed(Input::Command(Command::JournalRestored));
     let told = notices(&outputs);
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].starts_with("cell: no such interface (uplink)"), "{told:?}");
@@ -56,10 +56,10 @@ fn an_interface_that_does_not_exist_is_named_at_start_and_after_a_reload() {
 
     bench.link(LAN, true);
     assert_eq!(state(&bench, "lan"), "advertising");
-    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(config()))));
+    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config()))));
     assert!(notices(&outputs).is_empty(), "named once: {outputs:?}");
     let mut renamed = config();
     renamed.ingress[0].interface = "lan9".to_owned();
-    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(renamed))));
+    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(renamed))));
     assert!(matches!(notices(&outputs)[..], [told] if told.starts_with("lan9: no such interface (ingress)")));
 }

@@ -1,19 +1,19 @@
 //! Updates and acknowledgements in ESP (RFC 3776 §4, RFC 4303).
 
 use super::*;
-use crate::contract::config::nemo::SecurityPair;
+use crate::contract::config::nemo::SecurityAssociationPair;
 use crate::contract::report::DropReason;
 use crate::crypto::esp::{Integrity, SecurityAssociation};
 
 const CARE_OF: &str = "2001:db8:1::ff:fe00:2";
 
-fn pair() -> SecurityPair {
+fn pair() -> SecurityAssociationPair {
     let association = |spi: u32, fill: u8| SecurityAssociation {
         spi,
         integrity: Integrity::HmacSha1,
         key: vec![fill; Integrity::HmacSha1.key_length()],
     };
-    SecurityPair { to_home_agent: association(0x1000, 1), to_mobile: association(0x1001, 2) }
+    SecurityAssociationPair { to_home_agent: association(0x1000, 1), to_mobile_router: association(0x1001, 2) }
 }
 
 fn protected() -> MobileRouterConfig {
@@ -82,10 +82,10 @@ fn a_protected_answer_binds_and_each_update_says_where_we_are() {
     let (mut bench, first) = asking();
     assert_eq!((first.source, first.care_of()), (ip(CARE_OF), vec![ip(CARE_OF)]));
     let (header, payload) = answer(&first);
-    let sealed = pair().to_mobile.seal(9, protocol::MOBILITY, &payload);
+    let sealed = pair().to_mobile_router.seal(9, protocol::MOBILITY, &payload);
     hear(&mut bench, &header, protocol::ESP, &sealed);
     assert_eq!(bench.paths(), [(ip(CARE_OF), 1)]);
-    let (goodbye, number) = opened(&bench.feed(Input::Order(Order::Stop)));
+    let (goodbye, number) = opened(&bench.feed(Input::Command(Command::Stop)));
     assert_eq!((goodbye.message.lifetime_units, goodbye.care_of()), (0, vec![ip(CARE_OF)]));
     assert!(number > 1);
 }
@@ -98,10 +98,10 @@ fn answers_in_the_clear_or_of_another_association_change_nothing() {
     assert_eq!(dropped(&outputs), [DropReason::NotAuthenticated]);
     let back = pair().to_home_agent.seal(1, protocol::MOBILITY, &payload);
     assert_eq!(dropped(&hear(&mut bench, &header, protocol::ESP, &back)), [DropReason::NoAssociation]);
-    let mut forged = pair().to_mobile.seal(1, protocol::MOBILITY, &payload);
+    let mut forged = pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload);
     forged[12] ^= 1;
     assert_eq!(dropped(&hear(&mut bench, &header, protocol::ESP, &forged)), [DropReason::BadAuthenticator]);
-    let sealed = pair().to_mobile.seal(1, protocol::MOBILITY, &payload);
+    let sealed = pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload);
     let stranger = Header { source: ip("2001:db8::bad"), ..header };
     assert!(hear(&mut bench, &stranger, protocol::ESP, &sealed).is_empty(), "not from a home agent of ours");
     let elsewhere = header.with_routing_home(ip("2001:db8::101"));
@@ -113,7 +113,7 @@ fn answers_in_the_clear_or_of_another_association_change_nothing() {
 fn a_binding_error_needs_no_protection() {
     let (mut bench, first) = asking();
     let (header, payload) = answer(&first);
-    hear(&mut bench, &header, protocol::ESP, &pair().to_mobile.seal(1, protocol::MOBILITY, &payload));
+    hear(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload));
     let status = mobility::ErrorStatus::UNKNOWN_BINDING;
     let error = mobility::Message::BindingError { status, home_address: ip("2001:db8::100") };
     let (home_agent, care_of) = (ip("2001:db8::1"), ip(CARE_OF));
@@ -127,7 +127,7 @@ fn a_binding_error_needs_no_protection() {
 fn home_prefixes_are_asked_for_and_believed_in_esp_only() {
     let (mut bench, first) = asking();
     let (header, payload) = answer(&first);
-    let outputs = hear(&mut bench, &header, protocol::ESP, &pair().to_mobile.seal(1, protocol::MOBILITY, &payload));
+    let outputs = hear(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(1, protocol::MOBILITY, &payload));
     let sealed = transmits(&outputs).into_iter().find_map(|transmit| {
         let datagram = Datagram::parse(&transmit.bytes).unwrap();
         (datagram.protocol == protocol::ESP).then(|| (datagram.header, datagram.payload.to_vec()))
@@ -140,6 +140,6 @@ fn home_prefixes_are_asked_for_and_believed_in_esp_only() {
     let told = icmp6::Message::MobilePrefixAdvertisement { identifier, managed: false, other: false, options };
     let told = told.emit(ip("2001:db8::1"), ip("2001:db8::100"));
     assert_eq!(dropped(&hear(&mut bench, &header, protocol::ICMPV6, &told)), [DropReason::NotAuthenticated]);
-    let outputs = hear(&mut bench, &header, protocol::ESP, &pair().to_mobile.seal(2, protocol::ICMPV6, &told));
+    let outputs = hear(&mut bench, &header, protocol::ESP, &pair().to_mobile_router.seal(2, protocol::ICMPV6, &told));
     assert_eq!(reports(&outputs)[0].name(), "home_prefixes");
 }

@@ -81,7 +81,7 @@ fn a_second_router_moves_nothing_until_the_first_is_gone() {
 #[test]
 fn the_home_prefix_on_a_visited_link_changes_nothing_where_the_home_network_is_virtual() {
     for home in [HomeNetwork::Virtual, HomeNetwork::Physical] {
-        let mut bench = Bench::new(MobileRouterConfig { home, ..config() });
+        let mut bench = Bench::new(MobileRouterConfig { home_network: home, ..config() });
         bench.attach(WIFI, "2001:db8:1::/64");
         bench.now = at(5000);
         let mut outputs = bench.hear_router(WIFI, ip("fe80::bad"), "2001:db8::/64", 1800);

@@ -21,13 +21,13 @@ mod restart;
 mod sources;
 
 use super::*;
-use crate::contract::command::Order;
+use crate::contract::command::Command;
 use crate::contract::config::nemo as config;
 use crate::contract::config::nemo::{
-    Authentication, DuplicateDetection, HomeNetwork, Ingress, PrefixMode, SharedKey, Sharing,
+    Authentication, DadMode, HomeNetwork, IngressConfig, PrefixMode, SharedKey, LoadSharing,
 };
 use crate::contract::input::{Clock, NeighbourEvent, Packet};
-use crate::contract::item::{Item, Key, Plan, Record, SequenceRecord, Table, Target, Tunnel, TunnelId};
+use crate::contract::item::{Item, Key, Plan, JournalRecord, SequenceRecord, RouteTable, NextHop, Tunnel, TunnelId};
 use crate::contract::output::{Output, Transmit, Via};
 use crate::crypto::authenticator::{authenticate, verify};
 use core::time::Duration;
@@ -61,7 +61,7 @@ fn at(millis: u64) -> Time {
 }
 
 fn config() -> MobileRouterConfig {
-    let uplink = |interface: &str, bid: u16, priority: u8| config::Uplink {
+    let uplink = |interface: &str, bid: u16, priority: u8| config::UplinkConfig {
         interface: interface.to_owned(),
         bid: Bid(bid),
         priority,
@@ -72,25 +72,25 @@ fn config() -> MobileRouterConfig {
     MobileRouterConfig {
         home_address: HomeAddress(ip("2001:db8::100")),
         home_prefix: net("2001:db8::/64"),
-        home: HomeNetwork::default(),
+        home_network: HomeNetwork::default(),
         home_agents: vec![ip("2001:db8::1")],
         home_agents_ipv4: Vec::new(),
         dynamic_ipv4: None,
         prefixes: vec![net("2001:db8:f00::/56")],
-        mode: PrefixMode::Implicit,
+        prefix_mode: PrefixMode::Implicit,
         authentication: Authentication::SharedKey(SharedKey { spi: 256, secret: KEY.to_vec() }),
         lifetime: Duration::from_secs(60),
         uplinks: vec![uplink("wifi", 1, 1), uplink("cell", 2, 2)],
-        sharing: Sharing::Single,
+        load_sharing: LoadSharing::Single,
         home_and_away: false,
-        ingress: vec![Ingress {
+        ingress: vec![IngressConfig {
             interface: "lan".to_owned(),
             prefix: net("2001:db8:f00::/64"),
-            advertise: Duration::from_secs(10),
+            advertisement_interval: Duration::from_secs(10),
             dns: None,
-            search: None,
+            search_domains: None,
         }],
-        duplicate_detection: DuplicateDetection::Optimistic,
+        duplicate_detection: DadMode::Optimistic,
         probe: None,
         flows: Vec::new(),
         care_of_prefixes: None,
@@ -107,12 +107,12 @@ struct Bench {
 
 impl Bench {
     fn new(config: MobileRouterConfig) -> Bench {
-        let router = MobileRouter::new(config, Entropy::from_number(1));
+        let router = MobileRouter::new(config, Entropy::seed_from_u64(1));
         let mut bench = Bench { router, plan: Plan::new(), now: Time::ZERO };
         let sequence = SequenceRecord { home_address: HomeAddress(ip("2001:db8::100")), sequence: Sequence(84) };
         bench.feed(Input::Clock(Clock { unix_micros: 1_790_000_000_000_000 }));
         if bench.router.config.authentication != Authentication::None {
-            bench.feed(Input::Order(Order::Recall(vec![Record::Sequence(sequence)])));
+            bench.feed(Input::Command(Command::RestoreJournal(vec![JournalRecord::Sequence(sequence)])));
         }
         bench
     }
@@ -373,7 +373,7 @@ fn kinds(outputs: &[Output]) -> Vec<String> {
                 let datagram = Datagram::parse(&transmit.bytes).unwrap();
                 Some(format!("send {} {}", datagram.protocol, datagram.destination))
             }
-            Output::Report(_) | Output::Sample(_) | Output::Frame(_) => None,
+            Output::Report(_) | Output::ActivityQuery(_) | Output::Frame(_) => None,
         })
         .collect()
 }

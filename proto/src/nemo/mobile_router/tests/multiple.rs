@@ -1,17 +1,17 @@
 //! Several uplinks: planned moves, registration of all of them, dead paths.
 
 use super::*;
-use crate::contract::config::flow::{FlowRule, Selector};
-use crate::contract::config::nemo::Probe;
-use crate::contract::report::Lost;
+use crate::contract::config::flow::{FlowRule, FlowSelector};
+use crate::contract::config::nemo::ProbeConfig;
+use crate::contract::report::LossReason;
 use roam6_wire::icmp6::Echo;
 use roam6_wire::mobility::FlowIdentification;
 
 pub(super) const ON_WIFI: &str = "2001:db8:1::ff:fe00:2";
 pub(super) const ON_CELL: &str = "2001:db8:2::ff:fe00:3";
 
-pub(super) fn sharing(sharing: Sharing) -> MobileRouterConfig {
-    MobileRouterConfig { sharing, ..config() }
+pub(super) fn sharing(sharing: LoadSharing) -> MobileRouterConfig {
+    MobileRouterConfig { load_sharing: sharing, ..config() }
 }
 
 /// Registered over both uplinks.
@@ -56,7 +56,7 @@ fn the_loss_of_the_active_uplink_moves_everything_in_one_update() {
 
 #[test]
 fn all_uplinks_are_registered_in_one_update_with_their_priorities() {
-    let mut bench = Bench::new(sharing(Sharing::Standby));
+    let mut bench = Bench::new(sharing(LoadSharing::Standby));
     bench.attach(WIFI, "2001:db8:1::/64");
     bench.now = at(2000);
     bench.link(CELL, true);
@@ -77,7 +77,7 @@ fn all_uplinks_are_registered_in_one_update_with_their_priorities() {
 
 #[test]
 fn a_home_agent_without_identifiers_is_used_without_them() {
-    let mut bench = Bench::new(sharing(Sharing::Standby));
+    let mut bench = Bench::new(sharing(LoadSharing::Standby));
     bench.link(WIFI, true);
     let first = update(&bench.advertise(WIFI, "2001:db8:1::/64"));
     let sequence = first.message.sequence;
@@ -113,8 +113,8 @@ fn answer_flows(bench: &mut Bench, update: &Update, flows: Vec<FlowIdentificatio
 
 #[test]
 fn flows_are_asked_for_while_their_uplink_is_registered_and_what_becomes_of_them_is_told() {
-    let mut config = sharing(Sharing::Standby);
-    let flow = |id, bid| FlowRule { id, priority: id, selector: Selector::default(), bid: Bid(bid) };
+    let mut config = sharing(LoadSharing::Standby);
+    let flow = |id, bid| FlowRule { id, priority: id, selector: FlowSelector::default(), bid: Bid(bid) };
     config.flows = vec![flow(1, 1), flow(2, 2)];
     let mut bench = Bench::new(config.clone());
     bench.link(WIFI, true);
@@ -135,24 +135,24 @@ fn flows_are_asked_for_while_their_uplink_is_registered_and_what_becomes_of_them
         (0, &[]),
     ] {
         bench.now = bench.now + Duration::from_secs(5);
-        let update = update(&bench.feed(Input::Order(Order::Flows(config.flows.clone()))));
+        let update = update(&bench.feed(Input::Command(Command::ReloadFlows(config.flows.clone()))));
         let told = flows(&update).into_iter().take(answered).collect();
         assert_eq!(answer_flows(&mut bench, &update, told), notices, "{answered} answered");
     }
     for flows in [Vec::new(), config.flows] {
         bench.now = bench.now + Duration::from_secs(5);
-        let update = update(&bench.feed(Input::Order(Order::Flows(flows))));
+        let update = update(&bench.feed(Input::Command(Command::ReloadFlows(flows))));
         assert!(answer_flows(&mut bench, &update, Vec::new()).is_empty(), "told before");
     }
 }
 
 #[test]
 fn flows_are_hashed_over_the_best_by_weight_and_bound_ones_follow_their_identifier() {
-    let mut config = sharing(Sharing::Weights);
+    let mut config = sharing(LoadSharing::Weighted);
     config.uplinks[0].weight = 3;
     config.uplinks[1].priority = 1;
     let selector =
-        Selector { source: Some(net("2001:db8:c::/48")), source_ports: Some((80, 80)), ..Default::default() };
+        FlowSelector { source: Some(net("2001:db8:c::/48")), source_ports: Some((80, 80)), ..Default::default() };
     config.flows = vec![FlowRule { id: 7, priority: 1, selector, bid: Bid(2) }];
     let mut bench = both(config.clone());
     assert_eq!(bench.paths(), [(ip(ON_WIFI), 3), (ip(ON_CELL), 1)]);
@@ -162,7 +162,7 @@ fn flows_are_hashed_over_the_best_by_weight_and_bound_ones_follow_their_identifi
 
     bench.now = at(9000);
     config.flows[0].bid = Bid(1);
-    let outputs = bench.feed(Input::Order(Order::Flows(config.flows)));
+    let outputs = bench.feed(Input::Command(Command::ReloadFlows(config.flows)));
     let told = update(&outputs).message.options;
     let flow = told.iter().find_map(|option| match option {
         MobilityOption::FlowIdentification(FlowIdentification { fid, bids, .. }) => Some((fid.0, bids.clone())),
@@ -213,19 +213,19 @@ impl Bench {
 
 #[test]
 fn a_black_hole_is_left_within_a_second_and_used_again_when_it_answers() {
-    for mode in [Sharing::Single, Sharing::Standby] {
+    for mode in [LoadSharing::Single, LoadSharing::Standby] {
         let mut config = sharing(mode);
-        config.probe = Some(Probe::default());
+        config.probe = Some(ProbeConfig::default());
         let mut bench = both(config);
         let outputs = bench.probe(4000, &[1, 2]);
         assert!(probes(&outputs).iter().any(|(echo, tunnelled)| echo.identifier == 1 && *tunnelled));
-        assert_eq!(probes(&outputs).iter().any(|(_, tunnelled)| !*tunnelled), mode == Sharing::Single);
+        assert_eq!(probes(&outputs).iter().any(|(_, tunnelled)| !*tunnelled), mode == LoadSharing::Single);
         assert_eq!(bench.paths()[0], (ip(ON_WIFI), 1));
 
         let outputs = bench.probe(4900, &[2]);
         assert_eq!(updates(&outputs).len(), 1);
         assert_eq!(bench.paths()[0], (ip(ON_CELL), 1));
-        let down = Report::PathDown { bid: Bid(1), care_of: ip(ON_WIFI), why: Lost::Silent };
+        let down = Report::PathDown { bid: Bid(1), care_of: ip(ON_WIFI), why: LossReason::ProbesLost };
         assert!(reports(&outputs).contains(&&down));
 
         bench.probe(10_000, &[2]);
@@ -238,8 +238,8 @@ fn a_black_hole_is_left_within_a_second_and_used_again_when_it_answers() {
 
 #[test]
 fn if_no_path_answers_the_home_agent_is_at_fault_and_nothing_moves() {
-    let mut config = sharing(Sharing::Standby);
-    config.probe = Some(Probe::default());
+    let mut config = sharing(LoadSharing::Standby);
+    config.probe = Some(ProbeConfig::default());
     let mut bench = both(config);
     bench.probe(4000, &[1, 2]);
     let outputs = bench.probe(8000, &[]);
@@ -250,7 +250,7 @@ fn if_no_path_answers_the_home_agent_is_at_fault_and_nothing_moves() {
 #[test]
 fn an_answer_without_our_cookie_proves_nothing() {
     let mut config = config();
-    config.probe = Some(Probe::default());
+    config.probe = Some(ProbeConfig::default());
     let mut bench = Bench::new(config);
     bench.attach(WIFI, "2001:db8:1::/64");
     let outputs = bench.wait(2000);
@@ -267,8 +267,8 @@ fn an_answer_without_our_cookie_proves_nothing() {
 
 #[test]
 fn the_first_probe_leaves_after_its_address_stands() {
-    for detection in [DuplicateDetection::Wait, DuplicateDetection::Optimistic] {
-        let probe = Some(Probe::default());
+    for detection in [DadMode::Wait, DadMode::Optimistic] {
+        let probe = Some(ProbeConfig::default());
         let mut bench = Bench::new(MobileRouterConfig { duplicate_detection: detection, probe, ..config() });
         bench.link(WIFI, true);
         let mut outputs = bench.advertise(WIFI, "2001:db8:1::/64");

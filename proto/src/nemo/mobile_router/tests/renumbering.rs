@@ -1,7 +1,7 @@
 //! Another ingress prefix after a reload: nodes are told at once that the former one is withdrawn (RFC 9096 §3.5).
 
 use super::*;
-use crate::contract::item::{LentRecord, RecordKey};
+use crate::contract::item::{CareOfPrefixRecord, JournalKey};
 use crate::contract::view::View;
 
 const FORMER: &str = "2001:db8:f00::/64";
@@ -36,14 +36,14 @@ fn the_former_prefix_is_withdrawn_at_once_and_repeatedly() {
     bench.link(LAN, true);
     bench.attach(WIFI, "2001:db8:1::/64");
     bench.wait(60_000);
-    let outputs = bench.feed(Input::Order(Order::MobileRouter(renumbered())));
+    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(renumbered())));
     assert_eq!(told(&outputs, FORMER), [(0, 0)]);
     assert!(matches!(told(&outputs, CURRENT)[..], [(valid, preferred)] if valid > 0 && preferred > 0));
     let outputs = bench.wait(61_000);
     assert_eq!(told(&outputs, FORMER), [(0, 0); 2], "told three times within a second");
     let outputs = bench.wait(8_000_000);
     assert!(told(&outputs, FORMER).len() > 100, "and for longer than the two hours that nodes keep it");
-    assert!(bench.plan.find(&Key::Record(RecordKey::Lent(net(FORMER)))).is_some(), "a later run tells of it too");
+    assert!(bench.plan.find(&Key::JournalRecord(JournalKey::CareOfPrefix(net(FORMER)))).is_some(), "a later run tells of it too");
     let mut view = View::default();
     bench.router.show(bench.now, &mut view);
     let states: Vec<_> = view.prefixes.iter().map(|row| (row.prefix, row.role.as_str(), row.state.as_str())).collect();
@@ -55,19 +55,19 @@ fn a_prefix_that_is_configured_again_is_advertised_as_before() {
     let mut bench = Bench::new(config());
     bench.link(LAN, true);
     bench.wait(60_000);
-    bench.feed(Input::Order(Order::MobileRouter(renumbered())));
-    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(config()))));
+    bench.feed(Input::Command(Command::ReloadMobileRouter(renumbered())));
+    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(config()))));
     assert!(matches!(told(&outputs, FORMER)[..], [(valid, preferred)] if valid > 0 && preferred > 0));
     assert_eq!(told(&outputs, CURRENT), [(0, 0)]);
-    assert!(bench.plan.find(&Key::Record(RecordKey::Lent(net(FORMER)))).is_none());
+    assert!(bench.plan.find(&Key::JournalRecord(JournalKey::CareOfPrefix(net(FORMER)))).is_none());
 }
 
 #[test]
 fn a_prefix_remembered_from_a_previous_run_is_withdrawn_unless_it_is_configured() {
     let mut bench = Bench::new(config());
     let record =
-        |prefix: &str| Record::Lent(LentRecord { prefix: net(prefix), interface: "lan".to_owned(), on_link: true });
-    bench.feed(Input::Order(Order::Recall(vec![record(FORMER), record(CURRENT)])));
+        |prefix: &str| JournalRecord::CareOfPrefix(CareOfPrefixRecord { prefix: net(prefix), interface: "lan".to_owned(), on_link: true });
+    bench.feed(Input::Command(Command::RestoreJournal(vec![record(FORMER), record(CURRENT)])));
     bench.link(LAN, true);
     let outputs = bench.wait(60_000);
     assert!(told(&outputs, FORMER).iter().all(|(valid, preferred)| *valid > 0 && *preferred > 0));
@@ -80,6 +80,6 @@ fn an_interface_that_is_no_longer_an_ingress_interface_withdraws_its_prefix() {
     bench.link(LAN, true);
     bench.wait(60_000);
     let without = MobileRouterConfig { ingress: Vec::new(), ..config() };
-    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(without))));
+    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(without))));
     assert_eq!(told(&outputs, FORMER), [(0, 0)]);
 }

@@ -1,7 +1,7 @@
 //! DNS resolvers and search domains for the nodes inside (RFC 8106).
 
 use super::*;
-use crate::contract::config::nemo::{CareOfPrefixes, Prefer, Share};
+use crate::contract::config::nemo::{CareOfPrefixConfig, PrefixPreference, PrefixSharing};
 use roam6_wire::DomainName;
 
 const FIRST: &str = "2001:db8:1::53";
@@ -90,7 +90,7 @@ fn without_any_network_they_expire_and_are_not_withdrawn() {
 
 #[test]
 fn both_uplinks_count_the_preferred_first_and_a_short_lifetime_is_not_made_longer() {
-    let mut bench = Bench::new(MobileRouterConfig { sharing: Sharing::Standby, ..config() });
+    let mut bench = Bench::new(MobileRouterConfig { load_sharing: LoadSharing::Standby, ..config() });
     bench.link(LAN, true);
     for link in [CELL, WIFI] {
         bench.link(link, true);
@@ -106,25 +106,25 @@ fn both_uplinks_count_the_preferred_first_and_a_short_lifetime_is_not_made_longe
 fn those_of_the_configuration_take_their_place_also_by_a_reload() {
     let mut set = config();
     set.ingress[0].dns = Some(vec![ip("2001:db8::53")]);
-    set.ingress[0].search = Some(vec![domain("fleet.example")]);
+    set.ingress[0].search_domains = Some(vec![domain("fleet.example")]);
     let mut bench = Bench::new(set.clone());
     bench.link(WIFI, true);
     bench.resolvers_at(WIFI, "fe80::1", "2001:db8:1::/64", &[FIRST]);
     let outputs = bench.link(LAN, true);
     assert_eq!(told(&outputs), (vec![(ip("2001:db8::53"), 30)], vec![("fleet.example".to_owned(), 30)]));
     set.ingress[0].dns = Some(Vec::new());
-    set.ingress[0].search = None;
-    let outputs = bench.feed(Input::Order(Order::MobileRouter(Box::new(set))));
+    set.ingress[0].search_domains = None;
+    let outputs = bench.feed(Input::Command(Command::ReloadMobileRouter(Box::new(set))));
     assert_eq!(told(&outputs).0, [(ip("2001:db8::53"), 0)]);
     assert_eq!(told(&outputs).1, [("example.org".to_owned(), 30), ("fleet.example".to_owned(), 0)]);
-    let outputs = bench.feed(Input::Order(Order::Stop));
+    let outputs = bench.feed(Input::Command(Command::Stop));
     assert!(told(&outputs).1.iter().all(|(_, lifetime)| *lifetime == 0), "none is left at the end");
 }
 
 #[test]
 fn nodes_with_addresses_of_the_visited_network_may_use_its_unique_local_resolvers() {
-    let (delegation, length, share, prefer) = (true, 0, Share::Proxy, Prefer::Home);
-    let prefixes = Some(CareOfPrefixes { delegation, length, share, prefer });
+    let (delegation, length, share, prefer) = (true, 0, PrefixSharing::NdProxy, PrefixPreference::Home);
+    let prefixes = Some(CareOfPrefixConfig { delegation, length, share, prefer });
     let mut bench = Bench::new(MobileRouterConfig { care_of_prefixes: prefixes, ..config() });
     bench.link(LAN, true);
     bench.link(WIFI, true);

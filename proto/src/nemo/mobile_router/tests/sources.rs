@@ -2,17 +2,17 @@
 //! packets (RFC 3963 §9).
 
 use super::*;
-use crate::contract::item::Rule;
+use crate::contract::item::PolicyRule;
 
-fn rules(bench: &Bench) -> Vec<&Rule> {
+fn rules(bench: &Bench) -> Vec<&PolicyRule> {
     let items = bench.plan.iter().map(|(_, item)| item);
     items.filter_map(|item| if let Item::Rule(rule) = item { Some(rule) } else { None }).collect()
 }
 
 /// The incoming interfaces of the rules that send packets from `source` to this table.
-fn incoming(bench: &Bench, source: Prefix, table: Table) -> Vec<String> {
+fn incoming(bench: &Bench, source: Prefix, table: RouteTable) -> Vec<String> {
     let asked = rules(bench).into_iter().filter(|rule| rule.source == source && rule.table == table);
-    let mut names: Vec<String> = asked.map(|rule| rule.incoming.clone().unwrap_or_default()).collect();
+    let mut names: Vec<String> = asked.map(|rule| rule.iif.clone().unwrap_or_default()).collect();
     names.sort();
     names
 }
@@ -31,7 +31,7 @@ fn sources_of_the_mobile_network_are_tunnelled_from_inside_only() {
     let mut uplinks: Vec<String> = bench.router.config.uplinks.iter().map(|uplink| uplink.interface.clone()).collect();
     uplinks.sort();
     let home = Prefix::host(ip("2001:db8::100"));
-    let (tunnelled, discard) = (Table(6_275_000), Table(6_275_000 - 3));
+    let (tunnelled, discard) = (RouteTable(6_275_000), RouteTable(6_275_000 - 3));
     for source in networks {
         assert_eq!(incoming(&bench, source, tunnelled), inside);
         assert_eq!(incoming(&bench, source, discard), uplinks);
@@ -43,7 +43,7 @@ fn sources_of_the_mobile_network_are_tunnelled_from_inside_only() {
         Item::Route(route) if route.table == discard => Some((route.destination, route.target)),
         _ => None,
     });
-    assert_eq!(held.collect::<Vec<_>>(), [(Prefix::ALL, Target::Discard)]);
+    assert_eq!(held.collect::<Vec<_>>(), [(Prefix::ALL, NextHop::Blackhole)]);
     let first = rules(&bench).into_iter().map(|rule| rule.priority).min();
     assert!(rules(&bench).into_iter().all(|rule| rule.table != discard || Some(rule.priority) == first));
 }
